@@ -1,0 +1,173 @@
+"""The z3 processes: started when there is work, replaced when they fail, none left after close."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from aiosearch.checks.process import Limits, Process
+from aiosearch.checks.question import Backlog, Question
+from aiosearch.checks.records import CheckRecord
+from aiosearch.checks.verdict import Reason, Status, Verdict
+from aiosearch.errors import WorkerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from aiosearch.checks.protocol import Answer
+
+TRIES = 2
+"""How often a question may lose its process before it is given up."""
+START_TRIES = 3
+"""How many processes in a row may die while they start."""
+BRISK = 0.001
+"""Below this mean of CPU seconds a check, a process is sent a second question ahead of time: the
+way through the host's loop would cost as much as the check. Slow checks must not hold up others."""
+
+
+class SolverPool:
+    """Puts questions to at most `size` processes and hands every answer to `answered`.
+
+    `failed` is called once if no process can be started; nothing is asked after that.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        limits: Limits,
+        answered: Callable[[Question, Verdict], None],
+        failed: Callable[[WorkerError], None],
+        on_check: Callable[[CheckRecord], None] | None = None,
+    ) -> None:
+        self.checks = 0
+        self.restarts = 0
+        self.cpu_seconds = 0.0
+        self.backlog = Backlog()
+        self._size = size
+        self._limits = limits
+        self._answered = answered
+        self._failed = failed
+        self._on_check = on_check
+        self._processes: dict[int, Process] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._start_failures = 0
+        self._pace = BRISK
+        self._closed = False
+
+    @property
+    def in_flight(self) -> int:
+        return sum(len(process.held) for process in self._processes.values())
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes that have been started and not lost."""
+        return tuple(process.pid for process in self._processes.values() if process.pid)
+
+    def submit(self, question: Question) -> None:
+        """Queues a question, or moves a queued one whose priority has changed."""
+        self.backlog.push(question)
+        self._pump()
+
+    async def close(self) -> None:
+        """Kills every process and returns when they are gone; no question is answered after it."""
+        self._closed = True
+        self.backlog.clear()
+        processes = list(self._processes.values())
+        for process in processes:
+            process.kill()
+        await asyncio.gather(*self._tasks, *(process.reap() for process in processes))
+
+    def ready(self, process: Process) -> None:
+        self._start_failures = 0
+        self._pump()
+
+    def answered(self, process: Process, question: Question, answer: Answer, start: float) -> None:
+        verdict = answer.verdict
+        self.checks += 1
+        self.cpu_seconds += verdict.seconds
+        self._pace += (verdict.seconds - self._pace) / 8
+        if answer.retire:
+            self._retire(process)
+        self._pump()
+        if self._on_check is not None:
+            self._on_check(CheckRecord(process.index, start, time.monotonic(), verdict.status))
+        if verdict.reason == Reason.MEMORY_LIMIT:
+            self._fail(question, Reason.MEMORY_LIMIT)
+        else:
+            self._answered(question, verdict)
+
+    def lost(self, process: Process) -> None:
+        """A process has gone, killed or not: the question it was thinking about is blamed."""
+        if self._closed:
+            return
+        self._remove(process)
+        if not process.ready:
+            self._start_failures += 1
+            if process.broken or self._start_failures == START_TRIES:
+                self._give_up(process.broken or "the processes die while they load it")
+                return
+        self.restarts += 1
+        held = process.take_back()
+        for innocent in held[1:]:
+            self.backlog.push(innocent)
+        self._pump()
+        for blamed in held[:1]:
+            self._fail(blamed, Reason.TIME_LIMIT if process.overdue else Reason.CRASH)
+
+    def _retire(self, process: Process) -> None:
+        for question in process.take_back():
+            self.backlog.push(question)
+        self._remove(process)
+        self.restarts += 1
+        process.kill()
+
+    def _fail(self, question: Question, reason: Reason) -> None:
+        question.failures += 1
+        if question.failures < TRIES and question.tickets:
+            self.submit(question)
+        else:
+            self._answered(question, Verdict(Status.UNKNOWN, reason, question.rlimit))
+
+    def _pump(self) -> None:
+        while self.backlog and (process := self._least_busy()) is not None:
+            process.submit(self.backlog.pop())
+        wanted = min(self._size, self.in_flight + len(self.backlog))
+        while len(self._processes) < wanted and not self._closed:
+            self._spawn()
+
+    def _least_busy(self) -> Process | None:
+        least = None
+        held = 2 if self._pace < BRISK else 1
+        for process in self._processes.values():
+            if process.ready and len(process.held) < held:
+                least = process
+                held = len(process.held)
+        return least
+
+    def _spawn(self) -> None:
+        index = next(i for i in range(self._size) if i not in self._processes)
+        process = self._processes[index] = Process(index, self._limits, self)
+        self._keep(self._start(process))
+
+    async def _start(self, process: Process) -> None:
+        try:
+            await process.start()
+        except OSError as error:
+            self._give_up(f"{error}")
+
+    def _give_up(self, reason: str) -> None:
+        if not self._closed:
+            self._closed = True
+            self.backlog.clear()
+            self._failed(WorkerError(f"no z3 process can be started: {reason}"))
+
+    def _remove(self, process: Process) -> None:
+        if self._processes.get(process.index) is process:
+            del self._processes[process.index]
+            self._keep(process.reap())
+
+    def _keep(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,165 @@
+"""The host's handle on one z3 process: what it has been asked, and until when it may think."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from aiosearch.checks.protocol import Answer, Ask, Axioms, Broken, decode_reply, encode
+from aiosearch.engine.child import Child
+
+if TYPE_CHECKING:
+    from aiosearch.checks.question import Question
+
+START_SECONDS = 60.0
+"""Loading z3 takes 0.2 s; on a machine this slow, nothing else would work either."""
+LARGEST_RLIMIT = 2**32 - 1
+
+
+class Limits(Struct, frozen=True):
+    """What one check may use."""
+
+    rlimit: int
+    seconds: float
+    memory_mb: int
+    grace: float = 0.5
+    """How long after `seconds` a process that does not answer is killed."""
+
+
+class Owner(Protocol):
+    """Who hears of a process: each method is called from the event loop."""
+
+    def ready(self, process: Process) -> None: ...
+    def answered(
+        self, process: Process, question: Question, answer: Answer, start: float
+    ) -> None: ...
+    def lost(self, process: Process) -> None: ...
+
+
+class Process:
+    """Answers the questions it holds in their order; the oldest has a deadline.
+
+    The deadline starts when the process can have begun: when the question is sent, or when the
+    answer before it arrives.
+    """
+
+    def __init__(self, index: int, limits: Limits, owner: Owner) -> None:
+        self.index = index
+        self.ready = False
+        self.broken = ""
+        """Why z3 cannot be loaded, as the process says."""
+        self.overdue = False
+        """Whether it was killed at a deadline."""
+        self.held: deque[Question] = deque()
+        self._limits = limits
+        self._owner = owner
+        self._child: Child | None = None
+        self._killed = False
+        self._gone = asyncio.Event()
+        self._axioms: dict[str, int] = {"": 0}
+        self._started = 0.0
+        self._deadline = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def start(self) -> None:
+        """Spawns the process; `ready` is heard when it has loaded z3."""
+        arguments = (str(self._limits.seconds), str(self._limits.memory_mb))
+        try:
+            child = await Child.spawn(
+                "aiosearch.checks.solver", self._on_frame, self._on_gone, arguments=arguments
+            )
+        except BaseException:
+            self._gone.set()
+            raise
+        self._child = child
+        if self._killed:
+            child.kill()
+        else:
+            self._expect(START_SECONDS)
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid if self._child is not None else 0
+
+    def submit(self, question: Question) -> None:
+        """Sends a question, behind those that it holds."""
+        assert self._child is not None
+        number = self._axioms.get(question.axioms)
+        if number is None:
+            number = self._axioms[question.axioms] = len(self._axioms)
+            self._child.send(encode(Axioms(number, question.axioms)))
+        asked = question.obligation
+        rlimit = min(question.rlimit, LARGEST_RLIMIT)
+        self._child.send(encode(Ask(asked.query, number, asked.logic, rlimit)))
+        question.sent = True
+        self.held.append(question)
+        if len(self.held) == 1:
+            self._begin()
+
+    def take_back(self) -> list[Question]:
+        """Gives the questions it holds, oldest first, and holds none."""
+        questions = list(self.held)
+        self.held.clear()
+        return questions
+
+    def kill(self) -> None:
+        self._killed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._child is not None:
+            self._child.kill()
+
+    async def reap(self) -> None:
+        """Waits until the process is gone and nothing of it is left."""
+        await self._gone.wait()
+        if self._child is not None:
+            await self._child.reap()
+
+    def _begin(self) -> None:
+        self._started = time.monotonic()
+        self._expect(self._limits.seconds + self._limits.grace)
+
+    def _expect(self, seconds: float) -> None:
+        """Moves the deadline. The timer is only armed anew when it has run out (see `_tick`)."""
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.time() + seconds
+        if self._timer is None:
+            self._timer = loop.call_at(self._deadline, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        loop = asyncio.get_running_loop()
+        if self.ready and not self.held:
+            return
+        if loop.time() < self._deadline:
+            self._timer = loop.call_at(self._deadline, self._tick)
+            return
+        self.overdue = True
+        self.kill()
+
+    def _on_frame(self, payload: bytes) -> None:
+        reply = decode_reply(payload)
+        if isinstance(reply, Answer):
+            self._on_answer(reply)
+        elif isinstance(reply, Broken):
+            self.broken = reply.reason
+        else:
+            self.ready = True
+            self._owner.ready(self)
+
+    def _on_answer(self, answer: Answer) -> None:
+        question = self.held.popleft()
+        start = self._started
+        if self.held:
+            self._begin()
+        self._owner.answered(self, question, answer, start)
+
+    def _on_gone(self) -> None:
+        self.kill()
+        self._gone.set()
+        self._owner.lost(self)

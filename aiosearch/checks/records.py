@@ -1,0 +1,41 @@
+"""What the verification service tells about itself."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from aiosearch.checks.verdict import Status  # noqa: TC001 (msgspec reads annotations)
+
+
+class CheckRecord(Struct, frozen=True):
+    """One z3 check that was answered, for traces."""
+
+    process: int
+    """Which of the service's processes, from 0."""
+    start: float
+    """`time.monotonic()` when the process had nothing else left to do before it."""
+    end: float
+    status: Status
+
+
+class VerifierStatistics(Struct, frozen=True):
+    """What a `Verifier` has done so far."""
+
+    asked: int
+    """Questions, answered or not."""
+    checks: int
+    """Checks that a z3 process was sent and answered; one that died is not among them."""
+    memory_hits: int
+    disk_hits: int
+    joined: int
+    """Questions that were already being asked."""
+    proved: int
+    refuted: int
+    unknown: int
+    """Checks by their answer; `unknown` also counts questions given up after two failures."""
+    restarts: int
+    """Processes that died, were killed or had used up their memory."""
+    cpu_seconds: float
+    """CPU time that the answered checks took."""
+    in_flight: int
+    queued: int

@@ -1,0 +1,264 @@
+"""The verification service: every question is answered once, from memory, from disk or by z3."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Literal, Self
+
+from aiosearch.checks.cache import Cache, default_cache_path, serves
+from aiosearch.checks.digest import digest as digest_of
+from aiosearch.checks.digest import z3_version
+from aiosearch.checks.pool import SolverPool
+from aiosearch.checks.process import Limits
+from aiosearch.checks.question import Question, Ticket
+from aiosearch.checks.records import CheckRecord, VerifierStatistics
+from aiosearch.checks.verdict import Status, Verdict
+from aiosearch.errors import AiosearchError, WorkerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+    from aiosearch.problem import Obligation
+
+logger = logging.getLogger("aiosearch")
+
+
+class Verifier:
+    """Answers obligations with z3, in processes that can be killed, behind a cache.
+
+        async with Verifier() as verifier:
+            verdict = await verifier.check(Obligation("(declare-const x Int) (assert (< x x))"))
+
+    Serves any number of searches at once; processes start with the first question that needs one.
+    A check ends when it has spent its `rlimit`, which is deterministic, or `seconds`; a process
+    that does not stop then, crashes or needs more than `memory_mb` is replaced, and its question
+    is tried once more before it is `unknown`.
+
+    `warn` is told, in a sentence, when the cache file cannot be used; without it, the sentence is
+    logged. `on_check` hears of every answered check, `on_failure` once if z3 cannot be started.
+    """
+
+    def __init__(
+        self,
+        processes: int = 1,
+        cache: Path | Literal["default"] | None = "default",
+        axioms: Mapping[str, str] | None = None,
+        rlimit: int = 80_000,
+        seconds: float = 2.0,
+        memory_mb: int = 1024,
+        warn: Callable[[str], None] | None = None,
+        on_check: Callable[[CheckRecord], None] | None = None,
+        on_failure: Callable[[WorkerError], None] | None = None,
+    ) -> None:
+        if processes < 1 or rlimit < 1 or seconds <= 0 or memory_mb < 1:
+            raise ValueError("a verifier needs processes, rlimit, seconds and memory_mb above zero")
+        self._path = default_cache_path() if cache == "default" else cache
+        self._warn = warn or logger.warning
+        self._axioms = dict(axioms or {})
+        self._rlimit = rlimit
+        self._on_failure = on_failure
+        self._limits = Limits(rlimit, seconds, memory_mb)
+        self._pool = SolverPool(processes, self._limits, self._answered, self._failed, on_check)
+        self._cache: Cache | None = None
+        self._closed = False
+        self._failure: WorkerError | None = None
+        self._open: dict[bytes, Question] = {}
+        self._futures: set[asyncio.Future[Verdict]] = set()
+        self._asked = self._memory_hits = self._disk_hits = self._joined = 0
+        self._counts = dict.fromkeys(Status, 0)
+
+    async def __aenter__(self) -> Self:
+        if self._cache is not None or self._closed:
+            raise RuntimeError("a verifier is opened once")
+        self._cache = Cache(self._path, self._warn)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Kills the processes and writes what is not written. Nobody is called back any more;
+        a waiting `check` raises WorkerError."""
+        self._closed = True
+        self._forget_all(WorkerError("the verifier was closed"))
+        await self._pool.close()
+        if self._cache is not None:
+            await self._cache.close()
+
+    @property
+    def z3_version(self) -> str:
+        """What `digest` wants to know; raises WorkerError when z3 is not installed."""
+        return z3_version()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The z3 processes there are at this moment."""
+        return self._pool.pids
+
+    def ask(
+        self,
+        digest: bytes,
+        obligation: Obligation,
+        done: Callable[[Verdict], None],
+        axioms: str = "",
+        priority: float = 0.0,
+    ) -> Verdict | Ticket:
+        """Gives the verdict if it is remembered, else a ticket; `done` is called back only then.
+
+        `digest` is that of the obligation with the axioms' text and `z3_version`. The lowest
+        priority is asked first. `done` may ask and drop; it is not called after `drop` or close.
+        Raises WorkerError when z3 could not be started.
+        """
+        cache = self._usable()
+        self._asked += 1
+        rlimit = obligation.rlimit or self._rlimit
+        verdict = cache.recall(digest, rlimit)
+        if verdict is not None:
+            self._memory_hits += 1
+            return verdict
+        if self._failure is not None:
+            raise WorkerError(*self._failure.args)
+        question = self._open.get(digest)
+        if question is not None:
+            ticket = Ticket(question, done, rlimit)
+            self._join(question, rlimit, priority)
+            question.tickets.append(ticket)
+            return ticket
+        question = self._open[digest] = Question(digest, obligation, axioms, rlimit, priority)
+        ticket = Ticket(question, done, rlimit)
+        question.tickets.append(ticket)
+        if cache.may_hold(digest):
+            cache.fetch(digest, lambda verdict: self._looked_up(question, verdict))
+        else:
+            self._pool.submit(question)
+        return ticket
+
+    def drop(self, ticket: Ticket) -> None:
+        """Takes a claim back; a question that nobody claims is not asked, if it is not too late."""
+        if not ticket.live:
+            return
+        ticket.live = False
+        question = ticket.question
+        question.tickets.remove(ticket)
+        if not question.tickets and question.queued:
+            self._pool.backlog.discard(question)
+            del self._open[question.digest]
+
+    async def check(self, obligation: Obligation, priority: float = 0.0) -> Verdict:
+        """Answers one obligation. Cancelling it drops the question."""
+        axioms = self._axiom_text(obligation.axioms)
+        digest = digest_of(obligation, axioms, self.z3_version)
+        future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        answer = self.ask(digest, obligation, future.set_result, axioms, priority)
+        if isinstance(answer, Verdict):
+            return answer
+        self._futures.add(future)
+        try:
+            return await future
+        finally:
+            self._futures.discard(future)
+            self.drop(answer)
+
+    def statistics(self) -> VerifierStatistics:
+        return VerifierStatistics(
+            asked=self._asked,
+            checks=self._pool.checks,
+            memory_hits=self._memory_hits,
+            disk_hits=self._disk_hits,
+            joined=self._joined,
+            proved=self._counts[Status.PROVED],
+            refuted=self._counts[Status.REFUTED],
+            unknown=self._counts[Status.UNKNOWN],
+            restarts=self._pool.restarts,
+            cpu_seconds=self._pool.cpu_seconds,
+            in_flight=self._pool.in_flight,
+            queued=len(self._pool.backlog),
+        )
+
+    def _usable(self) -> Cache:
+        if self._cache is None or self._closed:
+            raise RuntimeError("a verifier answers inside its `async with` block")
+        return self._cache
+
+    def _axiom_text(self, name: str) -> str:
+        if not name:
+            return ""
+        try:
+            return self._axioms[name]
+        except KeyError:
+            known = ", ".join(sorted(self._axioms)) or "none"
+            raise AiosearchError(f"no axiom set is named {name!r}; there are: {known}") from None
+
+    def _join(self, question: Question, rlimit: int, priority: float) -> None:
+        self._joined += 1
+        if question.sent:
+            return
+        question.rlimit = max(question.rlimit, rlimit)
+        if priority < question.priority:
+            question.priority = priority
+            if question.queued:
+                self._pool.submit(question)
+
+    def _looked_up(self, question: Question, verdict: Verdict | None) -> None:
+        if self._closed or self._failure is not None:
+            return
+        if verdict is not None and serves(verdict, question.rlimit):
+            self._disk_hits += 1
+            self._settle(question, verdict)
+        elif question.tickets:
+            self._pool.submit(question)
+        else:
+            del self._open[question.digest]
+
+    def _answered(self, question: Question, verdict: Verdict) -> None:
+        self._counts[verdict.status] += 1
+        self._usable().put(question.digest, verdict)
+        self._settle(question, verdict)
+
+    def _settle(self, question: Question, verdict: Verdict) -> None:
+        """Calls back who can be served, and asks again for those that allow a larger budget."""
+        del self._open[question.digest]
+        served = [ticket for ticket in question.tickets if serves(verdict, ticket.rlimit)]
+        others = [ticket for ticket in question.tickets if not serves(verdict, ticket.rlimit)]
+        if others:
+            self._ask_again(question, others)
+        for ticket in served:
+            if ticket.live and not self._closed:
+                ticket.live = False
+                self._call(ticket, verdict)
+
+    def _ask_again(self, old: Question, tickets: list[Ticket]) -> None:
+        rlimit = max(ticket.rlimit for ticket in tickets)
+        question = Question(old.digest, old.obligation, old.axioms, rlimit, old.priority)
+        question.tickets = tickets
+        for ticket in tickets:
+            ticket.question = question
+        self._open[question.digest] = question
+        self._pool.submit(question)
+
+    def _call(self, ticket: Ticket, verdict: Verdict) -> None:
+        try:
+            ticket.done(verdict)
+        except Exception as error:  # one asker's fault must not cost the others their answers
+            context = {"message": "an asker failed at its verdict", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
+
+    def _failed(self, error: WorkerError) -> None:
+        self._failure = error
+        self._forget_all(error)
+        if self._on_failure is not None:
+            self._on_failure(error)
+
+    def _forget_all(self, error: WorkerError) -> None:
+        for question in self._open.values():
+            for ticket in question.tickets:
+                ticket.live = False
+        self._open.clear()
+        for future in self._futures:
+            if not future.done():
+                future.set_exception(error)

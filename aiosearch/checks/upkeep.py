@@ -1,0 +1,91 @@
+"""What the console script does with a cache file: count its verdicts and remove them."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from aiosearch.checks.cache import default_cache_path
+from aiosearch.checks.verdict import Status
+from aiosearch.errors import AiosearchError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aiosearch.checks.store import Store
+
+
+class CacheStatistics(Struct, frozen=True):
+    """What a cache file holds."""
+
+    path: str
+    size: int = 0
+    """Bytes, the write-ahead log included."""
+    proved: int = 0
+    refuted: int = 0
+    unknown: int = 0
+    damaged: int = 0
+    """Rows that are not what was written."""
+
+    @property
+    def entries(self) -> int:
+        return self.proved + self.refuted + self.unknown
+
+
+def cache_stats(path: Path | None = None) -> CacheStatistics:
+    """Counts the verdicts of a cache file, the default one without a path; zeros without a file.
+
+    Raises AiosearchError when it cannot be read, or is not a verdict cache.
+    """
+    from aiosearch.checks import store
+
+    path = path or default_cache_path()
+    if not path.exists():
+        return CacheStatistics(str(path))
+    try:
+        with closing(store.Store(path)) as opened:
+            counts = _count(opened)
+    except (store.DamagedError, store.UnavailableError) as error:
+        raise AiosearchError(f"{path} cannot be read as a verdict cache: {error}") from error
+    return CacheStatistics(str(path), _size(path), **counts)
+
+
+def clear_cache(path: Path | None = None) -> int:
+    """Removes every verdict of a cache file and says how many there were.
+
+    Processes that use the file go on. Raises AiosearchError when the file is damaged, is not a
+    verdict cache or is locked.
+    """
+    from aiosearch.checks import store
+
+    path = path or default_cache_path()
+    if not path.exists():
+        return 0
+    try:
+        with closing(store.Store(path)) as opened:
+            return opened.clear()
+    except (store.DamagedError, store.UnavailableError) as error:
+        raise AiosearchError(f"{path} cannot be cleared: {error}") from error
+
+
+def _count(opened: Store) -> dict[str, int]:
+    from aiosearch.checks import store
+
+    counts = dict.fromkeys([*map(str, Status), "damaged"], 0)
+    for row in opened.rows():
+        try:
+            counts[store.validated(*row).status] += 1
+        except store.DamagedError:
+            counts["damaged"] += 1
+    return counts
+
+
+def _size(path: Path) -> int:
+    size = 0
+    for suffix in ("", "-wal"):
+        with suppress(FileNotFoundError):
+            size += os.stat(f"{path}{suffix}").st_size
+    return size

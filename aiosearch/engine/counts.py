@@ -1,0 +1,42 @@
+"""What an explorer counts. Sums of these make the statistics of a search."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Counts(Struct, array_like=True):
+    """Counters of one worker since its last report; mutable, added up by the host."""
+
+    nodes: int = 0
+    """Nodes explored. With a `key`, these are the distinct ones and the reopened."""
+    leaves: int = 0
+    """Explored nodes without children."""
+    depth: int = 0
+    """The deepest node explored; combines by maximum."""
+    pruned: int = 0
+    """Subtrees left out because their bound was no better than the best solution."""
+    duplicates: int = 0
+    """Nodes left out because an equal key was explored."""
+    reopened: int = 0
+    """Nodes explored again because they were reached with a better bound."""
+    unclaimed: int = 0
+    """Nodes explored without a claim because the table of keys was full."""
+    proved: int = 0
+    refuted: int = 0
+    unknown: int = 0
+    skipped: int = 0
+    """Subtrees given up after an error, under `on_error="skip"`."""
+    published: int = 0
+    """Subtrees given away on request."""
+    busy_ns: int = 0
+    """Time spent exploring."""
+    waiting_ns: int = 0
+    """Time spent with nothing to do but wait for verdicts."""
+
+    def add(self, other: Counts) -> None:
+        for name in self.__struct_fields__:
+            if name == "depth":
+                self.depth = max(self.depth, other.depth)
+            else:
+                setattr(self, name, getattr(self, name) + getattr(other, name))

@@ -1,0 +1,407 @@
+"""Explorers: the loop that walks a part of the tree inside one worker.
+
+An explorer does no input or output. It is loaded with bundles, runs until a deadline, and can be
+asked at any pause for half of what it holds, or all of it. `DepthFirstExplorer` is the short loop
+for the common case; `GeneralExplorer` (in general.py) does everything else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+from ..errors import ProblemError
+from .bundles import Bundle, Codec, Siblings, Stage, halves
+from .counts import Counts
+from .paths import step, steps
+
+NodeT = TypeVar("NodeT")
+
+clock = time.perf_counter_ns
+
+SHORT_BATCH_NS = 60_000
+LONG_BATCH_NS = 250_000
+LARGEST_BATCH = 256
+"""Bounds how long a pause is overlooked when nodes suddenly take longer."""
+CHECK_EVERY = 4096
+"""One node in this many is expanded twice, to catch an expand that is not repeatable."""
+
+
+class Explorer(Generic[NodeT]):
+    """What both explorers share: the problem, its codec, counters, solutions and error paths."""
+
+    def __init__(self, problem: Any, codec: Codec[NodeT], skip_errors: bool = False) -> None:
+        self.problem = problem
+        self.codec = codec
+        self.skip_errors = skip_errors
+        self.counts = Counts()
+        self.found: list[tuple[Any, float | None]] = []
+        """Solutions and their costs since the last report."""
+        self.improved = False
+        """Whether one of them is worth telling at once."""
+        self.name = type(problem).__qualname__
+        self.batch = 1
+        """How many nodes are explored between two looks at the clock."""
+
+    def load(self, bundle: Bundle) -> None:
+        """Takes over a bundle's subtrees."""
+        if bundle.blob:
+            self._load(self.codec.unpack(bundle.blob))
+        else:
+            self._load([Siblings(b"", 0, 0, [self.root()])])
+
+    def root(self) -> NodeT:
+        """Computes the root and checks on it that the problem keeps its contract."""
+        root: NodeT = self._call("root")
+        self.check_contract(root, b"")
+        for index, child in enumerate((self.children_of(root, b"") or ())[:64]):
+            self.check_round_trip(child, (index,))
+        return root
+
+    def check_round_trip(self, node: NodeT, path: tuple[int, ...]) -> None:
+        method = "expand" if path else "root"
+        try:
+            again = self.codec.decode_node(self.codec.encode_node(node))
+        except Exception as error:
+            reason = f"this node cannot travel between processes: {error} (node: {_short(node)})"
+            raise ProblemError(self.name, method, reason, path) from None
+        if again != node or type(again) is not type(node):
+            reason = (
+                f"this node changes on its way between processes: {_short(node)} arrives as "
+                f"{_short(again)}; annotate the return type of root with the exact type of a node"
+            )
+            raise ProblemError(self.name, method, reason, path)
+
+    def children_of(self, node: NodeT, path: bytes) -> list[NodeT] | None:
+        """Expands a node for a check; None where expand is asynchronous."""
+        try:
+            return as_children(self.problem.expand(node))
+        except NotPlain:
+            return None
+        except Exception as error:
+            if self.skip_errors:
+                return None
+            raise self._problem_error("expand", error, steps(path)) from error
+
+    def check_contract(self, node: NodeT, path: bytes) -> None:
+        """Expands a node twice, and sends it through its codec and back."""
+        children = self.children_of(node, path)
+        if children is not None:
+            self._compare(children, self.children_of(node, path), path)
+        self.check_round_trip(node, steps(path))
+
+    def _compare(self, first: list[NodeT], again: list[NodeT] | None, path: bytes) -> None:
+        if again is None or first == again:
+            return
+        reason = (
+            "not repeatable: the same node gave other children the second time "
+            f"({len(first)} and {len(again)} of them); derive everything from the node itself"
+        )
+        raise ProblemError(self.name, "expand", reason, steps(path))
+
+    def _call(self, method: str) -> Any:
+        try:
+            return getattr(self.problem, method)()
+        except Exception as error:
+            raise self._problem_error(method, error, ()) from error
+
+    def _problem_error(
+        self, method: str, error: Exception, path: tuple[int, ...]
+    ) -> ProblemError:
+        if isinstance(error, ProblemError):
+            return error
+        reason = f"{type(error).__name__}: {error}"
+        return ProblemError(self.name, method, reason, path)
+
+    def take_found(self) -> list[tuple[Any, float | None]]:
+        found, self.found = self.found, []
+        self.improved = False
+        return found
+
+    def take_counts(self) -> Counts:
+        counts, self.counts = self.counts, Counts()
+        return counts
+
+    def adapt(self, elapsed: int) -> None:
+        """Fits the batch to the time that the last one took."""
+        if elapsed < SHORT_BATCH_NS:
+            self.batch = min(self.batch * 2, LARGEST_BATCH)
+        elif elapsed > LONG_BATCH_NS:
+            self.batch = max(self.batch // 4, 1)
+
+    def take_keys(self) -> bytes:
+        """The keys claimed since the last report, where they are recorded."""
+        return b""
+
+    def take_deferred(self) -> list[Bundle]:
+        """Gives away what was put off, once nothing else is left here."""
+        return []
+
+    def beat(self, cost: float) -> list[bytes]:
+        """Takes a better solution's cost; gives the questions that nobody needs answered now."""
+        return []
+
+    at_horizon = False
+    """Whether all that is left lies at the depth where this explorer was told to stop."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is open but what was put off."""
+        raise NotImplementedError
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to run now, if only because verdicts are awaited."""
+        raise NotImplementedError
+
+    @property
+    def surplus(self) -> int:
+        """How many subtrees could be given away; beyond a few, at least so many."""
+        raise NotImplementedError
+
+    def run(self, deadline: int, nodes: int) -> int:
+        """Explores until `deadline` (on `clock`) or that many nodes; says how many it explored."""
+        raise NotImplementedError
+
+    def snapshot(self) -> list[Bundle]:
+        """Packs everything open and keeps it."""
+        raise NotImplementedError
+
+    def split(self) -> list[Bundle]:
+        """Gives about half of what is open away, so that both sides hold the like."""
+        raise NotImplementedError
+
+    def drain(self) -> list[Bundle]:
+        """Gives everything away."""
+        raise NotImplementedError
+
+    def drain_singly(self) -> list[Bundle]:
+        """Gives everything away, each subtree as a bundle of its own, in depth-first order."""
+        raise NotImplementedError
+
+    def _load(self, groups: list[Siblings[NodeT]]) -> None:
+        raise NotImplementedError
+
+
+class DepthFirstExplorer(Explorer[NodeT]):
+    """Plain depth-first search: no bound, key, obligation or asynchronous expand.
+
+    The tree above the current node is a stack of list iterators. That is as fast as CPython goes:
+    a leaf never touches the stack, and an iterator knows its own position when a pause needs it.
+    """
+
+    def __init__(self, problem: Any, codec: Codec[NodeT], skip_errors: bool = False) -> None:
+        super().__init__(problem, codec, skip_errors)
+        self._backlog: list[Siblings[NodeT]] = []  # explored from its end
+        self._base = Siblings[NodeT](b"", 0, 0, [])
+        self._level: Iterator[NodeT] = iter([])
+        self._above: list[Iterator[NodeT]] = []
+        self._unchecked = 0
+
+    def _load(self, groups: list[Siblings[NodeT]]) -> None:
+        self._backlog[:0] = reversed(groups)
+
+    @property
+    def empty(self) -> bool:
+        return not (self._backlog or self._above or _left(self._level))
+
+    @property
+    def idle(self) -> bool:
+        return self.empty
+
+    @property
+    def surplus(self) -> int:
+        count = sum(len(group.nodes) for group in self._backlog[-4:])
+        for level in (*self._above, self._level):
+            count += _left(level)
+            if count > 8:
+                break
+        return max(count - 1, 0)
+
+    def run(self, deadline: int, nodes: int) -> int:
+        started = now = clock()
+        first = self.counts.nodes
+        last = first + nodes
+        while now < deadline and self.counts.nodes < last:
+            if not self._above and not _left(self._level):
+                if not self._backlog:
+                    break
+                self._base = self._backlog.pop()
+                self._level = iter(self._base.nodes)
+            self._explore(min(self.batch, last - self.counts.nodes))
+            before, now = now, clock()
+            self.adapt(now - before)
+        self.counts.busy_ns += clock() - started
+        return self.counts.nodes - first
+
+    def _explore(self, nodes: int) -> None:
+        """The hot loop: explores up to `nodes` nodes of the current base group."""
+        problem_solutions = self.problem.solutions
+        expand = self.problem.expand
+        level = self._level
+        above = self._above
+        push = above.append
+        pop = above.pop
+        deepest = 0
+        done = inner = 0
+        try:
+            while done < nodes:
+                for node in level:
+                    done += 1
+                    if solutions := problem_solutions(node):
+                        self._report(node, solutions)
+                    children = expand(node)
+                    if children and (
+                        children.__class__ is list
+                        or children.__class__ is tuple
+                        or (children := as_children(children))
+                    ):
+                        inner += 1
+                        push(level)
+                        level = iter(children)
+                        if len(above) > deepest:
+                            deepest = len(above)
+                        break
+                    if children is None:
+                        raise TypeError(RETURNED_NONE)
+                    if done >= nodes:
+                        break
+                else:
+                    if not above:
+                        break
+                    level = pop()
+        except Exception as error:
+            self._level = level
+            self._fail(error, node)
+        else:
+            self._level = level
+        finally:
+            counts = self.counts
+            counts.nodes += done
+            counts.leaves += done - inner
+            counts.depth = max(counts.depth, self._base.depth + deepest)
+        self._sample(done)
+
+    def _report(self, node: NodeT, solutions: Iterable[Any]) -> None:
+        cost = getattr(self.problem, "cost", None)
+        for solution in solutions:
+            self.found.append((solution, None if cost is None else float(cost(solution))))
+            self.improved = True
+
+    def _fail(self, error: Exception, node: NodeT) -> None:
+        """Finds out which method raised, and gives up the subtree or the search."""
+        method = "expand"
+        try:
+            for solution in self.problem.solutions(node) or ():
+                if hasattr(self.problem, "cost"):
+                    method = "cost"
+                    float(self.problem.cost(solution))
+                    method = "expand"
+        except Exception:
+            method = "solutions" if method == "expand" else "cost"
+        if isinstance(error, NotPlain):
+            raise error
+        if self.skip_errors:
+            self.counts.skipped += 1
+            return
+        raise self._problem_error(method, error, steps(self._path())) from error
+
+    def _sample(self, done: int) -> None:
+        """Now and then checks the contract on the node that comes next."""
+        self._unchecked += done
+        if self._unchecked < CHECK_EVERY:
+            return
+        items, taken = _parts(self._level)
+        if taken < len(items):
+            self._unchecked = 0
+            path = self._path(ahead=1)
+            self.check_contract(items[taken], path)
+
+    def _path(self, ahead: int = 0) -> bytes:
+        """The path of the node that was taken last, or of the sibling after it."""
+        path, depth, offset = self._base.parent, self._base.depth, self._base.index - 1
+        for level in self._above:
+            path = path + step(offset + _taken(level)) if depth else b""
+            depth, offset = depth + 1, -1
+        return path + step(offset + _taken(self._level) + ahead) if depth else b""
+
+    def groups(self) -> list[Siblings[NodeT]]:
+        """Everything open: the backlog, then the tree being explored, the shallowest first."""
+        groups = list(self._backlog)
+        base = self._base
+        path, depth, offset, weight = base.parent, base.depth, base.index, base.weight
+        for level in (*self._above, self._level):
+            items, taken = _parts(level)
+            if depth > base.depth and items:
+                weight /= len(items)
+            groups.append(
+                Siblings(path, depth, offset + taken, items[taken:], [], Stage.FRESH, weight)
+            )
+            path = path + step(offset + taken - 1) if depth and taken else path
+            depth, offset = depth + 1, 0
+        return groups
+
+    def snapshot(self) -> list[Bundle]:
+        return self.codec.pack(reversed(self.groups()), by_score=False)
+
+    def split(self) -> list[Bundle]:
+        kept, given = halves(self.groups())
+        self._replace(kept)
+        self.counts.published += sum(len(group.nodes) for group in given)
+        return self.codec.pack(reversed(given), by_score=False)
+
+    def drain(self) -> list[Bundle]:
+        bundles = self.snapshot()
+        self._replace([])
+        return bundles
+
+    def _replace(self, groups: list[Siblings[NodeT]]) -> None:
+        self._backlog = [group for group in groups if group.nodes]
+        self._above = []
+        self._level = iter([])
+
+
+class NotPlain(TypeError):
+    """An expand turned out to be asynchronous."""
+
+
+RETURNED_NONE = "returned None; an iterable of children was expected, an empty one for a leaf"
+
+
+def as_children(children: Any) -> list[Any]:
+    """Takes what expand gave as a list; says what is wrong where it cannot be one."""
+    if children.__class__ is list:
+        return children  # type: ignore[no-any-return]  # its class was just looked at
+    if children is None:
+        raise TypeError(RETURNED_NONE)
+    if hasattr(children, "__aiter__") or hasattr(children, "__await__"):
+        if hasattr(children, "close"):
+            children.close()
+        raise NotPlain("returned something to await; declare expand with `async def`")
+    try:
+        return list(children)
+    except TypeError:
+        if hasattr(children, "__iter__"):
+            raise
+        kind = type(children).__qualname__
+        raise TypeError(f"returned {kind}; an iterable of children was expected") from None
+
+
+def _parts(level: Iterator[Any]) -> tuple[list[Any], int]:
+    """A list iterator's list and position; an exhausted one has forgotten both."""
+    state = level.__reduce__()
+    return (state[1][0], state[2]) if len(state) == 3 else ([], 0)
+
+
+def _taken(level: Iterator[Any]) -> int:
+    return _parts(level)[1]
+
+
+def _left(level: Iterator[Any]) -> int:
+    return level.__length_hint__()  # type: ignore[attr-defined,no-any-return]  # a list iterator
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."

@@ -1,0 +1,36 @@
+"""The solutions of one search: each kept once, the improving ones in order."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+
+class Found:
+    """Keeps solutions as the bytes they came in; nothing is decoded here."""
+
+    def __init__(self) -> None:
+        self.encoded: list[bytes] = []
+        self.improving: list[tuple[bytes, float | None]] = []
+        self.best: bytes | None = None
+        self.best_cost: float | None = None
+        self._seen: set[bytes] = set()
+
+    def add(self, solution: bytes, cost: float | None) -> bool:
+        """Takes a solution; says whether it is an improvement. Equal ones count once."""
+        if not self.remember(solution):
+            return False
+        if cost is not None and self.best_cost is not None and cost >= self.best_cost:
+            return False
+        if self.best is None or cost is not None:
+            self.best, self.best_cost = solution, cost
+        self.improving.append((solution, cost))
+        return True
+
+    def remember(self, solution: bytes) -> bool:
+        """Takes a solution without comparing it; says whether it is new."""
+        digest = blake2b(solution, digest_size=16).digest() if len(solution) > 16 else solution
+        if digest in self._seen:
+            return False
+        self._seen.add(digest)
+        self.encoded.append(solution)
+        return True

@@ -1,0 +1,352 @@
+"""A session: one search on one worker. Messages in, messages out, and slices of work between."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ..checks.digest import digest
+from ..checks.verdict import Status
+from ..errors import ProblemError
+from ..orders import BreadthFirst, DepthFirst, Order
+from ..problem import Obligation
+from .bundles import Bundle, Codec
+from .child import MAX_FRAME
+from .claims import LocalClaims, SharedClaims
+from .explorer import DepthFirstExplorer, Explorer, clock
+from .general import GeneralExplorer, is_async
+from .reference import return_type
+from .wire import (
+    Ask,
+    Beat,
+    Begin,
+    Failed,
+    Judged,
+    Publish,
+    Report,
+    Tell,
+    ToHost,
+    ToWorker,
+    Withdraw,
+    Work,
+)
+
+PART = MAX_FRAME - 8 * 1024
+IMPROVEMENT_NS = 2_000_000
+SOLUTION_NS = 50_000_000
+REPORT_SHARE = 50
+"""Reports are written so rarely that they take one part in this many of the time."""
+
+
+class Session:
+    """Explores what it is given and reports what it did.
+
+    `send` is called with every message for the host. Between two reports nothing that happened
+    here counts: if the process dies, the host takes the work up from the last one.
+    """
+
+    def __init__(
+        self,
+        begin: Begin,
+        problem: Any,
+        order: Order,
+        send: Callable[[ToHost], None],
+        claims: LocalClaims | SharedClaims | None = None,
+    ) -> None:
+        self.id = begin.session
+        self._begin = begin
+        self._problem = problem
+        self._order = order
+        self._send = send
+        self._claims = claims
+        self._codec: Codec[Any] = Codec(type(problem).__qualname__, return_type(problem, "root"))
+        self._encode_solution = msgspec.msgpack.Encoder().encode
+        self._axioms: dict[str, str] = dict(getattr(problem, "axioms", None) or {})
+        self.asynchronous = is_async(problem)
+        self._explorer = self._make_explorer(order)
+        self._incumbent = float("inf")
+        self._budget_ns = 0
+        self._nodes = 0
+        self._publish = False
+        self._hungry_told = False
+        self._interval_ns = int(begin.report_seconds * 1e9)
+        self._last_report = clock()
+        self._report_cost = 0
+        self._sequence = 1
+        self._working = False
+        self._waiting_since = 0
+        self.failed = False
+
+    def _make_explorer(self, order: Order) -> Explorer[Any]:
+        plain = type(order) is DepthFirst and not (
+            self.asynchronous
+            or hasattr(self._problem, "key")
+            or hasattr(self._problem, "obligation")
+        )
+        if plain:
+            return DepthFirstExplorer(self._problem, self._codec, self._begin.skip_errors)
+        return GeneralExplorer(
+            self._problem,
+            self._codec,
+            self._begin.skip_errors,
+            order,
+            self._claims,
+            self._ask,
+            self._digest,
+            self._begin.on_unknown,
+            self._begin.record_keys,
+        )
+
+    def _digest(self, obligation: Obligation) -> bytes:
+        return digest(obligation, self._axioms_of(obligation), self._begin.z3_version)
+
+    def _axioms_of(self, obligation: Obligation) -> str:
+        if not obligation.axioms:
+            return ""
+        try:
+            return self._axioms[obligation.axioms]
+        except KeyError:
+            raise LookupError(
+                f"the obligation names axioms {obligation.axioms!r}, but the problem's `axioms` "
+                f"has {sorted(self._axioms) or 'none'}"
+            ) from None
+
+    def _ask(self, digest: bytes, obligation: Obligation, priority: float) -> None:
+        self._send(Ask(self.id, digest, obligation, priority))
+
+    @property
+    def ready(self) -> bool:
+        """Whether a slice would do something now."""
+        return self._working and not self.failed and not self._explorer.idle and self._nodes > 0
+
+    @property
+    def dirty(self) -> bool:
+        """Whether there is something that the host has not been told."""
+        return self._working and not self.failed and self._explorer.counts.nodes > 0
+
+    def receive(self, message: ToWorker) -> None:
+        if self.failed:
+            return
+        try:
+            self._obey(message)
+        except Exception as error:
+            self._fail(error)
+
+    def _obey(self, message: ToWorker) -> None:
+        match message:
+            case Work():
+                self._take(message)
+            case Publish():
+                self._publish = True
+                self._after()
+            case Judged(digest=digest, status=status):
+                self._answer(digest, Status(status))
+            case Beat(cost=cost):
+                self._incumbent = min(self._incumbent, cost)
+                moot = self._explorer.beat(cost)
+                if moot:
+                    self._send(Withdraw(self.id, tuple(moot)))
+            case Tell(report_seconds=seconds):
+                self._interval_ns = int(seconds * 1e9)
+                if self._working:
+                    self._report()
+
+    def slice(self, deadline: int) -> None:
+        """Explores until the deadline, then reports if a report is due."""
+        explorer = self._explorer
+        self._guard(lambda: self._account(explorer.run(deadline, self._nodes)))
+        self._guard(self._after)
+
+    async def slice_async(self, deadline: int) -> None:
+        """The same for a problem with an asynchronous expand."""
+        explorer = self._explorer
+        if not (isinstance(explorer, GeneralExplorer) and self.asynchronous):
+            self.slice(deadline)
+            return
+        try:
+            self._account(await explorer.run_async(deadline, self._nodes))
+        except Exception as error:
+            self._fail(error)
+        self._guard(self._after)
+
+    def wake(self) -> None:
+        """Called now and then while nothing is ready: reports what is not reported yet."""
+        if self.dirty and clock() - self._last_report > self._interval_ns:
+            self._guard(self._report)
+
+    def _account(self, nodes: int) -> None:
+        self._nodes -= nodes
+
+    def _take(self, work: Work) -> None:
+        if work.depth:
+            self._swap_explorer(BreadthFirst(), work.depth)
+        for bundle in work.bundles:
+            self._explorer.load(bundle)
+        if work.bundles:
+            self._working = True
+            self._budget_ns = int(work.seconds * 1e9)
+        self._nodes += work.nodes
+        self._hungry_told = False
+        self._after()
+
+    def _swap_explorer(self, order: Order, horizon: int = 0) -> None:
+        """Goes over to another order while the explorer holds nothing."""
+        counts, found = self._explorer.counts, self._explorer.found
+        self._explorer = self._make_explorer(order)
+        self._explorer.counts, self._explorer.found = counts, found
+        if isinstance(self._explorer, GeneralExplorer):
+            self._explorer.beat(self._incumbent)
+            self._explorer.horizon = horizon
+
+    def _answer(self, digest: bytes, status: Status) -> None:
+        if not isinstance(self._explorer, GeneralExplorer):
+            return
+        if self._waiting_since:
+            self._explorer.counts.waiting_ns += clock() - self._waiting_since
+            self._waiting_since = 0
+        self._explorer.answer(digest, status)
+        self._after()
+
+    def _after(self) -> None:
+        """Decides whether a report is due, and which."""
+        if not self._working or self.failed:
+            return
+        explorer = self._explorer
+        over_budget = self._budget_ns and explorer.counts.busy_ns > self._budget_ns
+        if explorer.empty:
+            self._finish(explorer.take_deferred())
+        elif explorer.at_horizon:
+            given = explorer.drain_singly()
+            self._swap_explorer(self._order)
+            self._finish(given)
+        elif over_budget:
+            self._finish(explorer.drain())
+        elif self._publish and explorer.surplus:
+            self._publish = False
+            self._report(given=explorer.split())
+        elif self._nodes <= 0 and not self._hungry_told:
+            self._hungry_told = True
+            self._report()
+        elif self._due():
+            self._report()
+        if explorer.idle and not explorer.empty and not self._waiting_since:
+            self._waiting_since = clock()
+
+    def _due(self) -> bool:
+        explorer = self._explorer
+        since = clock() - self._last_report
+        if explorer.improved:
+            return since > IMPROVEMENT_NS
+        if since > max(self._interval_ns, REPORT_SHARE * self._report_cost):
+            return bool(explorer.counts.nodes or explorer.found)
+        return bool(explorer.found) and since > SOLUTION_NS
+
+    def _finish(self, given: list[Bundle]) -> None:
+        """Reports that nothing is held here any more."""
+        self._working = False
+        self._publish = False
+        self._nodes = 0
+        self._report(given, idle=True)
+
+    def _report(self, given: list[Bundle] | None = None, idle: bool = False) -> None:
+        started = clock()
+        explorer = self._explorer
+        if self._budget_ns:
+            self._budget_ns = max(self._budget_ns - explorer.counts.busy_ns, 1)
+        kept = [] if idle else explorer.snapshot()
+        surplus = explorer.surplus
+        found = explorer.take_found()
+        counts = explorer.take_counts()
+        solutions = [self._encoded(solution) for solution, _ in found]
+        costs = tuple(cost for _, cost in found if cost is not None)
+        keys = explorer.take_keys()
+        parts = _parts(kept, given or [], solutions, keys)
+        for part in parts[:-1]:
+            self._send(Report(self.id, False, *part))
+        kept_part, given_part, solutions_part, keys_part = parts[-1]
+        self._send(
+            Report(
+                self.id,
+                True,
+                kept_part,
+                given_part,
+                solutions_part,
+                keys_part,
+                idle,
+                not idle and self._nodes <= 0,
+                surplus,
+                counts,
+                costs,
+                self._sequence,
+                clock(),
+            )
+        )
+        self._sequence += 1
+        if isinstance(self._claims, SharedClaims):
+            self._claims.sequence = self._sequence
+        self._last_report = clock()
+        self._report_cost = self._last_report - started
+
+    def _encoded(self, solution: Any) -> bytes:
+        try:
+            return self._encode_solution(solution)
+        except Exception as error:
+            name = type(self._problem).__qualname__
+            reason = f"this solution cannot be encoded: {error} (solution: {solution!r:.200})"
+            raise ProblemError(name, "solutions", reason) from None
+
+    def _guard(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        if self.failed:
+            return
+        self.failed = True
+        name = type(self._problem).__qualname__
+        cause = error.__cause__ or error
+        trace = "".join(traceback.format_exception(cause))
+        if isinstance(error, ProblemError):
+            failure = Failed(self.id, name, error.method, error.reason, error.path, trace)
+        else:
+            failure = Failed(self.id, name, "", f"{type(error).__name__}: {error}", None, trace)
+        self._send(failure)
+
+
+Part: TypeAlias = tuple[tuple[Bundle, ...], tuple[Bundle, ...], tuple[bytes, ...], bytes]
+
+
+def _parts(
+    kept: list[Bundle], given: list[Bundle], solutions: list[bytes], keys: bytes
+) -> list[Part]:
+    """Deals a report's contents out to messages that fit a frame, at least one."""
+    parts: list[Part] = []
+    part: tuple[list[Bundle], list[Bundle], list[bytes], bytes] = ([], [], [], b"")
+    room = PART
+
+    def make_room(size: int) -> None:
+        nonlocal part, room
+        if size > room and room < PART:
+            parts.append((tuple(part[0]), tuple(part[1]), tuple(part[2]), part[3]))
+            part = ([], [], [], b"")
+            room = PART
+        room -= size
+
+    for place, bundles in ((0, kept), (1, given)):
+        for bundle in bundles:
+            make_room(len(bundle.blob) + 32)
+            part[place].append(bundle)  # type: ignore[union-attr]  # both places hold bundles
+    for solution in solutions:
+        make_room(len(solution) + 8)
+        part[2].append(solution)
+    for start in range(0, len(keys), PART // 2):
+        piece = keys[start : start + PART // 2]
+        make_room(len(piece) + 8)
+        part = (part[0], part[1], part[2], part[3] + piece)
+    parts.append((tuple(part[0]), tuple(part[1]), tuple(part[2]), part[3]))
+    return parts

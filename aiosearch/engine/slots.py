@@ -1,0 +1,151 @@
+"""Where sessions live: in a worker process, or in the host's own process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from ..checks import CheckRecord
+from .child import Child
+from .explorer import clock
+from .session import Session
+from .wire import Begin, End, ToHost, ToWorker, decode_for_host, encode
+
+LOCAL_SLICE_NS = 1_000_000
+MODULE = "aiosearch.engine.worker"
+
+Deliver = Callable[[int, ToHost], None]
+
+
+class Member(Protocol):
+    """A search, as its pool sees it."""
+
+    id: int
+
+    def joined(self, seat: int, pid: int) -> None:
+        """A worker has taken the seat."""
+        ...
+
+    def lost(self, seat: int, reason: str) -> None:
+        """The seat's worker died."""
+        ...
+
+    def receive(self, seat: int, message: ToHost) -> None: ...
+
+    def fail(self, error: Exception, trace: str = "") -> None: ...
+
+    def warn(self, message: str) -> None: ...
+
+    def checked(self, record: CheckRecord) -> None:
+        """z3 answered a question, of this search or another."""
+        ...
+
+    def local_session(self, begin: Begin, send: Callable[[ToHost], None]) -> Session:
+        """Opens the session in this very process."""
+        ...
+
+
+class ProcessSlot:
+    """A worker process, which can be killed at any time and started anew."""
+
+    def __init__(self, seat: int, deliver: Deliver, gone: Callable[[int], None]) -> None:
+        self.seat = seat
+        self.child: Child | None = None
+        self._deliver = deliver
+        self._gone = gone
+        self.heard = False
+        """Whether this worker has ever said anything."""
+
+    async def start(self) -> None:
+        self.heard = False
+        self.child = await Child.spawn(MODULE, self._on_frame, self._on_gone)
+
+    @property
+    def alive(self) -> bool:
+        return self.child is not None and self.child.alive
+
+    @property
+    def pid(self) -> int:
+        return self.child.pid if self.child else 0
+
+    def send(self, message: ToWorker) -> None:
+        if self.child is not None:
+            self.child.send(encode(message))
+
+    def kill(self) -> None:
+        if self.child is not None:
+            self.child.kill()
+
+    async def reap(self) -> None:
+        if self.child is not None:
+            await self.child.reap()
+
+    def _on_frame(self, frame: bytes) -> None:
+        self.heard = True
+        self._deliver(self.seat, decode_for_host(frame))
+
+    def _on_gone(self) -> None:
+        self._gone(self.seat)
+
+
+class LocalSlot:
+    """The host's own process as a worker: slices of a millisecond between the host's own tasks."""
+
+    alive = True
+    pid = 0
+
+    def __init__(self, seat: int, deliver: Deliver, member: Callable[[int], Member | None]) -> None:
+        self.seat = seat
+        self._deliver = deliver
+        self._member = member
+        self._sessions: dict[int, Session] = {}
+        self._inbox: deque[ToWorker] = deque()
+        self._outbox: deque[ToHost] = deque()
+        self._arrived = asyncio.Event()
+
+    def send(self, message: ToWorker) -> None:
+        self._inbox.append(message)
+        self._arrived.set()
+
+    async def run(self) -> None:
+        """Works for ever."""
+        while True:
+            self._read()
+            ready = [session for session in self._sessions.values() if session.ready]
+            for session in ready:
+                await session.slice_async(clock() + LOCAL_SLICE_NS)
+                self._flush()
+                await asyncio.sleep(0)
+            if not ready and not self._inbox:
+                await self._pause()
+
+    async def _pause(self) -> None:
+        """Waits for messages; wakes now and then while something is unreported."""
+        self._arrived.clear()
+        dirty = any(session.dirty for session in self._sessions.values())
+        try:
+            await asyncio.wait_for(self._arrived.wait(), 0.05 if dirty else None)
+        except TimeoutError:
+            for session in self._sessions.values():
+                session.wake()
+            self._flush()
+
+    def _read(self) -> None:
+        while self._inbox:
+            message = self._inbox.popleft()
+            if isinstance(message, Begin):
+                if member := self._member(message.session):
+                    session = member.local_session(message, self._outbox.append)
+                    self._sessions[message.session] = session
+            elif isinstance(message, End):
+                self._sessions.pop(message.session, None)
+            elif session_ := self._sessions.get(message.session):
+                session_.receive(message)
+            self._flush()
+
+    def _flush(self) -> None:
+        """Delivers after the session has returned, never from inside it."""
+        while self._outbox:
+            self._deliver(self.seat, self._outbox.popleft())

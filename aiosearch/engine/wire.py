@@ -1,0 +1,141 @@
+"""The messages between the host and its workers."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from ..problem import Obligation
+from .bundles import Bundle
+from .counts import Counts
+from .reference import Reference
+
+
+class Begin(Struct, frozen=True, array_like=True, tag=1):
+    """Opens a session: one search on one worker."""
+
+    session: int
+    problem: Reference
+    order: Reference
+    on_unknown: str
+    skip_errors: bool
+    z3_version: str
+    table: str = ""
+    """Where the shared table of keys is to be opened; empty where there is none."""
+    owner: int = 0
+    """This worker's number in that table."""
+    report_seconds: float = 0.2
+    record_keys: bool = False
+    """Whether reports carry the keys claimed, for the journal."""
+
+
+class Work(Struct, frozen=True, array_like=True, tag=2):
+    """Adds subtrees to a session."""
+
+    session: int
+    bundles: tuple[Bundle, ...]
+    seconds: float
+    """When these seconds of exploring are over, everything left is given back; 0 for never."""
+    nodes: int
+    """How many nodes may be explored in all, on top of what was granted before."""
+    depth: int = 0
+    """Not zero: go level by level to this depth, then give each subtree back by itself."""
+
+
+class Publish(Struct, frozen=True, array_like=True, tag=3):
+    """Asks a session for half of its subtrees, now or as soon as it has two."""
+
+    session: int
+
+
+class Judged(Struct, frozen=True, array_like=True, tag=4):
+    """Answers a question."""
+
+    session: int
+    digest: bytes
+    status: str
+
+
+class Beat(Struct, frozen=True, array_like=True, tag=5):
+    """Tells the cost to beat."""
+
+    session: int
+    cost: float
+
+
+class Tell(Struct, frozen=True, array_like=True, tag=6):
+    """Asks for a report now, and sets how often they come from now on."""
+
+    session: int
+    report_seconds: float
+
+
+class End(Struct, frozen=True, array_like=True, tag=7):
+    """Closes a session and forgets what it holds."""
+
+    session: int
+
+
+class Report(Struct, frozen=True, array_like=True, tag=11):
+    """One transaction: all that a session did since its last report, and all it still holds.
+
+    A long one comes in parts; only the last, with `final`, carries the counts and takes effect.
+    """
+
+    session: int
+    final: bool
+    kept: tuple[Bundle, ...] = ()
+    """With all parts together: everything that the session holds."""
+    given: tuple[Bundle, ...] = ()
+    """Subtrees that are the host's from now on."""
+    solutions: tuple[bytes, ...] = ()
+    keys: bytes = b""
+    """Keys newly claimed, 16 bytes each."""
+    idle: bool = False
+    """The session holds nothing and waits for work."""
+    hungry: bool = False
+    """The session has explored all the nodes it was granted."""
+    surplus: int = 0
+    counts: Counts = msgspec.field(default_factory=Counts)
+    costs: tuple[float, ...] = ()
+    """One for each solution of all parts, where the problem has costs."""
+    sequence: int = 0
+    at_ns: int = 0
+    """When it was written, on the machine's monotonic clock."""
+
+
+class Ask(Struct, frozen=True, array_like=True, tag=12):
+    """Asks z3."""
+
+    session: int
+    digest: bytes
+    obligation: Obligation
+    priority: float
+
+
+class Withdraw(Struct, frozen=True, array_like=True, tag=13):
+    """Needs no answer any more."""
+
+    session: int
+    digests: tuple[bytes, ...]
+
+
+class Failed(Struct, frozen=True, array_like=True, tag=14):
+    """The problem broke its contract, or raised."""
+
+    session: int
+    problem: str
+    method: str
+    reason: str
+    path: tuple[int, ...] | None
+    trace: str = ""
+
+
+ToWorker: TypeAlias = Begin | Work | Publish | Judged | Beat | Tell | End
+ToHost: TypeAlias = Report | Ask | Withdraw | Failed
+
+encode = msgspec.msgpack.Encoder().encode
+decode_for_worker = msgspec.msgpack.Decoder(ToWorker).decode
+decode_for_host = msgspec.msgpack.Decoder(ToHost).decode

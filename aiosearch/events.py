@@ -1,0 +1,117 @@
+"""What a search tells whoever listens: frozen structs that encode as JSON objects with a `type`."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+
+class Event(Struct, frozen=True, tag_field="type", tag=lambda name: name, kw_only=True):
+    """Base of all events."""
+
+    seconds: float
+    """Search time at which it happened."""
+
+
+class SearchStarted(Event, frozen=True, kw_only=True):
+    problem: str
+    order: str
+    strategy: str
+    workers: int
+    seed: int
+    resumed: bool
+    """Whether a journal was taken up."""
+    nodes: int = 0
+    """Nodes that the journal holds as explored."""
+
+
+class WorkerJoined(Event, frozen=True, kw_only=True):
+    worker: int
+    pid: int
+
+
+class WorkerLost(Event, frozen=True, kw_only=True):
+    """A worker died; its work since its last report is done again."""
+
+    worker: int
+    reason: str
+
+
+class TaskAssigned(Event, frozen=True, kw_only=True):
+    worker: int
+    subtrees: int
+
+
+class WorkReported(Event, frozen=True, kw_only=True):
+    """A worker handed in what it did since its last report."""
+
+    worker: int
+    nodes: int
+    busy: float
+    waiting: float
+    kept: int
+    """Subtrees that it still holds, where the report tells."""
+    given: int
+
+
+class Improved(Event, frozen=True, kw_only=True):
+    """A better solution; without costs, a new one."""
+
+    number: int
+    solution: Any
+    cost: float | None
+    worker: int
+
+
+class Checked(Event, frozen=True, kw_only=True):
+    """z3 answered a question."""
+
+    process: int
+    status: str
+    started: float
+    """Search time at which z3 began."""
+
+
+class Progress(Event, frozen=True, kw_only=True):
+    """Comes a few times a second while a search runs."""
+
+    nodes: int
+    nodes_per_second: float
+    open: int
+    solutions: int
+    best_cost: float | None
+    explored: float | None
+    """The share of the tree that is behind us, where it can be estimated."""
+    remaining: float | None
+    """Seconds to go, where they can be estimated."""
+    cache_hits: int
+    checks: int
+    checks_in_flight: int
+
+
+class Warned(Event, frozen=True, kw_only=True):
+    message: str
+
+
+class SearchFinished(Event, frozen=True, kw_only=True):
+    status: str
+    reason: str
+    nodes: int
+    solutions: int
+    best: Any
+    best_cost: float | None
+
+
+AnyEvent: TypeAlias = (
+    SearchStarted
+    | WorkerJoined
+    | WorkerLost
+    | TaskAssigned
+    | WorkReported
+    | Improved
+    | Checked
+    | Progress
+    | Warned
+    | SearchFinished
+)

@@ -1,0 +1,125 @@
+"""In which order a search explores, and whether it prunes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from .errors import AiosearchError
+
+Score = Callable[[Any], float]
+
+
+class Order(Struct, frozen=True):
+    """How a worker picks its next node.
+
+    Subclass it for an order of your own: a frozen struct of plain parameters, importable by name.
+    """
+
+    @property
+    def prunes(self) -> bool:
+        """Whether subtrees that cannot hold a better solution are left out."""
+        return False
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the lowest score is explored first, wherever it is in the tree."""
+        return False
+
+    @property
+    def by_level(self) -> bool:
+        """Whether a shallower node always comes before a deeper one."""
+        return False
+
+    def score(self, problem: Any) -> Score | None:
+        """Gives the function that scores nodes, or None where nodes are not scored."""
+        return None
+
+
+class DepthFirst(Order, frozen=True):
+    """Children before siblings, in the order that `expand` gives them."""
+
+
+class BreadthFirst(Order, frozen=True):
+    """Level by level. Memory grows with the width of the tree."""
+
+    @property
+    def by_level(self) -> bool:
+        return True
+
+
+class BestFirst(Order, frozen=True):
+    """The lowest `priority(node)` first; `bound(node)` where there is no priority."""
+
+    prune: bool = False
+    """Leave out subtrees whose bound is no better than the best solution found."""
+
+    @property
+    def prunes(self) -> bool:
+        return self.prune
+
+    @property
+    def greedy(self) -> bool:
+        return True
+
+    def score(self, problem: Any) -> Score:
+        score: Score | None = getattr(problem, "priority", None) or getattr(problem, "bound", None)
+        if score is None:
+            raise AiosearchError(
+                f"order best-first needs {type(problem).__qualname__} to have a method "
+                "priority(node) or bound(node)"
+            )
+        return score
+
+
+class BranchAndBound(Order, frozen=True):
+    """Depth first, most promising child first, without subtrees that cannot improve the best."""
+
+    @property
+    def prunes(self) -> bool:
+        return True
+
+    def score(self, problem: Any) -> Score:
+        require_bound(problem, "branch-and-bound")
+        score: Score = problem.bound
+        return score
+
+
+ORDERS: dict[str, type[Order]] = {
+    "best-first": BestFirst,
+    "branch-and-bound": BranchAndBound,
+    "breadth-first": BreadthFirst,
+    "depth-first": DepthFirst,
+}
+_SHORT = {"best": BestFirst, "bfs": BreadthFirst, "bnb": BranchAndBound, "dfs": DepthFirst}
+
+
+def find_order(order: str | Order | None, problem: Any) -> Order:
+    """Takes an order by name or as an object; None picks the natural one for the problem."""
+    if order is None:
+        has_bound = hasattr(problem, "bound") and hasattr(problem, "cost")
+        found: Order = BranchAndBound() if has_bound else DepthFirst()
+    elif isinstance(order, Order):
+        found = order
+    else:
+        try:
+            found = (ORDERS.get(order) or _SHORT[order])()
+        except KeyError:
+            raise AiosearchError(
+                f"unknown order {order!r}; there are {', '.join(ORDERS)}"
+            ) from None
+    found.score(problem)
+    if found.prunes:
+        require_bound(problem, "a pruning order")
+    return found
+
+
+def require_bound(problem: Any, order: str) -> None:
+    missing = [name for name in ("bound", "cost") if not hasattr(problem, name)]
+    if missing:
+        raise AiosearchError(
+            f"{order} needs {type(problem).__qualname__} to have "
+            + " and ".join(f"a method {name}" for name in missing)
+        )

@@ -1,0 +1,68 @@
+"""What a user writes: a problem, and the obligations it asks to have proved."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Awaitable, Iterable
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
+
+NodeT = TypeVar("NodeT")
+SolutionT = TypeVar("SolutionT", covariant=True)
+
+
+class Obligation(Struct, frozen=True):
+    """A question to z3 whose verdict decides whether a subtree lives.
+
+    `query` is SMT-LIB text whose assertions are unsatisfiable exactly when the obligation holds
+    (assert the negated goal). It declares every symbol it uses, also those of its axioms.
+    unsat is `proved` and the subtree lives; sat is `refuted` and it is dropped; anything else is
+    `unknown` and the search's `on_unknown` decides.
+    """
+
+    query: str
+    """SMT-LIB declarations and assertions; no `(check-sat)`."""
+    axioms: str = ""
+    """The name of a set in the problem's `axioms`, preloaded once in each z3 process."""
+    logic: str = ""
+    """An SMT-LIB logic such as `QF_BV` for a specialised solver; empty for the general one."""
+    rlimit: int = 0
+    """z3's deterministic resource limit for this question; 0 takes the service's default."""
+    key: bytes = b""
+    """The author's own canonical key. Equal keys must mean equivalent questions."""
+
+
+class Problem(Protocol[NodeT, SolutionT]):
+    """A tree to search: three methods, and optional ones that the engine looks for by name.
+
+    Nodes and solutions are values that msgspec can encode; their types are read from the
+    annotations of `root` and `solutions`. `expand` must be repeatable: the same node always gives
+    the same children in the same order. It may be plain or `async`, and give any finite iterable.
+
+    Optional methods:
+
+    - `priority(node) -> float`: best-first explores the lowest first.
+    - `bound(node) -> float`: a lower bound on the cost of every solution in the node's subtree.
+    - `cost(solution) -> float`: what is minimised; without it every new solution is an improvement.
+    - `key(node) -> bytes | str | int | tuple`: nodes with equal keys have equal subtrees (whatever
+      budget remains included), and one of them is explored.
+    - `obligation(node) -> Obligation | None`: a z3 query that decides whether the subtree lives.
+
+    Optional attribute:
+
+    - `axioms: Mapping[str, str]`: named SMT-LIB axiom sets for obligations.
+    """
+
+    def root(self) -> NodeT:
+        """Gives the node that the search starts from."""
+        ...
+
+    def expand(
+        self, node: NodeT
+    ) -> Iterable[NodeT] | AsyncIterable[NodeT] | Awaitable[Iterable[NodeT]]:
+        """Gives the node's children, always the same ones in the same order."""
+        ...
+
+    def solutions(self, node: NodeT) -> Iterable[SolutionT]:
+        """Gives the solutions that this very node stands for, often none."""
+        ...

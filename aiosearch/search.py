@@ -1,0 +1,225 @@
+"""What a user opens: a search as an async context manager and async iterator."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, Literal, cast
+
+import anyio
+
+from .engine.run import OnError, OnUnknown, Run, Settings
+from .errors import AiosearchError
+from .events import AnyEvent
+from .limits import Limits
+from .orders import Order, find_order
+from .pool import Pool
+from .problem import NodeT, Problem
+from .result import Result, SearchStatus, SolutionT
+from .statistics import Statistics
+from .strategies import Strategy, find_strategy
+
+Hook = Callable[[AnyEvent], Any]
+
+
+class Search(Generic[NodeT, SolutionT]):
+    """One search. Leaving the context ends it, and every process that it started, at once.
+
+    Iterate over it for improving solutions, or `wait()` for the end; `result` is valid always.
+    """
+
+    def __init__(
+        self,
+        problem: Problem[NodeT, SolutionT],
+        *,
+        strategy: str | Strategy = "queue",
+        options: Mapping[str, Any] | None = None,
+        order: str | Order | None = None,
+        workers: int | None = None,
+        pool: Pool | None = None,
+        limits: Limits | None = None,
+        on: Hook | Iterable[Hook] = (),
+        journal: str | Path | None = None,
+        resume: bool = False,
+        seed: int = 0,
+        on_unknown: OnUnknown = "defer",
+        on_error: OnError = "raise",
+        cache: Path | str | Literal["default"] | None = "default",
+        progress_seconds: float = 0.5,
+    ) -> None:
+        """Prepares a search; nothing starts before `async with`.
+
+        - `strategy`: who explores what, by name (with `options`) or as an object.
+        - `order`: depth-first, breadth-first, best-first or branch-and-bound; by default
+          branch-and-bound where the problem has `bound` and `cost`, else depth-first.
+        - `workers`: processes; 0 for this one; by default one per core. Or give a `pool`.
+        - `journal`: a file that makes the search resumable; `resume=True` takes one up.
+        - `on_unknown`: explore a node whose verdict is unknown last (`defer`), like any other
+          (`keep`), or not at all (`drop`).
+        - `on_error`: `raise` when the problem raises, or `skip` that subtree and count it.
+        - `on`: hooks that get every event; their exceptions are logged and counted, no more.
+        - `cache`: where verdicts are kept on disk; None for nowhere. A given pool has its own.
+        """
+        if pool is not None and workers is not None:
+            raise AiosearchError("give workers or a pool, not both")
+        for name, value, allowed in (
+            ("on_unknown", on_unknown, ("defer", "keep", "drop")),
+            ("on_error", on_error, ("raise", "skip")),
+        ):
+            if value not in allowed:
+                raise AiosearchError(f"{name} must be one of {allowed}, not {value!r}")
+        if resume and journal is None:
+            raise AiosearchError("resume=True needs the journal to resume from")
+        check_problem(problem)
+        self._own_pool = pool is None
+        self._pool = Pool(workers, cache=cache) if pool is None else pool
+        self._run: Run = Run(
+            problem,
+            self._pool,
+            find_order(order, problem),
+            find_strategy(strategy, options),
+            Settings(
+                strategy=strategy if isinstance(strategy, str) else type(strategy).__qualname__,
+                limits=limits or Limits(),
+                journal=Path(journal) if journal is not None else None,
+                resume=resume,
+                seed=seed,
+                on_unknown=on_unknown,
+                on_error=on_error,
+                progress_seconds=progress_seconds,
+            ),
+            (on,) if callable(on) else tuple(on),
+        )
+        self._entered = False
+
+    async def __aenter__(self) -> Search[NodeT, SolutionT]:
+        if self._entered:
+            raise AiosearchError("a search can be opened once; make a new one")
+        self._entered = True
+        try:
+            if self._own_pool:
+                await self._pool.__aenter__()
+            await self._run.start()
+        except BaseException:
+            await self._close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._run.done:
+            reason = "cancelled" if error is not None else "left before it was complete"
+            self._run.stop(SearchStatus.CANCELLED, reason)
+        await self._close()
+
+    async def _close(self) -> None:
+        with anyio.CancelScope(shield=True):
+            try:
+                await self._run.close()
+            finally:
+                if self._own_pool:
+                    await self._pool.close()
+
+    def __aiter__(self) -> AsyncIterator[SolutionT]:
+        return self._improving()
+
+    async def _improving(self) -> AsyncIterator[SolutionT]:
+        at = 0
+        improving = self._run.found.improving
+        while True:
+            while at < len(improving):
+                at += 1
+                yield cast("SolutionT", self._run.decode_solution(improving[at - 1][0]))
+            if self._run.done:
+                self._run.raise_failure()
+                return
+            await self._run.changed()
+
+    async def wait(self) -> Result[SolutionT]:
+        """Waits until the search has ended; raises what made it fail."""
+        while not self._run.done:
+            await self._run.changed()
+        self._run.raise_failure()
+        return self.result
+
+    def stop(self, reason: str = "stopped") -> None:
+        """Ends the search; iteration and `wait` return as soon as the workers have reported."""
+        self._run.stop(SearchStatus.CANCELLED, reason)
+
+    @property
+    def result(self) -> Result[SolutionT]:
+        """What is found so far, and how the search stands. Valid at any moment."""
+        return self._run.result()
+
+    def statistics(self) -> Statistics:
+        """The figures so far."""
+        return self._run.statistics()
+
+
+def solve(problem: Problem[NodeT, SolutionT], **options: Any) -> Result[SolutionT]:
+    """Searches and returns the result; takes what `Search` takes.
+
+    Works inside a running event loop too (a notebook), which then waits for it.
+    """
+
+    async def search() -> Result[SolutionT]:
+        async with Search(problem, **options) as opened:
+            return await opened.wait()
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(search())
+    return _in_thread(search)
+
+
+def _in_thread(search: Callable[[], Any]) -> Any:
+    outcome: list[Any] = []
+    failure: list[BaseException] = []
+    loops: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
+
+    async def noted() -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        loops.append((asyncio.get_running_loop(), task))
+        return await search()
+
+    def work() -> None:
+        try:
+            outcome.append(asyncio.run(noted()))
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=work, name="aiosearch.solve")
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:
+        for loop, task in loops:
+            loop.call_soon_threadsafe(task.cancel)
+        thread.join()
+        raise
+    if failure:
+        raise failure[0]
+    return outcome[0]
+
+
+def check_problem(problem: Any) -> None:
+    """Says what a problem lacks."""
+    if isinstance(problem, type):
+        raise AiosearchError(f"give an instance: {problem.__qualname__}(...), not the class")
+    missing = [
+        name for name in ("root", "expand", "solutions") if not callable(getattr(problem, name, None))
+    ]
+    if missing:
+        raise AiosearchError(
+            f"{type(problem).__qualname__} is no problem: it lacks "
+            + ", ".join(f"{name}()" for name in missing)
+        )

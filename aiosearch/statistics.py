@@ -1,0 +1,61 @@
+"""The figures of a search."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from .checks import VerifierStatistics
+
+
+class WorkerStatistics(Struct, frozen=True, kw_only=True):
+    """One seat's share of the work."""
+
+    nodes: int
+    tasks: int
+    """Hand-outs it received."""
+    reports: int
+    messages: int
+    """Messages both ways."""
+    busy: float
+    """Seconds spent exploring."""
+    waiting: float
+    """Seconds with nothing to do but wait for verdicts."""
+    idle: float
+    """Seconds without any work."""
+
+
+class Statistics(Struct, frozen=True, kw_only=True):
+    """The figures of a search so far, as last reported by its workers."""
+
+    seconds: float
+    """Wall time since the start, that of the runs before a resume included."""
+    nodes: int
+    leaves: int
+    depth: int
+    open: int
+    """Subtrees known and not yet explored."""
+    pruned: int
+    duplicates: int
+    reopened: int
+    unclaimed: int
+    proved: int
+    refuted: int
+    unknown: int
+    skipped: int
+    published: int
+    solutions: int
+    hook_errors: int
+    worker_deaths: int
+    workers: tuple[WorkerStatistics, ...]
+    checks: VerifierStatistics | None
+    """The verification service, shared by all searches of a pool; None where it was not used."""
+
+    @property
+    def nodes_per_second(self) -> float:
+        return self.nodes / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def balance(self) -> float:
+        """Mean over maximum of the workers' busy time: 1 where all did the same."""
+        busy = [worker.busy for worker in self.workers]
+        return sum(busy) / len(busy) / max(busy) if busy and max(busy) > 0 else 1.0

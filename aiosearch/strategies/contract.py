@@ -1,0 +1,111 @@
+"""The contract of a strategy: events in, commands out, no input or output of its own.
+
+A strategy decides which seat explores which subtrees. A seat is a place for one worker; workers
+may die and be replaced, seats stay. The engine owns the subtrees: it hands a strategy `Task`
+handles, carries its commands out, and tells it what happened. Because a strategy does nothing
+else, the same code runs over processes and on a virtual clock.
+
+The rules:
+
+- Every task that was `Opened` must be assigned at some time; the engine fails a search whose
+  seats are all idle while tasks lie unassigned and no command comes.
+- A task may be assigned once. What its seat does not finish comes back as new tasks.
+- Events are handled one at a time, and the commands are carried out in the order given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, TypeAlias
+
+from msgspec import Struct
+
+API = 1
+"""The version of this contract. A strategy that carries another number is refused by name."""
+
+
+class Task(Struct, frozen=True):
+    """One or more open subtrees that travel together."""
+
+    id: int
+    size: int
+    """How many subtrees."""
+    depth: int
+    """The depth of the shallowest."""
+    priority: float
+    """Lower is more promising; it follows from the order of the search."""
+    rank: int
+    """Lower ranks come first: what waits for better knowledge has rank 1."""
+
+
+class Plan(Struct, frozen=True):
+    """What a strategy knows of a search before it starts."""
+
+    seats: int
+    ordered: bool
+    """Whether the order compares all open subtrees (best-first, breadth-first): then work has to
+    come back now and then, to be compared. Depth-first work can stay where it is."""
+    seed: int = 0
+
+
+class Opened(Struct, frozen=True):
+    """These tasks are free: the root, or what a seat published, gave back or left at its death."""
+
+    tasks: tuple[Task, ...]
+    seat: int | None = None
+    """Where they come from; None for the root and for what a journal held."""
+
+
+class Idle(Struct, frozen=True):
+    """A seat holds nothing: its worker has just come, or has finished all it had."""
+
+    seat: int
+
+
+class Reported(Struct, frozen=True):
+    """A seat tells how it is getting on."""
+
+    seat: int
+    surplus: int
+    """How many subtrees it could give away."""
+
+
+class Lost(Struct, frozen=True):
+    """A seat's worker died. What it held comes back as `Opened`; `Idle` follows when one is back."""
+
+    seat: int
+
+
+class Assign(Struct, frozen=True):
+    """Gives tasks to a seat, on top of what it has."""
+
+    seat: int
+    tasks: tuple[int, ...]
+    seconds: float = 0.0
+    """Explore for this long, then give back what is left; 0 for as long as it takes."""
+    depth: int = 0
+    """Not zero: explore down to this depth only, and give each subtree there back by itself."""
+
+
+class Ask(Struct, frozen=True):
+    """Asks a seat for about half of its subtrees; it answers as soon as it has two."""
+
+    seat: int
+
+
+Event: TypeAlias = Opened | Idle | Reported | Lost
+Command: TypeAlias = Assign | Ask
+
+
+class Strategy(Protocol):
+    """What a plugin writes. A class that takes its options as keyword arguments, all optional."""
+
+    api: int
+
+    def start(self, plan: Plan) -> None:
+        """Called once, before any event."""
+        ...
+
+    def handle(self, event: Event) -> Iterable[Command]:
+        """Takes one event and gives the commands that follow from it."""
+        ...

@@ -1,0 +1,90 @@
+"""Finds strategies by name among the entry points `aiosearch.strategies`, loading only what is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from ..errors import StrategyError
+from .contract import API, Strategy
+
+GROUP = "aiosearch.strategies"
+
+
+class StrategyInfo(Struct, frozen=True):
+    """A strategy that is installed, and whether it can be loaded."""
+
+    name: str
+    origin: str
+    """The distribution that brings it, with its version, and the class."""
+    summary: str = ""
+    error: str = ""
+
+
+def find_strategy(strategy: str | Strategy, options: Mapping[str, Any] | None = None) -> Strategy:
+    """Takes a strategy by name, or as an object; refuses what cannot be loaded, by name."""
+    if not isinstance(strategy, str):
+        if options:
+            raise StrategyError("options are for strategies given by name")
+        return _checked(type(strategy).__qualname__, strategy)
+    made = _load(strategy)
+    try:
+        return _checked(strategy, made(**(options or {})))
+    except (TypeError, ValueError) as error:
+        raise StrategyError(f"strategy {strategy!r} refuses its options: {error}") from None
+
+
+def list_strategies() -> list[StrategyInfo]:
+    """Loads every installed strategy in turn and says how that went, sorted by name."""
+    found = []
+    for point in sorted(_points(), key=lambda point: point.name):
+        dist = point.dist
+        origin = f"{dist.name} {dist.version}, {point.value}" if dist else str(point.value)
+        try:
+            made = _load(point.name)
+            summary = (made.__doc__ or "").strip().partition("\n")[0]
+            _checked(point.name, made)
+            found.append(StrategyInfo(point.name, origin, summary))
+        except StrategyError as error:
+            found.append(StrategyInfo(point.name, origin, error=str(error)))
+    return found
+
+
+def _points() -> Any:
+    from importlib.metadata import entry_points  # slow to import, and often not needed
+
+    return entry_points(group=GROUP)
+
+
+def _load(name: str) -> Any:
+    if name == "queue":  # the default is worth a start without a look at the installed packages
+        from .queue import Queue
+
+        return Queue
+    points = _points()
+    for point in points:
+        if point.name == name:
+            try:
+                return point.load()
+            except Exception as error:
+                raise StrategyError(
+                    f"strategy {name!r} ({point.value}) cannot be loaded: "
+                    f"{type(error).__name__}: {error}"
+                ) from error
+    known = ", ".join(sorted({point.name for point in points} | {"queue"}))
+    hint = ""
+    if name == "interleaved":
+        hint = "; it is a distribution of its own: pip install aiosearch-interleaved"
+    raise StrategyError(f"unknown strategy {name!r}; installed are {known}{hint}")
+
+
+def _checked(name: str, strategy: Any) -> Strategy:
+    api = getattr(strategy, "api", None)
+    if api != API:
+        raise StrategyError(
+            f"strategy {name!r} speaks api {api!r}, and this aiosearch speaks api {API}; "
+            "install matching versions"
+        )
+    return strategy  # type: ignore[no-any-return]  # its methods are called, and fail by name

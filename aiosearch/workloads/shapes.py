@@ -1,0 +1,99 @@
+"""Trees of awkward shapes, whose counts are known beforehand: they test a balance, not a search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Lopsided:
+    """A long spine with a leaf at every step, and most of the nodes in a thin tree at its end.
+
+    A thin tree of height h has subtrees of heights h - 1 and h - `skew`, so that no cut of it is
+    even either; `skew` is at least 2. A node is its depth and the height of the tree below the
+    spine. The solutions are the quarter points of the spine and the deepest leaf, by their depths.
+    """
+
+    spine: int = 2_000
+    height: int = 36
+    skew: int = 3
+
+    def root(self) -> Place:
+        """Gives the upper end of the spine."""
+        return 0, self.height
+
+    def expand(self, node: Place) -> list[Place] | tuple[()]:
+        """Gives a leaf and the next step of the spine, or the two subtrees of a thin tree."""
+        depth, height = node
+        if height <= 0:
+            return ()
+        depth += 1
+        if depth <= self.spine:
+            return [(depth, 0), (depth, height)]
+        return [(depth, height - 1), (depth, height - self.skew)]
+
+    def solutions(self, node: Place) -> tuple[int, ...]:
+        """Gives the depth of a quarter point or of the deepest leaf."""
+        depth, height = node
+        if depth in self._marks and (height or depth > self.spine):
+            return (depth,)
+        return ()
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes the tree has, the root included."""
+        thin = [1]
+        for height in range(1, self.height + 1):
+            thin.append(1 + thin[height - 1] + thin[max(0, height - self.skew)])
+        return 2 * self.spine + thin[self.height]
+
+    @property
+    def answers(self) -> tuple[int, ...]:
+        """Every solution, in order."""
+        return tuple(sorted(self._marks))
+
+    @cached_property
+    def _marks(self) -> frozenset[int]:
+        quarters = {self.spine * quarter // 4 for quarter in (1, 2, 3)}
+        return frozenset(quarters | {self.spine + self.height})
+
+
+@dataclass(frozen=True)
+class Tiny:
+    """A root with very many subtrees of one to four nodes, so that handing them out is the work.
+
+    A node is the number of its subtree and its place there; the root is (-1, 0). Every thousandth
+    subtree holds a solution: its own number.
+    """
+
+    subtrees: int = 10_000
+
+    def root(self) -> Place:
+        """Gives the root, which stands in no subtree."""
+        return -1, 0
+
+    def expand(self, node: Place) -> list[Place] | tuple[()]:
+        """Gives all the subtrees, or the leaves of one: its number modulo 4."""
+        number, place = node
+        if number < 0:
+            return [(each, 0) for each in range(self.subtrees)]
+        return () if place else [(number, leaf) for leaf in range(1, number % 4 + 1)]
+
+    def solutions(self, node: Place) -> tuple[int, ...]:
+        """Gives the number of a thousandth subtree at its last leaf."""
+        number, place = node
+        return (number,) if place == 3 and number % 1_000 == 999 else ()
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes the tree has, the root included."""
+        fours, rest = divmod(self.subtrees, 4)
+        return 1 + self.subtrees + 6 * fours + rest * (rest - 1) // 2
+
+    @property
+    def answers(self) -> tuple[int, ...]:
+        """Every solution, in order."""
+        return tuple(range(999, self.subtrees, 1_000))
