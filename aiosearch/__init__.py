@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from .errors import AiosearchError, JournalError, ProblemError, StrategyError, WorkerError
-from .limits import Limits
-from .orders import BestFirst, BranchAndBound, BreadthFirst, DepthFirst, Order
-from .pool import Pool
-from .problem import Obligation, Problem
-from .result import Result, SearchStatus
-from .search import Search, solve
-from .statistics import Statistics, WorkerStatistics
+from typing import TYPE_CHECKING
+
+from ._lazy import lazily
+
+if TYPE_CHECKING:
+    from .checks.service import Verifier
+    from .checks.verdict import Status, Verdict
+    from .errors import AiosearchError, JournalError, ProblemError, StrategyError, WorkerError
+    from .limits import Limits
+    from .orders import BestFirst, BranchAndBound, BreadthFirst, DepthFirst, Order
+    from .pool import Pool
+    from .problem import Obligation, Problem
+    from .result import Result, SearchStatus
+    from .search import Search, solve
+    from .statistics import Statistics, WorkerStatistics
+    from .trace import ChromeTrace
 
 __version__ = "0.1.0"
 
@@ -18,6 +26,7 @@ __all__ = [
     "BestFirst",
     "BranchAndBound",
     "BreadthFirst",
+    "ChromeTrace",
     "DepthFirst",
     "JournalError",
     "Limits",
@@ -30,9 +39,42 @@ __all__ = [
     "Search",
     "SearchStatus",
     "Statistics",
+    "Status",
     "StrategyError",
+    "Verdict",
+    "Verifier",
     "WorkerError",
     "WorkerStatistics",
     "__version__",
     "solve",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "Verifier": ".checks.service",
+        "Status": ".checks.verdict",
+        "Verdict": ".checks.verdict",
+        "AiosearchError": ".errors",
+        "JournalError": ".errors",
+        "ProblemError": ".errors",
+        "StrategyError": ".errors",
+        "WorkerError": ".errors",
+        "Limits": ".limits",
+        "BestFirst": ".orders",
+        "BranchAndBound": ".orders",
+        "BreadthFirst": ".orders",
+        "DepthFirst": ".orders",
+        "Order": ".orders",
+        "Pool": ".pool",
+        "Obligation": ".problem",
+        "Problem": ".problem",
+        "Result": ".result",
+        "SearchStatus": ".result",
+        "Search": ".search",
+        "solve": ".search",
+        "Statistics": ".statistics",
+        "WorkerStatistics": ".statistics",
+        "ChromeTrace": ".trace",
+    },
+)

@@ -177,7 +177,7 @@ def solve(problem: Problem[NodeT, SolutionT], **options: Any) -> Result[Solution
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(search())
-    return _in_thread(search)
+    return cast("Result[SolutionT]", _in_thread(search))
 
 
 def _in_thread(search: Callable[[], Any]) -> Any:

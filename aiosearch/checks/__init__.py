@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from aiosearch.checks.cache import default_cache_path
-from aiosearch.checks.digest import digest, z3_version
-from aiosearch.checks.question import Ticket
-from aiosearch.checks.records import CheckRecord, VerifierStatistics
-from aiosearch.checks.service import Verifier
-from aiosearch.checks.upkeep import CacheStatistics, cache_stats, clear_cache
-from aiosearch.checks.verdict import Reason, Status, Verdict
+from typing import TYPE_CHECKING
+
+from .._lazy import lazily
+
+if TYPE_CHECKING:
+    from .cache import default_cache_path
+    from .digest import digest, z3_version
+    from .question import Ticket
+    from .records import CheckRecord, VerifierStatistics
+    from .service import Verifier
+    from .upkeep import CacheStatistics, cache_stats, clear_cache
+    from .verdict import Reason, Status, Verdict
 
 __all__ = [
     "CacheStatistics",
@@ -25,3 +30,22 @@ __all__ = [
     "digest",
     "z3_version",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "default_cache_path": ".cache",
+        "digest": ".digest",
+        "z3_version": ".digest",
+        "Ticket": ".question",
+        "CheckRecord": ".records",
+        "VerifierStatistics": ".records",
+        "Verifier": ".service",
+        "CacheStatistics": ".upkeep",
+        "cache_stats": ".upkeep",
+        "clear_cache": ".upkeep",
+        "Reason": ".verdict",
+        "Status": ".verdict",
+        "Verdict": ".verdict",
+    },
+)

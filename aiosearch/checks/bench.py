@@ -9,10 +9,10 @@ from aiosearch.checks.session import (
     ParseError,
     Session,
     Z3Error,
+    leaves_traces,
     limit_memory,
     memory_used,
     message_of,
-    needs_own_session,
     normalise,
 )
 from aiosearch.checks.verdict import Reason, Status, Verdict
@@ -72,8 +72,8 @@ class Bench:
 
     def _session(self, key: tuple[int, str], query: str) -> Session:
         axioms = self._texts[key[0]]
-        if needs_own_session(query) or needs_own_session(axioms):
-            return Session(axioms, key[1])
+        if leaves_traces(query) or leaves_traces(axioms):
+            return Session(axioms, key[1], lasts=False)
         session = self._sessions.pop(key, None)
         if session is None or session.checks >= RENEWED:
             session = Session(axioms, key[1])

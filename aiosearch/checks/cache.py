@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aiosearch.checks.verdict import Reason, Status, Verdict
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Reply: TypeAlias = Callable[[Verdict | None], None]
 
+DEFAULT_CACHE: Final = "default"
+"""Stands for the file that `default_cache_path` names."""
 REMEMBERED = 200_000
 """Verdicts in the dict; when there are more, the oldest eighth goes (some 300 bytes each)."""
 BATCH = 256

@@ -99,7 +99,7 @@ class SolverPool:
 
     def lost(self, process: Process) -> None:
         """A process has gone, killed or not: the question it was thinking about is blamed."""
-        if self._closed:
+        if self._closed or self._processes.get(process.index) is not process:
             return
         self._remove(process)
         if not process.ready:
@@ -163,9 +163,8 @@ class SolverPool:
             self._failed(WorkerError(f"no z3 process can be started: {reason}"))
 
     def _remove(self, process: Process) -> None:
-        if self._processes.get(process.index) is process:
-            del self._processes[process.index]
-            self._keep(process.reap())
+        del self._processes[process.index]
+        self._keep(process.reap())
 
     def _keep(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

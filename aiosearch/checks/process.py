@@ -125,9 +125,12 @@ class Process:
         self._expect(self._limits.seconds + self._limits.grace)
 
     def _expect(self, seconds: float) -> None:
-        """Moves the deadline. The timer is only armed anew when it has run out (see `_tick`)."""
+        """Moves the deadline. A timer that is early enough stays: `_tick` arms it anew."""
         loop = asyncio.get_running_loop()
         self._deadline = loop.time() + seconds
+        if self._timer is not None and self._timer.when() > self._deadline:
+            self._timer.cancel()
+            self._timer = None
         if self._timer is None:
             self._timer = loop.call_at(self._deadline, self._tick)
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Literal, Self
 
-from aiosearch.checks.cache import Cache, default_cache_path, serves
+from aiosearch.checks.cache import DEFAULT_CACHE, Cache, default_cache_path, serves
 from aiosearch.checks.digest import digest as digest_of
 from aiosearch.checks.digest import z3_version
 from aiosearch.checks.pool import SolverPool
@@ -44,7 +44,7 @@ class Verifier:
     def __init__(
         self,
         processes: int = 1,
-        cache: Path | Literal["default"] | None = "default",
+        cache: Path | Literal["default"] | None = DEFAULT_CACHE,
         axioms: Mapping[str, str] | None = None,
         rlimit: int = 80_000,
         seconds: float = 2.0,
@@ -55,7 +55,7 @@ class Verifier:
     ) -> None:
         if processes < 1 or rlimit < 1 or seconds <= 0 or memory_mb < 1:
             raise ValueError("a verifier needs processes, rlimit, seconds and memory_mb above zero")
-        self._path = default_cache_path() if cache == "default" else cache
+        self._path = default_cache_path() if cache == DEFAULT_CACHE else cache
         self._warn = warn or logger.warning
         self._axioms = dict(axioms or {})
         self._rlimit = rlimit
@@ -82,8 +82,15 @@ class Verifier:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Kills the processes and writes what is not written. Nobody is called back any more;
-        a waiting `check` raises WorkerError."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Kills the processes and writes what is not written. Safe to call twice.
+
+        Nobody is called back any more; a `check` that waits raises WorkerError.
+        """
+        if self._closed:
+            return
         self._closed = True
         self._forget_all(WorkerError("the verifier was closed"))
         await self._pool.close()

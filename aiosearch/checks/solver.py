@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiosearch.checks.protocol import Axioms, Broken, Ready, decode_request, encode
-from aiosearch.engine.child import Channel, enter_child
+from aiosearch.engine.channel import Channel, enter_child
 
 if TYPE_CHECKING:
     from aiosearch.checks.bench import Bench

@@ -6,6 +6,7 @@ or written down goes out through the callables of `Outlets`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -30,14 +31,18 @@ from ..strategies.contract import (
     Task,
 )
 from .bundles import Bundle
-from .child import MAX_FRAME
+from .channel import MAX_FRAME
 from .counts import Counts
 from .wire import Ask, Beat, Begin, Failed, Judged, Publish, Report, Tell, ToHost, ToWorker
 from .wire import Withdraw, Work
 
 UNLIMITED = 1 << 60
+SUSPECT_DEATHS = 2
+"""A subtree that so many workers died with is opened one level at a time from then on."""
 MOST_DEATHS = 5
 """A subtree that this many workers die of, one after the other, is taken to be what kills them."""
+MOST_DEATHS_TOGETHER = 25
+"""The same where the worker held others too, and any of them may be to blame."""
 
 
 class Transaction(Struct, frozen=True):
@@ -125,6 +130,7 @@ class Coordinator:
         self._owners = 0
         self._deaths: dict[int, int] = {}
         self._asked: dict[bytes, set[int]] = {}
+        self._events: deque[Event] = deque()
         self.incumbent = float("inf")
         self.open_subtrees = 0
         self.open_weight = 0.0
@@ -185,24 +191,31 @@ class Coordinator:
         self._reopen(back, seat)
 
     def _reopen(self, back: dict[int, Bundle], seat: int) -> None:
+        """Opens what a dead worker held again, but for what has killed too many."""
+        most = MOST_DEATHS if len(back) == 1 else MOST_DEATHS_TOGETHER
         tasks = []
         for id, bundle in back.items():
-            deaths = self._deaths.get(id, 0) + 1
-            self._deaths[id] = deaths
-            if deaths < MOST_DEATHS:
+            deaths = self._deaths[id] = self._deaths.get(id, 0) + 1
+            if deaths < most:
                 self._free.add(id)
                 tasks.append(_task(id, bundle))
             elif self._skip_errors:
-                self._close(id)
-                counts = Counts(skipped=bundle.size)
-                self.totals.add(counts)
-                self._out.commit(Transaction(seat, (id,), (), counts, (), (), b"", self._clock()))
+                self._give_up(seat, id, bundle)
             else:
-                reason = f"{deaths} worker processes died one after the other on the same subtree"
+                reason = (
+                    f"{deaths} worker processes died one after the other on the same subtree, at "
+                    f"depth {bundle.depth}; on_error='skip' would leave it out"
+                )
                 self._out.fail(WorkerError(reason), "")
                 return
         if tasks:
             self._tell(Opened(tuple(tasks), seat))
+
+    def _give_up(self, seat: int, id: int, bundle: Bundle) -> None:
+        self._close(id)
+        counts = Counts(skipped=bundle.size)
+        self.totals.add(counts)
+        self._out.commit(Transaction(seat, (id,), (), counts, (), (), b"", self._clock()))
 
     def receive(self, seat: int, message: ToHost) -> None:
         if self.stopped or not self.seats[seat].alive:
@@ -347,11 +360,15 @@ class Coordinator:
         return nodes
 
     def _tell(self, event: Event) -> None:
-        if self.stopped:
+        """Tells the strategy, one event after the other, also where one command causes another."""
+        self._events.append(event)
+        if len(self._events) > 1:
             return
         try:
-            for command in self._strategy.handle(event):
-                self._carry_out(command)
+            while self._events and not self.stopped:
+                for command in self._strategy.handle(self._events[0]):
+                    self._carry_out(command)
+                self._events.popleft()
         except AiosearchError as error:
             self._out.fail(error, "")
         except Exception as error:
@@ -374,13 +391,29 @@ class Coordinator:
         for id in ids:
             if id not in self._free:
                 raise self._broken(f"assigned task {id}, which is not free")
-            self._free.discard(id)
         if not place.alive:
             raise self._broken(f"assigned to seat {command.seat}, which has no worker")
+        suspect = next((id for id in ids if self._deaths.get(id, 0) >= SUSPECT_DEATHS), None)
+        if suspect is not None and not place.busy:
+            self._assign_alone(command, place, suspect)
+        else:
+            self._hand_out(command, place, ids)
+
+    def _assign_alone(self, command: Assign, place: Seat, suspect: int) -> None:
+        """Lets a suspect travel alone, one level at a time, so that what kills workers is found
+        and everything beside it saved."""
+        depth = self._tasks[suspect].depth + 1
+        self._hand_out(Assign(command.seat, (), depth=depth), place, (suspect,))
+        others = tuple(_task(id, self._tasks[id]) for id in command.tasks if id != suspect)
+        if others:
+            self._tell(Opened(others, command.seat))
+
+    def _hand_out(self, command: Assign, place: Seat, ids: tuple[int, ...]) -> None:
         if not place.busy:
             place.idle_ns += self._clock() - place.idle_since
         place.busy = True
         place.tasks += len(ids)
+        self._free.difference_update(ids)
         bundles = {id: self._tasks[id] for id in ids}
         place.held.update(bundles)
         nodes = self._grant(command.seat)

@@ -8,8 +8,8 @@ for the common case; `GeneralExplorer` (in general.py) does everything else.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from ..errors import ProblemError
 from .bundles import Bundle, Codec, Siblings, Stage, halves
@@ -18,7 +18,10 @@ from .paths import step, steps
 
 NodeT = TypeVar("NodeT")
 
-clock = time.perf_counter_ns
+Clock: TypeAlias = Callable[[], int]
+"""Tells nanoseconds; a simulation has a virtual one."""
+
+clock: Clock = time.perf_counter_ns
 
 SHORT_BATCH_NS = 60_000
 LONG_BATCH_NS = 250_000
@@ -31,10 +34,17 @@ CHECK_EVERY = 4096
 class Explorer(Generic[NodeT]):
     """What both explorers share: the problem, its codec, counters, solutions and error paths."""
 
-    def __init__(self, problem: Any, codec: Codec[NodeT], skip_errors: bool = False) -> None:
+    def __init__(
+        self,
+        problem: Any,
+        codec: Codec[NodeT],
+        skip_errors: bool = False,
+        clock: Clock = clock,
+    ) -> None:
         self.problem = problem
         self.codec = codec
         self.skip_errors = skip_errors
+        self.clock = clock
         self.counts = Counts()
         self.found: list[tuple[Any, float | None]] = []
         """Solutions and their costs since the last report."""
@@ -142,8 +152,13 @@ class Explorer(Generic[NodeT]):
         """Takes a better solution's cost; gives the questions that nobody needs answered now."""
         return []
 
-    at_horizon = False
-    """Whether all that is left lies at the depth where this explorer was told to stop."""
+    horizon = 0
+    """Where not zero: nodes at this depth stay unexplored. Only a general explorer has one."""
+
+    @property
+    def at_horizon(self) -> bool:
+        """Whether all that is left lies at the horizon."""
+        return False
 
     @property
     def empty(self) -> bool:
@@ -191,8 +206,14 @@ class DepthFirstExplorer(Explorer[NodeT]):
     a leaf never touches the stack, and an iterator knows its own position when a pause needs it.
     """
 
-    def __init__(self, problem: Any, codec: Codec[NodeT], skip_errors: bool = False) -> None:
-        super().__init__(problem, codec, skip_errors)
+    def __init__(
+        self,
+        problem: Any,
+        codec: Codec[NodeT],
+        skip_errors: bool = False,
+        clock: Clock = clock,
+    ) -> None:
+        super().__init__(problem, codec, skip_errors, clock)
         self._backlog: list[Siblings[NodeT]] = []  # explored from its end
         self._base = Siblings[NodeT](b"", 0, 0, [])
         self._level: Iterator[NodeT] = iter([])
@@ -220,6 +241,7 @@ class DepthFirstExplorer(Explorer[NodeT]):
         return max(count - 1, 0)
 
     def run(self, deadline: int, nodes: int) -> int:
+        clock = self.clock
         started = now = clock()
         first = self.counts.nodes
         last = first + nodes
@@ -372,7 +394,7 @@ RETURNED_NONE = "returned None; an iterable of children was expected, an empty o
 def as_children(children: Any) -> list[Any]:
     """Takes what expand gave as a list; says what is wrong where it cannot be one."""
     if children.__class__ is list:
-        return children  # type: ignore[no-any-return]  # its class was just looked at
+        return children
     if children is None:
         raise TypeError(RETURNED_NONE)
     if hasattr(children, "__aiter__") or hasattr(children, "__await__"):
@@ -390,7 +412,7 @@ def as_children(children: Any) -> list[Any]:
 
 def _parts(level: Iterator[Any]) -> tuple[list[Any], int]:
     """A list iterator's list and position; an exhausted one has forgotten both."""
-    state = level.__reduce__()
+    state: Any = level.__reduce__()
     return (state[1][0], state[2]) if len(state) == 3 else ([], 0)
 
 

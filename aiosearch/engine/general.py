@@ -6,12 +6,11 @@ asynchronous `expand`.
 
 from __future__ import annotations
 
-import asyncio
 import heapq
 import inspect
 import math
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..checks.verdict import Status
 from ..errors import ProblemError
@@ -19,8 +18,11 @@ from ..orders import Order
 from ..problem import Obligation
 from .bundles import Bundle, Codec, Siblings, Stage
 from .claims import Claim, LocalClaims, SharedClaims, key_digest
-from .explorer import Explorer, NodeT, as_children, clock
+from .explorer import Clock, Explorer, NodeT, as_children, clock
 from .paths import step, steps
+
+if TYPE_CHECKING:
+    import asyncio
 
 Entry: TypeAlias = tuple[float, float, bytes, int, int, int, float, Any]
 """What the heap sorts by, score, path, its parent's length, depth, stage, weight and the node.
@@ -50,8 +52,9 @@ class GeneralExplorer(Explorer[NodeT]):
         digest: Callable[[Obligation], bytes],
         on_unknown: str,
         record_keys: bool = False,
+        clock: Clock = clock,
     ) -> None:
-        super().__init__(problem, codec, skip_errors)
+        super().__init__(problem, codec, skip_errors, clock)
         self._order = order
         self._score = order.score(problem)
         self._prunes = order.prunes
@@ -73,8 +76,6 @@ class GeneralExplorer(Explorer[NodeT]):
         self._keys: list[bytes] | None = [] if record_keys else None
         self.incumbent = float("inf")
         """The cost to beat, wherever it was found."""
-        self.horizon = 0
-        """Where not zero: nodes at this depth stay unexplored."""
 
     @property
     def empty(self) -> bool:
@@ -151,6 +152,7 @@ class GeneralExplorer(Explorer[NodeT]):
         return value
 
     def run(self, deadline: int, nodes: int) -> int:
+        clock = self.clock
         started = now = clock()
         counts = self.counts
         first = counts.nodes
@@ -176,6 +178,9 @@ class GeneralExplorer(Explorer[NodeT]):
 
     async def run_async(self, deadline: int, nodes: int) -> int:
         """The same for an asynchronous expand: many expansions are under way at once."""
+        import asyncio  # here and below: plain problems never need it
+
+        clock = self.clock
         started = clock()
         first = self.counts.nodes
         last = first + nodes
@@ -195,6 +200,8 @@ class GeneralExplorer(Explorer[NodeT]):
         return self.counts.nodes - first
 
     def _open_lane(self, entry: Entry) -> None:
+        import asyncio
+
         try:
             if self._admit(entry):
                 self._method = "expand"

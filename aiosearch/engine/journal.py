@@ -31,6 +31,7 @@ RETRY_SECONDS = 30.0
 """After a failure, the time before a snapshot is tried again."""
 COMPACT_BYTES = 8 * 1024 * 1024
 """A smaller journal is never replaced by a snapshot."""
+NOTHING = Record()
 
 
 class JournalStatistics(Struct, frozen=True):
@@ -77,12 +78,19 @@ class Journal:
         self._seconds = 0.0
 
     @classmethod
-    async def create(cls, path: Path, header: Header, warn: Callable[[str], None]) -> Journal:
-        """Starts a journal. One that is there already is never overwritten."""
+    async def create(
+        cls, path: Path, header: Header, warn: Callable[[str], None], first: Record = NOTHING
+    ) -> Journal:
+        """Starts a journal, with a first record in it as soon as the file is there.
+
+        One that is there already is never overwritten.
+        """
         with _explained(path):
-            file = await OwnedFile.make(path, seal(header))
-        journal = cls(path, file, header, State(header), warn)
-        journal._task = asyncio.create_task(journal._run())
+            file = await OwnedFile.make(path, seal(header) + seal(first))
+        state = State(header)
+        state.apply(first)
+        journal = cls(path, file, header, state, warn)
+        journal._start()
         return journal
 
     @classmethod
@@ -106,7 +114,7 @@ class Journal:
                 await file.close()
                 raise
         journal = cls(path, file, header, state, warn)
-        journal._task = asyncio.create_task(journal._run())
+        journal._start()
         return journal, state
 
     def write(self, record: Record) -> None:
@@ -124,14 +132,19 @@ class Journal:
             self._records, self._bytes, self._snapshots, self._seconds, self._trusted
         )
 
+    def _start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+        self._task.add_done_callback(self._stopped)
+
+    def _stopped(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()):
+            self._trusted = False
+            self._warn(f"the journal {self._path} stopped: {error!r}")
+
     async def _run(self) -> None:
         while not self._batches.closed:
             await self._batches.due()
             await self._flush()
-            if perf_counter() - self._synced > SYNC_SECONDS:
-                await self._sync()
-            if self._snapshot_due():
-                self._snapshot = asyncio.create_task(self._try_compact())
         await self._finish()
 
     async def _finish(self) -> None:
@@ -154,6 +167,13 @@ class Journal:
                     self._tail.append(batch)
                 if self._trusted:
                     await self._append(batch)
+            await self._tend()
+
+    async def _tend(self) -> None:
+        if perf_counter() - self._synced > SYNC_SECONDS:
+            await self._sync()
+        if self._snapshot_due():
+            self._snapshot = asyncio.create_task(self._try_compact())
 
     async def _append(self, batch: bytes) -> None:
         if faults.armed("journal.batch"):

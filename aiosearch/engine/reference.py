@@ -122,7 +122,7 @@ def run_main_again(script: str) -> None:
 
 def return_type(instance: Any, method: str) -> Any:
     """Reads a method's return annotation; Any where there is none."""
-    function = getattr(type(instance), method, None)
+    function = getattr(instance, method, None)
     try:
         hints = typing.get_type_hints(function)
     except Exception:

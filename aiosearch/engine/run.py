@@ -88,7 +88,7 @@ class Run:
         hooks: tuple[Callable[[AnyEvent], Any], ...],
     ) -> None:
         self.id = 0
-        self.found = Found()
+        self.found = Found(settings.limits.solutions)
         self._problem = problem
         self._pool = pool
         self._order = order
@@ -232,6 +232,7 @@ class Run:
         self._deaths += 1
         self._emit(WorkerLost(seconds=self.seconds, worker=seat, reason=reason))
         self._books.lose(seat)
+        self._check_end()
 
     def receive(self, seat: int, message: ToHost) -> None:
         if self.done:
@@ -275,9 +276,8 @@ class Run:
                 given=counts.published,
             )
         )
-        limit = self._settings.limits.solutions
-        if limit is not None and len(self.found.encoded) >= limit:
-            self.stop(SearchStatus.LIMIT, f"{limit} solutions found")
+        if self.found.full:
+            self.stop(SearchStatus.LIMIT, f"{len(self.found.encoded)} solutions found")
 
     def _improve(self, solution: bytes, cost: float | None, seat: int) -> None:
         if cost is not None:

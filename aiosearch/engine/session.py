@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -14,9 +14,9 @@ from ..errors import ProblemError
 from ..orders import BreadthFirst, DepthFirst, Order
 from ..problem import Obligation
 from .bundles import Bundle, Codec
-from .child import MAX_FRAME
+from .channel import MAX_FRAME
 from .claims import LocalClaims, SharedClaims
-from .explorer import DepthFirstExplorer, Explorer, clock
+from .explorer import Clock, DepthFirstExplorer, Explorer, clock
 from .general import GeneralExplorer, is_async
 from .reference import return_type
 from .wire import (
@@ -55,6 +55,7 @@ class Session:
         order: Order,
         send: Callable[[ToHost], None],
         claims: LocalClaims | SharedClaims | None = None,
+        clock: Clock = clock,
     ) -> None:
         self.id = begin.session
         self._begin = begin
@@ -62,6 +63,7 @@ class Session:
         self._order = order
         self._send = send
         self._claims = claims
+        self._clock = clock
         self._codec: Codec[Any] = Codec(type(problem).__qualname__, return_type(problem, "root"))
         self._encode_solution = msgspec.msgpack.Encoder().encode
         self._axioms: dict[str, str] = dict(getattr(problem, "axioms", None) or {})
@@ -73,10 +75,11 @@ class Session:
         self._publish = False
         self._hungry_told = False
         self._interval_ns = int(begin.report_seconds * 1e9)
-        self._last_report = clock()
+        self._last_report = self._clock()
         self._report_cost = 0
         self._sequence = 1
         self._working = False
+        self._waiting: list[Work] = []
         self._waiting_since = 0
         self.failed = False
 
@@ -87,7 +90,9 @@ class Session:
             or hasattr(self._problem, "obligation")
         )
         if plain:
-            return DepthFirstExplorer(self._problem, self._codec, self._begin.skip_errors)
+            return DepthFirstExplorer(
+                self._problem, self._codec, self._begin.skip_errors, self._clock
+            )
         return GeneralExplorer(
             self._problem,
             self._codec,
@@ -98,6 +103,7 @@ class Session:
             self._digest,
             self._begin.on_unknown,
             self._begin.record_keys,
+            self._clock,
         )
 
     def _digest(self, obligation: Obligation) -> bytes:
@@ -174,38 +180,47 @@ class Session:
 
     def wake(self) -> None:
         """Called now and then while nothing is ready: reports what is not reported yet."""
-        if self.dirty and clock() - self._last_report > self._interval_ns:
+        if self.dirty and self._clock() - self._last_report > self._interval_ns:
             self._guard(self._report)
 
     def _account(self, nodes: int) -> None:
         self._nodes -= nodes
 
     def _take(self, work: Work) -> None:
-        if work.depth:
-            self._swap_explorer(BreadthFirst(), work.depth)
-        for bundle in work.bundles:
-            self._explorer.load(bundle)
-        if work.bundles:
-            self._working = True
-            self._budget_ns = int(work.seconds * 1e9)
         self._nodes += work.nodes
         self._hungry_told = False
+        if work.bundles:
+            self._waiting.append(work)
+        self._load_waiting()
         self._after()
+
+    def _load_waiting(self) -> None:
+        """Loads what waits, as long as it goes together: a horizon is for its own work only."""
+        while self._waiting:
+            work = self._waiting[0]
+            if self._working and (work.depth or self._explorer.horizon):
+                return
+            del self._waiting[0]
+            if work.depth or self._explorer.horizon:
+                self._swap_explorer(BreadthFirst() if work.depth else self._order, work.depth)
+            self._working = True
+            self._budget_ns = int(work.seconds * 1e9)
+            for bundle in work.bundles:
+                self._explorer.load(bundle)
 
     def _swap_explorer(self, order: Order, horizon: int = 0) -> None:
         """Goes over to another order while the explorer holds nothing."""
         counts, found = self._explorer.counts, self._explorer.found
         self._explorer = self._make_explorer(order)
         self._explorer.counts, self._explorer.found = counts, found
-        if isinstance(self._explorer, GeneralExplorer):
-            self._explorer.beat(self._incumbent)
-            self._explorer.horizon = horizon
+        self._explorer.beat(self._incumbent)
+        self._explorer.horizon = horizon
 
     def _answer(self, digest: bytes, status: Status) -> None:
         if not isinstance(self._explorer, GeneralExplorer):
             return
         if self._waiting_since:
-            self._explorer.counts.waiting_ns += clock() - self._waiting_since
+            self._explorer.counts.waiting_ns += self._clock() - self._waiting_since
             self._waiting_since = 0
         self._explorer.answer(digest, status)
         self._after()
@@ -219,9 +234,7 @@ class Session:
         if explorer.empty:
             self._finish(explorer.take_deferred())
         elif explorer.at_horizon:
-            given = explorer.drain_singly()
-            self._swap_explorer(self._order)
-            self._finish(given)
+            self._finish(explorer.drain_singly())
         elif over_budget:
             self._finish(explorer.drain())
         elif self._publish and explorer.surplus:
@@ -233,11 +246,11 @@ class Session:
         elif self._due():
             self._report()
         if explorer.idle and not explorer.empty and not self._waiting_since:
-            self._waiting_since = clock()
+            self._waiting_since = self._clock()
 
     def _due(self) -> bool:
         explorer = self._explorer
-        since = clock() - self._last_report
+        since = self._clock() - self._last_report
         if explorer.improved:
             return since > IMPROVEMENT_NS
         if since > max(self._interval_ns, REPORT_SHARE * self._report_cost):
@@ -245,50 +258,54 @@ class Session:
         return bool(explorer.found) and since > SOLUTION_NS
 
     def _finish(self, given: list[Bundle]) -> None:
-        """Reports that nothing is held here any more."""
+        """Goes on with what waits, or reports that nothing is held here any more."""
         self._working = False
+        if self._waiting:
+            self._report(given)
+            self._load_waiting()
+            return
         self._publish = False
         self._nodes = 0
         self._report(given, idle=True)
 
     def _report(self, given: list[Bundle] | None = None, idle: bool = False) -> None:
-        started = clock()
+        started = self._clock()
         explorer = self._explorer
         if self._budget_ns:
             self._budget_ns = max(self._budget_ns - explorer.counts.busy_ns, 1)
-        kept = [] if idle else explorer.snapshot()
+        kept = [bundle for work in self._waiting for bundle in work.bundles]
+        if self._working:
+            kept += explorer.snapshot()
         surplus = explorer.surplus
         found = explorer.take_found()
         counts = explorer.take_counts()
         solutions = [self._encoded(solution) for solution, _ in found]
         costs = tuple(cost for _, cost in found if cost is not None)
         keys = explorer.take_keys()
-        parts = _parts(kept, given or [], solutions, keys)
-        for part in parts[:-1]:
-            self._send(Report(self.id, False, *part))
-        kept_part, given_part, solutions_part, keys_part = parts[-1]
+        *others, last = _parts(kept, given or [], solutions, keys)
+        for part in others:
+            self._send(self._message(part, final=False))
         self._send(
-            Report(
-                self.id,
-                True,
-                kept_part,
-                given_part,
-                solutions_part,
-                keys_part,
-                idle,
-                not idle and self._nodes <= 0,
-                surplus,
-                counts,
-                costs,
-                self._sequence,
-                clock(),
+            msgspec.structs.replace(
+                self._message(last, final=True),
+                idle=idle,
+                hungry=not idle and self._nodes <= 0,
+                surplus=surplus,
+                counts=counts,
+                costs=costs,
+                sequence=self._sequence,
+                at_ns=clock(),
             )
         )
         self._sequence += 1
         if isinstance(self._claims, SharedClaims):
             self._claims.sequence = self._sequence
-        self._last_report = clock()
+        self._last_report = self._clock()
         self._report_cost = self._last_report - started
+
+    def _message(self, part: _Part, final: bool) -> Report:
+        kept, given = tuple(part.kept), tuple(part.given)
+        return Report(self.id, final, kept, given, tuple(part.solutions), part.keys)
 
     def _encoded(self, solution: Any) -> bytes:
         try:
@@ -318,35 +335,36 @@ class Session:
         self._send(failure)
 
 
-Part: TypeAlias = tuple[tuple[Bundle, ...], tuple[Bundle, ...], tuple[bytes, ...], bytes]
+class _Part:
+    """As much of a report as goes into one frame."""
+
+    def __init__(self) -> None:
+        self.kept: list[Bundle] = []
+        self.given: list[Bundle] = []
+        self.solutions: list[bytes] = []
+        self.keys = b""
+        self.room = PART
 
 
 def _parts(
     kept: list[Bundle], given: list[Bundle], solutions: list[bytes], keys: bytes
-) -> list[Part]:
-    """Deals a report's contents out to messages that fit a frame, at least one."""
-    parts: list[Part] = []
-    part: tuple[list[Bundle], list[Bundle], list[bytes], bytes] = ([], [], [], b"")
-    room = PART
+) -> list[_Part]:
+    """Deals a report's contents out to parts that fit a frame, at least one."""
+    parts = [_Part()]
 
-    def make_room(size: int) -> None:
-        nonlocal part, room
-        if size > room and room < PART:
-            parts.append((tuple(part[0]), tuple(part[1]), tuple(part[2]), part[3]))
-            part = ([], [], [], b"")
-            room = PART
-        room -= size
+    def with_room(size: int) -> _Part:
+        if size > parts[-1].room and parts[-1].room < PART:
+            parts.append(_Part())
+        parts[-1].room -= size
+        return parts[-1]
 
-    for place, bundles in ((0, kept), (1, given)):
-        for bundle in bundles:
-            make_room(len(bundle.blob) + 32)
-            part[place].append(bundle)  # type: ignore[union-attr]  # both places hold bundles
+    for bundle in kept:
+        with_room(len(bundle.blob) + 48).kept.append(bundle)
+    for bundle in given:
+        with_room(len(bundle.blob) + 48).given.append(bundle)
     for solution in solutions:
-        make_room(len(solution) + 8)
-        part[2].append(solution)
+        with_room(len(solution) + 8).solutions.append(solution)
     for start in range(0, len(keys), PART // 2):
         piece = keys[start : start + PART // 2]
-        make_room(len(piece) + 8)
-        part = (part[0], part[1], part[2], part[3] + piece)
-    parts.append((tuple(part[0]), tuple(part[1]), tuple(part[2]), part[3]))
+        with_room(len(piece) + 8).keys += piece
     return parts

@@ -78,6 +78,12 @@ class End(Struct, frozen=True, array_like=True, tag=7):
     session: int
 
 
+class Hello(Struct, frozen=True, array_like=True, tag=10):
+    """A worker has started. Belongs to no session."""
+
+    session: int = 0
+
+
 class Report(Struct, frozen=True, array_like=True, tag=11):
     """One transaction: all that a session did since its last report, and all it still holds.
 
@@ -134,7 +140,7 @@ class Failed(Struct, frozen=True, array_like=True, tag=14):
 
 
 ToWorker: TypeAlias = Begin | Work | Publish | Judged | Beat | Tell | End
-ToHost: TypeAlias = Report | Ask | Withdraw | Failed
+ToHost: TypeAlias = Hello | Report | Ask | Withdraw | Failed
 
 encode = msgspec.msgpack.Encoder().encode
 decode_for_worker = msgspec.msgpack.Decoder(ToWorker).decode

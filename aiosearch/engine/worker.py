@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .child import Channel, enter_child
+from .channel import Channel, enter_child
 from .claims import SharedClaims
 from .explorer import clock
 from .reference import resolve
 from .session import Session
-from .wire import Begin, End, Failed, ToHost, ToWorker, decode_for_worker, encode
+from .wire import Begin, End, Failed, Hello, ToHost, ToWorker, decode_for_worker, encode
+
+if TYPE_CHECKING:
+    import asyncio
 
 SLICE_NS = 2_000_000
 WAKE_SECONDS = 0.05
@@ -80,6 +82,8 @@ class Worker:
 
     async def serve_async(self) -> None:
         """Works on an event loop, for ever."""
+        import asyncio
+
         arrived = asyncio.Event()
         asyncio.get_running_loop().add_reader(self._channel.fileno(), arrived.set)
         while True:
@@ -96,6 +100,8 @@ class Worker:
 
 
 async def _wait(event: asyncio.Event, seconds: float | None) -> Any:
+    import asyncio
+
     try:
         await asyncio.wait_for(event.wait(), seconds)
     except TimeoutError:
@@ -106,7 +112,10 @@ def main() -> None:
     channel, _ = enter_child()
     worker = Worker(channel)
     try:
+        worker.send(Hello())
         worker.serve()
+        import asyncio  # only a problem with an asynchronous expand comes here
+
         asyncio.run(worker.serve_async())
     except (EOFError, BrokenPipeError, ConnectionResetError):
         os._exit(0)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from .contract import (
-    API,
-    Ask,
-    Assign,
-    Command,
-    Event,
-    Idle,
-    Lost,
-    Opened,
-    Plan,
-    Reported,
-    Strategy,
-    Task,
-)
-from .registry import StrategyInfo, find_strategy, list_strategies
+from typing import TYPE_CHECKING
+
+from .._lazy import lazily
+
+if TYPE_CHECKING:
+    from .contract import (
+        API,
+        Ask,
+        Assign,
+        Command,
+        Event,
+        Idle,
+        Lost,
+        Opened,
+        Plan,
+        Reported,
+        Strategy,
+        Task,
+    )
+    from .registry import StrategyInfo, find_strategy, list_strategies
 
 __all__ = [
     "API",
@@ -35,3 +40,24 @@ __all__ = [
     "find_strategy",
     "list_strategies",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "API": ".contract",
+        "Ask": ".contract",
+        "Assign": ".contract",
+        "Command": ".contract",
+        "Event": ".contract",
+        "Idle": ".contract",
+        "Lost": ".contract",
+        "Opened": ".contract",
+        "Plan": ".contract",
+        "Reported": ".contract",
+        "Strategy": ".contract",
+        "Task": ".contract",
+        "StrategyInfo": ".registry",
+        "find_strategy": ".registry",
+        "list_strategies": ".registry",
+    },
+)

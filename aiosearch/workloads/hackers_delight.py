@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from .bitvec import BASIC, OPERATORS
-from .programs import Program, read
+from .programs import Program, read_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ class Task(Struct, frozen=True):
 
     def program(self, width: int) -> Program:
         """Reads the reference program, its constants being those of a width."""
-        return read(self.reference, self.inputs, width)
+        return read_program(self.reference, self.inputs, width)
 
 
 _X, _XY = ("x",), ("x", "y")

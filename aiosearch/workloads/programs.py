@@ -62,7 +62,7 @@ class Program(Struct, frozen=True):
         return [*self.inputs, *constants, *self._results()]
 
 
-def read(text: str, inputs: tuple[str, ...], width: int) -> Program:
+def read_program(text: str, inputs: tuple[str, ...], width: int) -> Program:
     """Reads what `Program.text` writes; the names of the results may be left out."""
     steps = [step.split("=")[-1].split() for step in text.split(";")]
     words = dict.fromkeys(word for step in steps for word in step[1:])

@@ -22,6 +22,10 @@ PIECE = 3
 """Bytes of an instruction in a prefix: operator, first operand, last operand."""
 
 
+WIDTHS = (8, 16, 32)
+"""The widths at which the reference programs are right."""
+
+
 class Prefix(Struct, frozen=True, array_like=True):
     """The first instructions of a program, and every value so far on each test vector.
 
@@ -33,7 +37,7 @@ class Prefix(Struct, frozen=True, array_like=True):
 
 
 class Found(Struct, frozen=True):
-    """A program proved equal to the reference of a task; `read` gives it back as a `Program`."""
+    """A program proved equal to the reference of a task; `read_program` gives it back as a `Program`."""
 
     task: str
     width: int
@@ -71,6 +75,12 @@ class Superopt:
     tests: int = 2
     seed: int = 1
     distinct: bool = False
+
+    def __post_init__(self) -> None:
+        if self.task not in TASKS:
+            raise ValueError(f"no task {self.task!r}: there are {', '.join(TASKS)}")
+        if self.width not in WIDTHS:
+            raise ValueError(f"the width is one of {WIDTHS}, not {self.width}")
 
     def root(self) -> Prefix:
         """Gives the empty program."""

@@ -110,8 +110,8 @@ class Tree(Struct, frozen=True):
 
 TREES: Mapping[str, Tree] = MappingProxyType(
     {
-        "tiny": Tree(UTS(depth=5, seed=1), 0, 0, 0),
-        "small": Tree(UTS(depth=7, seed=1), 0, 0, 0),
+        "small": Tree(UTS(depth=5, seed=10), 987, 5, 772),
+        "medium": Tree(UTS(depth=7, seed=0), 105_178, 7, 83_989),
         "T1": Tree(UTS(), 4_130_071, 10, 3_305_118),
         "T3": Tree(
             UTS("binomial", branching=2000, seed=42, chance=0.124875, many=8),

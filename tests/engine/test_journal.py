@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -24,11 +24,14 @@ from aiosearch.engine.records import Header, Open, Record, State, seal
 from aiosearch.engine.replay import read_header
 from aiosearch.errors import JournalError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 HEADER = Header("0.1.2", "zoo:Problem", b"p", "Problem(p=1)", "dfs", "queue", 7, "tuple[int, ...]")
 
 
 def opened(id: int, blob: bytes = b"blob") -> Open:
-    return Open(id, 0, 0.5, 3, blob, 2, b"path")
+    return Open(id, 0, 0.5, 3, blob, 2, 0.25)
 
 
 def added_up(records: list[Record]) -> State:
@@ -44,8 +47,8 @@ def facts(state: State) -> tuple[Any, ...]:
 
 
 async def written(path: Path, records: list[Record]) -> None:
-    journal = await Journal.create(path, HEADER, pytest.fail)
-    for record in records:
+    journal = await Journal.create(path, HEADER, pytest.fail, *records[:1])
+    for record in records[1:]:
         journal.write(record)
     await journal.close()
 
@@ -77,19 +80,25 @@ async def test_a_resumed_search_knows_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "j"
     records = [
         Record(opened=(opened(0),), seconds=1.5),
-        Record(
-            (0,), (opened(1), opened(2, b"\x00\xff" * 9)), {"nodes": 5}, (b"b", b"a"), b"k" * 16
-        ),
+        Record((0,), (opened(1), opened(2, b"\x00\xff")), {"nodes": 5}, (b"b", b"a"), b"k" * 16),
         Record((1,), (), {"nodes": 2, "pruned": 1}, (b"c",), b"l" * 32, 0.5),
     ]
     await written(path, records)
     state, warnings = await resumed(path)
-    assert state.open == {2: opened(2, b"\x00\xff" * 9)}
+    assert state.open == {2: opened(2, b"\x00\xff")}
     assert state.counts == {"nodes": 7, "pruned": 1}
     assert state.solutions == [b"b", b"a", b"c"]
     assert b"".join(state.keys) == b"k" * 16 + b"l" * 32
     assert (state.seconds, state.next_id, state.header) == (2.0, 3, HEADER)
     assert warnings == []
+
+
+async def test_a_journal_never_lacks_its_first_record(tmp_path: Path) -> None:
+    """A search killed at its start is not taken for one that has nothing left to do."""
+    path = tmp_path / "j"
+    journal = await Journal.create(path, HEADER, pytest.fail, churn(1)[0])
+    assert b"opened" in path.read_bytes()
+    await journal.close()
 
 
 async def test_a_solution_found_twice_is_kept_once(tmp_path: Path) -> None:
@@ -120,15 +129,17 @@ async def test_infinite_priorities_stay_in_order(tmp_path: Path) -> None:
     assert [bundle.priority for bundle in state.open.values()] == [-largest, 1.0, largest]
 
 
+def tuples(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(items, max_size=3).map(tuple)
+
+
 RECORDS = st.lists(
     st.builds(
         Record,
-        closed=st.lists(st.integers(0, 9), max_size=3).map(tuple),
-        opened=st.lists(
-            st.builds(opened, st.integers(0, 9), st.binary(max_size=9)), max_size=3
-        ).map(tuple),
+        closed=tuples(st.integers(0, 9)),
+        opened=tuples(st.builds(opened, st.integers(0, 9), st.binary(max_size=9))),
         counts=st.dictionaries(st.sampled_from(["nodes", "pruned"]), st.integers(0, 2**40)),
-        solutions=st.lists(st.binary(max_size=3), max_size=3).map(tuple),
+        solutions=tuples(st.binary(max_size=3)),
         keys=st.lists(st.binary(min_size=16, max_size=16), max_size=2).map(b"".join),
         seconds=st.floats(0, 1e6),
     ),
@@ -271,7 +282,7 @@ async def test_a_journal_is_never_overwritten(tmp_path: Path) -> None:
 
 async def test_an_unwritable_place_is_an_error(tmp_path: Path) -> None:
     """A path that cannot be written is named."""
-    with pytest.raises(JournalError, match="cannot use the journal .*/nowhere/j: No such file"):
+    with pytest.raises(JournalError, match=r"cannot use the journal .*/nowhere/j: No such file"):
         await Journal.create(tmp_path / "nowhere" / "j", HEADER, pytest.fail)
 
 
@@ -374,7 +385,7 @@ header = Header("0.1.2", "zoo:Problem", b"p", "Problem(p=1)", "dfs", "queue", 7,
 path = Path(sys.argv[1])
 
 def step(n):
-    return Record((n - 1,), (Open(n, 0, 0.5, 3, bytes(1000), 2, b""),), {"nodes": 1})
+    return Record((n - 1,), (Open(n, 0, 0.5, 3, bytes(1000), 2, 0.25),), {"nodes": 1})
 """
 
 CRASH = (
@@ -382,11 +393,12 @@ CRASH = (
     + """
 async def main():
     module.COMPACT_BYTES = 50_000
-    journal = await Journal.create(path, header, print)
-    for n in range(10**9):
+    journal = await Journal.create(path, header, print, step(0))
+    for n in range(1, 10**9):
         journal.write(step(n))
         await asyncio.sleep(0)
         if n % 1000 == 999:
+            assert journal.statistics().trusted
             print(path.read_bytes().count(b"nodes"), flush=True)
 
 asyncio.run(main())
@@ -415,7 +427,7 @@ async def main():
             await asyncio.sleep(0)
         journal.write(step(501))
     else:  # one bundle too large for the room there is
-        journal.write(Record(opened=(Open(10**6, 0, 0.5, 3, bytes(300_000), 2, b""),)))
+        journal.write(Record(opened=(Open(10**6, 0, 0.5, 3, bytes(300_000), 2, 0.25),)))
     await journal.close()
     print(json.dumps([warnings, end, journal.statistics().trusted]))
 
@@ -424,15 +436,21 @@ asyncio.run(main())
 )
 
 
-def run(script: str, *arguments: str, fault: str = "") -> subprocess.Popen[str]:
-    path = os.pathsep.join(sys.path)
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script), *arguments],
+@contextmanager
+def running(script: str, *arguments: str, fault: str = "") -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *arguments],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": path, "AIOSEARCH_FAULT": fault},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "AIOSEARCH_FAULT": fault},
         start_new_session=True,
     )
+    with process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def one_open(state: State) -> int:
@@ -448,8 +466,8 @@ def one_open(state: State) -> int:
 async def test_a_crash_leaves_a_consistent_journal(tmp_path: Path, fault: str) -> None:
     """Killed in a batch, or just before or after a snapshot takes its place, the search resumes."""
     path = tmp_path / "j"
-    process = run(CRASH, str(path), fault=fault)
-    process.communicate()
+    with running(CRASH, str(path), fault=fault) as process:
+        process.communicate(timeout=20)
     assert process.returncode == -signal.SIGKILL
     assert path.with_name("j.tmp").exists() == (fault in {"journal.rename:1", "journal.rename:3"})
     state, warnings = await resumed(path)
@@ -461,20 +479,17 @@ async def test_a_crash_leaves_a_consistent_journal(tmp_path: Path, fault: str) -
 
 async def test_what_the_file_held_survives_a_kill(tmp_path: Path) -> None:
     """Killing the process group takes nothing that had reached the operating system."""
-    process = run(CRASH, str(tmp_path / "j"))
-    assert process.stdout is not None
-    for line in process.stdout:
-        if int(line) > 0:
-            break
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    with running(CRASH, str(tmp_path / "j")) as process:
+        assert process.stdout is not None
+        held = int(process.stdout.readline())
     state, _ = await resumed(tmp_path / "j")
-    assert one_open(state) >= int(line)
+    assert one_open(state) >= held > 0
 
 
 async def test_a_full_disk_leaves_a_journal_that_resumes(tmp_path: Path) -> None:
     """The search is told once and goes on; the file keeps the whole records it had."""
-    output, _ = run(FULL, str(tmp_path / "j"), "never").communicate()
+    with running(FULL, str(tmp_path / "j"), "never") as process:
+        output, _ = process.communicate(timeout=20)
     warnings, end, trusted = json.loads(output)
     assert len(warnings) == 1
     assert "cannot be written (File too large)" in warnings[0]
@@ -487,7 +502,8 @@ async def test_a_full_disk_leaves_a_journal_that_resumes(tmp_path: Path) -> None
 
 async def test_when_there_is_room_again_the_journal_is_complete(tmp_path: Path) -> None:
     """A snapshot brings back what the full disk kept out, and later records follow it."""
-    output, _ = run(FULL, str(tmp_path / "j"), "again").communicate()
+    with running(FULL, str(tmp_path / "j"), "again") as process:
+        output, _ = process.communicate(timeout=20)
     warnings, _, trusted = json.loads(output)
     assert [warning.endswith("is complete again") for warning in warnings] == [False, True]
     assert trusted

@@ -1,0 +1,58 @@
+"""Where the console script writes: the result to stdout, everything said to a person to stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+import msgspec
+
+
+def give(text: str) -> None:
+    """Writes a line of the result. Raises BrokenPipeError when nobody reads it any more."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    sys.stdout.flush()
+
+
+def give_json(value: object) -> None:
+    """Writes a line of JSON; what JSON cannot say is written as Python would."""
+    give(to_json(value).decode())
+
+
+def to_json(value: object) -> bytes:
+    return msgspec.json.encode(value, enc_hook=repr)
+
+
+def tell(text: str) -> None:
+    """Writes a line to the person who watches, if there still is one."""
+    with suppress(OSError):
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+
+def complain(text: str) -> None:
+    """Tells what went wrong."""
+    tell(f"aiosearch: {text}")
+
+
+def discard_output() -> None:
+    """Lets the interpreter end without a word about a stdout that nobody reads."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def table(rows: Iterable[Sequence[str]], right: frozenset[int] = frozenset()) -> str:
+    """Lines the columns up, those of `right` at their right."""
+    rows = [tuple(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if place in right else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,125 @@
+"""Tells a person how a search goes: a line for each improvement, and one that says how far it is."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from ..events import (
+    AnyEvent,
+    Improved,
+    Progress,
+    SearchFinished,
+    SearchStarted,
+    WorkerLost,
+    WorkReported,
+)
+from .figures import cost, count, duration, short
+
+if TYPE_CHECKING:
+    from .screen import Screen
+
+FIRST = 10
+"""So many improvements are shown whatever they are."""
+APART = 0.1
+"""Later ones with a cost are shown this many seconds apart."""
+
+
+class Watch:
+    """A hook that writes to a screen.
+
+    Of solutions without a cost, of which there may be thousands a second, the first ten are shown
+    and then the 16th, the 32nd and so on.
+    """
+
+    def __init__(self, screen: Screen, title: str) -> None:
+        self._screen = screen
+        self._title = title
+        self._nodes = 0
+        self._shown = -APART
+        self._held: Improved | None = None
+
+    def __call__(self, event: AnyEvent) -> None:
+        match event:
+            case Progress():
+                self._release()
+                self._screen.status(_status(event))
+            case WorkReported():
+                self._nodes += event.nodes
+            case Improved():
+                self._improved(event)
+            case SearchStarted():
+                self._nodes = event.nodes
+                self._screen.line(self._started(event))
+            case WorkerLost():
+                self._screen.line(
+                    f"worker {event.worker} died ({event.reason}); its work is done again"
+                )
+            case SearchFinished():
+                self._release()
+                self._screen.close()
+
+    def _started(self, event: SearchStarted) -> str:
+        workers = "this process" if event.workers == 0 else f"{event.workers} workers"
+        how = f"{self._title}  {event.order}, strategy {event.strategy}, {workers}"
+        if event.resumed:
+            how += f"; resumed at {duration(event.seconds)}, {count(event.nodes)} nodes"
+        return how
+
+    def _improved(self, event: Improved) -> None:
+        few = event.number <= FIRST
+        if event.cost is None:
+            if few or event.number.bit_count() == 1:
+                self._show(event)
+        elif few or event.seconds - self._shown >= APART:
+            self._show(event)
+        else:
+            self._held = event
+
+    def _release(self) -> None:
+        if self._held is not None:
+            self._show(self._held)
+
+    def _show(self, event: Improved) -> None:
+        self._held = None
+        self._shown = event.seconds
+        begin = f"#{event.number:<5} {duration(event.seconds):>8}  "
+        end = f"  worker {event.worker}  nodes {count(self._nodes)}"
+        if event.cost is not None:
+            self._screen.line(f"{begin}best {cost(event.cost)}{end}")
+            return
+        room = max(self._screen.width - len(begin) - len(end), 20)
+        self._screen.line(f"{begin}{short(event.solution, room)}{end}")
+
+
+def _status(event: Progress) -> str:
+    parts = [
+        f"{duration(event.seconds):>8}",
+        f"{count(event.nodes)} nodes",
+        f"{count(event.nodes_per_second)}/s",
+    ]
+    if event.best_cost is not None:
+        parts.append(f"best {cost(event.best_cost)}")
+    elif event.solutions:
+        parts.append(f"{count(event.solutions)} solutions")
+    parts.append(f"open {count(event.open)}")
+    if event.explored is not None:
+        parts.append(f"explored {_percent(event.explored)}")
+    if event.remaining is not None:
+        parts.append(f"{duration(event.remaining)} to go")
+    if event.checks or event.cache_hits or event.checks_in_flight:
+        parts.append(f"z3 {event.checks_in_flight} in flight, {count(event.checks)} asked")
+        parts.append(f"{count(event.cache_hits)} cache hits")
+    return "  ".join(parts)
+
+
+def _percent(share: float) -> str:
+    """Writes a share of the tree so that neither a small one nor an unfinished one is rounded."""
+    percent = 100 * share
+    if 0 < percent < 0.1 or 99.9 < percent < 100:
+        return f"{min(percent, 99.9999):.2g}%" if percent < 1 else "99.9%"
+    return f"{percent:.1f}%"
+
+
+def enough_terminal() -> bool:
+    return sys.stderr.isatty()

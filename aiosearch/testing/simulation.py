@@ -1,0 +1,142 @@
+"""Runs a strategy on a virtual clock: the engine's own code, pretended time and no processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.msgpack import Decoder
+
+from ..engine.coordinator import Seat
+from ..engine.general import is_async
+from ..engine.reference import element_type, return_type
+from ..errors import AiosearchError
+from ..orders import Order, find_order
+from ..search import check_problem
+from ..statistics import WorkerStatistics
+from ..strategies import Strategy, find_strategy
+from .simulator import Death, Simulator
+from .tracing import Trace
+from .virtual import Costs
+
+ValueT = TypeVar("ValueT")
+
+
+class Simulation(Struct, frozen=True, kw_only=True):
+    """What a simulated search came to. Two of them are equal where the same things happened."""
+
+    seconds: float
+    """From the start until the host has heard that nothing is open."""
+    solutions: tuple[Any, ...]
+    """Distinct, in the order in which the host heard of them."""
+    best_cost: float | None
+    nodes: int
+    tasks: int
+    """Hand-outs to workers."""
+    messages: int
+    """Messages both ways."""
+    deaths: int
+    workers: tuple[WorkerStatistics, ...]
+    trace: Trace
+    """What the host sent and heard, in its own order: seconds, worker, what."""
+
+    @property
+    def busy(self) -> float:
+        """Seconds of exploring that counted, of all workers together."""
+        return sum(worker.busy for worker in self.workers)
+
+    @property
+    def efficiency(self) -> float:
+        """The share of the workers' time that they explored."""
+        whole = len(self.workers) * self.seconds
+        return self.busy / whole if whole else 1.0
+
+    @property
+    def balance(self) -> float:
+        """Mean over maximum of the workers' busy time: 1 where all did the same."""
+        most = max(worker.busy for worker in self.workers)
+        return self.busy / len(self.workers) / most if most else 1.0
+
+
+def report_seconds(subtrees: int) -> float:
+    """Estimates what writing a report costs its worker, by how many subtrees it carries."""
+    return 20e-6 + 1e-6 * subtrees
+
+
+def simulate(
+    strategy: str | Strategy,
+    problem: Any,
+    workers: int = 4,
+    *,
+    order: str | Order | None = None,
+    latency: float = 100e-6,
+    node_seconds: float | Callable[[Any], float] = 1e-6,
+    report_cost: float | Callable[[int], float] = report_seconds,
+    seed: int = 0,
+    faults: Iterable[Death] = (),
+) -> Simulation:
+    """Searches with the engine's own code on a virtual clock; the same input gives the same trace.
+
+    A node takes its worker `node_seconds` (a number, or a function of the node), a report
+    `report_cost` (a number, or a function of how many subtrees it carries), and a message
+    `latency` on its way. The host itself takes no time. Raises what the search would raise, and
+    StrategyError where nothing more happens. Simulates neither z3 nor an asynchronous expand.
+    """
+    deaths = tuple(faults)
+    _check(problem, workers, deaths)
+    costs = Costs(_ns(latency), _in_ns(node_seconds), _in_ns(report_cost))
+    found_order = find_order(order, problem)
+    simulator = Simulator(find_strategy(strategy), problem, workers, found_order, costs, seed)
+    simulator.run(deaths)
+    return _summary(simulator, problem)
+
+
+def _check(problem: Any, workers: int, deaths: tuple[Death, ...]) -> None:
+    check_problem(problem)
+    if workers < 1:
+        raise AiosearchError(f"a simulation needs at least one worker, not {workers}")
+    if hasattr(problem, "obligation") or is_async(problem):
+        raise AiosearchError("a simulation has no z3 and no event loop; leave them out")
+    if strangers := [death.worker for death in deaths if not 0 <= death.worker < workers]:
+        raise AiosearchError(f"worker {strangers[0]} cannot die: there are {workers} of them")
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * 1e9)
+
+
+def _in_ns(seconds: float | Callable[[ValueT], float]) -> Callable[[ValueT], int]:
+    if callable(seconds):
+        return lambda value: _ns(seconds(value))
+    fixed = _ns(seconds)
+    return lambda value: fixed
+
+
+def _summary(simulator: Simulator, problem: Any) -> Simulation:
+    decode = Decoder(element_type(return_type(problem, "solutions"))).decode
+    seats = simulator.books.seats
+    return Simulation(
+        seconds=simulator.now / 1e9,
+        solutions=tuple(map(decode, simulator.found.encoded)),
+        best_cost=simulator.found.best_cost,
+        nodes=simulator.books.totals.nodes,
+        tasks=sum(seat.tasks for seat in seats),
+        messages=sum(seat.messages for seat in seats),
+        deaths=simulator.deaths,
+        workers=tuple(_statistics(seat, simulator.now) for seat in seats),
+        trace=tuple(simulator.trace),
+    )
+
+
+def _statistics(seat: Seat, now: int) -> WorkerStatistics:
+    idle = seat.idle_ns + (now - seat.idle_since if seat.alive and not seat.busy else 0)
+    return WorkerStatistics(
+        nodes=seat.counts.nodes,
+        tasks=seat.tasks,
+        reports=seat.reports,
+        messages=seat.messages,
+        busy=seat.counts.busy_ns / 1e9,
+        waiting=seat.counts.waiting_ns / 1e9,
+        idle=idle / 1e9,
+    )

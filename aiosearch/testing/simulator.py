@@ -1,0 +1,180 @@
+"""The event loop of a simulation: the real coordinator, virtual workers, and what happens when."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from ..engine.bundles import ROOT
+from ..engine.coordinator import Coordinator, Outlets, Transaction
+from ..engine.found import Found
+from ..engine.reference import Reference
+from ..engine.wire import Begin, ToHost, ToWorker
+from ..errors import AiosearchError, StrategyError
+from ..orders import Order
+from ..strategies import Plan, Strategy
+from .tables import Claims, Tables
+from .tracing import told
+from .virtual import Costs, Worker
+
+PATIENCE = 10_000
+"""So many messages in a row, and some for each seat, without a node explored are a stall."""
+
+
+class Death(Struct, frozen=True):
+    """A worker that dies at a time; another one takes its seat a little later."""
+
+    seconds: float
+    worker: int
+    back: float = 0.05
+    """How long the seat stays empty."""
+
+
+class Simulator:
+    """One simulated search. Decides nothing: that is for the strategy, behind the coordinator."""
+
+    def __init__(
+        self, strategy: Strategy, problem: Any, workers: int, order: Order, costs: Costs, seed: int
+    ) -> None:
+        self.now = 0
+        self.found = Found()
+        self.deaths = 0
+        self.trace: list[tuple[float, int, str]] = []
+        self._name = type(strategy).__qualname__
+        self._problem = problem
+        self._order = order
+        self._costs = costs
+        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+        self._tickets = itertools.count()
+        self._workers = [self._worker(seat) for seat in range(workers)]
+        self._tables = Tables(wanted=False, shared=False)
+        self._error: AiosearchError | None = None
+        self._nodes = self._quiet = 0
+        nobody = Reference("", "")
+        begin = Begin(1, nobody, nobody, "defer", False, "")
+        plan = Plan(workers, order.greedy or order.by_level, seed)
+        self.books = Coordinator(strategy, plan, begin, self._outlets(), lambda: self.now)
+
+    def run(self, faults: tuple[Death, ...]) -> None:
+        """Lets everything happen until nothing is open; raises what makes the search fail."""
+        self._tables = Tables(hasattr(self._problem, "key"), shared=bool(faults))
+        try:
+            for fault in faults:
+                self._at(int(fault.seconds * 1e9), self._kill, fault)
+            self._play()
+        finally:
+            self._tables.close()
+        if self._error is not None:
+            raise self._error
+        if not self.books.finished:
+            raise self._stall(f"with {self.books.open_subtrees} subtrees open")
+
+    def _play(self) -> None:
+        self.books.start({1: ROOT}, 2)
+        for seat in range(len(self._workers)):
+            self._join(seat)
+        while self._agenda and not (self._error or self.books.finished):
+            self.now, _, action = heapq.heappop(self._agenda)
+            action()
+
+    def _at(self, when: int, action: Callable[..., None], *arguments: Any) -> None:
+        entry = (when, next(self._tickets), lambda: action(*arguments))
+        heapq.heappush(self._agenda, entry)
+
+    def _note(self, seat: int, what: str) -> None:
+        self.trace.append((self.now / 1e9, seat, what))
+
+    # Workers
+
+    def _worker(self, seat: int) -> Worker:
+        def send(worker: Worker, left: int, message: ToHost) -> None:
+            self._at(left + self._costs.latency, self._hear, seat, worker, left, message)
+
+        return Worker(self._problem, self._order, self._costs, send)
+
+    def _schedule(self, worker: Worker, when: int | None) -> None:
+        """Makes a worker step at a time, unless it does so before."""
+        if when is not None and (worker.due is None or when < worker.due):
+            worker.due = when
+            self._at(when, self._step, worker)
+
+    def _step(self, worker: Worker) -> None:
+        if worker.due != self.now or worker.died is not None:
+            return
+        worker.due = None
+        worker.step(self.now)
+        self._schedule(worker, worker.next_step())
+
+    def _join(self, seat: int) -> None:
+        self._note(seat, "joins")
+        self.books.join(seat)
+
+    def _kill(self, fault: Death) -> None:
+        worker = self._workers[fault.worker]
+        if self.books.seats[fault.worker].alive and worker.died is None:
+            worker.died = self.now
+            # Comes after everything that had left the worker by now
+            self._at(self.now + self._costs.latency, self._bury, fault)
+
+    def _bury(self, fault: Death) -> None:
+        self.deaths += 1
+        self._note(fault.worker, "is gone")
+        self.books.lose(fault.worker)
+        self._workers[fault.worker] = self._worker(fault.worker)
+        self._at(self.now + int(fault.back * 1e9), self._join, fault.worker)
+
+    # Host
+
+    def _outlets(self) -> Outlets:
+        return Outlets(
+            send=self._send,
+            commit=self._commit,
+            fail=self._fail,
+            ask=lambda digest, obligation, priority: None,
+            withdraw=lambda digest: None,
+            release_claims=lambda owner, committed: self._tables.release(owner, committed),
+        )
+
+    def _send(self, seat: int, message: ToWorker) -> None:
+        self._note(seat, told(message))
+        worker = self._workers[seat]
+        claims = self._tables.open(message.owner) if isinstance(message, Begin) else None
+        self._at(self.now + self._costs.latency, self._arrive, worker, message, claims)
+
+    def _arrive(self, worker: Worker, message: ToWorker, claims: Claims | None) -> None:
+        worker.deliver(message, claims)
+        self._schedule(worker, max(self.now, worker.clock.now))
+
+    def _hear(self, seat: int, worker: Worker, left: int, message: ToHost) -> None:
+        if worker.died is not None and left > worker.died:
+            return
+        self._note(seat, told(message))
+        self.books.receive(seat, message)
+        self._watch_progress()
+
+    def _watch_progress(self) -> None:
+        nodes = self.books.totals.nodes
+        self._quiet = 0 if nodes > self._nodes else self._quiet + 1
+        self._nodes = nodes
+        if self._quiet > PATIENCE + 100 * len(self._workers):
+            self._fail(self._stall("handing work to and fro without a node explored"))
+
+    def _commit(self, transaction: Transaction) -> None:
+        costs = transaction.costs or (None,) * len(transaction.solutions)
+        for solution, cost in zip(transaction.solutions, costs, strict=True):
+            if self.found.add(solution, cost) and cost is not None:
+                self.books.beat(cost)
+
+    def _fail(self, error: AiosearchError, trace: str = "") -> None:
+        if self._error is None:
+            if trace:
+                error.add_note(f"in the worker:\n{trace}")
+            self._error = error
+            self.books.stop()
+
+    def _stall(self, how: str) -> StrategyError:
+        return StrategyError(f"strategy {self._name} stalls, {how}")

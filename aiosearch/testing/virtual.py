@@ -1,0 +1,126 @@
+"""A worker on a virtual clock: the real session, whose nodes and reports take pretended time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from ..engine.session import Session
+from ..engine.wire import Begin, Report, ToHost, ToWorker
+from ..engine.worker import SLICE_NS, WAKE_SECONDS
+from ..orders import Order
+from .tables import Claims
+
+WAKE_NS = int(WAKE_SECONDS * 1e9)
+
+
+class Costs(Struct, frozen=True):
+    """What takes how many nanoseconds."""
+
+    latency: int
+    node: Callable[[Any], int]
+    report: Callable[[int], int]
+    """By the number of subtrees in it."""
+
+
+class Clock:
+    """Tells a time that passes only where something adds to `now`."""
+
+    __slots__ = ("now",)
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+
+class Timed:
+    """A problem whose nodes take time on a clock; in everything else it is the problem itself.
+
+    Both explorers call `solutions` once for each node that they count, so the time passes there.
+    """
+
+    def __init__(self, problem: Any, clock: Clock, cost: Callable[[Any], int]) -> None:
+        self._problem = problem
+        self._clock = clock
+        self._cost = cost
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._problem, name)
+
+    def solutions(self, node: Any) -> Any:
+        """Lets the node's time pass and gives its solutions."""
+        self._clock.now += max(self._cost(node), 1)  # a slice has to come to its end
+        return self._problem.solutions(node)
+
+
+def timed(problem: Any, clock: Clock, cost: Callable[[Any], int]) -> Timed:
+    """Wraps a problem; errors go on naming the problem's own class."""
+    named: type[Timed] = type(type(problem).__qualname__, (Timed,), {})
+    return named(problem, clock, cost)
+
+
+class Worker:
+    """One life of one worker: like the real one, it takes its messages between slices.
+
+    A step runs ahead of the others' time, to the end of its slice; `send` is told each message
+    together with the moment at which it leaves.
+    """
+
+    def __init__(
+        self,
+        problem: Any,
+        order: Order,
+        costs: Costs,
+        send: Callable[[Worker, int, ToHost], None],
+    ) -> None:
+        self.clock = Clock()
+        self.due: int | None = None
+        """When the step comes that is on the agenda."""
+        self.died: int | None = None
+        self._problem = timed(problem, self.clock, costs.node)
+        self._order = order
+        self._report_cost = costs.report
+        self._leave = send
+        self._inbox: deque[tuple[ToWorker, Claims | None]] = deque()
+        self._session: Session | None = None
+
+    def deliver(self, message: ToWorker, claims: Claims | None = None) -> None:
+        """Puts a message in the inbox; the first one, `Begin`, with the table of keys."""
+        self._inbox.append((message, claims))
+
+    def step(self, at: int) -> None:
+        """Takes the messages that are there, then explores for one slice."""
+        self.clock.now = max(self.clock.now, at)
+        while self._inbox:
+            self._take(*self._inbox.popleft())
+        if self._session is None:
+            return
+        if self._session.ready:
+            self._session.slice(self.clock() + SLICE_NS)
+        else:
+            self._session.wake()
+
+    def next_step(self) -> int | None:
+        """Says when there will be something to do, if no message comes before."""
+        if self._session is None or not (self._session.ready or self._session.dirty):
+            return None
+        return self.clock.now + (0 if self._session.ready else WAKE_NS)
+
+    def _take(self, message: ToWorker, claims: Claims | None) -> None:
+        if isinstance(message, Begin):
+            self._session = Session(
+                message, self._problem, self._order, self._send, claims, self.clock
+            )
+        elif self._session is not None:
+            self._session.receive(message)
+
+    def _send(self, message: ToHost) -> None:
+        if isinstance(message, Report):
+            bundles = (*message.kept, *message.given)
+            self.clock.now += self._report_cost(sum(bundle.size for bundle in bundles))
+        self._leave(self, self.clock.now, message)
