@@ -8,7 +8,7 @@ from .._lazy import lazily
 
 if TYPE_CHECKING:
     from .cache import default_cache_path
-    from .digest import digest, z3_version
+    from .digest import z3_version
     from .question import Ticket
     from .records import CheckRecord, VerifierStatistics
     from .service import Verifier
@@ -27,7 +27,6 @@ __all__ = [
     "cache_stats",
     "clear_cache",
     "default_cache_path",
-    "digest",
     "z3_version",
 ]
 
@@ -35,7 +34,6 @@ __getattr__ = lazily(
     __name__,
     {
         "default_cache_path": ".cache",
-        "digest": ".digest",
         "z3_version": ".digest",
         "Ticket": ".question",
         "CheckRecord": ".records",

@@ -7,7 +7,7 @@ import threading
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
-from aiosearch.checks.store import (
+from .store import (
     BusyError,
     DamagedError,
     Store,
@@ -15,13 +15,15 @@ from aiosearch.checks.store import (
     inode_of,
     set_aside,
 )
-from aiosearch.checks.verdict import Verdict
 
 if TYPE_CHECKING:
+    from .verdict import Verdict
     from collections.abc import Callable
     from pathlib import Path
 
-Rows: TypeAlias = list[tuple[bytes, Verdict]]
+Rows: TypeAlias = "list[tuple[bytes, Verdict]]"
+TRIES = 3
+"""A new file may be damaged anew, if hardly ever; then verdicts stay in memory."""
 KEPT_WHILE_BUSY = 4096
 """Verdicts that wait for another process's lock; older ones are forgotten."""
 
@@ -69,13 +71,12 @@ class Archive:
             job()
         if self._late:
             self._write([])
-        if self._store is not None:
-            self._store.close()
+        self._close_store()
         self._post(self._finished.set)
 
     def _open(self) -> None:
         digests: set[bytes] = set()
-        for _ in range(3):  # a file may be damaged anew between two tries
+        for _ in range(TRIES):
             try:
                 self._inode = inode_of(self._path)
                 self._store = Store(self._path)
@@ -85,41 +86,41 @@ class Archive:
             except DamagedError as error:
                 if not self._put_aside(error):
                     break
-            except UnavailableError as error:
+            except Exception as error:
                 self._do_without(error)
                 break
         self._post(self._opened, digests)
 
     def _read(self, digests: list[bytes]) -> dict[bytes, Verdict]:
         found: dict[bytes, Verdict] = {}
-        try:
+
+        def read(store: Store) -> None:
             for digest in digests:
-                verdict = None if self._store is None else self._store.get(digest)
-                if verdict is not None:
+                if (verdict := store.get(digest)) is not None:
                     found[digest] = verdict
-        except DamagedError as error:
-            if self._put_aside(error):
-                self._open()
-        except BusyError as error:
-            self._say_busy(error)
-        except UnavailableError as error:
-            self._do_without(error)
+
+        self._attempt(read)
         return found
 
     def _write(self, rows: Rows) -> None:
+        def write(store: Store) -> None:
+            store.insert(self._late)
+            self._late = []
+
+        self._late = (self._late + rows)[-KEPT_WHILE_BUSY:]
+        self._attempt(write)
+
+    def _attempt(self, work: Callable[[Store], None]) -> None:
         if self._store is None:
             return
-        self._late += rows
         try:
-            self._store.insert(self._late)
-            self._late = []
+            work(self._store)
         except DamagedError as error:
             if self._put_aside(error):
                 self._open()
         except BusyError as error:
-            self._late = self._late[-KEPT_WHILE_BUSY:]
             self._say_busy(error)
-        except UnavailableError as error:
+        except Exception as error:  # whatever it is, a cache must not cost more than its verdicts
             self._do_without(error)
 
     def _put_aside(self, error: Exception) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from aiosearch.checks.protocol import Answer, Ask
-from aiosearch.checks.session import (
+from .protocol import Answer, Ask
+from .session import (
     ParseError,
     Session,
     Z3Error,
@@ -15,8 +15,8 @@ from aiosearch.checks.session import (
     message_of,
     normalise,
 )
-from aiosearch.checks.verdict import Reason, Status, Verdict
-from aiosearch.checks.watchdog import Watchdog
+from .verdict import Reason, Status, Verdict
+from .watchdog import Watchdog
 
 KEPT = 8
 """Sessions held at once; the one unused for the longest time goes."""

@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from aiosearch.checks.verdict import Reason, Status, Verdict
+from .verdict import Reason, Status, Verdict
 
 if TYPE_CHECKING:
-    from aiosearch.checks.archive import Archive
+    from .archive import Archive
 
 Reply: TypeAlias = Callable[[Verdict | None], None]
 
@@ -55,7 +55,7 @@ class Cache:
         self._timer: asyncio.TimerHandle | None = None
         self._archive: Archive | None = None
         if path is not None:
-            from aiosearch.checks.archive import Archive
+            from .archive import Archive
 
             self._archive = Archive(path, warn, self._opened)
 

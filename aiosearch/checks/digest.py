@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from aiosearch.problem import Obligation
+    from ..problem import Obligation
 
 DIGEST_SIZE = 16
 PROFILE = b"aiosearch-z3-1"
@@ -53,7 +53,7 @@ def z3_version() -> str:
     """
     from importlib import metadata
 
-    from aiosearch.errors import WorkerError
+    from ..errors import WorkerError
 
     try:
         return metadata.version("z3-solver")

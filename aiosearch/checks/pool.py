@@ -6,16 +6,16 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from aiosearch.checks.process import Limits, Process
-from aiosearch.checks.question import Backlog, Question
-from aiosearch.checks.records import CheckRecord
-from aiosearch.checks.verdict import Reason, Status, Verdict
-from aiosearch.errors import WorkerError
+from ..errors import WorkerError
+from .process import Limits, Process
+from .question import Backlog, Question
+from .records import CheckRecord
+from .verdict import Reason, Status, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from aiosearch.checks.protocol import Answer
+    from .protocol import Answer
 
 TRIES = 2
 """How often a question may lose its process before it is given up."""

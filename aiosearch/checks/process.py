@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from aiosearch.checks.protocol import Answer, Ask, Axioms, Broken, decode_reply, encode
-from aiosearch.engine.child import Child
+from ..engine.child import Child
+from .protocol import Answer, Ask, Axioms, Broken, decode_reply, encode
 
 if TYPE_CHECKING:
-    from aiosearch.checks.question import Question
+    from .question import Question
 
 START_SECONDS = 60.0
 """Loading z3 takes 0.2 s; on a machine this slow, nothing else would work either."""

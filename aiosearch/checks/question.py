@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from aiosearch.checks.verdict import Verdict
-    from aiosearch.problem import Obligation
+    from ..problem import Obligation
+    from .verdict import Verdict
 
 UNQUEUED = -1
 

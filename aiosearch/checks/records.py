@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from aiosearch.checks.verdict import Status  # noqa: TC001 (msgspec reads annotations)
+from .verdict import Status  # noqa: TC001 (msgspec reads annotations)
 
 
 class CheckRecord(Struct, frozen=True):

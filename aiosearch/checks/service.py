@@ -6,22 +6,22 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Literal, Self
 
-from aiosearch.checks.cache import DEFAULT_CACHE, Cache, default_cache_path, serves
-from aiosearch.checks.digest import digest as digest_of
-from aiosearch.checks.digest import z3_version
-from aiosearch.checks.pool import SolverPool
-from aiosearch.checks.process import Limits
-from aiosearch.checks.question import Question, Ticket
-from aiosearch.checks.records import CheckRecord, VerifierStatistics
-from aiosearch.checks.verdict import Status, Verdict
-from aiosearch.errors import AiosearchError, WorkerError
+from ..errors import AiosearchError, WorkerError
+from .cache import DEFAULT_CACHE, Cache, default_cache_path, serves
+from .digest import digest as digest_of
+from .digest import z3_version
+from .pool import SolverPool
+from .process import Limits
+from .question import Question, Ticket
+from .records import CheckRecord, VerifierStatistics
+from .verdict import Status, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
     from types import TracebackType
 
-    from aiosearch.problem import Obligation
+    from ..problem import Obligation
 
 logger = logging.getLogger("aiosearch")
 

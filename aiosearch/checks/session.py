@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import z3
 
-from aiosearch.checks.verdict import Reason, Status
+from .verdict import Reason, Status
 
 if TYPE_CHECKING:
-    from aiosearch.checks.watchdog import Watchdog
+    from .watchdog import Watchdog
 
 UNSCOPED = ("datatype", "-rec", "type-var", "(set-", "(push", "(pop", "(reset", "(exit")
 """What the parser's scopes do not undo: z3 keeps datatypes and recursive functions for good, and

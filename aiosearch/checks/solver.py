@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aiosearch.checks.protocol import Axioms, Broken, Ready, decode_request, encode
-from aiosearch.engine.channel import Channel, enter_child
+from ..engine.channel import Channel, enter_child
+from .protocol import Axioms, Broken, Ready, decode_request, encode
 
 if TYPE_CHECKING:
-    from aiosearch.checks.bench import Bench
+    from .bench import Bench
 
 
 def main() -> None:
     """Answers questions until the host goes away or kills the process."""
     channel, (seconds, memory_mb) = enter_child()
     try:
-        from aiosearch.checks.bench import Bench
+        from .bench import Bench
     except Exception as error:  # a library that does not load raises what it likes
         channel.send(encode(Broken(f"{type(error).__name__}: {error}")))
         return

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from aiosearch.checks.verdict import Verdict
-from aiosearch.engine import faults
+from ..engine import faults
+from .verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -207,6 +207,8 @@ def _translated() -> Iterator[None]:
         raise UnavailableError(str(error)) from error
     except OSError as error:
         raise UnavailableError(str(error)) from error
+    except (ValueError, MemoryError) as error:  # text or sizes that make no sense
+        raise DamagedError(str(error)) from error
 
 
 def _code(error: sqlite3.Error) -> int:

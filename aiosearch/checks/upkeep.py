@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from aiosearch.checks.cache import default_cache_path
-from aiosearch.checks.verdict import Status
-from aiosearch.errors import AiosearchError
+from ..errors import AiosearchError
+from .cache import default_cache_path
+from .verdict import Status
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from aiosearch.checks.store import Store
+    from .store import Store
 
 
 class CacheStatistics(Struct, frozen=True):
@@ -40,7 +40,7 @@ def cache_stats(path: Path | None = None) -> CacheStatistics:
 
     Raises AiosearchError when it cannot be read, or is not a verdict cache.
     """
-    from aiosearch.checks import store
+    from . import store
 
     path = path or default_cache_path()
     if not path.exists():
@@ -59,7 +59,7 @@ def clear_cache(path: Path | None = None) -> int:
     Processes that use the file go on. Raises AiosearchError when the file is damaged, is not a
     verdict cache or is locked.
     """
-    from aiosearch.checks import store
+    from . import store
 
     path = path or default_cache_path()
     if not path.exists():
@@ -72,7 +72,7 @@ def clear_cache(path: Path | None = None) -> int:
 
 
 def _count(opened: Store) -> dict[str, int]:
-    from aiosearch.checks import store
+    from . import store
 
     counts = dict.fromkeys([*map(str, Status), "damaged"], 0)
     for row in opened.rows():

@@ -1,0 +1,46 @@
+"""The console script: thin, and lazy about everything that is slow to import."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from typing import TYPE_CHECKING
+
+from ..errors import AiosearchError, ProblemError, WorkerError
+from .exits import Exit
+from .output import complain, discard_output, tell
+from .parser import make_parser
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the console script and gives its exit code; takes `sys.argv` by default."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(given)
+    except BrokenPipeError:
+        discard_output()
+        return Exit.FINE
+    except KeyboardInterrupt:
+        tell("interrupted")
+        return Exit.INTERRUPTED
+    except AiosearchError as error:
+        complain(str(error))
+        if error.__cause__ is not None and {"-v", "--verbose"} & set(given):
+            tell("".join(traceback.format_exception(error.__cause__)).rstrip())
+        return Exit.FAILED if isinstance(error, ProblemError | WorkerError) else Exit.USAGE
+
+
+def _run(given: list[str]) -> int:
+    try:
+        arguments = make_parser().parse_args(given)
+    except SystemExit as shown:  # --help and --version
+        return int(shown.code or 0)
+    arguments.argv = given
+    command = importlib.import_module(f".{arguments.command}", __package__)
+    return int(command.run(arguments))

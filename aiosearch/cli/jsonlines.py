@@ -1,16 +1,18 @@
-"""Events as JSON lines on stdout."""
+"""Events as JSON lines."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import threading
-from collections.abc import Callable
 from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
 from ..events import AnyEvent, Checked, Progress, TaskAssigned, WorkReported
 from .output import to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MOST_WAITING = 10_000
 _EXPENDABLE = (Checked, Progress, TaskAssigned, WorkReported)
@@ -24,15 +26,14 @@ class JsonLines:
     in the event loop when nobody reads any more.
     """
 
-    def __init__(self, closed: Callable[[], None]) -> None:
+    def __init__(self, fd: int, closed: Callable[[], None]) -> None:
+        self._fd = fd
         self._closed = closed
         self._loop = asyncio.get_running_loop()
         self._lines: SimpleQueue[bytes | None] = SimpleQueue()
         self._written = asyncio.Event()
         self.error: OSError | None = None
         """What ended the writing."""
-        sys.stdout.flush()
-        self._fd = sys.stdout.fileno()
         threading.Thread(target=self._write_all, name="aiosearch-json", daemon=True).start()
 
     def __call__(self, event: AnyEvent) -> None:

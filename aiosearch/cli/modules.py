@@ -8,10 +8,12 @@ import os
 import pkgutil
 import sys
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .usage import UsageError, nearest
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 METHODS = ("root", "expand", "solutions")
 
@@ -19,9 +21,7 @@ METHODS = ("root", "expand", "solutions")
 def find(target: str) -> Any:
     """Imports what `target` names, the current folder included; raises UsageError."""
     where, colon, name = target.rpartition(":")
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    _look_in(os.getcwd())
     if not colon or not where:
         raise UsageError(_incomplete(target))
     return attribute(load(where), name)
@@ -43,7 +43,9 @@ def attribute(module: ModuleType, name: str) -> Any:
             found = getattr(found, part)
         except AttributeError:
             close = nearest(name, vars(module))
-            raise UsageError(f"{module.__name__} has no {name!r}{close}; {_offer(module)}") from None
+            raise UsageError(
+                f"{module.__name__} has no {name!r}{close}; {_offer(module)}"
+            ) from None
     return found
 
 
@@ -60,8 +62,7 @@ def _load_file(path: Path) -> ModuleType:
     while (folder / "__init__.py").is_file():  # then it is part of a package, and imports so
         name = f"{folder.name}.{name}"
         folder = folder.parent
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+    _look_in(str(folder))
     module = _import(name)
     if Path(module.__file__ or "").resolve() != path:
         raise UsageError(
@@ -80,6 +81,18 @@ def _import(name: str) -> ModuleType:
         raise _failed(name, error) from error
     except (Exception, SystemExit) as error:
         raise _failed(name, error) from error
+
+
+def _look_in(folder: str) -> None:
+    """Lets modules be found in a folder: before the installed ones, but after Python's own.
+
+    A file there named queue.py would break whatever needs Python's queue, in every worker too.
+    """
+    if folder in sys.path:
+        return
+    standard = os.path.dirname(os.__file__)
+    own = [at for at, path in enumerate(sys.path) if path in (standard, f"{standard}/lib-dynload")]
+    sys.path.insert(max(own, default=-1) + 1, folder)
 
 
 def _failed(name: str, error: BaseException) -> UsageError:

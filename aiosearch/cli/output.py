@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, redirect_stdout, suppress
+from typing import TYPE_CHECKING
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 def give(text: str) -> None:
@@ -36,6 +39,23 @@ def tell(text: str) -> None:
 def complain(text: str) -> None:
     """Tells what went wrong."""
     tell(f"aiosearch: {text}")
+
+
+@contextmanager
+def reserved_stdout() -> Iterator[int]:
+    """Gives a descriptor of stdout; what others print meanwhile, workers included, goes to stderr.
+
+    So stdout holds the result and nothing else, whatever the problem's own code prints.
+    """
+    sys.stdout.flush()
+    fd = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        with redirect_stdout(sys.stderr):
+            yield fd
+    finally:
+        os.dup2(fd, 1)
+        os.close(fd)
 
 
 def discard_output() -> None:

@@ -6,9 +6,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from .output import tell
-
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.live import Live
 
 QUIET_SECONDS = 10.0
@@ -18,7 +18,8 @@ QUIET_SECONDS = 10.0
 class Screen(Protocol):
     """Shows lines."""
 
-    width: int
+    @property
+    def width(self) -> int: ...
 
     def line(self, text: str) -> None:
         """Shows a line that stays."""
@@ -38,12 +39,17 @@ class PlainScreen:
 
     width = 120
 
-    def __init__(self) -> None:
+    def __init__(self, closed: Callable[[], None]) -> None:
+        self._closed = closed
         self._last = time.monotonic()
 
     def line(self, text: str) -> None:
-        tell(text)
         self._last = time.monotonic()
+        try:
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
+        except OSError:
+            self._closed()
 
     def status(self, text: str) -> None:
         if time.monotonic() - self._last >= QUIET_SECONDS:
@@ -96,11 +102,3 @@ class NoScreen:
 
     def close(self) -> None:
         return
-
-
-def open_screen(*, quiet: bool, json: bool) -> Screen:
-    """Picks the screen: none where nobody asked for one, or where JSON has the terminal."""
-    terminal = sys.stderr.isatty()
-    if quiet or (json and (not terminal or sys.stdout.isatty())):
-        return NoScreen()
-    return LiveScreen() if terminal else PlainScreen()

@@ -7,14 +7,17 @@ overrides the default.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..orders import ORDERS
 from . import values
+from .output import table
 from .usage import UsageError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 TABLE = "[tool.aiosearch]"
 PREFIX = "AIOSEARCH_"
@@ -140,6 +143,16 @@ def settle(flags: Mapping[str, Any], journal: Mapping[str, Chosen] = {}) -> dict
     for name, given in flags.items():
         chosen[name] = _read(BY_NAME[name], given, f"--{name}")
     return chosen
+
+
+def show_settings(settings: Mapping[str, Chosen]) -> str:
+    """Lists each setting with its value and its origin."""
+    rows = [("setting", "value", "from")]
+    rows += [
+        (name, "" if chosen.value is None else str(chosen.value), chosen.origin)
+        for name, chosen in settings.items()
+    ]
+    return table(rows)
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, Chosen]:

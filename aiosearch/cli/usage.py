@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from ..errors import AiosearchError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class UsageError(AiosearchError):

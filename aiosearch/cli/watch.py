@@ -1,8 +1,7 @@
-"""Tells a person how a search goes: a line for each improvement, and one that says how far it is."""
+"""Tells a person how a search goes: a line per improvement, and one that says how far it is."""
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from ..events import (
@@ -114,12 +113,7 @@ def _status(event: Progress) -> str:
 
 
 def _percent(share: float) -> str:
-    """Writes a share of the tree so that neither a small one nor an unfinished one is rounded."""
     percent = 100 * share
-    if 0 < percent < 0.1 or 99.9 < percent < 100:
-        return f"{min(percent, 99.9999):.2g}%" if percent < 1 else "99.9%"
-    return f"{percent:.1f}%"
-
-
-def enough_terminal() -> bool:
-    return sys.stderr.isatty()
+    if 0 < percent < 0.1:
+        return "<0.1%"
+    return ">99.9%" if 99.9 < percent < 100 else f"{percent:.1f}%"

@@ -55,7 +55,7 @@ class Siblings(Struct, Generic[NodeT]):
     """Each node's share of the tree, if every node's children shared its own alike."""
 
 
-class Bundle(Struct, frozen=True, array_like=True):
+class Bundle(Struct, frozen=True, array_like=True, gc=False):
     """Some open subtrees, packed. The host keeps and moves them but never looks inside."""
 
     blob: bytes

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import cast
 
 from .channel import Frames, frame
 
@@ -94,8 +95,7 @@ class Child(asyncio.Protocol):
         await _exited(self._process)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is not a subclass
 
     def data_received(self, data: bytes) -> None:
         for payload in self._frames.feed(data):

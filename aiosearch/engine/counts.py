@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Counts(Struct, array_like=True):
+class Counts(Struct, array_like=True, gc=False):
     """Counters of one worker since its last report; mutable, added up by the host."""
 
     nodes: int = 0

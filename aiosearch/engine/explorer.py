@@ -294,6 +294,7 @@ class DepthFirstExplorer(Explorer[NodeT]):
                         break
                     level = pop()
         except Exception as error:
+            done -= 1  # a node that is given up is not explored
             self._level = level
             self._fail(error, node)
         else:

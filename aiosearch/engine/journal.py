@@ -19,7 +19,7 @@ from ..errors import JournalError
 from . import faults
 from .batches import Batches
 from .ownedfile import OwnedFile, beside
-from .records import Header, Record, State, seal
+from .records import Header, Record, State, lines, seal
 from .replay import check_header, read_header, replay
 
 if TYPE_CHECKING:
@@ -142,10 +142,13 @@ class Journal:
             self._warn(f"the journal {self._path} stopped: {error!r}")
 
     async def _run(self) -> None:
-        while not self._batches.closed:
-            await self._batches.due()
-            await self._flush()
-        await self._finish()
+        try:
+            while not self._batches.closed:
+                await self._batches.due()
+                await self._flush()
+            await self._finish()
+        finally:
+            await self._file.close()
 
     async def _finish(self) -> None:
         await self._flush()
@@ -154,7 +157,6 @@ class Journal:
         if not self._trusted:
             await self._try_compact()
         await self._sync()
-        await self._file.close()
 
     async def _flush(self) -> None:
         while records := self._batches.take():
@@ -162,11 +164,11 @@ class Journal:
                 for record in records:
                     self._state.apply(record)
                 self._records += len(records)
-                batch = b"".join(map(seal, records))
-                if self._tail is not None:
-                    self._tail.append(batch)
-                if self._trusted:
-                    await self._append(batch)
+                for batch in lines(records):
+                    if self._tail is not None:
+                        self._tail.append(batch)
+                    if self._trusted:
+                        await self._append(batch)
             await self._tend()
 
     async def _tend(self) -> None:

@@ -58,8 +58,8 @@ class Keeper:
         )
 
     async def create(self, header: Header) -> None:
-        self._journal = await Journal.create(self._path, header, self._warn)
-        self._journal.write(Record(opened=(_open(1, ROOT),)))
+        first = Record(opened=(_open(1, ROOT),))
+        self._journal = await Journal.create(self._path, header, self._warn, first)
 
     async def resume(self, header: Header) -> Past:
         self._journal, state = await Journal.resume(self._path, header, self._warn)

@@ -72,7 +72,7 @@ class Record(Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
     """Search time that passed."""
     more: bool = False
-    """The journal's own: this part of a snapshot is not the last."""
+    """The journal's own: the transaction goes on in the next record."""
 
     @property
     def weight(self) -> int:
@@ -118,28 +118,12 @@ class State:
 
     def snapshot(self) -> Iterator[Record]:
         """Gives records that add up to the state as it is at this call, one line's worth each."""
-        first = Record(counts=dict(self.counts), seconds=self.seconds, more=True)
+        last = Record(counts=dict(self.counts), seconds=self.seconds)
         bundles = list(self.open.values())
         # Lists that only grow need no copy
         solutions = islice(self.solutions, len(self.solutions))
         keys = islice(self.keys, len(self.keys))
-        return self._parts(first, bundles, solutions, keys)
-
-    def _parts(
-        self,
-        first: Record,
-        bundles: list[Open],
-        solutions: Iterator[bytes],
-        keys: Iterator[bytes],
-    ) -> Iterator[Record]:
-        yield first
-        for some in _grouped(bundles, _bundle_weight):
-            yield Record(opened=tuple(some), more=True)
-        for found in _grouped(solutions, _weight):
-            yield Record(solutions=tuple(found), more=True)
-        for claimed in _grouped(keys, len):
-            yield Record(keys=b"".join(claimed), more=True)
-        yield Record()
+        return in_parts(bundles, solutions, keys, last)
 
     def _add_solution(self, solution: bytes) -> None:
         digest = blake2b(solution, digest_size=16).digest()
@@ -151,6 +135,41 @@ class State:
     def _close(self, bundle: int) -> None:
         if (gone := self.open.pop(bundle, None)) is not None:
             self.weight -= _bundle_weight(gone)
+
+
+def in_parts(
+    opened: Iterable[Open], solutions: Iterable[bytes], keys: Iterable[bytes], last: Record
+) -> Iterator[Record]:
+    """Cuts a transaction too long for a line: the parts take effect together, with the last."""
+    for some in _grouped(opened, _bundle_weight):
+        yield Record(opened=tuple(some), more=True)
+    for found in _grouped(solutions, _weight):
+        yield Record(solutions=tuple(found), more=True)
+    for claimed in _grouped(keys, len):
+        yield Record(keys=b"".join(claimed), more=True)
+    yield last
+
+
+def lines(records: Iterable[Record]) -> Iterator[bytes]:
+    """Writes records as lines, some 64 KB at a time, a long one in parts."""
+    batch: list[bytes] = []
+    size = 0
+    for record in records:
+        for part in _short(record):
+            batch.append(seal(part))
+            size += len(batch[-1])
+            if size > PART:
+                yield b"".join(batch)
+                batch, size = [], 0
+    if batch:
+        yield b"".join(batch)
+
+
+def _short(record: Record) -> Iterable[Record]:
+    if record.weight <= PART:
+        return (record,)
+    last = msgspec.structs.replace(record, opened=(), solutions=(), keys=b"")
+    return in_parts(record.opened, record.solutions, (record.keys,), last)
 
 
 def seal(value: Header | Record) -> bytes:

@@ -58,14 +58,14 @@ def check_header(path: Path, found: Header, header: Header) -> None:
 
 
 async def replay(path: Path) -> tuple[State, int]:
-    """Adds a journal up, without blocking the loop; gives the length of its whole lines too.
+    """Adds a journal up, without blocking the loop; gives the length of its whole records too.
 
     What follows them, if anything, is the torn end of a write that a crash cut short. Raises
     JournalError when a line is damaged that others follow.
     """
     state = State(read_header(path))
-    whole = number = damaged = 0
-    more = False
+    whole = length = number = damaged = records = 0
+    parts: list[Record] = []
     async with aclosing(_lines(path)) as lines:
         async for line in lines:
             number += 1
@@ -78,17 +78,28 @@ async def replay(path: Path) -> tuple[State, int]:
                     f"{path}: line {damaged} is damaged, but line {number} after it is not, so this"
                     " is not the torn end of a crash; restore the file from a copy, or remove it"
                 )
+            length += len(line)
             if number > 1:
-                record = _record(path, number, text)
-                state.apply(record)
-                more = record.more
-            whole += len(line)
-    if more:
+                parts.append(_record(path, number, text))
+                if parts[-1].more:
+                    continue
+                await _apply(state, parts)
+                records += 1
+            whole = length
+    if parts and not records:
         raise JournalError(
             f"{path}: the snapshot that it begins with ends at line {number}, before its last"
             " part; restore the file from a copy, or remove it"
         )
     return state, whole
+
+
+async def _apply(state: State, parts: list[Record]) -> None:
+    for part in parts:
+        state.apply(part)
+        if len(parts) > 1:
+            await asyncio.sleep(0)
+    parts.clear()
 
 
 def _record(path: Path, number: int, text: bytes) -> Record:

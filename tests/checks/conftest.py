@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from aiosearch.checks import digest, z3_version
+from aiosearch.checks.digest import digest, z3_version
 from aiosearch.problem import Obligation
 
 SYMBOLS = "(declare-sort T 0)(declare-fun add (T T) T)(declare-fun mul (T T) T)\n"

@@ -6,7 +6,6 @@ from importlib import metadata
 
 import pytest
 
-from aiosearch.checks import digest as digest_module_function
 from aiosearch.checks.digest import canonical, digest, z3_version
 from aiosearch.errors import WorkerError
 from aiosearch.problem import Obligation
@@ -82,8 +81,3 @@ def test_importing_the_service_loads_neither_z3_nor_sqlite():
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
-
-
-def test_the_package_exports_the_function():
-    """`aiosearch.checks.digest` is the function, also after the module of that name is loaded."""
-    assert digest_module_function is digest

@@ -372,12 +372,20 @@ async def test_z3_that_cannot_be_loaded(module, message, goals, tmp_path, monkey
     assert [type(error) for error in heard] == [WorkerError]
 
 
-def test_it_works_on_uvloop(goals):
+@pytest.fixture(scope="module")
+def uv():
+    """libuv keeps a pipe of the whole process's from its first loop on."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.get_loop()
+    return uvloop.new_event_loop
+
+
+def test_it_works_on_uvloop(uv, goals):
     """The service needs nothing that uvloop lacks."""
 
     async def main():
         async with Verifier(cache=None, axioms=goals.axioms) as verifier:
             return await verifier.check(goals.proved())
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=uv) as runner:
         assert runner.run(main()).status is Status.PROVED

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
+import zlib
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
@@ -20,8 +23,8 @@ from hypothesis import strategies as st
 
 from aiosearch.engine import journal as journal_module
 from aiosearch.engine.journal import Journal
-from aiosearch.engine.records import Header, Open, Record, State, seal
-from aiosearch.engine.replay import read_header
+from aiosearch.engine.records import Header, Open, Record, State, lines, seal
+from aiosearch.engine.replay import read_header, replay
 from aiosearch.errors import JournalError
 
 if TYPE_CHECKING:
@@ -209,7 +212,7 @@ async def test_half_a_snapshot_is_refused(tmp_path: Path) -> None:
     """A file cut inside its snapshot lacks open work, so it is not taken for the whole."""
     path = tmp_path / "j"
     parts = list(added_up(churn(5)).snapshot())
-    path.write_bytes(b"".join(map(seal, [HEADER, *parts[:2]])))
+    path.write_bytes(seal(HEADER) + b"".join(map(seal, parts[:2])))
     with pytest.raises(JournalError, match="ends at line 3, before its last part"):
         await resumed(path)
 
@@ -220,7 +223,7 @@ async def test_half_a_snapshot_is_refused(tmp_path: Path) -> None:
         ({"problem": "zoo:Other"}, "zoo:Problem", "zoo:Other"),
         ({"parameters": b"q", "parameters_text": "Problem(p=2)"}, "Problem(p=1)", "Problem(p=2)"),
         ({"parameters": b"q"}, "parameters", "print alike"),
-        ({"node_type": "list"}, r"tuple\[int, ...\]", "list"),
+        ({"node_type": "list"}, "tuple[int, ...]", "list"),
         ({"aiosearch": "0.2.0"}, "0.1.2", "0.2.0"),
         ({"format": 2}, "format 1", "format 2"),
     ],
@@ -230,7 +233,7 @@ async def test_another_searchs_journal_is_refused(
 ) -> None:
     """What the nodes mean must agree, and the message shows both sides."""
     await written(tmp_path / "j", [])
-    with pytest.raises(JournalError, match=f"{was}.*{now}"):
+    with pytest.raises(JournalError, match=f"{re.escape(was)}.*{re.escape(now)}"):
         await resumed(tmp_path / "j", msgspec.structs.replace(HEADER, **change))
     await resumed(tmp_path / "j")  # the refused one let go of it
 
@@ -253,7 +256,7 @@ async def test_how_the_search_goes_on_may_change(tmp_path: Path) -> None:
         (b"notes\n", "not a journal"),
         (seal(HEADER)[:-9], "not a journal"),
         (seal(Record()), "not a journal"),
-        (seal(HEADER) + b'00000000 "x"\n'.replace(b"0" * 8, b"%08x" % 0x2DE0ABD1), "line 2"),
+        (seal(HEADER) + b"%08x %b\n" % (zlib.crc32(b"[1]"), b"[1]"), "line 2 is no record"),
     ],
     ids=["missing", "empty", "text", "torn header", "no header", "no record"],
 )
@@ -299,6 +302,29 @@ async def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     assert read_header(path) == HEADER
     await journal.close()
     await resumed(path)
+
+
+async def test_a_file_replaced_while_it_is_opened_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever opens a journal just before its owner's last snapshot gets the snapshot."""
+    path = tmp_path / "j"
+    await written(path, churn(1))
+    flock = fcntl.flock
+    copies = [path.read_bytes()]
+
+    def replace_first(fd: int, operation: int) -> None:
+        if copies:
+            path.with_name("copy").write_bytes(copies.pop())
+            path.with_name("copy").replace(path)
+        flock(fd, operation)
+
+    monkeypatch.setattr(fcntl, "flock", replace_first)
+    journal, _ = await Journal.resume(path, HEADER, pytest.fail)
+    journal.write(churn(2)[1])
+    await journal.close()
+    state, _ = await resumed(path)
+    assert one_open(state) == 2
 
 
 async def test_snapshots_keep_the_state_and_shrink_the_file(
@@ -348,6 +374,17 @@ async def test_closing_twice_leaves_no_descriptor(tmp_path: Path) -> None:
     with pytest.raises(JournalError):
         await Journal.create(tmp_path / "j", HEADER, pytest.fail)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_a_journal_never_stops_in_silence(tmp_path: Path) -> None:
+    """What cannot be written by any means is told at once, and raised when the journal closes."""
+    told = asyncio.Queue[str]()
+    journal = await Journal.create(tmp_path / "j", HEADER, told.put_nowait)
+    journal.write(Record(counts={"nodes": object()}))  # type: ignore[dict-item]
+    assert "stopped: TypeError" in await told.get()
+    assert not journal.statistics().trusted
+    with pytest.raises(TypeError):
+        await journal.close()
 
 
 async def test_resuming_lets_the_loop_turn(tmp_path: Path) -> None:
@@ -469,11 +506,12 @@ async def test_a_crash_leaves_a_consistent_journal(tmp_path: Path, fault: str) -
     with running(CRASH, str(path), fault=fault) as process:
         process.communicate(timeout=20)
     assert process.returncode == -signal.SIGKILL
-    assert path.with_name("j.tmp").exists() == (fault in {"journal.rename:1", "journal.rename:3"})
+    if fault.startswith("journal.rename"):
+        assert path.with_name("j.tmp").exists() == (fault[-1] in "13")
     state, warnings = await resumed(path)
     if fault != "journal.batch:1":
         assert one_open(state) > 0
-    assert len(warnings) == fault.startswith("journal.batch")
+    assert fault.startswith("journal.batch") or not warnings
     assert os.listdir(tmp_path) == ["j"]
 
 
@@ -509,3 +547,18 @@ async def test_when_there_is_room_again_the_journal_is_complete(tmp_path: Path) 
     assert trusted
     state, _ = await resumed(tmp_path / "j")
     assert one_open(state) == 502
+
+
+async def test_a_long_transaction_takes_effect_as_a_whole(tmp_path: Path) -> None:
+    """A record of many lines, cut in any of them, leaves the state as it was before it."""
+    path = tmp_path / "j"
+    before = Record(opened=(opened(1),))
+    long = Record(closed=(1,), opened=tuple(opened(n, b"x" * 9000) for n in range(2, 40)))
+    pieces = [seal(HEADER), seal(before), *lines([long])]
+    assert len(pieces) > 4
+    for count in range(2, len(pieces) + 1):
+        path.write_bytes(b"".join(pieces[:count]))
+        state, whole = await replay(path)
+        complete = count == len(pieces)
+        assert set(state.open) == (set(range(2, 40)) if complete else {1})
+        assert whole == len(b"".join(pieces if complete else pieces[:2]))

@@ -1,0 +1,58 @@
+"""`aiosearch cache`: the verdicts of z3 that are kept on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..checks import CacheStatistics, cache_stats, clear_cache, default_cache_path
+from .exits import Exit
+from .figures import size
+from .output import give, give_json, table
+from .settings import settle
+from .usage import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Counts the verdicts or removes them, and gives the exit code."""
+    path = _path(arguments.cache)
+    if arguments.action == "clear":
+        _clear(path, arguments.json)
+    else:
+        _show(cache_stats(path), arguments.json)
+    return Exit.FINE
+
+
+def _path(given: str | None) -> Path:
+    chosen = settle({} if given is None else {"cache": given})["cache"]
+    if chosen.value is None:
+        raise UsageError(f"{chosen.origin} turns the cache off; name its file with --cache PATH")
+    return default_cache_path() if chosen.value == "default" else Path(chosen.value)
+
+
+def _clear(path: Path, json: bool) -> None:
+    removed = clear_cache(path)
+    if json:
+        give_json({"path": str(path), "removed": removed})
+    else:
+        give(f"removed {removed:,} verdicts from {path}")
+
+
+def _show(stats: CacheStatistics, json: bool) -> None:
+    if json:
+        give_json(stats)
+        return
+    rows = [
+        ("file", stats.path),
+        ("size", size(stats.size)),
+        ("verdicts", f"{stats.entries:,}"),
+        ("proved", f"{stats.proved:,}"),
+        ("refuted", f"{stats.refuted:,}"),
+        ("unknown", f"{stats.unknown:,}"),
+    ]
+    if stats.damaged:
+        rows.append(("damaged", f"{stats.damaged:,}; `aiosearch cache clear` removes all"))
+    give(table(rows))

@@ -1,0 +1,120 @@
+"""The flags of the console script."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn
+
+from .. import __version__
+from .settings import SETTINGS
+from .usage import UsageError
+
+_DESCRIPTION = "An asyncio search engine: parallel, cancellable, resumable tree search."
+_SEARCH = """\
+Searches a problem: a class with root(), expand(node) and solutions(node), whose fields --set sets;
+an instance of one; or a function that gives one. The best solution goes to stdout, how it is going
+to stderr. Ctrl-C ends the search with what it has; pressed twice, at once."""
+_EXAMPLES = """\
+examples:
+  aiosearch search aiosearch.workloads.queens:Queens --set n=10
+  aiosearch search path/to/mine.py:Problem --seconds 60 --journal run.journal
+  aiosearch search --journal run.journal --resume
+
+Settings may also stand in [tool.aiosearch] of the nearest pyproject.toml, or in variables such as
+AIOSEARCH_WORKERS; a flag comes first, then a variable, then the file.
+
+exit codes: 0 complete or a limit reached, 1 the search failed, 2 wrong usage, 130 interrupted"""
+_EXPLORING = ("strategy", "order", "workers", "seed", "on-unknown", "on-error", "cache")
+
+
+class Parser(argparse.ArgumentParser):
+    """Complains in one sentence, without the usage."""
+
+    def __init__(self, **options: object) -> None:
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, **options)  # type: ignore[arg-type]  # argparse's own
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; `{self.prog} --help` shows what there is")
+
+
+def make_parser() -> Parser:
+    """Gives the whole command line; each command names the function that runs it."""
+    parser = Parser(prog="aiosearch", description=_DESCRIPTION)
+    parser.add_argument("--version", action="version", version=f"aiosearch {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
+    _add_search(commands)
+    _add_json(commands.add_parser("strategies", help="list the installed strategies"))
+    _add_cache(commands)
+    _add_json(commands.add_parser("doctor", help="say what works on this machine, and what lacks"))
+    return parser
+
+
+def _add_search(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = commands.add_parser(
+        "search", help="run a search", description=_SEARCH, epilog=_EXAMPLES
+    )
+    parser.add_argument(
+        "problem",
+        nargs="?",
+        metavar="module:Problem",
+        help="or path/to/file.py:Problem; with --resume, by default that of the journal",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set a field of the problem; may be repeated",
+    )
+    _add_settings(parser)
+    keeping = parser.add_argument_group("keeping")
+    keeping.add_argument("--journal", metavar="FILE", help="write a journal, to be resumed from")
+    keeping.add_argument("--resume", action="store_true", help="go on where the journal stops")
+    keeping.add_argument("--trace", metavar="FILE", help="write a Chrome trace, for Perfetto")
+    _add_showing(parser)
+
+
+def _add_settings(parser: Parser) -> None:
+    exploring = parser.add_argument_group("exploring")
+    limits = parser.add_argument_group("limits, of which the first one reached ends the search")
+    for setting in SETTINGS:
+        group = exploring if setting.name in _EXPLORING else limits
+        group.add_argument(
+            setting.flag, dest=setting.name, metavar=setting.metavar, help=setting.help
+        )
+    exploring.add_argument(
+        "--no-cache", dest="cache", action="store_const", const="off", help="same as --cache off"
+    )
+    exploring.add_argument(
+        "--strategy-set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set an option of the strategy; may be repeated",
+    )
+
+
+def _add_showing(parser: Parser) -> None:
+    showing = parser.add_argument_group("showing")
+    showing.add_argument("--json", action="store_true", help="write each event as a line of JSON")
+    showing.add_argument("--quiet", "-q", action="store_true", help="show the result only")
+    showing.add_argument(
+        "--verbose", "-v", action="store_true", help="show tracebacks of the problem's errors"
+    )
+    showing.add_argument(
+        "--show-settings", action="store_true", help="list the settings and their origins, and end"
+    )
+
+
+def _add_cache(commands: argparse._SubParsersAction[Parser]) -> None:
+    cache = commands.add_parser("cache", help="look at z3's verdicts on disk, or remove them")
+    actions = cache.add_subparsers(metavar="ACTION", dest="action", required=True)
+    for name, help in (("stats", "count the verdicts"), ("clear", "remove them")):
+        action = actions.add_parser(name, help=help)
+        action.add_argument("--cache", metavar="PATH", help="the file; by default the setting's")
+        _add_json(action)
+
+
+def _add_json(parser: Parser) -> None:
+    parser.add_argument("--json", action="store_true", help="write JSON")

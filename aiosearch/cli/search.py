@@ -1,0 +1,60 @@
+"""`aiosearch search`: one search, from the command line to the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .exits import Exit
+from .logs import logs_told
+from .output import give, reserved_stdout, tell
+from .request import Request, chosen_settings, make_request
+from .settings import show_settings
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from .session import Ending, Manner
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Searches, and gives the exit code."""
+    if arguments.show_settings:
+        give(show_settings(chosen_settings(arguments)))
+        return Exit.FINE
+    with reserved_stdout() as stdout, logs_told(arguments.verbose):
+        ending = _search(make_request(arguments), _manner(arguments, stdout))
+    if ending.best is not None:
+        give(repr(ending.best))
+    return ending.code
+
+
+def _manner(arguments: argparse.Namespace, stdout: int) -> Manner:
+    from .session import Manner
+
+    trace = Path(arguments.trace) if arguments.trace else None
+    return Manner(stdout, arguments.json, arguments.quiet, arguments.verbose, trace)
+
+
+def _search(request: Request, manner: Manner) -> Ending:
+    from .session import Ending, Session
+
+    try:
+        with asyncio.Runner(loop_factory=fastest_loop()) as runner:
+            return runner.run(Session(request, manner).run())
+    except KeyboardInterrupt:
+        tell("interrupted")
+        if request.journal is not None:
+            tell(f"to go on: {request.command}")
+        return Ending(Exit.INTERRUPTED)
+
+
+def fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Gives uvloop's loop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

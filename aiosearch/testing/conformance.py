@@ -1,0 +1,108 @@
+"""What every strategy has to pass: one line in a plugin's tests runs it all.
+
+    from aiosearch.testing import strategy_suite
+
+    TestMine = strategy_suite("mine")
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from ..strategies import Strategy
+from . import disturbances, rehearsals
+from .answers import LOADS, TREES, same_answers
+from .leaks import no_leaks
+from .subject import Subject
+
+LONGEST_CHECK = 60.0
+"""Seconds after which a check that has not come to an end has failed."""
+
+Made: TypeAlias = str | Callable[..., Strategy]
+
+
+class Check(Struct, frozen=True):
+    """One thing to check, and how."""
+
+    name: str
+    body: Callable[[Subject], Awaitable[None]]
+
+    async def run(self, subject: Subject) -> None:
+        """Raises AssertionError, or what the search raised, where the strategy does not pass."""
+        try:
+            async with no_leaks(), asyncio.timeout(LONGEST_CHECK):
+                await self.body(subject)
+        except TimeoutError:
+            reason = f"{self.name}: not over after {LONGEST_CHECK:g} s; some subtree is not assigned"
+            raise AssertionError(reason) from None
+
+
+def _checks() -> Iterator[Check]:
+    yield Check("simulations-repeat", rehearsals.repeatable)
+    yield Check("any-number-of-seats", rehearsals.any_number_of_seats)
+    yield Check("any-latency", rehearsals.any_latency)
+    yield Check("any-death", rehearsals.any_death)
+    for workers in (0, 1, 2, 8):
+        trees = partial(same_answers, workers=workers, cases=TREES)
+        yield Check(f"same-answers-{workers}-workers", trees)
+    for workers in (0, 2, 8):
+        loads = partial(same_answers, workers=workers, cases=LOADS)
+        yield Check(f"many-and-lopsided-subtrees-{workers}-workers", loads)
+    for workers in (0, 2):
+        yield from _ends(workers)
+    for workers in (1, 2, 8):
+        deaths = partial(disturbances.deaths_lose_nothing, workers=workers)
+        yield Check(f"killed-workers-lose-nothing-{workers}-workers", deaths)
+
+
+def _ends(workers: int) -> Iterator[Check]:
+    for name, body in (
+        ("leaving-ends-the-search", disturbances.leaving_ends),
+        ("cancelling-ends-the-search", disturbances.cancelling_ends),
+        ("a-pool-goes-on", disturbances.pool_goes_on),
+        ("errors-name-the-node", disturbances.errors_name_the_node),
+        ("node-limits-hold", disturbances.limits_hold),
+    ):
+        yield Check(f"{name}-{workers}-workers", partial(body, workers=workers))
+
+
+CHECKS: tuple[Check, ...] = tuple(_checks())
+"""All checks, those first that need no processes."""
+
+
+async def check_strategy(strategy: Made, **options: Any) -> None:
+    """Runs every check on a strategy, given by name or as what makes one; about 40 seconds.
+
+    Raises an ExceptionGroup with one AssertionError for each check that fails.
+    """
+    subject = Subject(strategy, options)
+    failures: list[Exception] = []
+    for check in CHECKS:
+        try:
+            await check.run(subject)
+        except Exception as error:
+            error.add_note(f"in the check {check.name}")
+            failures.append(error)
+    if failures:
+        raise ExceptionGroup(f"strategy {strategy!r} fails {len(failures)} checks", failures)
+
+
+def strategy_suite(strategy: Made, **options: Any) -> type:
+    """Makes a class of pytest tests, one for each check. Name it `Test...` in a test module."""
+    import pytest  # whoever only simulates does without
+
+    subject = Subject(strategy, options)
+
+    class Suite:
+        """One test for each check."""
+
+        @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+        def test_conforms(self, check: Check) -> None:
+            asyncio.run(check.run(subject))
+
+    return Suite

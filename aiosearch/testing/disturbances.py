@@ -1,0 +1,186 @@
+"""Checks that a search ends, fails and survives as it should, whoever deals out the work."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from ..errors import ProblemError
+from ..events import AnyEvent, TaskAssigned, WorkerJoined, WorkReported
+from ..limits import Limits
+from ..pool import Pool
+from ..result import SearchStatus
+from .expected import expected
+from .obstacles import Failing, Slow
+from .problems import Balanced, Random
+from .subject import Subject, agree, agree_on_answers, agree_on_end
+
+ENDLESS = Slow(Random(depth=40))
+LONGEST_END = 2.0
+"""Seconds in which a search has to be gone; far more than it takes on an idle machine."""
+MOST_KILLED = 3
+
+
+class Watch:
+    """A hook that knows the workers' processes and when the first nodes were explored."""
+
+    def __init__(self) -> None:
+        self.pids: dict[int, int] = {}
+        self.explored = asyncio.Event()
+
+    def __call__(self, event: AnyEvent) -> None:
+        match event:
+            case WorkerJoined(worker=worker, pid=pid) if pid:
+                self.pids[worker] = pid
+            case WorkReported(nodes=nodes) if nodes:
+                self.explored.set()
+
+
+class Killer(Watch):
+    """Kills the worker that gets the root, and then some in the middle of their work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.killed = 0
+
+    def __call__(self, event: AnyEvent) -> None:
+        super().__call__(event)
+        match event:
+            case TaskAssigned(worker=worker) if not self.killed:
+                self._kill(worker)
+            case WorkReported(worker=worker, kept=kept) if kept and self.killed < MOST_KILLED:
+                self._kill(worker)
+
+    def _kill(self, worker: int) -> None:
+        if pid := self.pids.pop(worker, None):
+            self.killed += 1
+            os.kill(pid, signal.SIGKILL)
+
+
+async def leaving_ends(subject: Subject, workers: int) -> None:
+    """Leaves a search in the middle: it is over soon, with every process."""
+    watch = Watch()
+    async with _ending_soon() as leave:
+        async with subject.search(ENDLESS, workers=workers, on=watch) as search:
+            await watch.explored.wait()
+            leave()
+    agree_on_end("left in the middle", search.result, SearchStatus.CANCELLED)
+    _agree_gone(watch)
+
+
+async def cancelling_ends(subject: Subject, workers: int) -> None:
+    """Cancels the task that waits for a search: the search is over as soon."""
+    watch = Watch()
+
+    async def body() -> None:
+        async with subject.search(ENDLESS, workers=workers, on=watch) as search:
+            await search.wait()
+
+    task = asyncio.create_task(body())
+    await watch.explored.wait()
+    async with _ending_soon() as leave:
+        leave()
+        task.cancel()
+        await asyncio.wait([task])
+    agree("cancelled in the middle: the task's being cancelled is", task.cancelled(), True)
+    _agree_gone(watch)
+
+
+async def pool_goes_on(subject: Subject, workers: int) -> None:
+    """Stops a search on a pool in the middle: the pool does the next one as if nothing were."""
+    watch = Watch()
+    async with Pool(workers, cache=None) as pool:
+        async with subject.search(ENDLESS, pool=pool, on=watch) as search:
+            await watch.explored.wait()
+            search.stop()
+            agree_on_end("stopped", await search.wait(), SearchStatus.CANCELLED)
+        async with subject.search(Balanced(), pool=pool) as search:
+            result = await search.wait()
+    agree_on_answers("the next search on the pool", result, expected(Balanced()))
+
+
+async def deaths_lose_nothing(subject: Subject, workers: int) -> None:
+    """Kills workers in the middle: every node still counts once, and every solution is found."""
+    problem = Slow(Random(depth=8), seconds=0.0005 * workers)
+    killer = Killer()
+    async with subject.search(problem, workers=workers, cache=None, on=killer) as search:
+        result = await search.wait()
+    what = f"after {killer.killed} of {workers} workers were killed"
+    agree(f"{what}: a death was noticed is", result.statistics.worker_deaths > 0, True)
+    agree_on_end(what, result, SearchStatus.COMPLETE)
+    agree_on_answers(what, result, expected(problem))
+
+
+async def errors_name_the_node(subject: Subject, workers: int) -> None:
+    """Raises in expand: the search fails with the node's path, and the pool lives on."""
+    async with Pool(workers, cache=None) as pool:
+        try:
+            async with subject.search(Failing(), pool=pool) as search:
+                await search.wait()
+        except ProblemError as error:
+            _agree_on_failure(error)
+        else:
+            raise AssertionError("an expand raised, and the search did not fail")
+        for order in ("depth-first", "breadth-first"):
+            await _skip(subject, pool, order)
+
+
+async def limits_hold(subject: Subject, workers: int) -> None:
+    """Limits the nodes: so many are explored, to the node."""
+    async with Pool(workers, cache=None) as pool:
+        for nodes in (1, 10, 777, 2_000):
+            limits = Limits(nodes=nodes)
+            async with subject.search(Random(), pool=pool, limits=limits) as search:
+                result = await search.wait()
+            agree_on_end(f"limited to {nodes} nodes", result, SearchStatus.LIMIT)
+            agree(f"limited to {nodes} nodes: explored are", result.statistics.nodes, nodes)
+
+
+async def _skip(subject: Subject, pool: Pool, order: str) -> None:
+    problem = Failing()
+    async with subject.search(problem, pool=pool, order=order, on_error="skip") as search:
+        result = await search.wait()
+    left = problem.left
+    hits = -(-(left.tree.branching**left.level) // left.every)
+    agree("with on_error='skip': skipped subtrees are", result.statistics.skipped, hits)
+    agree_on_answers(f"with on_error='skip' and {order}", result, expected(problem))
+
+
+def _agree_on_failure(error: ProblemError) -> None:
+    agree("the error's problem and method are", (error.problem, error.method), ("Failing", "expand"))
+    left, node = Failing().left, (0, 0)
+    for step in error.path or ():
+        node = left.tree.expand(node)[step]
+    agree(f"the node at {error.path} being one that raises is", left.hit(node), True)
+
+
+@asynccontextmanager
+async def _ending_soon() -> AsyncIterator[Any]:
+    """Measures from the call of what it gives to the end of the block."""
+    started = 0.0
+
+    def leave() -> None:
+        nonlocal started
+        started = time.monotonic()
+
+    yield leave
+    seconds = time.monotonic() - started
+    if seconds > LONGEST_END:
+        raise AssertionError(f"it took {seconds:.1f} s to end the search")
+
+
+def _agree_gone(watch: Watch) -> None:
+    agree("worker processes still there are", [p for p in watch.pids.values() if _there(p)], [])
+
+
+def _there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,74 @@
+"""Shows that a block of code left nothing behind: no process, no open file, no asyncio task."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+SETTLING = 10
+"""Turns of the loop in which transports that were closed may finish closing."""
+
+
+class Holdings(Struct, frozen=True):
+    """What this process holds at a moment; processes and files where there is a /proc."""
+
+    children: frozenset[int]
+    """Processes that were started here and not waited for, dead ones included."""
+    files: Mapping[int, str]
+    tasks: frozenset[asyncio.Task[object]]
+
+    def beyond(self, before: Holdings) -> list[str]:
+        """Describes what was not there before, the same descriptor with another file included."""
+        children = [f"process {pid}" for pid in sorted(self.children - before.children)]
+        files = [
+            f"file {fd} ({target})"
+            for fd, target in self.files.items()
+            if before.files.get(fd) != target
+        ]
+        tasks = [f"task {task.get_name()}" for task in self.tasks - before.tasks]
+        return children + files + tasks
+
+
+def holdings() -> Holdings:
+    """Looks at what this process holds now. Must run in an event loop."""
+    return Holdings(frozenset(children()), dict(_files()), frozenset(asyncio.all_tasks()))
+
+
+def children() -> list[int]:
+    """Gives the processes that this one started, by id."""
+    found: list[int] = []
+    for thread in Path("/proc/self/task").glob("*/children"):
+        try:
+            found += map(int, thread.read_text().split())
+        except OSError:  # the thread has ended
+            continue
+    return found
+
+
+def _files() -> list[tuple[int, str]]:
+    found = []
+    for entry in Path("/proc/self/fd").glob("*"):
+        try:
+            found.append((int(entry.name), os.readlink(entry)))
+        except OSError:  # it was the descriptor of this very listing
+            continue
+    return found
+
+
+@asynccontextmanager
+async def no_leaks() -> AsyncIterator[None]:
+    """Raises AssertionError when the block left a process, an open file or a task behind.
+
+    Where there is no /proc, it looks at tasks only.
+    """
+    before = holdings()
+    yield
+    for _ in range(SETTLING):
+        await asyncio.sleep(0)
+    if left := holdings().beyond(before):
+        raise AssertionError(f"left behind: {', '.join(left)}")

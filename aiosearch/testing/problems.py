@@ -1,0 +1,154 @@
+"""Small trees whose answers are plain to see, for tests of strategies and of the engine.
+
+Each is a frozen dataclass that a worker process can import. Most nodes are a depth and a number
+that tells the node from its neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Node: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Balanced:
+    """Every node above `depth` has `branching` children. Each `every`th leaf is a solution."""
+
+    branching: int = 3
+    depth: int = 6
+    every: int = 50
+
+    def root(self) -> Node:
+        """Gives node 0 of level 0."""
+        return 0, 0
+
+    def expand(self, node: Node) -> list[Node]:
+        """Numbers the children so that a level is counted from left to right."""
+        depth, number = node
+        if depth == self.depth:
+            return []
+        first = number * self.branching
+        return [(depth + 1, first + index) for index in range(self.branching)]
+
+    def solutions(self, node: Node) -> list[int]:
+        """Gives a leaf's number."""
+        depth, number = node
+        return [number] if depth == self.depth and number % self.every == 0 else []
+
+    def priority(self, node: Node) -> float:
+        """Mixes the levels and the sides."""
+        depth, number = node
+        return float((depth * 7 + number * 13) % 31)
+
+
+@dataclass(frozen=True)
+class Random:
+    """A tree of irregular shape, with up to four children a node and depths up to `depth`."""
+
+    seed: int = 1
+    depth: int = 9
+    every: int = 40
+
+    def root(self) -> Node:
+        """Gives the seed."""
+        return 0, self.seed
+
+    def expand(self, node: Node) -> list[Node]:
+        """Draws how many children there are, and their numbers, from the node's own number."""
+        depth, number = node
+        if depth == self.depth:
+            return []
+        count = _drawn(number) % 5 if depth else 4
+        return [(depth + 1, _drawn(number + 1 + index)) for index in range(count)]
+
+    def solutions(self, node: Node) -> list[int]:
+        """Gives a node's number where `every` divides it."""
+        return [node[1]] if node[1] % self.every == 0 else []
+
+    def priority(self, node: Node) -> float:
+        """Takes the smallest number first."""
+        return float(node[1])
+
+
+@dataclass(frozen=True)
+class Spine:
+    """One child after the other; the last one is the solution."""
+
+    depth: int = 3_000
+
+    def root(self) -> int:
+        """Gives the first node, which may be the last one too."""
+        return 0
+
+    def expand(self, node: int) -> tuple[int, ...]:
+        """Gives the next one."""
+        return (node + 1,) if node < self.depth else ()
+
+    def solutions(self, node: int) -> tuple[int, ...]:
+        """Gives the end."""
+        return (node,) if node == self.depth else ()
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Walks right or down from a corner of a square; equal places have equal keys."""
+
+    side: int = 30
+
+    def root(self) -> Node:
+        """Gives the upper left corner."""
+        return 0, 0
+
+    def expand(self, node: Node) -> list[Node]:
+        """Gives the place to the right and the one below."""
+        row, column = node
+        steps = [(row, column + 1), (row + 1, column)]
+        return [place for place in steps if max(place) < self.side]
+
+    def solutions(self, node: Node) -> list[Node]:
+        """Gives the places on the diagonal."""
+        return [node] if node[0] == node[1] else []
+
+    def key(self, node: Node) -> Node:
+        """Tells places apart, not the ways to them."""
+        return node
+
+
+@dataclass(frozen=True)
+class Knapsack:
+    """Takes things or leaves them: the most value within a weight is the least cost."""
+
+    weights: tuple[int, ...] = (12, 7, 11, 8, 9, 6, 7, 3, 5, 10)
+    values: tuple[int, ...] = (24, 13, 23, 15, 16, 11, 12, 4, 9, 19)
+    room: int = 35
+
+    def root(self) -> tuple[int, int, int]:
+        """Gives how many things are decided, the weight and the value so far."""
+        return 0, 0, 0
+
+    def expand(self, node: tuple[int, int, int]) -> list[tuple[int, int, int]]:
+        """Leaves the next thing, or takes it if there is room."""
+        at, weight, value = node
+        if at == len(self.weights):
+            return []
+        taken = (at + 1, weight + self.weights[at], value + self.values[at])
+        return [(at + 1, weight, value)] + [taken] * (taken[1] <= self.room)
+
+    def solutions(self, node: tuple[int, int, int]) -> list[int]:
+        """Gives the value, where everything is decided."""
+        return [node[2]] if node[0] == len(self.weights) else []
+
+    def cost(self, solution: int) -> float:
+        """Makes a large value a small cost."""
+        return -float(solution)
+
+    def bound(self, node: tuple[int, int, int]) -> float:
+        """Takes all that is not decided, as if there were room."""
+        return -float(node[2] + sum(self.values[node[0] :]))
+
+
+def _drawn(number: int) -> int:
+    """Steps a linear congruential generator and takes its better bits."""
+    return (number * 6364136223846793005 + 1442695040888963407) % (1 << 62) >> 33

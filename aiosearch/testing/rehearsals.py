@@ -1,0 +1,64 @@
+"""Checks on the virtual clock: what would take many machines, or bad luck, to see for real."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..workloads.shapes import Tiny
+from .expected import expected
+from .problems import Grid, Random, Spine
+from .simulator import Death
+from .subject import Subject, agree, agree_on_answers
+
+SLOW_NODES = 100e-6
+ORDERS = ("depth-first", "breadth-first", "best-first")
+DEATHS = tuple(Death(0.003 + 0.004 * number, number * 5 % 8) for number in range(12))
+"""Spread over eight workers, some in the same seat again."""
+
+
+async def repeatable(subject: Subject) -> None:
+    """Simulates twice: the same happens at the same times, with deaths and without."""
+    for order in ORDERS:
+        for faults in ((), DEATHS):
+            options: dict[str, Any] = {
+                "order": order, "node_seconds": SLOW_NODES, "faults": faults, "seed": 3
+            }  # fmt: skip
+            first = subject.simulate(Random(), 8, **options)
+            again = subject.simulate(Random(), 8, **options)
+            agree(f"the trace of a {order} search, simulated twice, is", again.trace, first.trace)
+            agree(f"a {order} search, simulated twice, is", again, first)
+
+
+async def any_number_of_seats(subject: Subject) -> None:
+    """Simulates one worker, a few, and far more than there are subtrees."""
+    for workers in (1, 2, 3, 17, 512):
+        _rehearse(subject, Random(), workers, node_seconds=SLOW_NODES)
+        _rehearse(subject, Spine(depth=40), workers, node_seconds=SLOW_NODES)
+    _rehearse(subject, Tiny(10_000), 16)
+
+
+async def any_latency(subject: Subject) -> None:
+    """Simulates messages that take no time, and messages that always come too late."""
+    for order in ORDERS:
+        for latency in (0.0, 1e-5, 0.03):
+            options: dict[str, Any] = {"order": order, "latency": latency}
+            _rehearse(subject, Random(), 5, node_seconds=SLOW_NODES, **options)
+
+
+async def any_death(subject: Subject) -> None:
+    """Simulates workers that die at many times: before, while and after they get work."""
+    wanted = expected(Random())
+    for order in ORDERS:
+        for when in range(0, 40, 3):
+            fault = Death(when * 1e-3, when % 3, back=when % 2 * 0.01)
+            options: dict[str, Any] = {"order": order, "node_seconds": SLOW_NODES}
+            found = subject.simulate(Random(), 3, faults=[fault], **options)
+            agree_on_answers(f"{order} with {fault}", found, wanted)
+    _rehearse(subject, Random(), 8, node_seconds=SLOW_NODES, faults=DEATHS)
+    _rehearse(subject, Grid(), 8, node_seconds=SLOW_NODES, faults=DEATHS)
+
+
+def _rehearse(subject: Subject, problem: Any, workers: int, **options: Any) -> None:
+    said = ", ".join(f"{name}={value}" for name, value in options.items())
+    what = f"{problem} on {workers} virtual workers, {said}"
+    agree_on_answers(what, subject.simulate(problem, workers, **options), expected(problem))
