@@ -8,7 +8,7 @@ class AiosearchError(Exception):
 
 
 class ProblemError(AiosearchError):
-    """A problem broke its contract, or raised: names the problem, the method and the node's path."""
+    """A problem broke its contract, or raised: names problem, method and the node's path."""
 
     def __init__(
         self, problem: str, method: str, reason: str, path: tuple[int, ...] | None = None
@@ -38,7 +38,7 @@ class WorkerError(AiosearchError):
 
 def format_path(path: tuple[int, ...]) -> str:
     """Writes a path as `root/2/0/5`, the middle of a very long one left out."""
-    steps = [str(step) for step in path]
+    steps = ["..." if step < 0 else str(step) for step in path]
     if len(steps) > 40:
         steps = [*steps[:20], f"...{len(steps) - 40} more...", *steps[-20:]]
     return "/".join(["root", *steps])

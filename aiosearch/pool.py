@@ -195,9 +195,7 @@ class Pool:
         for member in list(self._members.values()):
             member.lost(seat, reason)
         if self._silent_deaths >= MOST_SILENT_DEATHS:
-            self._fail_all(
-                WorkerError(f"worker processes die before they do anything: {reason}")
-            )
+            self._fail_all(WorkerError(f"worker processes die before they do anything: {reason}"))
             return
         try:
             await slot.start()

@@ -216,7 +216,9 @@ def check_problem(problem: Any) -> None:
     if isinstance(problem, type):
         raise AiosearchError(f"give an instance: {problem.__qualname__}(...), not the class")
     missing = [
-        name for name in ("root", "expand", "solutions") if not callable(getattr(problem, name, None))
+        name
+        for name in ("root", "expand", "solutions")
+        if not callable(getattr(problem, name, None))
     ]
     if missing:
         raise AiosearchError(

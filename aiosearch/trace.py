@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from types import TracebackType
+from typing import IO, Any
 
 import msgspec
 
@@ -22,9 +23,6 @@ from .events import (
     WorkerLost,
     WorkReported,
 )
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 SEARCH, WORKERS, Z3 = 1, 2, 3
 """The groups of lanes, which the format calls processes."""
@@ -90,8 +88,9 @@ class ChromeTrace:
     def _open(self) -> None:
         try:
             self._file = self._growing.open("wb")
+            groups = [_meta("process_name", group, 0, name) for group, name in _NAMES.items()]
             self._file.write(b'{"displayTimeUnit":"ms","traceEvents":[\n')
-            self._file.write(_encode(_meta("process_name", SEARCH, 0, _NAMES[SEARCH])))
+            self._file.write(b",\n".join(map(_encode, groups)))
         except OSError as error:
             self._give_up(error)
 
@@ -167,7 +166,6 @@ class ChromeTrace:
             return
         self._lanes[group, lane] = 0.0
         names = {SEARCH: "search", WORKERS: f"worker {lane}", Z3: f"z3 {lane}"}
-        self._write(_meta("process_name", group, lane, _NAMES[group]))
         self._write(_meta("thread_name", group, lane, names[group]))
         self._write(_meta("thread_sort_index", group, lane, lane))
 

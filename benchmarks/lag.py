@@ -17,11 +17,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from figures import figure
+
 from aiosearch import Search
 from aiosearch.engine import journal as journal_module
 from aiosearch.events import AnyEvent
 from aiosearch.workloads.uts import TREES
-from figures import figure
 
 TARGET_MS = 5.0
 WORKERS = 8

@@ -10,12 +10,13 @@ import statistics
 import sys
 from typing import Any
 
+from figures import cpu_seconds, figure, spread
+
 from aiosearch.engine.bundles import ROOT, Codec
 from aiosearch.engine.explorer import DepthFirstExplorer, clock
 from aiosearch.engine.reference import return_type
 from aiosearch.workloads.queens import Queens
 from aiosearch.workloads.uts import TREES
-from figures import cpu_seconds, figure, spread
 
 SLICE_NS = 2_000_000
 REPEATS = 5
@@ -74,7 +75,7 @@ def main() -> None:
     sys.setrecursionlimit(10_000)
     compare("UTS T1 (geometric, 4.1 million nodes)", TREES["T1"].problem)
     compare("UTS T3 (binomial, 4.1 million nodes)", TREES["T3"].problem)
-    compare("10 queens", Queens(10))
+    compare("11 queens", Queens(11))
 
 
 if __name__ == "__main__":

@@ -14,11 +14,11 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import uvloop
+from figures import figure, spread
 
 from aiosearch import Search
 from aiosearch.strategies import API, Assign, Command, Event, Idle, Opened, Plan
 from aiosearch.workloads.shapes import Tiny
-from figures import figure, spread
 
 TARGET = 60.0
 

@@ -8,18 +8,21 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
 from .store import (
+    SHARE,
     BusyError,
     DamagedError,
     Store,
     UnavailableError,
     inode_of,
+    let_others_run,
     set_aside,
 )
 
 if TYPE_CHECKING:
-    from .verdict import Verdict
     from collections.abc import Callable
     from pathlib import Path
+
+    from .verdict import Verdict
 
 Rows: TypeAlias = "list[tuple[bytes, Verdict]]"
 TRIES = 3
@@ -95,7 +98,9 @@ class Archive:
         found: dict[bytes, Verdict] = {}
 
         def read(store: Store) -> None:
-            for digest in digests:
+            for number, digest in enumerate(digests, 1):
+                if number % SHARE == 0:
+                    let_others_run()
                 if (verdict := store.get(digest)) is not None:
                     found[digest] = verdict
 

@@ -64,11 +64,10 @@ class Bench:
             status, why = Status.UNKNOWN, message_of(error)
         if status is not Status.UNKNOWN:
             return status, ""
-        reason = normalise(why)
-        if self.watchdog.fired and reason is Reason.RESOURCE_LIMIT:
+        if self.watchdog.fired:
             self._sessions.pop(key, None)
-            reason = Reason.TIME_LIMIT
-        return status, str(reason)
+            return status, Reason.TIME_LIMIT
+        return status, normalise(why)
 
     def _session(self, key: tuple[int, str], query: str) -> Session:
         axioms = self._texts[key[0]]

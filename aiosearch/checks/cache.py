@@ -19,7 +19,7 @@ Reply: TypeAlias = Callable[[Verdict | None], None]
 DEFAULT_CACHE: Final = "default"
 """Stands for the file that `default_cache_path` names."""
 REMEMBERED = 200_000
-"""Verdicts in the dict; when there are more, the oldest eighth goes (some 300 bytes each)."""
+"""Verdicts in the dict; when there are more, the oldest go (some 250 bytes each)."""
 BATCH = 256
 DELAY = 0.1
 """A verdict is written with up to 255 others, at most this many seconds after it is known."""
@@ -54,9 +54,12 @@ class Cache:
         self._wanted: dict[bytes, Reply] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._archive: Archive | None = None
+        self._rows = 0
         if path is not None:
             from .archive import Archive
+            from .store import ROWS
 
+            self._rows = ROWS
             self._archive = Archive(path, warn, self._opened)
 
     def recall(self, digest: bytes, rlimit: int) -> Verdict | None:
@@ -82,7 +85,7 @@ class Cache:
         self._remember(digest, verdict)
         if self._archive is None or verdict.reason in FLEETING:
             return
-        if self._stored is not None:
+        if self._stored is not None and len(self._stored) < self._rows:
             self._stored.add(digest)
         self._unwritten.append((digest, verdict))
         if len(self._unwritten) >= BATCH:
@@ -100,7 +103,7 @@ class Cache:
     def _remember(self, digest: bytes, verdict: Verdict) -> None:
         self._verdicts[digest] = verdict
         if len(self._verdicts) > REMEMBERED:
-            for old in list(islice(self._verdicts, REMEMBERED // 8)):
+            for old in list(islice(self._verdicts, REMEMBERED // 64 + 1)):
                 del self._verdicts[old]
 
     def _opened(self, digests: set[bytes]) -> None:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from .verdict import Verdict  # noqa: TC001 (msgspec reads annotations)
+from .verdict import Verdict
 
 
 class Axioms(Struct, frozen=True, array_like=True, tag=0):

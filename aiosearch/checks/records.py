@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from .verdict import Status  # noqa: TC001 (msgspec reads annotations)
+from .verdict import Status
 
 
 class CheckRecord(Struct, frozen=True):

@@ -5,15 +5,12 @@ from __future__ import annotations
 import importlib
 import sys
 import traceback
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from ..errors import AiosearchError, ProblemError, WorkerError
 from .exits import Exit
-from .output import complain, discard_output, tell
+from .output import OutputError, complain, discard_output, tell
 from .parser import make_parser
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["main"]
 
@@ -29,6 +26,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         tell("interrupted")
         return Exit.INTERRUPTED
+    except OutputError as error:
+        complain(str(error))
+        discard_output()
+        return Exit.FAILED
     except AiosearchError as error:
         complain(str(error))
         if error.__cause__ is not None and {"-v", "--verbose"} & set(given):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..checks import CacheStatistics, cache_stats, clear_cache, default_cache_path
 from .exits import Exit
@@ -12,13 +12,12 @@ from .output import give, give_json, table
 from .settings import settle
 from .usage import UsageError
 
-if TYPE_CHECKING:
-    import argparse
-
 
 def run(arguments: argparse.Namespace) -> int:
     """Counts the verdicts or removes them, and gives the exit code."""
-    path = _path(arguments.cache)
+    path = cache_path(arguments.cache)
+    if path is None:
+        raise UsageError("the settings turn the cache off; name its file with --cache PATH")
     if arguments.action == "clear":
         _clear(path, arguments.json)
     else:
@@ -26,11 +25,10 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.FINE
 
 
-def _path(given: str | None) -> Path:
-    chosen = settle({} if given is None else {"cache": given})["cache"]
-    if chosen.value is None:
-        raise UsageError(f"{chosen.origin} turns the cache off; name its file with --cache PATH")
-    return default_cache_path() if chosen.value == "default" else Path(chosen.value)
+def cache_path(given: str | None = None) -> Path | None:
+    """Gives the file that the settings, or `given`, name; None where they turn the cache off."""
+    chosen = settle({} if given is None else {"cache": given})["cache"].value
+    return default_cache_path() if chosen == "default" else chosen
 
 
 def _clear(path: Path, json: bool) -> None:

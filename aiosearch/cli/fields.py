@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import typing
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from .usage import UsageError, nearest
-
-if typing.TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 @dataclasses.dataclass(frozen=True)

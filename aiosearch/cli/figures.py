@@ -48,7 +48,7 @@ def parse_size(text: str) -> int:
     """Reads 2GB, 1.5 GiB, 500M or a number of bytes; raises ValueError."""
     match = _SIZE.fullmatch(text.strip())
     if match is None or (match[3] and not match[2]):
-        raise ValueError(text)
+        raise ValueError(f"{text!r} is no size")
     factor = (_BINARY if match[3] else _UNITS)[match[2].upper()]
     return int(float(match[1]) * factor)
 

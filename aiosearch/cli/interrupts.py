@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType, TracebackType
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections.abc import Callable
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
 
 from ..events import AnyEvent, Checked, Progress, TaskAssigned, WorkReported
 from .output import to_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MOST_WAITING = 10_000
 _EXPENDABLE = (Checked, Progress, TaskAssigned, WorkReported)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from .output import complain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class _Lines(logging.Handler):

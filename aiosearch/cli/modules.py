@@ -8,12 +8,10 @@ import os
 import pkgutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from .usage import UsageError, nearest
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 METHODS = ("root", "expand", "solutions")
 

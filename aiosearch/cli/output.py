@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from typing import TYPE_CHECKING
 
 import msgspec
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+from ..errors import AiosearchError
+
+
+class OutputError(AiosearchError):
+    """The result cannot be written."""
 
 
 def give(text: str) -> None:
-    """Writes a line of the result. Raises BrokenPipeError when nobody reads it any more."""
+    """Writes a line of the result; raises BrokenPipeError when nobody reads it any more."""
     encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"cannot write to stdout: {error.strerror}") from None
 
 
 def give_json(value: object) -> None:
@@ -59,7 +67,7 @@ def reserved_stdout() -> Iterator[int]:
 
 
 def discard_output() -> None:
-    """Lets the interpreter end without a word about a stdout that nobody reads."""
+    """Lets the interpreter end without a word about a stdout that cannot be written."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

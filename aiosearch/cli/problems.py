@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from ..engine.records import Header
 from ..orders import ORDERS
 from . import modules
 from .fields import fields_of, listing, values_for
 from .settings import Chosen
 from .usage import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from ..engine.records import Header
 
 
 def build(target: str, given: Mapping[str, str], seed: int | None) -> Any:

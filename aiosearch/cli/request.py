@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import shlex
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ..errors import AiosearchError
 from ..limits import Limits
@@ -15,10 +17,6 @@ from .fields import guess, split
 from .problems import build, from_journal
 from .settings import SETTINGS, Chosen, settle
 from .usage import UsageError
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Mapping
 
 T = TypeVar("T")
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .exits import Exit
 from .logs import logs_told
 from .output import give, reserved_stdout, tell
 from .request import Request, chosen_settings, make_request
+from .session import Ending, Manner, Session
 from .settings import show_settings
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable
-
-    from .session import Ending, Manner
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,15 +28,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _manner(arguments: argparse.Namespace, stdout: int) -> Manner:
-    from .session import Manner
-
     trace = Path(arguments.trace) if arguments.trace else None
     return Manner(stdout, arguments.json, arguments.quiet, arguments.verbose, trace)
 
 
 def _search(request: Request, manner: Manner) -> Ending:
-    from .session import Ending, Session
-
     try:
         with asyncio.Runner(loop_factory=fastest_loop()) as runner:
             return runner.run(Session(request, manner).run())

@@ -6,27 +6,23 @@ import os
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import anyio
 
 from ..result import Result, SearchStatus
-from ..search import Search
+from ..search import Hook, Search
 from ..trace import ChromeTrace
 from .exits import Exit
 from .figures import short
 from .interrupts import Interrupts
 from .jsonlines import JsonLines
 from .output import complain, tell
+from .request import Request
 from .screen import LiveScreen, NoScreen, PlainScreen, Screen
 from .summary import summary
 from .watch import Watch
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ..search import Hook
-    from .request import Request
 
 PROGRESS_SECONDS = 0.25
 
@@ -83,7 +79,7 @@ class Session:
             terminal = sys.stderr.isatty()
             self._screen = LiveScreen() if terminal else PlainScreen(self._nobody_reads)
             stack.callback(self._screen.close)
-            hooks.append(Watch(self._screen, short(self._request.problem, 60)))
+            hooks.append(Watch(self._screen, short(self._request.problem, 100)))
         if self._manner.json:
             self._lines = JsonLines(self._manner.stdout, self._nobody_reads)
             hooks.append(self._lines)
@@ -93,9 +89,8 @@ class Session:
 
     def _is_watched(self) -> bool:
         """Says whether a person is told; JSON lines and a live one do not share a terminal."""
-        if self._manner.json:
-            return sys.stderr.isatty() and not os.isatty(self._manner.stdout)
-        return not self._manner.quiet
+        shared = not sys.stderr.isatty() or os.isatty(self._manner.stdout)
+        return not (self._manner.quiet or (self._manner.json and shared))
 
     async def _through(self) -> None:
         async with self._search as search:
@@ -127,6 +122,8 @@ class Session:
         result = self._search.result
         if self._interrupts.count < 2:
             self._screen.line(summary(result, solution=not os.isatty(self._manner.stdout)))
+        else:
+            self._screen.line("interrupted")
         code = _exit_code(result, self._interrupts.count)
         if result.error is not None:
             self._complain(result.error)
@@ -146,7 +143,7 @@ class Session:
         complain(str(error))
         notes = getattr(error, "__notes__", [])
         if self._manner.verbose:
-            tell("\n".join(notes))
+            tell("\n".join(notes).rstrip())
         elif notes:
             tell("(-v shows the worker's traceback)")
 

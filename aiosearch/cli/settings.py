@@ -7,17 +7,15 @@ overrides the default.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..orders import ORDERS
 from . import values
 from .output import table
 from .usage import UsageError, nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TABLE = "[tool.aiosearch]"
 PREFIX = "AIOSEARCH_"

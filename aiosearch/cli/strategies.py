@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from ..strategies.registry import list_strategies
 from .exits import Exit
 from .output import give, give_json, table
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def run(arguments: argparse.Namespace) -> int:

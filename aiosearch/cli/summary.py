@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..checks import VerifierStatistics
+from ..result import Result
+from ..statistics import Statistics, WorkerStatistics
 from .figures import cost, count, duration, short
 from .output import table
-
-if TYPE_CHECKING:
-    from ..checks import VerifierStatistics
-    from ..result import Result
-    from ..statistics import Statistics, WorkerStatistics
 
 _NOTED = ("pruned", "duplicates", "reopened", "skipped")
 
@@ -18,7 +16,8 @@ _NOTED = ("pruned", "duplicates", "reopened", "skipped")
 def summary(result: Result[Any], *, solution: bool) -> str:
     """Says how a search ended, with its best solution if it is not shown elsewhere."""
     figures = result.statistics
-    rows = [("status", f"{result.status}: {result.reason}")]
+    failed = result.error is not None  # then the reason is told apart
+    rows = [("status", str(result.status) if failed else f"{result.status}: {result.reason}")]
     if result.best is not None and solution:
         rows.append(("best", short(result.best, 100)))
     if result.best_cost is not None:

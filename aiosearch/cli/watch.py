@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..events import (
     AnyEvent,
     Improved,
@@ -14,9 +12,7 @@ from ..events import (
     WorkReported,
 )
 from .figures import cost, count, duration, short
-
-if TYPE_CHECKING:
-    from .screen import Screen
+from .screen import Screen
 
 FIRST = 10
 """So many improvements are shown whatever they are."""
@@ -59,8 +55,7 @@ class Watch:
                 self._screen.close()
 
     def _started(self, event: SearchStarted) -> str:
-        workers = "this process" if event.workers == 0 else f"{event.workers} workers"
-        how = f"{self._title}  {event.order}, strategy {event.strategy}, {workers}"
+        how = f"{self._title}  {event.order}, strategy {event.strategy}, {_seats(event.workers)}"
         if event.resumed:
             how += f"; resumed at {duration(event.seconds)}, {count(event.nodes)} nodes"
         return how
@@ -110,6 +105,12 @@ def _status(event: Progress) -> str:
         parts.append(f"z3 {event.checks_in_flight} in flight, {count(event.checks)} asked")
         parts.append(f"{count(event.cache_hits)} cache hits")
     return "  ".join(parts)
+
+
+def _seats(workers: int) -> str:
+    if workers == 0:
+        return "this process"
+    return "1 worker" if workers == 1 else f"{workers} workers"
 
 
 def _percent(share: float) -> str:

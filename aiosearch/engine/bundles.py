@@ -43,9 +43,11 @@ class Group(Struct, Generic[NodeT], frozen=True, array_like=True):
 
 
 class Siblings(Struct, Generic[NodeT]):
-    """A group as explorers use it."""
+    """A group as explorers use it. The parent's path is the first `length` bytes of `path`, which
+    all groups along one branch share: in a deep tree, copies of it would take all the time."""
 
-    parent: bytes
+    path: bytes
+    length: int
     depth: int
     index: int
     nodes: list[NodeT]
@@ -53,6 +55,14 @@ class Siblings(Struct, Generic[NodeT]):
     stage: int = Stage.FRESH
     weight: float = 1.0
     """Each node's share of the tree, if every node's children shared its own alike."""
+
+    @property
+    def parent(self) -> bytes:
+        return self.path[: self.length]
+
+    def path_of(self, offset: int) -> bytes:
+        """The path of one of its nodes."""
+        return self.parent + step(self.index + offset) if self.depth else b""
 
 
 class Bundle(Struct, frozen=True, array_like=True, gc=False):
@@ -94,15 +104,15 @@ class Codec(Generic[NodeT]):
         """Packs groups in the order given, as many bundles as their size asks for."""
         bundles: list[Bundle] = []
         box = _Box(rank)
-        before = b""
+        before: Siblings[NodeT] | None = None
         for group in _in_pieces(siblings):
-            piece = self._encode_group(group, shared_prefix(before, group.parent))
+            piece = self._encode_group(group, _shared(before, group))
             if box.pieces and box.bytes + len(piece) > BUNDLE_BYTES:
                 bundles.append(box.closed())
                 box = _Box(rank)
                 piece = self._encode_group(group, 0)
             box.add(piece, group, by_score)
-            before = group.parent
+            before = group
         if box.pieces:
             bundles.append(box.closed())
         return bundles
@@ -111,10 +121,12 @@ class Codec(Generic[NodeT]):
         found: list[Siblings[NodeT]] = []
         path = b""
         for group in self._decode(blob):
-            path = path[: group.shared] + group.suffix
+            if group.suffix:
+                path = path[: group.shared] + group.suffix
             found.append(
                 Siblings(
                     path,
+                    group.shared + len(group.suffix),
                     group.depth,
                     group.index,
                     group.nodes,
@@ -128,7 +140,7 @@ class Codec(Generic[NodeT]):
     def _encode_group(self, group: Siblings[NodeT], shared: int) -> bytes:
         coded = Group(
             shared,
-            group.parent[shared:],
+            group.path[shared : group.length],
             group.depth,
             group.index,
             group.stage,
@@ -146,9 +158,8 @@ class Codec(Generic[NodeT]):
             try:
                 self._encode(node)
             except Exception as error:
-                path = steps(group.parent + step(group.index + offset)) if group.depth else ()
                 reason = f"this node cannot be encoded: {error}"
-                return ProblemError(self._problem, "expand", reason, path)
+                return ProblemError(self._problem, "expand", reason, steps(group.path_of(offset)))
         return ProblemError(self._problem, "expand", "a node cannot be encoded")
 
 
@@ -181,8 +192,20 @@ class _Box:
 
 def _in_pieces(siblings: Iterable[Siblings[NodeT]]) -> Iterator[Siblings[NodeT]]:
     for group in siblings:
-        for start in range(0, len(group.nodes), GROUP_NODES):
-            yield _cut(group, start, min(start + GROUP_NODES, len(group.nodes)))
+        count = len(group.nodes)
+        if 0 < count <= GROUP_NODES:
+            yield group
+        else:
+            for start in range(0, count, GROUP_NODES):
+                yield _cut(group, start, min(start + GROUP_NODES, count))
+
+
+def _shared(before: Siblings[Any] | None, group: Siblings[Any]) -> int:
+    if before is None:
+        return 0
+    if before.path is group.path:
+        return min(before.length, group.length)
+    return min(shared_prefix(before.path, group.path), before.length, group.length)
 
 
 def _joined(pieces: Sequence[bytes]) -> bytes:
@@ -211,7 +234,8 @@ def halves(groups: list[Siblings[NodeT]]) -> tuple[list[Siblings[NodeT]], list[S
 
 def _cut(group: Siblings[NodeT], start: int, end: int) -> Siblings[NodeT]:
     return Siblings(
-        group.parent,
+        group.path,
+        group.length,
         group.depth,
         group.index + start,
         group.nodes[start:end],

@@ -92,6 +92,7 @@ def enter_child() -> tuple[Channel, list[str]]:
     could not hand in what it found.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the host started us with it held
     fd, host, *arguments = sys.argv[1:]
     channel = Channel(int(fd))
     _die_with_host(int(host))

@@ -9,10 +9,11 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import cast
 
 from .channel import Frames, frame
+
 
 class Child(asyncio.Protocol):
     """The host's handle on one child process.
@@ -44,14 +45,17 @@ class Child(asyncio.Protocol):
         """Starts `python -m module FD ...` in the host's own process group."""
         ours, theirs = socket.socketpair()
         child = cls(on_frame, on_gone)
+        identity = (str(theirs.fileno()), str(os.getpid()))
         try:
             ours.setblocking(False)
-            child._process = subprocess.Popen(
-                [sys.executable, "-m", module, str(theirs.fileno()), str(os.getpid()), *arguments],
-                pass_fds=(theirs.fileno(), *pass_fds),
-                stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-            )
+            with _sigint_held():
+                # A fork costs a millisecond or two; a thread for it would be what PDEATHSIG watches
+                child._process = subprocess.Popen(  # noqa: ASYNC220
+                    [sys.executable, "-m", module, *identity, *arguments],
+                    pass_fds=(theirs.fileno(), *pass_fds),
+                    stdin=subprocess.DEVNULL,
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+                )
         except BaseException:
             ours.close()
             raise
@@ -108,10 +112,20 @@ class Child(asyncio.Protocol):
             self._on_gone()
 
 
+@contextlib.contextmanager
+def _sigint_held() -> Iterator[None]:
+    """Lets a child begin with SIGINT blocked, so that Ctrl-C cannot end it before it ignores it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 async def _exited(process: subprocess.Popen[bytes]) -> None:
     loop = asyncio.get_running_loop()
     if not hasattr(os, "pidfd_open"):  # macOS
-        while process.poll() is None:
+        while process.poll() is None:  # noqa: ASYNC110  # nothing tells us there
             await asyncio.sleep(0.005)
         return
     fd = os.pidfd_open(process.pid)

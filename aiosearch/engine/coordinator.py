@@ -33,8 +33,20 @@ from ..strategies.contract import (
 from .bundles import Bundle
 from .channel import MAX_FRAME
 from .counts import Counts
-from .wire import Ask, Beat, Begin, Failed, Judged, Publish, Report, Tell, ToHost, ToWorker
-from .wire import Withdraw, Work
+from .wire import (
+    Ask,
+    Beat,
+    Begin,
+    Failed,
+    Judged,
+    Publish,
+    Report,
+    Tell,
+    ToHost,
+    ToWorker,
+    Withdraw,
+    Work,
+)
 
 UNLIMITED = 1 << 60
 SUSPECT_DEATHS = 2
@@ -75,8 +87,24 @@ class Seat:
     """A place for one worker: what it holds, and what it did."""
 
     __slots__ = (
-        "alive", "busy", "counts", "granted", "held", "hungry", "idle_ns", "idle_since", "kept",
-        "given", "keys", "messages", "owner", "reports", "sequence", "solutions", "told", "tasks",
+        "alive",
+        "busy",
+        "counts",
+        "given",
+        "granted",
+        "held",
+        "hungry",
+        "idle_ns",
+        "idle_since",
+        "kept",
+        "keys",
+        "messages",
+        "owner",
+        "reports",
+        "sequence",
+        "solutions",
+        "tasks",
+        "told",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -136,7 +164,10 @@ class Coordinator:
         self.open_weight = 0.0
         """The share of the tree that is still open, as far as one can tell."""
         self.stopped = False
-        strategy.start(plan)
+        try:
+            strategy.start(plan)
+        except Exception as error:
+            raise self._raised(error) from error
 
     @property
     def finished(self) -> bool:
@@ -372,8 +403,7 @@ class Coordinator:
         except AiosearchError as error:
             self._out.fail(error, "")
         except Exception as error:
-            name = type(self._strategy).__qualname__
-            wrong = StrategyError(f"strategy {name} raised {type(error).__name__}: {error}")
+            wrong = self._raised(error)
             wrong.__cause__ = error
             self._out.fail(wrong, "")
 
@@ -426,6 +456,9 @@ class Coordinator:
         if not 0 <= seat < len(self.seats):
             raise self._broken(f"named seat {seat}, and there are {len(self.seats)}")
         return self.seats[seat]
+
+    def _raised(self, error: Exception) -> StrategyError:
+        return self._broken(f"raised {type(error).__name__}: {error}")
 
     def _broken(self, what: str) -> StrategyError:
         return StrategyError(f"strategy {type(self._strategy).__qualname__} {what}")

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ..errors import ProblemError
 from .bundles import Bundle, Codec, Siblings, Stage, halves
 from .counts import Counts
-from .paths import step, steps
+from .paths import ELIDED, LONGEST, step, steps
 
 NodeT = TypeVar("NodeT")
 
@@ -23,11 +24,11 @@ Clock: TypeAlias = Callable[[], int]
 
 clock: Clock = time.perf_counter_ns
 
-SHORT_BATCH_NS = 60_000
-LONG_BATCH_NS = 250_000
-LARGEST_BATCH = 256
+SHORT_BATCH_NS = 100_000
+LONG_BATCH_NS = 400_000
+LARGEST_BATCH = 512
 """Bounds how long a pause is overlooked when nodes suddenly take longer."""
-CHECK_EVERY = 4096
+CHECK_EVERY = 20_000
 """One node in this many is expanded twice, to catch an expand that is not repeatable."""
 
 
@@ -59,56 +60,58 @@ class Explorer(Generic[NodeT]):
         if bundle.blob:
             self._load(self.codec.unpack(bundle.blob))
         else:
-            self._load([Siblings(b"", 0, 0, [self.root()])])
+            self._load([Siblings(b"", 0, 0, 0, [self.root()])])
 
     def root(self) -> NodeT:
         """Computes the root and checks on it that the problem keeps its contract."""
         root: NodeT = self._call("root")
-        self.check_contract(root, b"")
-        for index, child in enumerate((self.children_of(root, b"") or ())[:64]):
-            self.check_round_trip(child, (index,))
+        self.check_contract(root, tuple)
+        for index, child in enumerate((self.children_of(root, tuple) or ())[:64]):
+            self.check_round_trip(child, partial(tuple, (index,)))
         return root
 
-    def check_round_trip(self, node: NodeT, path: tuple[int, ...]) -> None:
-        method = "expand" if path else "root"
+    def check_round_trip(self, node: NodeT, path: Callable[[], tuple[int, ...]]) -> None:
         try:
             again = self.codec.decode_node(self.codec.encode_node(node))
         except Exception as error:
             reason = f"this node cannot travel between processes: {error} (node: {_short(node)})"
-            raise ProblemError(self.name, method, reason, path) from None
+            raise self._travel_error(reason, path()) from None
         if again != node or type(again) is not type(node):
             reason = (
                 f"this node changes on its way between processes: {_short(node)} arrives as "
                 f"{_short(again)}; annotate the return type of root with the exact type of a node"
             )
-            raise ProblemError(self.name, method, reason, path)
+            raise self._travel_error(reason, path())
 
-    def children_of(self, node: NodeT, path: bytes) -> list[NodeT] | None:
+    def _travel_error(self, reason: str, path: tuple[int, ...]) -> ProblemError:
+        return ProblemError(self.name, "expand" if path else "root", reason, path)
+
+    def children_of(
+        self, node: NodeT, path: Callable[[], tuple[int, ...]]
+    ) -> list[NodeT] | None:
         """Expands a node for a check; None where expand is asynchronous."""
         try:
             return as_children(self.problem.expand(node))
-        except NotPlain:
+        except NotPlainError:
             return None
         except Exception as error:
             if self.skip_errors:
                 return None
-            raise self._problem_error("expand", error, steps(path)) from error
+            raise self._problem_error("expand", error, path()) from error
 
-    def check_contract(self, node: NodeT, path: bytes) -> None:
+    def check_contract(self, node: NodeT, path: Callable[[], tuple[int, ...]]) -> None:
         """Expands a node twice, and sends it through its codec and back."""
         children = self.children_of(node, path)
         if children is not None:
-            self._compare(children, self.children_of(node, path), path)
-        self.check_round_trip(node, steps(path))
-
-    def _compare(self, first: list[NodeT], again: list[NodeT] | None, path: bytes) -> None:
-        if again is None or first == again:
-            return
-        reason = (
-            "not repeatable: the same node gave other children the second time "
-            f"({len(first)} and {len(again)} of them); derive everything from the node itself"
-        )
-        raise ProblemError(self.name, "expand", reason, steps(path))
+            again = self.children_of(node, path) or []
+            if children != again:
+                reason = (
+                    "not repeatable: the same node gave other children the second time "
+                    f"({len(children)} and {len(again)} of them); "
+                    "derive everything from the node itself"
+                )
+                raise ProblemError(self.name, "expand", reason, path())
+        self.check_round_trip(node, path)
 
     def _call(self, method: str) -> Any:
         try:
@@ -116,9 +119,7 @@ class Explorer(Generic[NodeT]):
         except Exception as error:
             raise self._problem_error(method, error, ()) from error
 
-    def _problem_error(
-        self, method: str, error: Exception, path: tuple[int, ...]
-    ) -> ProblemError:
+    def _problem_error(self, method: str, error: Exception, path: tuple[int, ...]) -> ProblemError:
         if isinstance(error, ProblemError):
             return error
         reason = f"{type(error).__name__}: {error}"
@@ -132,13 +133,6 @@ class Explorer(Generic[NodeT]):
     def take_counts(self) -> Counts:
         counts, self.counts = self.counts, Counts()
         return counts
-
-    def adapt(self, elapsed: int) -> None:
-        """Fits the batch to the time that the last one took."""
-        if elapsed < SHORT_BATCH_NS:
-            self.batch = min(self.batch * 2, LARGEST_BATCH)
-        elif elapsed > LONG_BATCH_NS:
-            self.batch = max(self.batch // 4, 1)
 
     def take_keys(self) -> bytes:
         """The keys claimed since the last report, where they are recorded."""
@@ -215,10 +209,11 @@ class DepthFirstExplorer(Explorer[NodeT]):
     ) -> None:
         super().__init__(problem, codec, skip_errors, clock)
         self._backlog: list[Siblings[NodeT]] = []  # explored from its end
-        self._base = Siblings[NodeT](b"", 0, 0, [])
+        self._base = Siblings[NodeT](b"", 0, 0, 0, [])
         self._level: Iterator[NodeT] = iter([])
         self._above: list[Iterator[NodeT]] = []
         self._unchecked = 0
+        self._cost = getattr(problem, "cost", None)
 
     def _load(self, groups: list[Siblings[NodeT]]) -> None:
         self._backlog[:0] = reversed(groups)
@@ -241,73 +236,86 @@ class DepthFirstExplorer(Explorer[NodeT]):
         return max(count - 1, 0)
 
     def run(self, deadline: int, nodes: int) -> int:
-        clock = self.clock
-        started = now = clock()
+        started = self.clock()
         first = self.counts.nodes
         last = first + nodes
-        while now < deadline and self.counts.nodes < last:
+        while self.counts.nodes < last:
             if not self._above and not _left(self._level):
                 if not self._backlog:
                     break
                 self._base = self._backlog.pop()
                 self._level = iter(self._base.nodes)
-            self._explore(min(self.batch, last - self.counts.nodes))
-            before, now = now, clock()
-            self.adapt(now - before)
-        self.counts.busy_ns += clock() - started
+            if self._explore(deadline, last - self.counts.nodes):
+                break
+        self.counts.busy_ns += self.clock() - started
         return self.counts.nodes - first
 
-    def _explore(self, nodes: int) -> None:
-        """The hot loop: explores up to `nodes` nodes of the current base group."""
-        problem_solutions = self.problem.solutions
+    def _explore(self, deadline: int, nodes: int) -> bool:
+        """The hot loop: explores the current base group; says whether the deadline came first."""
+        find_solutions = self.problem.solutions
         expand = self.problem.expand
+        clock = self.clock
         level = self._level
         above = self._above
         push = above.append
         pop = above.pop
-        deepest = 0
-        done = inner = 0
+        batch = self.batch
+        before = clock()
+        deepest = done = inner = 0
+        late = False
         try:
-            while done < nodes:
-                for node in level:
-                    done += 1
-                    if solutions := problem_solutions(node):
-                        self._report(node, solutions)
-                    children = expand(node)
-                    if children and (
-                        children.__class__ is list
-                        or children.__class__ is tuple
-                        or (children := as_children(children))
-                    ):
-                        inner += 1
-                        push(level)
-                        level = iter(children)
-                        if len(above) > deepest:
-                            deepest = len(above)
-                        break
-                    if children is None:
-                        raise TypeError(RETURNED_NONE)
-                    if done >= nodes:
-                        break
-                else:
-                    if not above:
-                        break
-                    level = pop()
+            while not late and done < nodes:
+                stop = min(done + batch, nodes)
+                while done < stop:
+                    for node in level:
+                        done += 1
+                        if solutions := find_solutions(node):
+                            self._report(solutions)
+                        children = expand(node)
+                        if children and (
+                            children.__class__ is list
+                            or children.__class__ is tuple
+                            or (children := as_children(children))
+                        ):
+                            inner += 1
+                            push(level)
+                            level = iter(children)
+                            if len(above) > deepest:
+                                deepest = len(above)
+                            break
+                        if children is None:
+                            raise TypeError(RETURNED_NONE)
+                        if done >= stop:
+                            break
+                    else:
+                        if not above:
+                            return False
+                        level = pop()
+                now = clock()
+                batch = fitted(batch, now - before)
+                before = now
+                late = now >= deadline
         except Exception as error:
             done -= 1  # a node that is given up is not explored
             self._level = level
             self._fail(error, node)
-        else:
-            self._level = level
         finally:
-            counts = self.counts
-            counts.nodes += done
-            counts.leaves += done - inner
-            counts.depth = max(counts.depth, self._base.depth + deepest)
-        self._sample(done)
+            self._level = level
+            self.batch = batch
+            self._count(done, inner, deepest)
+        if self._unchecked >= CHECK_EVERY:
+            self._sample()
+        return late
 
-    def _report(self, node: NodeT, solutions: Iterable[Any]) -> None:
-        cost = getattr(self.problem, "cost", None)
+    def _count(self, done: int, inner: int, deepest: int) -> None:
+        counts = self.counts
+        counts.nodes += done
+        counts.leaves += done - inner
+        counts.depth = max(counts.depth, self._base.depth + deepest)
+        self._unchecked += done
+
+    def _report(self, solutions: Iterable[Any]) -> None:
+        cost = self._cost
         for solution in solutions:
             self.found.append((solution, None if cost is None else float(cost(solution))))
             self.improved = True
@@ -323,47 +331,60 @@ class DepthFirstExplorer(Explorer[NodeT]):
                     method = "expand"
         except Exception:
             method = "solutions" if method == "expand" else "cost"
-        if isinstance(error, NotPlain):
+        if isinstance(error, NotPlainError):
             raise error
         if self.skip_errors:
             self.counts.skipped += 1
             return
         raise self._problem_error(method, error, steps(self._path())) from error
 
-    def _sample(self, done: int) -> None:
+    def _sample(self) -> None:
         """Now and then checks the contract on the node that comes next."""
-        self._unchecked += done
-        if self._unchecked < CHECK_EVERY:
-            return
         items, taken = _parts(self._level)
         if taken < len(items):
             self._unchecked = 0
-            path = self._path(ahead=1)
-            self.check_contract(items[taken], path)
+            self.check_contract(items[taken], lambda: steps(self._path(ahead=1)))
 
     def _path(self, ahead: int = 0) -> bytes:
         """The path of the node that was taken last, or of the sibling after it."""
-        path, depth, offset = self._base.parent, self._base.depth, self._base.index - 1
-        for level in self._above:
-            path = path + step(offset + _taken(level)) if depth else b""
-            depth, offset = depth + 1, -1
-        return path + step(offset + _taken(self._level) + ahead) if depth else b""
+        parent, _ = self._branch()
+        if not self._above and not self._base.depth:
+            return b""
+        offset = 0 if self._above else self._base.index
+        return parent + step(offset + _parts(self._level)[1] - 1 + ahead)
 
     def groups(self) -> list[Siblings[NodeT]]:
         """Everything open: the backlog, then the tree being explored, the shallowest first."""
         groups = list(self._backlog)
-        base = self._base
-        path, depth, offset, weight = base.parent, base.depth, base.index, base.weight
-        for level in (*self._above, self._level):
+        path, lengths = self._branch()
+        weight, depth, offset = self._base.weight, self._base.depth, self._base.index
+        for level, length in zip((*self._above, self._level), lengths, strict=True):
             items, taken = _parts(level)
-            if depth > base.depth and items:
+            if depth > self._base.depth and items:
                 weight /= len(items)
-            groups.append(
-                Siblings(path, depth, offset + taken, items[taken:], [], Stage.FRESH, weight)
-            )
-            path = path + step(offset + taken - 1) if depth and taken else path
+            if taken < len(items):
+                groups.append(
+                    Siblings(
+                        path, length, depth, offset + taken, items[taken:], [], Stage.FRESH, weight
+                    )
+                )
             depth, offset = depth + 1, 0
         return groups
+
+    def _branch(self) -> tuple[bytes, list[int]]:
+        """The path to the parent of the current level, and the length of each level's part."""
+        path = bytearray(self._base.parent)
+        lengths = [len(path)]
+        offset = self._base.index
+        at_root = not self._base.depth
+        for level in self._above:
+            if not at_root and len(path) < LONGEST:
+                path += step(offset + _parts(level)[1] - 1)
+                if len(path) >= LONGEST:
+                    path += ELIDED
+            at_root, offset = False, 0
+            lengths.append(len(path))
+        return bytes(path), lengths
 
     def snapshot(self) -> list[Bundle]:
         return self.codec.pack(reversed(self.groups()), by_score=False)
@@ -385,7 +406,14 @@ class DepthFirstExplorer(Explorer[NodeT]):
         self._level = iter([])
 
 
-class NotPlain(TypeError):
+def fitted(batch: int, elapsed: int) -> int:
+    """Fits a batch to the time that the last one took."""
+    if elapsed < SHORT_BATCH_NS:
+        return min(batch * 2, LARGEST_BATCH)
+    return max(batch // 4, 1) if elapsed > LONG_BATCH_NS else batch
+
+
+class NotPlainError(TypeError):
     """An expand turned out to be asynchronous."""
 
 
@@ -401,7 +429,7 @@ def as_children(children: Any) -> list[Any]:
     if hasattr(children, "__aiter__") or hasattr(children, "__await__"):
         if hasattr(children, "close"):
             children.close()
-        raise NotPlain("returned something to await; declare expand with `async def`")
+        raise NotPlainError("returned something to await; declare expand with `async def`")
     try:
         return list(children)
     except TypeError:
@@ -415,10 +443,6 @@ def _parts(level: Iterator[Any]) -> tuple[list[Any], int]:
     """A list iterator's list and position; an exhausted one has forgotten both."""
     state: Any = level.__reduce__()
     return (state[1][0], state[2]) if len(state) == 3 else ([], 0)
-
-
-def _taken(level: Iterator[Any]) -> int:
-    return _parts(level)[1]
 
 
 def _left(level: Iterator[Any]) -> int:

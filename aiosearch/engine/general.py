@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import inspect
+import itertools
 import math
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,16 +19,15 @@ from ..orders import Order
 from ..problem import Obligation
 from .bundles import Bundle, Codec, Siblings, Stage
 from .claims import Claim, LocalClaims, SharedClaims, key_digest
-from .explorer import Clock, Explorer, NodeT, as_children, clock
+from .explorer import Clock, Explorer, NodeT, as_children, clock, fitted
 from .paths import step, steps
 
 if TYPE_CHECKING:
     import asyncio
 
-Entry: TypeAlias = tuple[float, float, bytes, int, int, int, float, Any]
-"""What the heap sorts by, score, path, its parent's length, depth, stage, weight and the node.
-
-Paths differ, so comparing two entries never reaches the node.
+Entry: TypeAlias = tuple[float, float, bytes, int, int, int, int, float, Any]
+"""What the heap sorts by, score, path, a serial number, the parent's length of path, depth, stage,
+weight and the node. Serial numbers differ, so comparing two entries never reaches the node.
 """
 
 MOST_PARKED = 512
@@ -67,6 +67,7 @@ class GeneralExplorer(Explorer[NodeT]):
         self._digest = digest
         self._on_unknown = on_unknown
         self._heap: list[Entry] = []
+        self._serial = itertools.count()
         self._parked: dict[bytes, list[Entry]] = {}
         self.parked = 0
         self._deferred: list[Entry] = []
@@ -91,7 +92,7 @@ class GeneralExplorer(Explorer[NodeT]):
 
     @property
     def _past_horizon(self) -> bool:
-        return self.horizon > 0 and self._heap[0][4] >= self.horizon
+        return self.horizon > 0 and self._heap[0][5] >= self.horizon
 
     @property
     def at_horizon(self) -> bool:
@@ -137,7 +138,8 @@ class GeneralExplorer(Explorer[NodeT]):
                 score = self._scored(scored, node, path)
             if order.greedy:
                 sort = score
-            heapq.heappush(heap, (sort, score, path, length, depth, stage, weight, node))
+            entry = (sort, score, path, next(self._serial), length, depth, stage, weight, node)
+            heapq.heappush(heap, entry)
 
     def _scored(self, score: Callable[[Any], float], node: NodeT, path: bytes) -> float:
         try:
@@ -172,7 +174,7 @@ class GeneralExplorer(Explorer[NodeT]):
             if self.idle:
                 break
             before, now = now, clock()
-            self.adapt(now - before)
+            self.batch = fitted(self.batch, now - before)
         counts.busy_ns += clock() - started
         return counts.nodes - first
 
@@ -192,9 +194,7 @@ class GeneralExplorer(Explorer[NodeT]):
             if not self._lanes:
                 break
             seconds = max(deadline - clock(), 0) / 1e9
-            await asyncio.wait(
-                self._lanes, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait(self._lanes, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             self._close_lanes()
         self.counts.busy_ns += clock() - started
         return self.counts.nodes - first
@@ -227,7 +227,7 @@ class GeneralExplorer(Explorer[NodeT]):
 
     def _admit(self, entry: Entry) -> bool:
         """Decides whether a node is explored now: bound, key, then obligation."""
-        _, score, _, _, _, stage, _, node = entry
+        _, score, _, _, _, _, stage, _, node = entry
         bound = NO_BOUND
         if self._prunes:
             bound = score
@@ -320,7 +320,7 @@ class GeneralExplorer(Explorer[NodeT]):
 
     def _grow(self, entry: Entry, children: list[NodeT]) -> None:
         """Counts an expanded node, takes its solutions and opens its children."""
-        _, _, path, _, depth, _, weight, node = entry
+        _, _, path, _, _, depth, _, weight, node = entry
         counts = self.counts
         counts.nodes += 1
         if depth > counts.depth:
@@ -361,9 +361,9 @@ class GeneralExplorer(Explorer[NodeT]):
             raise ProblemError(self.name, "bound", reason, steps(path))
 
     def snapshot(self) -> list[Bundle]:
-        waiting = [
-            _claimed(entry) for entries in self._parked.values() for entry in entries
-        ] + [_claimed(entry) for entry in self._lanes.values()]
+        waiting = [_claimed(entry) for entries in self._parked.values() for entry in entries] + [
+            _claimed(entry) for entry in self._lanes.values()
+        ]
         return self._packed(self._heap + waiting) + self._packed(self._deferred, rank=1)
 
     def split(self) -> list[Bundle]:
@@ -412,18 +412,17 @@ class GeneralExplorer(Explorer[NodeT]):
         """Joins entries into groups of consecutive siblings."""
         scored = self._score is not None
         group: Siblings[NodeT] | None = None
-        for _, score, path, length, depth, stage, weight, node in entries:
-            index = steps(path[length:])[0] if depth else 0
-            parent = path[:length]
+        for _, score, path, _, length, depth, stage, weight, node in entries:
+            index = max(steps(path[length:])[0], 0) if depth else 0
             if (
                 group is None
                 or group.stage != stage
                 or group.index + len(group.nodes) != index
-                or group.parent != parent
+                or group.parent != path[:length]
             ):
                 if group is not None:
                     yield group
-                group = Siblings(parent, depth, index, [], [], stage, weight)
+                group = Siblings(path, length, depth, index, [], [], stage, weight)
             group.nodes.append(node)
             if scored:
                 group.scores.append(score)
@@ -432,11 +431,11 @@ class GeneralExplorer(Explorer[NodeT]):
 
 
 def _decided(entry: Entry) -> Entry:
-    return (*entry[:5], Stage.DECIDED, *entry[6:])
+    return (*entry[:6], Stage.DECIDED, *entry[7:])
 
 
 def _claimed(entry: Entry) -> Entry:
-    return (*entry[:5], max(entry[5], Stage.CLAIMED), *entry[6:])
+    return (*entry[:6], max(entry[6], Stage.CLAIMED), *entry[7:])
 
 
 async def collect(children: Any) -> list[Any]:

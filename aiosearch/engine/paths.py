@@ -2,12 +2,16 @@
 
 Each step is the child's index: one byte up to 239, else a byte 0xF0 + (n - 1) and n big-endian
 bytes. No code is a prefix of another and larger indices have larger codes, so comparing two paths
-as bytes compares them lexicographically.
+as bytes compares them lexicographically. Paths serve messages and a tidy order, so a very long one
+is cut short: copies of it would cost more than the search.
 """
 
 from __future__ import annotations
 
 _SMALL = 0xF0
+LONGEST = 4096
+ELIDED = b"\xff"
+"""Ends a path whose further steps were left out; stands for step -1."""
 _CODES = [bytes([index]) for index in range(_SMALL)]
 
 
@@ -20,11 +24,13 @@ def step(index: int) -> bytes:
 
 def steps(path: bytes) -> tuple[int, ...]:
     """Reads a path back as child indices."""
-    found = []
+    found: list[int] = []
     at = 0
     while at < len(path):
         first = path[at]
         at += 1
+        if first == ELIDED[0]:
+            return (*found, -1)
         if first < _SMALL:
             found.append(first)
         else:

@@ -392,10 +392,9 @@ class Run:
         self._wake()
 
     async def close(self) -> None:
-        """Gives everything back. The search must have been stopped, or be done."""
-        if self._coordinator is not None:
-            while not self.done:
-                await self._changed.wait()
+        """Gives everything back. The search must have been stopped, or be done, or never begun."""
+        while self._settling and not self.done:
+            await self._changed.wait()
         self.done = True
         if self._ticker is not None:
             self._ticker.cancel()

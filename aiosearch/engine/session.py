@@ -187,6 +187,8 @@ class Session:
         self._nodes -= nodes
 
     def _take(self, work: Work) -> None:
+        if not (work.bundles or self._working):
+            return  # nodes granted before the host heard that nothing is held here are void
         self._nodes += work.nodes
         self._hungry_told = False
         if work.bundles:

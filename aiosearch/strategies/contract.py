@@ -71,7 +71,7 @@ class Reported(Struct, frozen=True):
 
 
 class Lost(Struct, frozen=True):
-    """A seat's worker died. What it held comes back as `Opened`; `Idle` follows when one is back."""
+    """A seat's worker died. What it held comes back as `Opened`; `Idle` follows a new one."""
 
     seat: int
 

@@ -60,11 +60,19 @@ class Queue:
         while self._idle and self._queue:
             share = len(self._queue) // (2 * self._plan.seats)
             count = min(max(share, 1), MOST_AT_ONCE)
-            tasks = tuple(heapq.heappop(self._queue)[2] for _ in range(count))
+            tasks = self._best(count)
             seat = self._idle.pop(0)
             self._busy[seat] = 0
             ordered = self._plan.ordered and self._plan.seats > 1
             yield Assign(seat, tasks, self._seconds if ordered else 0.0)
+
+    def _best(self, count: int) -> tuple[int, ...]:
+        """Takes so many tasks, or as many as there are of the lowest rank."""
+        rank = self._queue[0][0]
+        tasks: list[int] = []
+        while self._queue and self._queue[0][0] == rank and len(tasks) < count:
+            tasks.append(heapq.heappop(self._queue)[2])
+        return tuple(tasks)
 
     def _stock_up(self) -> Iterator[Command]:
         """Asks for subtrees before the queue is empty; when it is, everyone who may have some."""

@@ -1,4 +1,4 @@
-"""Finds strategies by name among the entry points `aiosearch.strategies`, loading only what is used."""
+"""Finds strategies by name among entry points, and loads only what is used."""
 
 from __future__ import annotations
 

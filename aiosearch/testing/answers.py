@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..orders import BestFirst, BranchAndBound, BreadthFirst, DepthFirst, Order
 from ..pool import Pool
@@ -13,6 +12,9 @@ from .expected import expected
 from .obstacles import Awaited, Obliged, Slow
 from .problems import Balanced, Grid, Knapsack, Random, Spine
 from .subject import Subject, agree, agree_on_answers, agree_on_end
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Case = tuple[Any, tuple[Order, ...]]
 

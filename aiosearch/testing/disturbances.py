@@ -6,12 +6,13 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ProblemError
-from ..events import AnyEvent, TaskAssigned, WorkerJoined, WorkReported
+from ..events import AnyEvent, SearchFinished, TaskAssigned, WorkerJoined, WorkReported
 from ..limits import Limits
 from ..pool import Pool
 from ..result import SearchStatus
@@ -20,6 +21,10 @@ from .obstacles import Failing, Slow
 from .problems import Balanced, Random
 from .subject import Subject, agree, agree_on_answers, agree_on_end
 
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
 ENDLESS = Slow(Random(depth=40))
 LONGEST_END = 2.0
 """Seconds in which a search has to be gone; far more than it takes on an idle machine."""
@@ -27,17 +32,20 @@ MOST_KILLED = 3
 
 
 class Watch:
-    """A hook that knows the workers' processes and when the first nodes were explored."""
+    """A hook that knows the workers' processes, and when a search is in the middle of its work."""
 
     def __init__(self) -> None:
         self.pids: dict[int, int] = {}
         self.explored = asyncio.Event()
+        """Set when nodes have been explored, or the search has failed before."""
 
     def __call__(self, event: AnyEvent) -> None:
         match event:
             case WorkerJoined(worker=worker, pid=pid) if pid:
                 self.pids[worker] = pid
             case WorkReported(nodes=nodes) if nodes:
+                self.explored.set()
+            case SearchFinished():
                 self.explored.set()
 
 
@@ -65,10 +73,10 @@ class Killer(Watch):
 async def leaving_ends(subject: Subject, workers: int) -> None:
     """Leaves a search in the middle: it is over soon, with every process."""
     watch = Watch()
-    async with _ending_soon() as leave:
-        async with subject.search(ENDLESS, workers=workers, on=watch) as search:
-            await watch.explored.wait()
-            leave()
+    opened = subject.search(ENDLESS, workers=workers, on=watch)
+    async with _ending_soon() as leave, opened as search:
+        await watch.explored.wait()
+        leave()
     agree_on_end("left in the middle", search.result, SearchStatus.CANCELLED)
     _agree_gone(watch)
 
@@ -76,18 +84,22 @@ async def leaving_ends(subject: Subject, workers: int) -> None:
 async def cancelling_ends(subject: Subject, workers: int) -> None:
     """Cancels the task that waits for a search: the search is over as soon."""
     watch = Watch()
+    search = subject.search(ENDLESS, workers=workers, on=watch)
 
     async def body() -> None:
-        async with subject.search(ENDLESS, workers=workers, on=watch) as search:
+        async with search:
             await search.wait()
 
     task = asyncio.create_task(body())
+    task.add_done_callback(lambda _: watch.explored.set())
     await watch.explored.wait()
     async with _ending_soon() as leave:
         leave()
         task.cancel()
         await asyncio.wait([task])
-    agree("cancelled in the middle: the task's being cancelled is", task.cancelled(), True)
+    if not task.cancelled():
+        raise task.exception() or AssertionError("a search of an endless tree came to an end")
+    agree_on_end("cancelled in the middle", search.result, SearchStatus.CANCELLED)
     _agree_gone(watch)
 
 
@@ -106,7 +118,7 @@ async def pool_goes_on(subject: Subject, workers: int) -> None:
 
 async def deaths_lose_nothing(subject: Subject, workers: int) -> None:
     """Kills workers in the middle: every node still counts once, and every solution is found."""
-    problem = Slow(Random(depth=8), seconds=0.0005 * workers)
+    problem = Slow(Random(depth=8), seconds=0.0005 * min(workers, 4))
     killer = Killer()
     async with subject.search(problem, workers=workers, cache=None, on=killer) as search:
         result = await search.wait()
@@ -141,6 +153,19 @@ async def limits_hold(subject: Subject, workers: int) -> None:
             agree(f"limited to {nodes} nodes: explored are", result.statistics.nodes, nodes)
 
 
+async def journals_resume(subject: Subject, workers: int) -> None:
+    """Stops at a limit and takes the journal up again: nothing is lost and nothing done twice."""
+    with TemporaryDirectory() as folder:
+        arguments = {"workers": workers, "cache": None, "journal": Path(folder) / "journal"}
+        limits = Limits(nodes=777)
+        async with subject.search(Random(), limits=limits, **arguments) as search:
+            agree_on_end("to be resumed", await search.wait(), SearchStatus.LIMIT)
+        async with subject.search(Random(), resume=True, **arguments) as search:
+            result = await search.wait()
+    agree_on_end("resumed", result, SearchStatus.COMPLETE)
+    agree_on_answers("resumed", result, expected(Random()))
+
+
 async def _skip(subject: Subject, pool: Pool, order: str) -> None:
     problem = Failing()
     async with subject.search(problem, pool=pool, order=order, on_error="skip") as search:
@@ -152,7 +177,7 @@ async def _skip(subject: Subject, pool: Pool, order: str) -> None:
 
 
 def _agree_on_failure(error: ProblemError) -> None:
-    agree("the error's problem and method are", (error.problem, error.method), ("Failing", "expand"))
+    agree("the method that failed is", error.method, "expand")
     left, node = Failing().left, (0, 0)
     for step in error.path or ():
         node = left.tree.expand(node)[step]

@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from ..problem import Obligation
 from .problems import Balanced, Node, Random
 
+IRREGULAR = Random()
+BALANCED = Balanced()
+SMALL = Balanced(depth=4)
+
 
 @dataclass(frozen=True)
 class Slow:
     """An irregular tree whose nodes take time, but no processor."""
 
-    tree: Random = Random()
+    tree: Random = IRREGULAR
     seconds: float = 0.0003
 
     def root(self) -> Node:
@@ -38,7 +42,7 @@ class Slow:
 class Awaited:
     """A balanced tree that has to be awaited."""
 
-    tree: Balanced = Balanced(depth=4)
+    tree: Balanced = SMALL
 
     def root(self) -> Node:
         """Gives the tree's root."""
@@ -62,7 +66,7 @@ class Awaited:
 class Pruned:
     """A balanced tree without the nodes, on level `level`, whose numbers `every` divides."""
 
-    tree: Balanced = Balanced()
+    tree: Balanced = BALANCED
     level: int = 3
     every: int = 5
 
@@ -83,11 +87,15 @@ class Pruned:
         return node[0] == self.level and node[1] % self.every == 0
 
 
+WIDE_GAPS = Pruned()
+NARROW_GAPS = Pruned(SMALL, level=2, every=4)
+
+
 @dataclass(frozen=True)
 class Failing:
     """A balanced tree that raises where `left` leaves a node out."""
 
-    left: Pruned = Pruned()
+    left: Pruned = WIDE_GAPS
 
     def root(self) -> Node:
         """Gives the tree's root."""
@@ -115,7 +123,7 @@ class Obliged:
     With `doubt`, z3 understands none of the other questions: those nodes are explored last.
     """
 
-    left: Pruned = Pruned(Balanced(depth=4), level=2, every=4)
+    left: Pruned = NARROW_GAPS
     doubt: bool = False
 
     def root(self) -> Node:

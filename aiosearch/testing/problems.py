@@ -35,7 +35,7 @@ class Balanced:
     def solutions(self, node: Node) -> list[int]:
         """Gives a leaf's number."""
         depth, number = node
-        return [number] if depth == self.depth and number % self.every == 0 else []
+        return [number] if depth == self.depth and (number + 1) % self.every == 0 else []
 
     def priority(self, node: Node) -> float:
         """Mixes the levels and the sides."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import product
 from typing import Any
 
 from ..workloads.shapes import Tiny
@@ -20,11 +22,16 @@ async def repeatable(subject: Subject) -> None:
     """Simulates twice: the same happens at the same times, with deaths and without."""
     for order in ORDERS:
         for faults in ((), DEATHS):
-            options: dict[str, Any] = {
-                "order": order, "node_seconds": SLOW_NODES, "faults": faults, "seed": 3
-            }  # fmt: skip
-            first = subject.simulate(Random(), 8, **options)
-            again = subject.simulate(Random(), 8, **options)
+            run = partial(
+                subject.simulate,
+                Random(),
+                8,
+                order=order,
+                node_seconds=SLOW_NODES,
+                faults=faults,
+                seed=3,
+            )
+            first, again = run(), run()
             agree(f"the trace of a {order} search, simulated twice, is", again.trace, first.trace)
             agree(f"a {order} search, simulated twice, is", again, first)
 
@@ -41,21 +48,27 @@ async def any_latency(subject: Subject) -> None:
     """Simulates messages that take no time, and messages that always come too late."""
     for order in ORDERS:
         for latency in (0.0, 1e-5, 0.03):
-            options: dict[str, Any] = {"order": order, "latency": latency}
-            _rehearse(subject, Random(), 5, node_seconds=SLOW_NODES, **options)
+            options = {"order": order, "latency": latency, "node_seconds": SLOW_NODES}
+            _rehearse(subject, Random(), 5, **options)
 
 
 async def any_death(subject: Subject) -> None:
     """Simulates workers that die at many times: before, while and after they get work."""
-    wanted = expected(Random())
-    for order in ORDERS:
-        for when in range(0, 40, 3):
-            fault = Death(when * 1e-3, when % 3, back=when % 2 * 0.01)
-            options: dict[str, Any] = {"order": order, "node_seconds": SLOW_NODES}
-            found = subject.simulate(Random(), 3, faults=[fault], **options)
-            agree_on_answers(f"{order} with {fault}", found, wanted)
+    for worker, when in product(range(3), (0, 2, 9, 25, 60)):
+        fault = Death(when * 1e-3, worker, back=0.01)
+        _rehearse(subject, Random(), 3, node_seconds=SLOW_NODES, faults=(fault,))
     _rehearse(subject, Random(), 8, node_seconds=SLOW_NODES, faults=DEATHS)
     _rehearse(subject, Grid(), 8, node_seconds=SLOW_NODES, faults=DEATHS)
+
+
+async def any_limit(subject: Subject) -> None:
+    """Simulates limits on nodes, below what each seat gets and far above: they hold to the node."""
+    whole = expected(Random()).nodes
+    for workers, limit in product((1, 3, 8), (1, 2, 63, 65, 500, 777, 2_000, whole, 2 * whole)):
+        run = partial(subject.simulate, Random(), workers, node_limit=limit)
+        what = f"nodes explored by {workers} virtual workers, limited to {limit},"
+        agree(what, run().nodes, min(limit, whole))
+        agree(what, run(node_seconds=SLOW_NODES).nodes, min(limit, whole))
 
 
 def _rehearse(subject: Subject, problem: Any, workers: int, **options: Any) -> None:

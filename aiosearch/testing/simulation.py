@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 from msgspec.msgpack import Decoder
 
-from ..engine.coordinator import Seat
 from ..engine.general import is_async
 from ..engine.reference import element_type, return_type
 from ..errors import AiosearchError
 from ..orders import Order, find_order
 from ..search import check_problem
 from ..statistics import WorkerStatistics
-from ..strategies import Strategy, find_strategy
+from ..strategies import Plan, Strategy, find_strategy
 from .simulator import Death, Simulator
-from .tracing import Trace
 from .virtual import Costs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ..engine.coordinator import Seat
+    from .tracing import Trace
 
 ValueT = TypeVar("ValueT")
 
@@ -27,7 +30,7 @@ class Simulation(Struct, frozen=True, kw_only=True):
     """What a simulated search came to. Two of them are equal where the same things happened."""
 
     seconds: float
-    """From the start until the host has heard that nothing is open."""
+    """From the start until the host has heard that nothing is open, or the limit is reached."""
     solutions: tuple[Any, ...]
     """Distinct, in the order in which the host heard of them."""
     best_cost: float | None
@@ -74,20 +77,24 @@ def simulate(
     node_seconds: float | Callable[[Any], float] = 1e-6,
     report_cost: float | Callable[[int], float] = report_seconds,
     seed: int = 0,
+    node_limit: int | None = None,
     faults: Iterable[Death] = (),
 ) -> Simulation:
     """Searches with the engine's own code on a virtual clock; the same input gives the same trace.
 
     A node takes its worker `node_seconds` (a number, or a function of the node), a report
     `report_cost` (a number, or a function of how many subtrees it carries), and a message
-    `latency` on its way. The host itself takes no time. Raises what the search would raise, and
-    StrategyError where nothing more happens. Simulates neither z3 nor an asynchronous expand.
+    `latency` on its way; the host takes no time. `node_limit` ends the search early. Raises what
+    the search would raise, and StrategyError where nothing more happens. Simulates neither z3 nor
+    an asynchronous expand.
     """
     deaths = tuple(faults)
     _check(problem, workers, deaths)
     costs = Costs(_ns(latency), _in_ns(node_seconds), _in_ns(report_cost))
     found_order = find_order(order, problem)
-    simulator = Simulator(find_strategy(strategy), problem, workers, found_order, costs, seed)
+    plan = Plan(workers, found_order.greedy or found_order.by_level, seed)
+    made = find_strategy(strategy)
+    simulator = Simulator(made, problem, found_order, plan, costs, node_limit)
     simulator.run(deaths)
     return _summary(simulator, problem)
 

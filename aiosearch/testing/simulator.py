@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -15,11 +14,15 @@ from ..engine.found import Found
 from ..engine.reference import Reference
 from ..engine.wire import Begin, ToHost, ToWorker
 from ..errors import AiosearchError, StrategyError
-from ..orders import Order
 from ..strategies import Plan, Strategy
 from .tables import Claims, Tables
 from .tracing import told
 from .virtual import Costs, Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..orders import Order
 
 PATIENCE = 10_000
 """So many messages in a row, and some for each seat, without a node explored are a stall."""
@@ -38,7 +41,13 @@ class Simulator:
     """One simulated search. Decides nothing: that is for the strategy, behind the coordinator."""
 
     def __init__(
-        self, strategy: Strategy, problem: Any, workers: int, order: Order, costs: Costs, seed: int
+        self,
+        strategy: Strategy,
+        problem: Any,
+        order: Order,
+        plan: Plan,
+        costs: Costs,
+        node_limit: int | None,
     ) -> None:
         self.now = 0
         self.found = Found()
@@ -50,17 +59,18 @@ class Simulator:
         self._costs = costs
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._tickets = itertools.count()
-        self._workers = [self._worker(seat) for seat in range(workers)]
+        self._workers = [self._worker(seat) for seat in range(plan.seats)]
         self._tables = Tables(wanted=False, shared=False)
         self._error: AiosearchError | None = None
         self._nodes = self._quiet = 0
         nobody = Reference("", "")
         begin = Begin(1, nobody, nobody, "defer", False, "")
-        plan = Plan(workers, order.greedy or order.by_level, seed)
-        self.books = Coordinator(strategy, plan, begin, self._outlets(), lambda: self.now)
+        self.books = Coordinator(
+            strategy, plan, begin, self._outlets(), lambda: self.now, node_limit
+        )
 
     def run(self, faults: tuple[Death, ...]) -> None:
-        """Lets everything happen until nothing is open; raises what makes the search fail."""
+        """Lets everything happen until the search is over; raises what makes it fail."""
         self._tables = Tables(hasattr(self._problem, "key"), shared=bool(faults))
         try:
             for fault in faults:
@@ -70,16 +80,20 @@ class Simulator:
             self._tables.close()
         if self._error is not None:
             raise self._error
-        if not self.books.finished:
+        if not self._over:
             raise self._stall(f"with {self.books.open_subtrees} subtrees open")
 
     def _play(self) -> None:
         self.books.start({1: ROOT}, 2)
         for seat in range(len(self._workers)):
             self._join(seat)
-        while self._agenda and not (self._error or self.books.finished):
+        while self._agenda and not self._over:
             self.now, _, action = heapq.heappop(self._agenda)
             action()
+
+    @property
+    def _over(self) -> bool:
+        return self._error is not None or self.books.finished or self.books.exhausted
 
     def _at(self, when: int, action: Callable[..., None], *arguments: Any) -> None:
         entry = (when, next(self._tickets), lambda: action(*arguments))

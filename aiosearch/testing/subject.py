@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..result import Result, SearchStatus
 from ..search import Search
 from ..strategies import Strategy, find_strategy
-from .expected import Expected
 from .simulation import Simulation, simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from .expected import Expected
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,9 @@ def agree_on_answers(what: str, result: Result[Any] | Simulation, wanted: Expect
 
 
 def agree_on_end(what: str, result: Result[Any], status: SearchStatus) -> None:
-    """Raises AssertionError unless a search ended as it should."""
+    """Raises AssertionError unless a search ended as it should; what made it fail, if it did."""
+    if result.error is not None:
+        raise result.error
     agree(f"{what}: it ended as", result.status, status)
     if status is SearchStatus.COMPLETE:
         agree(f"{what}: the number of open subtrees is", result.statistics.open, 0)

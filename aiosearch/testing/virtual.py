@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from ..engine.session import Session
 from ..engine.wire import Begin, Report, ToHost, ToWorker
 from ..engine.worker import SLICE_NS, WAKE_SECONDS
-from ..orders import Order
-from .tables import Claims
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..orders import Order
+    from .tables import Claims
 
 WAKE_NS = int(WAKE_SECONDS * 1e9)
 

@@ -44,9 +44,9 @@ def incomplete() -> Obligation:
     )
 
 
-def endless(rlimit: int = 4_000_000_000) -> Obligation:
+def endless(rlimit: int = 4_000_000_000, key: bytes = b"") -> Obligation:
     """Takes its whole budget or time: Fermat's last theorem for cubes."""
-    return Obligation(UNDECIDED, rlimit=rlimit)
+    return Obligation(UNDECIDED, rlimit=rlimit, key=key)
 
 
 def digest_of(obligation: Obligation) -> bytes:
@@ -70,7 +70,7 @@ def until():
     """Waits for a state that nothing announces, such as a process being up again."""
 
     async def wait(condition):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 (nothing announces it)
             await asyncio.sleep(0.001)
 
     return wait

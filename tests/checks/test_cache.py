@@ -136,24 +136,24 @@ async def test_a_miss_does_not_touch_the_disk(filled):
 async def test_the_dict_is_bounded(filled, monkeypatch):
     """What no longer fits in memory is found on disk."""
     monkeypatch.setattr(cache_module, "REMEMBERED", 16)
+    monkeypatch.setattr(cache_module, "BATCH", 10)
     opened = Opened(filled)
     await opened.fetch(0)
     for number in range(3000, 3100):
         opened.cache.put(name(number), PROVED)
     assert opened.cache.recall(name(3000), 1) is None
     assert opened.cache.recall(name(3099), 1) == PROVED
-    await asyncio.sleep(0)
-    opened.cache._write()
     assert opened.cache.may_hold(name(3000))
     assert await opened.fetch(3000) == PROVED
     await opened.cache.close()
 
 
 def test_an_overfull_file_keeps_the_newest(filled, monkeypatch):
-    """The file is bounded as well: opening it removes the oldest rows."""
+    """The file is bounded as well: new rows push out the oldest."""
     monkeypatch.setattr(store, "ROWS", 100)
     opened = Store(filled)
-    assert opened.digests() == {name(number) for number in range(1900, 2000)}
+    opened.insert([(name(2000), PROVED)])
+    assert opened.digests() == {name(number) for number in range(1901, 2001)}
     opened.close()
 
 
@@ -247,7 +247,9 @@ async def test_a_damaged_file_is_set_aside(damage, filled):
     assert again.warnings == []
 
 
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize(
+    "damage", [a_text, truncated, a_flipped_byte_in_a_row, somebody_elses], ids=lambda d: d.__name__
+)
 async def test_the_service_outlives_a_damaged_file(damage, path, goals):
     """Whatever the file says, the answer is z3's."""
     async with Verifier(cache=path) as verifier:
@@ -260,7 +262,7 @@ async def test_the_service_outlives_a_damaged_file(damage, path, goals):
     assert len(heard) == 1 or damage.__name__.startswith(("a_flipped", "truncated", "garbage"))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(20))
 async def test_no_damage_makes_a_wrong_verdict(seed, filled):
     """Bytes changed at random anywhere give the right verdict or none."""
     rng = random.Random(seed)
@@ -276,7 +278,7 @@ async def test_no_damage_makes_a_wrong_verdict(seed, filled):
 
 async def test_a_damaged_log_is_not_believed(filled):
     """Garbage in the write-ahead log is ignored or set aside."""
-    Path(f"{filled}-wal").write_bytes(random.Random(3).randbytes(40_000))
+    random_bytes(Path(f"{filled}-wal"))
     opened = Opened(filled)
     assert await opened.fetch(3) in (None, PROVED)
     await opened.put_and_close(7000)

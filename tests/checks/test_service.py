@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import time
@@ -72,7 +73,7 @@ async def test_a_larger_budget_asks_again(verifier, goals):
     """An unknown serves budgets up to its own; a larger one may find more."""
     async with verifier:
         small = await verifier.check(goals.endless(2000))
-        assert (small.reason, small.rlimit) == (Reason.RESOURCE_LIMIT, 2000)
+        assert (small.status, small.rlimit) == (Status.UNKNOWN, 2000)
         assert await verifier.check(goals.endless(1000)) is small
         large = await verifier.check(goals.endless(4000))
         assert large.rlimit == 4000
@@ -190,10 +191,10 @@ async def test_axiom_sets_with_one_name_do_not_mix(verifier, goals):
     obligation = Obligation("(declare-fun f () Bool)(assert f)", axioms="same")
     texts = ["(declare-fun f () Bool)(assert (not f))", "(declare-fun f () Bool)(assert f)"]
     verdicts = []
-    for text in texts * 2:
+    for text in texts:
         async with Verifier(cache=None, axioms={"same": text}) as verifier:
             verdicts.append((await verifier.check(obligation)).status)
-    assert verdicts == [Status.PROVED, Status.REFUTED] * 2
+    assert verdicts == [Status.PROVED, Status.REFUTED]
     async with Verifier(cache=None) as verifier:
         answers = Answers(2)
         for text in texts:
@@ -288,9 +289,8 @@ async def test_a_question_that_eats_memory(goals):
 async def test_several_processes_work_at_once(goals, until):
     """Two long questions do not wait for each other, and no process is started in vain."""
     async with Verifier(3, cache=None, seconds=20.0) as verifier:
-        for number in (1, 2):
-            asked = goals.endless()
-            ask(verifier, goals, Obligation(asked.query + f"; {number}", key=bytes([number])))
+        for key in (b"one", b"two"):
+            ask(verifier, goals, goals.endless(key=key))
         await until(lambda: verifier.statistics().in_flight == 2)
         assert len(verifier.pids) == 2
         assert verifier.statistics().queued == 0
@@ -303,7 +303,7 @@ async def test_a_trace_of_the_checks(goals):
         await asyncio.gather(*(verifier.check(goals.proved(number)) for number in range(20)))
     assert len(records) == 20
     assert {(record.process, record.status) for record in records} == {(0, Status.PROVED)}
-    for one, two in zip(records, records[1:], strict=False):
+    for one, two in itertools.pairwise(records):
         assert one.start < one.end <= two.start + 0.001
 
 

@@ -1,0 +1,47 @@
+"""`aiosearch doctor`: what works on this machine, and how to get what lacks."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from . import probes
+from .exits import Exit
+from .findings import Finding, State
+from .output import give, give_json, table
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Looks at everything; the exit code is 1 if the engine cannot run here."""
+    findings = asyncio.run(examine())
+    if arguments.json:
+        give_json(findings)
+    else:
+        give(report(findings))
+    works = all(finding.state is State.FINE for finding in findings if finding.essential)
+    return Exit.FINE if works else Exit.FAILED
+
+
+async def examine() -> list[Finding]:
+    """Asks every probe; those that start processes, all at the same time."""
+    at_work = await asyncio.gather(probes.worker(), probes.z3(), probes.jax())
+    return [
+        *probes.machine(),
+        *probes.distributions(),
+        *probes.kernel(),
+        *probes.strategies(),
+        probes.cache(),
+        probes.settings(),
+        *at_work,
+    ]
+
+
+def report(findings: list[Finding]) -> str:
+    """Lists the findings, each remedy below its own."""
+    lines = table([(str(f.state), f.name, f.detail) for f in findings]).splitlines()
+    shown = []
+    for finding, line in zip(findings, lines, strict=True):
+        shown.append(line)
+        if finding.remedy:
+            shown.append(f"    -> {finding.remedy}")
+    return "\n".join(shown)

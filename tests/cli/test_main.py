@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from console import Cli
+
+import aiosearch
+
+HEAVY = ("jax", "numpy", "rich", "uvloop", "z3")
+LOADED = f"""
+import json, sys
+from aiosearch.cli import main
+code = main(sys.argv[1:])
+sys.stderr.write(json.dumps([code, [name for name in {HEAVY} if name in sys.modules]]))
+"""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["search", "--help"]])
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    """What only tells about the command line imports no jax, numpy, rich, uvloop or z3."""
+    command = [sys.executable, "-c", LOADED, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stderr) == [0, []]
+
+
+def test_version(cli: Cli) -> None:
+    """--version names the version and ends well."""
+    outcome = cli("--version")
+    assert (outcome.code, outcome.out) == (0, f"aiosearch {aiosearch.__version__}\n")
+
+
+def test_python_m() -> None:
+    """`python -m aiosearch` is the console script."""
+    command = [sys.executable, "-m", "aiosearch", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"aiosearch {aiosearch.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ([], "COMMAND"),
+        (["serch"], "'search'"),
+        (["search"], "module:Problem"),
+        (["search", "x:y", "--worker", "3"], "--worker"),
+        (["search", "x:y", "--seconds"], "--seconds"),
+        (["search", "x:y", "--resume"], "--journal"),
+        (["cache"], "ACTION"),
+    ],
+)
+def test_wrong_usage(cli: Cli, arguments: list[str], word: str) -> None:
+    """Wrong usage is one sentence on stderr, and exit code 2."""
+    outcome = cli(*arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("aiosearch: ")
+    assert outcome.err.count("\n") == 1
+    assert word in outcome.err

@@ -1,0 +1,162 @@
+"""The queue deals the best task to whoever is idle, and asks before it runs dry."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiosearch.strategies import (
+    Ask,
+    Assign,
+    Command,
+    Event,
+    Idle,
+    Lost,
+    Opened,
+    Plan,
+    Reported,
+    Task,
+)
+from aiosearch.strategies.queue import LONGEST, MOST_AT_ONCE, SHORTEST, Queue
+from aiosearch.testing import strategy_suite
+
+TestQueue = strategy_suite("queue")
+
+
+def queue(*events: Event, seats: int = 4, ordered: bool = False) -> Queue:
+    """A queue to which all this has happened."""
+    started = Queue()
+    started.start(Plan(seats, ordered))
+    for event in events:
+        list(started.handle(event))
+    return started
+
+
+def tell(strategy: Queue, *events: Event) -> list[Command]:
+    return [command for event in events for command in strategy.handle(event)]
+
+
+def task(id: int, priority: float = 0.0, rank: int = 0, size: int = 1) -> Task:
+    return Task(id, size, 0, priority, rank)
+
+
+def assigned(strategy: Queue, *events: Event) -> list[Assign]:
+    return [command for command in tell(strategy, *events) if isinstance(command, Assign)]
+
+
+def opened(*tasks: Task, seat: int | None = None) -> Opened:
+    return Opened(tasks, seat)
+
+
+def test_a_task_waits_for_a_seat_and_a_seat_for_a_task() -> None:
+    assert tell(queue(opened(task(1))), Idle(2)) == [Assign(2, (1,))]
+    assert tell(queue(Idle(2)), opened(task(1)))[0] == Assign(2, (1,))
+
+
+def test_seats_are_served_in_the_order_in_which_they_became_idle() -> None:
+    strategy = queue(Idle(3), Idle(1), Idle(3))
+    assert assigned(strategy, opened(task(7), task(8))) == [Assign(3, (7,)), Assign(1, (8,))]
+
+
+def test_the_most_promising_task_goes_first_and_what_was_put_off_last() -> None:
+    waiting = opened(task(1, 0.5), task(2, 0.1, rank=1), task(3, 0.2), task(4, 0.2))
+    strategy = queue(waiting)
+    dealt = [assigned(strategy, Idle(seat)) for seat in range(4)]
+    assert dealt == [[Assign(seat, (id,))] for seat, id in enumerate((3, 4, 1, 2))]
+
+
+def test_what_was_put_off_never_goes_with_the_rest() -> None:
+    many = opened(*(task(id, rank=id % 2) for id in range(4)))
+    strategy = queue(many, seats=1)
+    dealt = [assigned(strategy, Idle(0)) for _ in range(3)]
+    assert dealt == [[Assign(0, (0, 2))], [Assign(0, (1,))], [Assign(0, (3,))]]
+
+
+def test_several_tasks_go_together_when_there_are_many_for_every_seat() -> None:
+    strategy = queue(opened(*map(task, range(40))), seats=4)
+    assert tell(strategy, Idle(0)) == [Assign(0, tuple(range(5)))]
+    crowded = queue(opened(*map(task, range(1_000))), seats=1)
+    assert tell(crowded, Idle(0)) == [Assign(0, tuple(range(MOST_AT_ONCE)))]
+
+
+def test_a_busy_seat_is_asked_once_until_it_answers() -> None:
+    strategy = queue(Idle(0), opened(task(1)), seats=2)
+    assert tell(strategy, Idle(1)) == [Ask(0)]
+    assert tell(strategy, Reported(0, surplus=9), Reported(0, surplus=9)) == []
+    assert tell(strategy, opened(task(2), seat=0)) == [Assign(1, (2,)), Ask(0)]
+
+
+def test_the_seat_with_the_most_is_asked_first() -> None:
+    three = opened(task(1), task(2), task(3))
+    strategy = queue(Idle(0), Idle(1), Idle(2), three, opened(task(4), task(5)), seats=3)
+    assert tell(strategy, Reported(0, 0), Reported(1, 5)) == [Ask(1)]
+
+
+def test_a_full_queue_asks_nobody() -> None:
+    strategy = queue(Idle(0), opened(task(1)), opened(task(2), task(3)), seats=2)
+    assert tell(strategy, Reported(0, surplus=100)) == []
+
+
+def test_the_only_seat_is_never_asked() -> None:
+    assert tell(queue(Idle(0), seats=1), opened(task(1)), Reported(0, 100)) == [Assign(0, (1,))]
+
+
+def test_only_an_ordered_search_of_several_seats_has_work_come_back() -> None:
+    def seconds(seats: int, ordered: bool) -> float:
+        (command,) = assigned(queue(Idle(0), seats=seats, ordered=ordered), opened(task(1)))
+        return command.seconds
+
+    assert seconds(4, ordered=True) == SHORTEST
+    assert seconds(4, ordered=False) == seconds(1, ordered=True) == 0.0
+
+
+@pytest.mark.parametrize(("size", "wanted"), [(1, SHORTEST), (5_000, 0.25), (10**9, LONGEST)])
+def test_the_more_comes_back_the_longer_work_stays_away(size: int, wanted: float) -> None:
+    strategy = queue(Idle(0), opened(task(0)), ordered=True)
+    for id in range(1, 60):
+        (last,) = assigned(strategy, opened(task(id, size=size), seat=0), Idle(0))
+    assert last.seconds == pytest.approx(wanted, rel=0.01)
+
+
+def test_a_lost_seat_gets_nothing_until_it_is_back() -> None:
+    strategy = queue(Idle(0), Lost(0))
+    assert tell(strategy, opened(task(1), seat=0)) == []
+    assert tell(strategy, Idle(0)) == [Assign(0, (1,))]
+
+
+def test_a_lost_seat_is_asked_again_when_it_is_back() -> None:
+    strategy = queue(Idle(0), opened(task(1)), Idle(1), Lost(0), seats=2)
+    assert tell(strategy, opened(task(1), seat=0), Idle(0)) == [Assign(1, (1,)), Ask(1)]
+
+
+@given(st.lists(st.tuples(st.sampled_from("oilr"), st.integers(0, 3)), max_size=60))
+def test_whatever_happens_each_task_goes_once_to_a_seat_that_was_idle(
+    story: list[tuple[str, int]],
+) -> None:
+    strategy, ids = queue(), count()
+    idle: set[int] = set()
+    free: set[int] = set()
+    for what, seat in story:
+        events: dict[str, Event] = {
+            "o": opened(*(task(next(ids), seat) for _ in range(seat))),
+            "i": Idle(seat),
+            "l": Lost(seat),
+            "r": Reported(seat, seat),
+        }
+        event = events[what]
+        if isinstance(event, Opened):
+            free |= {each.id for each in event.tasks}
+        elif isinstance(event, Idle):
+            idle.add(seat)
+        elif isinstance(event, Lost):
+            idle.discard(seat)
+        for command in strategy.handle(event):
+            if isinstance(command, Assign):
+                assert command.seat in idle
+                assert free >= set(command.tasks)
+                idle.discard(command.seat)
+                free -= set(command.tasks)
+        assert not (idle and free)
