@@ -15,10 +15,12 @@ import anyio
 
 from .checks import CheckRecord, Verifier
 from .engine.slots import LocalSlot, Member, ProcessSlot
-from .engine.wire import End, ToHost, ToWorker
+from .engine.wire import End, Ping, ToHost, ToWorker
 from .errors import AiosearchError, WorkerError
 
 MOST_SILENT_DEATHS = 3
+ANSWER_SECONDS = 1.0
+"""A worker silent for so long after its search ended is stuck in an expand, and others wait."""
 
 
 class Pool:
@@ -170,11 +172,18 @@ class Pool:
     def send(self, seat: int, message: ToWorker) -> None:
         self._slots[seat].send(message)
 
-    def kill(self, seat: int) -> None:
-        """Ends one worker; a new one takes its seat."""
+    def probe(self, seat: int) -> None:
+        """Ends a worker that does not answer within a second; a new one takes its seat."""
         slot = self._slots[seat]
-        if isinstance(slot, ProcessSlot):
-            slot.kill()
+        if isinstance(slot, ProcessSlot) and slot.alive:
+            slot.send(Ping())
+            heard, pid = slot.heard, slot.pid
+
+            def look() -> None:
+                if slot.pid == pid and slot.heard == heard:
+                    slot.kill()
+
+            asyncio.get_running_loop().call_later(ANSWER_SECONDS, look)
 
     def _deliver(self, seat: int, message: ToHost) -> None:
         self._silent_deaths = 0

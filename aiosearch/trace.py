@@ -37,7 +37,7 @@ class ChromeTrace:
     """A hook that writes a trace: `Search(problem, on=ChromeTrace("search.json"))`.
 
     The file appears, whole, when the search has finished; until then it grows beside its place.
-    It is opened with the first event, or by `with`, which closes it even if the search never ran.
+    It is opened with the first event, or by `with`, which closes it if the search does not finish.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -45,6 +45,7 @@ class ChromeTrace:
         self._growing = self._path.with_name(f"{self._path.name}.tmp")
         self._file: IO[bytes] | None = None
         self._closed = False
+        self._heard = False
         self._lanes: dict[tuple[int, int], float] = {}
 
     def __enter__(self) -> ChromeTrace:
@@ -65,6 +66,7 @@ class ChromeTrace:
             return
         if self._file is None:
             self._open()
+        self._heard = True
         try:
             self._take(event)
         except OSError as error:
@@ -73,11 +75,13 @@ class ChromeTrace:
             self.close()
 
     def close(self) -> None:
-        """Puts the file in its place, with what has happened so far. Safe to call twice."""
-        if self._closed or self._file is None:
-            self._closed = True
+        """Puts the file in its place, if anything has happened. Safe to call twice."""
+        closed, self._closed = self._closed, True
+        if closed or self._file is None:
             return
-        self._closed = True
+        if not self._heard:
+            self._discard()
+            return
         try:
             with self._file as file:
                 file.write(b"\n]}\n")
@@ -96,11 +100,14 @@ class ChromeTrace:
 
     def _give_up(self, error: OSError) -> None:
         self._closed = True
+        self._discard()
+        raise AiosearchError(f"cannot write the trace {self._path}: {error.strerror}") from None
+
+    def _discard(self) -> None:
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
             self._growing.unlink(missing_ok=True)
-        raise AiosearchError(f"cannot write the trace {self._path}: {error.strerror}") from None
 
     def _take(self, event: AnyEvent) -> None:
         match event:

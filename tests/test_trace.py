@@ -169,13 +169,18 @@ def test_the_file_appears_at_the_end(tmp_path: Path) -> None:
 
 
 def test_a_search_that_is_left(tmp_path: Path) -> None:
-    """`with` closes the trace of a search that never began, or did not finish."""
+    """`with` closes the trace of a search that did not finish."""
     with ChromeTrace(tmp_path / "t") as trace:
         trace(report(0, 1.0, 0.5))
     assert spans(entries(tmp_path / "t"))
-    with ChromeTrace(tmp_path / "u"):
+
+
+def test_a_search_that_never_begins(tmp_path: Path) -> None:
+    """A trace of nothing does not take the place of an older one."""
+    (tmp_path / "t").write_text("old")
+    with ChromeTrace(tmp_path / "t"):
         pass
-    assert all(entry["ph"] == "M" for entry in entries(tmp_path / "u"))
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 
 def test_a_trace_that_is_never_used(tmp_path: Path) -> None:

@@ -18,6 +18,9 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the console script and gives its exit code; takes `sys.argv` by default."""
     given = list(sys.argv[1:] if argv is None else argv)
+    if sys.stdout is None:
+        complain("stdout is closed; redirect it to a file, or to /dev/null")
+        return Exit.USAGE
     try:
         return _run(given)
     except BrokenPipeError:

@@ -29,6 +29,7 @@ class JsonLines:
         self._loop = asyncio.get_running_loop()
         self._lines: SimpleQueue[bytes | None] = SimpleQueue()
         self._written = asyncio.Event()
+        self._over = False
         self.error: OSError | None = None
         """What ended the writing."""
         threading.Thread(target=self._write_all, name="aiosearch-json", daemon=True).start()
@@ -40,15 +41,18 @@ class JsonLines:
             self._lines.put(to_json(event) + b"\n")
 
     async def drain(self) -> None:
-        """Returns when all is written, or nobody reads any more."""
+        """Returns when all is written, or nobody reads any more; cancelled, it drops the rest."""
         self._lines.put(None)
-        await self._written.wait()
+        try:
+            await self._written.wait()
+        finally:
+            self._over = True
 
     def _write_all(self) -> None:
         try:
             while (line := self._lines.get()) is not None:
                 rest = memoryview(line)
-                while rest:
+                while rest and not self._over:
                     rest = rest[os.write(self._fd, rest) :]
         except OSError as error:
             self.error = error

@@ -39,7 +39,7 @@ def to_json(value: object) -> bytes:
 
 def tell(text: str) -> None:
     """Writes a line to the person who watches, if there still is one."""
-    with suppress(OSError):
+    with suppress(OSError, AttributeError):  # Python has no stderr where it was closed
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
 

@@ -69,7 +69,7 @@ class Session:
                 progress_seconds=PROGRESS_SECONDS,
                 **self._request.options,
             )
-            with Interrupts(self._interrupted, self._scope.cancel) as self._interrupts:
+            with Interrupts(self._stop, self._scope.cancel) as self._interrupts:
                 await self._through()
         return self._end()
 
@@ -103,7 +103,7 @@ class Session:
         if self._lines is not None:
             await self._lines.drain()
 
-    def _interrupted(self) -> None:
+    def _stop(self) -> None:
         if self._open:
             self._search.stop("interrupted")
         else:
@@ -111,7 +111,7 @@ class Session:
 
     def _nobody_reads(self) -> None:
         self._unread = True
-        self._interrupted()
+        self._stop()
 
     def _end(self) -> Ending:
         if self._unread:
@@ -160,6 +160,6 @@ class Session:
 def _exit_code(result: Result[Any], interrupts: int) -> Exit:
     if result.status is SearchStatus.FAILED:
         return Exit.FAILED
-    if interrupts and result.status is SearchStatus.CANCELLED:
+    if interrupts > 1 or (interrupts and result.status is SearchStatus.CANCELLED):
         return Exit.INTERRUPTED
     return Exit.FINE

@@ -61,8 +61,14 @@ class Child(asyncio.Protocol):
             raise
         finally:
             theirs.close()
-        loop = asyncio.get_running_loop()
-        await loop.create_unix_connection(lambda: child, sock=ours)
+        try:
+            loop = asyncio.get_running_loop()
+            await loop.create_unix_connection(lambda: child, sock=ours)
+        except BaseException:
+            child.kill()
+            child._process.wait()
+            ours.close()
+            raise
         return child
 
     @property
@@ -80,7 +86,7 @@ class Child(asyncio.Protocol):
 
     def send(self, payload: bytes) -> None:
         """Queues one frame; frames to a child that is gone are dropped."""
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self.sent += 1
             self._transport.write(frame(payload))
 

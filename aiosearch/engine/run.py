@@ -375,8 +375,7 @@ class Run:
         stuck = [] if self._coordinator is None else self._coordinator.unsettled()
         self._pool.detach(self)
         for seat in stuck:
-            # Its expand takes longer than anybody wants to wait
-            self._pool.kill(seat)
+            self._pool.probe(seat)
         result = self.result()
         self._emit(
             SearchFinished(

@@ -55,11 +55,11 @@ class ProcessSlot:
         self.child: Child | None = None
         self._deliver = deliver
         self._gone = gone
-        self.heard = False
-        """Whether this worker has ever said anything."""
+        self.heard = 0
+        """How many messages this worker has sent."""
 
     async def start(self) -> None:
-        self.heard = False
+        self.heard = 0
         self.child = await Child.spawn(MODULE, self._on_frame, self._on_gone)
 
     @property
@@ -83,7 +83,7 @@ class ProcessSlot:
             await self.child.reap()
 
     def _on_frame(self, frame: bytes) -> None:
-        self.heard = True
+        self.heard += 1
         self._deliver(self.seat, decode_for_host(frame))
 
     def _on_gone(self) -> None:

@@ -78,8 +78,14 @@ class End(Struct, frozen=True, array_like=True, tag=7):
     session: int
 
 
+class Ping(Struct, frozen=True, array_like=True, tag=8):
+    """Asks a worker for a Hello, to see whether it listens. Belongs to no session."""
+
+    session: int = 0
+
+
 class Hello(Struct, frozen=True, array_like=True, tag=10):
-    """A worker has started. Belongs to no session."""
+    """A worker has started, or answers a Ping. Belongs to no session."""
 
     session: int = 0
 
@@ -139,7 +145,7 @@ class Failed(Struct, frozen=True, array_like=True, tag=14):
     trace: str = ""
 
 
-ToWorker: TypeAlias = Begin | Work | Publish | Judged | Beat | Tell | End
+ToWorker: TypeAlias = Begin | Work | Publish | Judged | Beat | Tell | End | Ping
 ToHost: TypeAlias = Hello | Report | Ask | Withdraw | Failed
 
 encode = msgspec.msgpack.Encoder().encode

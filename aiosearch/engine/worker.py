@@ -10,7 +10,7 @@ from .claims import SharedClaims
 from .explorer import clock
 from .reference import resolve
 from .session import Session
-from .wire import Begin, End, Failed, Hello, ToHost, ToWorker, decode_for_worker, encode
+from .wire import Begin, End, Failed, Hello, Ping, ToHost, ToWorker, decode_for_worker, encode
 
 if TYPE_CHECKING:
     import asyncio
@@ -35,6 +35,8 @@ class Worker:
             message: ToWorker = decode_for_worker(frame)
             if isinstance(message, Begin):
                 self._begin(message)
+            elif isinstance(message, Ping):
+                self.send(Hello())
             elif isinstance(message, End):
                 self._sessions.pop(message.session, None)
             elif session := self._sessions.get(message.session):

@@ -77,9 +77,9 @@ CHECKS: tuple[Check, ...] = tuple(_checks())
 
 
 async def check_strategy(strategy: Made, **options: Any) -> None:
-    """Runs every check on a strategy, given by name or as what makes one; about 40 seconds.
+    """Runs every check on a strategy, given by name or as what makes one: half a minute.
 
-    Raises an ExceptionGroup with one AssertionError for each check that fails.
+    Raises an ExceptionGroup with what each failing check raised, and a note that names the check.
     """
     subject = Subject(strategy, options)
     failures: list[Exception] = []

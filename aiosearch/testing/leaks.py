@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,15 +64,31 @@ def _files() -> list[tuple[int, str]]:
     return found
 
 
+async def _open_a_stream() -> None:
+    """Makes uvloop open the file that it keeps for itself from its first stream on."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_unix_connection(asyncio.Protocol, sock=ours)
+    transport.close()
+    theirs.close()
+    await _settle()
+
+
+async def _settle() -> None:
+    for _ in range(SETTLING):
+        await asyncio.sleep(0)
+
+
 @asynccontextmanager
 async def no_leaks() -> AsyncIterator[None]:
     """Raises AssertionError when the block left a process, an open file or a task behind.
 
     Where there is no /proc, it looks at tasks only.
     """
+    await _open_a_stream()
     before = holdings()
     yield
-    for _ in range(SETTLING):
-        await asyncio.sleep(0)
+    await _settle()
     if left := holdings().beyond(before):
         raise AssertionError(f"left behind: {', '.join(left)}")

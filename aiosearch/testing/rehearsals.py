@@ -34,6 +34,7 @@ async def repeatable(subject: Subject) -> None:
             first, again = run(), run()
             agree(f"the trace of a {order} search, simulated twice, is", again.trace, first.trace)
             agree(f"a {order} search, simulated twice, is", again, first)
+            agree_on_answers(f"{order} with {len(faults)} deaths", first, expected(Random()))
 
 
 async def any_number_of_seats(subject: Subject) -> None:

@@ -1,0 +1,28 @@
+"""The ladder of searches on which every claim about parallelism is made."""
+
+from __future__ import annotations
+
+from .hackers_delight import TASKS, Task
+from .queens import Queens
+from .rungs import RUNGS, Rung
+from .shapes import Lopsided, Tiny
+from .superopt import Found, Superopt
+from .tsp import TSP, Tour
+from .uts import TREES, UTS, Tree
+
+__all__ = [
+    "RUNGS",
+    "TASKS",
+    "TREES",
+    "TSP",
+    "UTS",
+    "Found",
+    "Lopsided",
+    "Queens",
+    "Rung",
+    "Superopt",
+    "Task",
+    "Tiny",
+    "Tour",
+    "Tree",
+]

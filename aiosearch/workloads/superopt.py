@@ -37,7 +37,7 @@ class Prefix(Struct, frozen=True, array_like=True):
 
 
 class Found(Struct, frozen=True):
-    """A program proved equal to the reference of a task; `read_program` gives it back as a `Program`."""
+    """A program proved equal to the reference of a task, as `read_program` reads it."""
 
     task: str
     width: int

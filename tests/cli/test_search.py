@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -267,8 +270,6 @@ def test_trace(cli: Cli) -> None:
 
 def test_no_signal_handlers_remain(cli: Cli) -> None:
     """A search leaves no handler, no thread and no path of its own behind."""
-    import signal
-
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     cli("search", QUEENS, *HERE, "--json")
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
@@ -305,6 +306,13 @@ def test_closed_stderr(start: Start) -> None:
     assert process.stderr.readline()
     process.stderr.close()
     assert process.wait(20) == 0
+
+
+def test_no_stdout() -> None:
+    """A stdout that was closed from the start is told in one sentence."""
+    command = f"{shlex.quote(sys.executable)} -m aiosearch search {QUEENS} >&-"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -100,16 +103,24 @@ def test_twice_while_nobody_reads(start: Start) -> None:
     """Ctrl-C pressed twice does not wait until a slow reader has read everything."""
     process = start(*LONG, "--json")
     pid = until(process, "WorkerJoined")["pid"]
-    process.send_signal(signal.SIGINT)
-    while True:
-        try:
-            process.wait(0.1)
-            break
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGINT)
-    assert process.returncode == 130
     assert isinstance(pid, int)
-    assert not alive(pid)
+    wait_until_full(process)
+    process.send_signal(signal.SIGINT)
+    while alive(pid):
+        time.sleep(0.01)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 130
+
+
+def wait_until_full(process: subprocess.Popen[str]) -> None:
+    """Waits until a pipe of the usual 64 KB holds so much that its writer waits, or soon will."""
+    assert process.stdout is not None
+    held = 0
+    while held < 60_000:
+        time.sleep(0.01)
+        waiting = fcntl.ioctl(process.stdout, termios.FIONREAD, bytes(4))
+        held = int.from_bytes(waiting, sys.byteorder)
 
 
 def test_interrupt_on_import(start: Start) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from aiosearch.testing import no_leaks
 
@@ -20,6 +22,18 @@ async def test_a_block_that_cleans_up_passes() -> None:
         await asyncio.create_task(asyncio.sleep(0))
         child = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
         await child.wait()
+
+
+def test_the_event_loops_own_files_do_not_count() -> None:
+    async def connect() -> None:
+        async with no_leaks():
+            ours, theirs = socket.socketpair()
+            _, writer = await asyncio.open_unix_connection(sock=ours)
+            theirs.close()
+            writer.close()
+            await writer.wait_closed()
+
+    uvloop.run(connect())
 
 
 async def test_what_was_there_before_does_not_count() -> None:

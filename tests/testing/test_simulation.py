@@ -127,6 +127,13 @@ def test_busy_and_idle_are_all_there_is_where_messages_and_reports_are_free() ->
     assert spent == pytest.approx(5 * found.seconds)
 
 
+@pytest.mark.parametrize("workers", [1, 5])
+def test_a_limit_on_nodes_holds_to_the_node(workers: int) -> None:
+    found = run(problem=Random(), workers=workers, node_limit=700)
+    assert found.nodes == 700
+    assert found.seconds < run(problem=Random(), workers=workers).seconds
+
+
 def test_a_better_solution_is_told_to_everybody() -> None:
     found = run(problem=Knapsack(), workers=3)
     assert found.best_cost == expected(Knapsack()).best_cost

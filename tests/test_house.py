@@ -1,0 +1,93 @@
+"""The shape of the house: public names, light imports, and arrows that point one way."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import aiosearch
+
+PACKAGE = Path(aiosearch.__file__).parent
+HEAVY = ("jax", "z3", "numpy", "rich", "ray", "sqlite3")
+
+ALLOWED = {
+    "errors": set(),
+    "limits": {"errors"},
+    "problem": set(),
+    "orders": {"errors"},
+    "events": set(),
+    "strategies": {"errors", "_lazy"},
+    "checks": {"errors", "problem", "engine", "_lazy"},
+    "workloads": {"problem"},
+    "engine": {
+        "_lazy", "checks", "errors", "events", "limits", "orders", "pool", "problem", "result",
+        "statistics", "strategies", "__version__",
+    },
+}  # fmt: skip
+"""What each part of the package may import from the others."""
+
+
+@pytest.mark.parametrize("name", ["aiosearch", "aiosearch.checks", "aiosearch.strategies"])
+def test_all_is_sorted_and_true(name: str) -> None:
+    """Every public name is there, and listed once, in order."""
+    module = importlib.import_module(name)
+    assert module.__all__ == sorted(module.__all__)
+    for public in module.__all__:
+        assert getattr(module, public) is not None
+
+
+@pytest.mark.parametrize("statement", ["import aiosearch", "import aiosearch.engine.worker"])
+def test_imports_are_light(statement: str) -> None:
+    """A program that only imports aiosearch pays for nothing that it does not use."""
+    script = f"import sys; {statement}; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not set(HEAVY) & set(loaded)
+    assert "asyncio" not in loaded
+
+
+@pytest.mark.parametrize("part", sorted(ALLOWED))
+def test_arrows_point_one_way(part: str) -> None:
+    """Each part knows those below it only; engine and checks know nothing of tensors."""
+    folder = PACKAGE / part
+    files = sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+    for file in files:
+        for imported in _imports(file):
+            assert imported in ALLOWED[part] | {part}, f"{file.name} imports {imported}"
+
+
+def _imports(file: Path) -> set[str]:
+    """The parts of aiosearch that a file imports."""
+    depth = len(file.relative_to(PACKAGE).parts)
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level == depth:
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("aiosearch."):
+            names = [(node.module or "").removeprefix("aiosearch.")]
+        else:
+            continue
+        found |= {name.split(".")[0] for name in names if name}
+    return found
+
+
+def test_plugins_use_public_names_only() -> None:
+    """A plugin imports what a third party could."""
+    for file in (PACKAGE.parent / "plugins").rglob("*.py"):
+        for imported in _imports_absolute(file):
+            private = "engine" in imported.split(".") or "._" in imported
+            assert not private, f"{file} imports {imported}"
+
+
+def _imports_absolute(file: Path) -> set[str]:
+    return {
+        node.module
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("aiosearch.")
+    }

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+import pytest
+from trees import Endless, Judged, Stuck, Words
+
+from aiosearch import AiosearchError, Limits, Pool, Search, SearchStatus
+from aiosearch.events import AnyEvent, WorkReported
+from aiosearch.testing import no_leaks
+
+
+async def test_fifty_searches_share_one_pool_fairly() -> None:
+    """Concurrent searches get like shares: when the first are done, none is far behind."""
+    nodes: dict[int, int] = {}
+
+    async def one(number: int, pool: Pool) -> None:
+        async with Search(Endless(), pool=pool, limits=Limits(seconds=2.5)) as search:
+            result = await search.wait()
+        nodes[number] = result.statistics.nodes
+
+    async with Pool(2) as pool:
+        await asyncio.gather(*(one(number, pool) for number in range(50)))
+    assert len(nodes) == 50
+    assert min(nodes.values()) > sum(nodes.values()) / 50 / 4
+
+
+async def test_a_pool_serves_one_search_after_the_other() -> None:
+    """Workers stay; only the first search waits for their start."""
+    async with Pool(2) as pool:
+        pids = pool.pids
+        for length in range(5):
+            async with Search(Words(length=length), pool=pool) as search:
+                result = await search.wait()
+            assert result.statistics.nodes == Words(length=length).nodes
+        assert pool.pids == pids
+
+
+async def test_a_stuck_search_does_not_hold_the_others_up() -> None:
+    """Its worker is ended with it, and what others had there is done again, once."""
+    async with Pool(1) as pool:
+        async with Search(Stuck(), pool=pool, limits=Limits(seconds=0.5)) as stuck:
+            await stuck.wait()
+        async with Search(Words(), pool=pool) as search:
+            result = await search.wait()
+    assert result.status is SearchStatus.COMPLETE
+    assert result.statistics.nodes == Words().nodes
+
+
+async def test_a_killed_worker_is_replaced_for_every_search() -> None:
+    """All searches of the pool get their work back, and none counts it twice."""
+    async with Pool(2) as pool:
+
+        async def one() -> Any:
+            async with Search(Words(letters=4, length=8), pool=pool) as search:
+                return await search.wait()
+
+        reported = asyncio.Event()
+        searches = [asyncio.create_task(one()) for _ in range(3)]
+
+        def listen(event: AnyEvent) -> None:
+            if isinstance(event, WorkReported):
+                reported.set()
+
+        async with Search(Words(letters=4, length=9), pool=pool, on=listen) as search:
+            await reported.wait()
+            os.kill(pool.pids[0], signal.SIGKILL)
+            result = await search.wait()
+        assert result.statistics.nodes == Words(letters=4, length=9).nodes
+        for other in await asyncio.gather(*searches):
+            assert other.statistics.nodes == Words(letters=4, length=8).nodes
+
+
+async def test_two_searches_share_one_verdict() -> None:
+    """What z3 was asked for one search is remembered for the next."""
+    async with Pool(1, cache=None) as pool:
+        for _ in range(2):
+            async with Search(Judged(length=4), pool=pool) as search:
+                result = await search.wait()
+        checks = result.statistics.checks
+    assert checks is not None
+    assert checks.checks == 9  # the sums 0 to 8
+    assert checks.memory_hits == 9
+
+
+async def test_nothing_is_left_behind() -> None:
+    """No process, file or task outlives a pool."""
+    async with no_leaks(), Pool(2) as pool, Search(Judged(length=3), pool=pool) as search:
+        await search.wait()
+
+
+async def test_closing_a_pool_ends_its_searches() -> None:
+    """A search on a closed pool fails with a sentence, and does not wait for ever."""
+    pool = Pool(1)
+    await pool.__aenter__()
+    async with Search(Endless(), pool=pool) as search:
+        await pool.close()
+        with pytest.raises(AiosearchError, match="closed while the search ran"):
+            await search.wait()
+
+
+async def test_a_pool_must_be_open() -> None:
+    """Using one outside its block is a mistake that is told."""
+    with pytest.raises(AiosearchError, match="the pool is not open"):
+        async with Search(Words(), pool=Pool(1)):
+            pass
+
+
+def test_workers_and_pool_exclude_each_other() -> None:
+    """A pool brings its own workers."""
+    with pytest.raises(AiosearchError, match="not both"):
+        Search(Words(), pool=Pool(1), workers=2)

@@ -1,0 +1,131 @@
+"""A wrong problem gives an error that names problem, method and path, and ends cleanly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trees import DiesOnce, Overpriced, Trouble, Unannotated, Waiting, Words
+
+from aiosearch import ProblemError, Search, SearchStatus, WorkerError
+
+
+async def run(problem: Any, **options: Any) -> Any:
+    async with Search(problem, **options) as search:
+        return await search.wait()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    ("what", "method", "reason"),
+    [
+        ("none", "expand", "returned None; an iterable of children was expected"),
+        ("number", "expand", "returned int; an iterable of children was expected"),
+        ("raise", "expand", "ValueError: no such letter"),
+        ("solutions", "solutions", "KeyError: 'letters'"),
+    ],
+)
+async def test_an_error_names_method_and_path(
+    what: str, method: str, reason: str, workers: int
+) -> None:
+    """The path is that of the very node at which it happened."""
+    with pytest.raises(ProblemError) as caught:
+        await run(Trouble(what=what), workers=workers)
+    error = caught.value
+    assert (error.problem, error.method, error.path) == ("Trouble", method, (1, 0, 2))
+    assert reason in str(error)
+    assert f"Trouble.{method} at node root/1/0/2" in str(error)
+
+
+@pytest.mark.parametrize("order", ["breadth-first", "depth-first"])
+@pytest.mark.parametrize("what", ["none", "number", "raise", "solutions"])
+async def test_a_skipped_subtree_is_counted(what: str, order: str) -> None:
+    """With on_error="skip" the rest of the tree is explored, and nothing but the subtree lost."""
+    problem = Trouble(what=what)
+    result = await run(problem, workers=2, order=order, on_error="skip")
+    assert result.status is SearchStatus.COMPLETE
+    assert result.statistics.skipped == 1
+    assert len(result.solutions) == 3**6 - 3**3
+
+
+async def test_the_workers_traceback_is_a_note_on_the_error() -> None:
+    """Where it was raised can be seen, although it was raised in another process."""
+    with pytest.raises(ProblemError) as caught:
+        await run(Trouble(what="raise"), workers=1)
+    assert "trees.py" in "".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+async def test_children_that_change_are_noticed(workers: int) -> None:
+    """expand must give the same children for the same node."""
+    with pytest.raises(ProblemError, match=r"Trouble\.expand .*not repeatable"):
+        await run(Trouble(what="random"), workers=workers)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+async def test_a_node_that_cannot_travel_is_named(workers: int) -> None:
+    """A node of a type that msgspec cannot encode fails with its path."""
+    with pytest.raises(ProblemError, match="cannot be encoded"):
+        await run(Trouble(what="unencodable", length=9), workers=workers)
+
+
+async def test_a_solution_that_cannot_travel_is_named() -> None:
+    """Solutions must be encodable too."""
+    with pytest.raises(ProblemError, match=r"Trouble\.solutions.*cannot be encoded"):
+        await run(Trouble(what="opaque"), workers=1)
+
+
+async def test_a_missing_annotation_is_explained() -> None:
+    """A tuple that would come back as a list is caught at the root."""
+    with pytest.raises(ProblemError, match="annotate the return type of root"):
+        await run(Unannotated(), workers=1)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+async def test_a_bound_above_a_cost_is_caught(workers: int) -> None:
+    """Such a bound would prune the best solution away."""
+    with pytest.raises(ProblemError, match=r"Overpriced\.bound .*above the cost 3"):
+        await run(Overpriced(), workers=workers)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+async def test_an_asynchronous_expand_may_raise_too(workers: int) -> None:
+    """Its error has a path like any other."""
+    with pytest.raises(ProblemError, match="ConnectionError: far away is closed") as caught:
+        await run(Waiting(failing=True), workers=workers)
+    assert caught.value.path is not None
+    assert len(caught.value.path) == 3
+
+
+async def test_a_worker_that_dies_loses_nothing(tmp_path: Path) -> None:
+    """What it had not reported is explored again, once."""
+    problem = DiesOnce(memory=str(tmp_path / "died"))
+    result = await run(problem, workers=2)
+    assert result.status is SearchStatus.COMPLETE
+    assert result.statistics.nodes == Words().nodes
+    assert len(result.solutions) == 3**6
+    assert result.statistics.worker_deaths == 1
+
+
+async def test_a_node_that_kills_its_workers_ends_the_search() -> None:
+    """After a few deaths on the same subtree the search says so."""
+    with pytest.raises(WorkerError, match=r"died one after the other .* depth 3"):
+        await run(Trouble(what="die"), workers=1)
+
+
+async def test_a_node_that_kills_its_workers_can_be_skipped() -> None:
+    """The node is found by opening level by level, and everything beside it is explored."""
+    result = await run(Trouble(what="die"), workers=1, on_error="skip")
+    assert result.statistics.skipped == 1
+    assert len(result.solutions) == 3**6 - 3**3
+
+
+async def test_a_class_that_no_worker_can_import_travels_whole() -> None:
+    """With cloudpickle installed, a class made inside a function works with workers too."""
+
+    class Local(Words):
+        pass
+
+    result = await run(Local(length=3), workers=1)
+    assert len(result.solutions) == 27
