@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, cast
 
 import anyio
 
+from .engine import reference
 from .engine.run import OnError, OnUnknown, Run, Settings
 from .errors import AiosearchError
 from .events import AnyEvent
@@ -74,6 +75,11 @@ class Search(Generic[NodeT, SolutionT]):
         if resume and journal is None:
             raise AiosearchError("resume=True needs the journal to resume from")
         check_problem(problem)
+        if reference.running_main_again:
+            raise AiosearchError(
+                "the script starts a search while a worker imports it for its classes; put that "
+                'part under `if __name__ == "__main__":`'
+            )
         self._own_pool = pool is None
         self._pool = Pool(workers, cache=cache) if pool is None else pool
         self._run: Run = Run(

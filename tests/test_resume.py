@@ -105,7 +105,7 @@ async def test_kill_9_of_everything(tmp_path: Path) -> None:
     script.write_text(RUNNER)
     path = os.pathsep.join(map(str, [Path(__file__).parent / "support", *filter(None, sys.path)]))
     for number in range(4):
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: ASYNC220  # the test has nothing else to do
             [sys.executable, str(script), str(journal), "resume" if number else "new"],
             env={**os.environ, "PYTHONPATH": path},
             stdout=subprocess.PIPE,

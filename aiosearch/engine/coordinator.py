@@ -30,6 +30,7 @@ from ..strategies.contract import (
     Strategy,
     Task,
 )
+from . import faults
 from .bundles import Bundle
 from .channel import MAX_FRAME
 from .counts import Counts
@@ -326,6 +327,7 @@ class Coordinator:
         )
         place.clear_parts()
         self._book(seat, closed, kept, given, report)
+        faults.point("coordinator.giveback" if given else "coordinator.report")
         self._out.commit(transaction)
         if given:
             self._tell(Opened(tuple(_task(id, bundle) for id, bundle in given.items()), seat))
@@ -450,6 +452,7 @@ class Coordinator:
         for batch in _batches(bundles.values()):
             work = Work(self._begin.session, batch, command.seconds, nodes, command.depth)
             self._send(command.seat, work)
+            faults.point("coordinator.handout")
             nodes = 0
 
     def _seat(self, seat: int) -> Seat:

@@ -107,15 +107,24 @@ def main_script() -> str:
     return getattr(main, "__file__", None) or ""
 
 
+running_main_again = False
+"""Whether this is a worker in the middle of `run_main_again`, where no search may start."""
+
+
 def run_main_again(script: str) -> None:
     """Runs the host's main script under another name, so that its classes exist here too."""
+    global running_main_again
     if "__mp_main__" in sys.modules:
         return
     main = types.ModuleType("__mp_main__")
-    if script.startswith("-m "):
-        content = runpy.run_module(script[3:], run_name="__mp_main__", alter_sys=True)
-    else:
-        content = runpy.run_path(script, run_name="__mp_main__")
+    running_main_again = True
+    try:
+        if script.startswith("-m "):
+            content = runpy.run_module(script[3:], run_name="__mp_main__", alter_sys=True)
+        else:
+            content = runpy.run_path(script, run_name="__mp_main__")
+    finally:
+        running_main_again = False
     main.__dict__.update(content)
     sys.modules["__main__"] = sys.modules["__mp_main__"] = main
 

@@ -14,7 +14,7 @@ import anyio
 import msgspec
 
 from ..checks import CheckRecord, Verdict, Verifier, z3_version
-from ..errors import AiosearchError, WorkerError
+from ..errors import WorkerError
 from ..events import (
     AnyEvent,
     Checked,
@@ -37,6 +37,7 @@ from ..strategies import Plan, Strategy
 from .bundles import ROOT
 from .claims import LocalClaims, SharedClaims
 from .coordinator import Coordinator, Outlets, Transaction
+from .counts import Counts
 from .found import Found
 from .keeping import Keeper
 from .reference import Reference, element_type, refer, return_type
@@ -113,7 +114,7 @@ class Run:
         self._error: Exception | None = None
         self._settling = False
         self.done = False
-        self._started = time.monotonic()
+        self._started: float | None = None
         self._before = 0.0
         self._ended: float | None = None
         self._hook_errors = 0
@@ -426,7 +427,8 @@ class Run:
             await asyncio.sleep(TICK_SECONDS)
             now = self.seconds
             if limits.seconds is not None and now >= limits.seconds:
-                self.stop(SearchStatus.LIMIT, f"{limits.seconds:g} seconds are over")
+                before = ", those before the resume included" if self._before else ""
+                self.stop(SearchStatus.LIMIT, f"{limits.seconds:g} seconds are over{before}")
             if limits.memory is not None and now >= next_memory:
                 next_memory = now + MEMORY_SECONDS
                 if self._pool.memory() > limits.memory:
@@ -477,6 +479,8 @@ class Run:
     @property
     def seconds(self) -> float:
         """Search time: what a journal holds, and what has passed since the start."""
+        if self._started is None:
+            return 0.0
         return self._before + (self._ended or time.monotonic()) - self._started
 
     def warn(self, message: str) -> None:
@@ -485,7 +489,7 @@ class Run:
 
     def checked(self, record: CheckRecord) -> None:
         """Passes z3's answers on to the hooks."""
-        offset = self._before - self._started
+        offset = self._before - (self._started or 0.0)
         self._emit(
             Checked(
                 seconds=record.end + offset,
@@ -540,15 +544,14 @@ class Run:
         )
 
     def statistics(self) -> Statistics:
-        if self._coordinator is None:
-            raise AiosearchError("the search has not started")
-        counts = self._coordinator.totals
+        books = self._coordinator
+        counts = books.totals if books else Counts()
         return Statistics(
             seconds=self.seconds,
             nodes=counts.nodes,
             leaves=counts.leaves,
             depth=counts.depth,
-            open=self._coordinator.open_subtrees,
+            open=books.open_subtrees if books else 1,
             pruned=counts.pruned,
             duplicates=counts.duplicates,
             reopened=counts.reopened,
@@ -567,7 +570,7 @@ class Run:
 
     def _worker_statistics(self) -> tuple[WorkerStatistics, ...]:
         found = []
-        for seat in self._books.seats:
+        for seat in self._coordinator.seats if self._coordinator else ():
             idle = seat.idle_ns
             if seat.alive and not seat.busy:
                 idle += time.monotonic_ns() - seat.idle_since

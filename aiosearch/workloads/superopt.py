@@ -81,6 +81,8 @@ class Superopt:
             raise ValueError(f"no task {self.task!r}: there are {', '.join(TASKS)}")
         if self.width not in WIDTHS:
             raise ValueError(f"the width is one of {WIDTHS}, not {self.width}")
+        if self.length < 1:
+            raise ValueError(f"a program has at least one instruction, not {self.length}")
 
     def root(self) -> Prefix:
         """Gives the empty program."""

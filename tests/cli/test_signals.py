@@ -114,11 +114,12 @@ def test_twice_while_nobody_reads(start: Start) -> None:
 
 
 def wait_until_full(process: subprocess.Popen[str]) -> None:
-    """Waits until a pipe of the usual 64 KB holds so much that its writer waits, or soon will."""
+    """Waits until a pipe of the usual 64 KB holds so much that its writer has to wait."""
     assert process.stdout is not None
-    held = 0
-    while held < 60_000:
-        time.sleep(0.01)
+    before, held = -1, 0
+    while held < 60_000 or held != before:
+        time.sleep(0.05)
+        before = held
         waiting = fcntl.ioctl(process.stdout, termios.FIONREAD, bytes(4))
         held = int.from_bytes(waiting, sys.byteorder)
 
