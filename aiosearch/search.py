@@ -157,6 +157,8 @@ class Search(Generic[NodeT, SolutionT]):
 
     def stop(self, reason: str = "stopped") -> None:
         """Ends the search; iteration and `wait` return as soon as the workers have reported."""
+        if not self._entered:
+            raise AiosearchError("the search is not open, so there is nothing to stop")
         self._run.stop(SearchStatus.CANCELLED, reason)
 
     @property

@@ -11,7 +11,7 @@ It prints the one solution of a hard puzzle, and how much of the tree there was:
     2 8 9 6 4 3 5 7 1
     5 7 3 2 9 1 6 8 4
     1 6 4 8 7 5 2 9 3
-    complete, 1 solution in 12,345 nodes
+    complete, 1 solution in 2,694 nodes
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trees import DiesOnce, Overpriced, Trouble, Unannotated, Waiting, Words
+from trees import DiesOnce, Mended, Overpriced, Trouble, Unannotated, Waiting, Words
 
 from aiosearch import ProblemError, Search, SearchStatus, WorkerError
 
@@ -129,3 +129,23 @@ async def test_a_class_that_no_worker_can_import_travels_whole() -> None:
 
     result = await run(Local(length=3), workers=1)
     assert len(result.solutions) == 27
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("order", ["depth-first", "breadth-first"])
+async def test_what_was_found_before_an_error_is_kept(
+    tmp_path: Path, order: str, workers: int
+) -> None:
+    """A failed search has a result, and goes on from the failed node when it is resumed."""
+    journal = tmp_path / "j"
+    options = {"workers": workers, "journal": journal, "order": order}
+    problem = Mended(memory=str(tmp_path / "mended"))
+    async with Search(problem, **options) as search:
+        with pytest.raises(ProblemError, match="not mended yet"):
+            await search.wait()
+    assert search.result.status is SearchStatus.FAILED
+    assert search.result.statistics.nodes > 10
+    (tmp_path / "mended").touch()
+    result = await run(problem, **options, resume=True)
+    assert result.statistics.nodes == Words().nodes
+    assert len(result.solutions) == 3**6

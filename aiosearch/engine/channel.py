@@ -88,10 +88,11 @@ class Channel:
 def enter_child() -> tuple[Channel, list[str]]:
     """Called first in a child: ties its life to the host's and gives its channel and arguments.
 
-    Ctrl-C is the host's business: it reaches the whole process group, and a worker that died of it
-    could not hand in what it found.
+    Ctrl-C and SIGTERM are the host's business: they reach the whole process group, and a worker
+    that died of them could not hand in what it found.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the host started us with it held
     fd, host, *arguments = sys.argv[1:]
     channel = Channel(int(fd))

@@ -51,10 +51,10 @@ class Child(asyncio.Protocol):
             with _sigint_held():
                 # A fork costs a millisecond or two; a thread for it would be what PDEATHSIG watches
                 child._process = subprocess.Popen(  # noqa: ASYNC220
-                    [sys.executable, "-m", module, *identity, *arguments],
+                    [sys.executable, "-P", "-m", module, *identity, *arguments],
                     pass_fds=(theirs.fileno(), *pass_fds),
                     stdin=subprocess.DEVNULL,
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+                    env={**os.environ, "PYTHONPATH": _search_path()},
                 )
         except BaseException:
             ours.close()
@@ -126,6 +126,11 @@ def _sigint_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _search_path() -> str:
+    """What the child may import is what we may; an empty entry means where we are now."""
+    return os.pathsep.join(path or os.getcwd() for path in sys.path)
 
 
 async def _exited(process: subprocess.Popen[bytes]) -> None:

@@ -16,24 +16,14 @@ from msgspec import Struct
 from ..checks.verdict import Status
 from ..errors import AiosearchError, ProblemError, StrategyError, WorkerError
 from ..problem import Obligation
-from ..strategies.contract import (
-    Ask as AskCommand,
-)
-from ..strategies.contract import (
-    Assign,
-    Event,
-    Idle,
-    Lost,
-    Opened,
-    Plan,
-    Reported,
-    Strategy,
-    Task,
-)
+from ..strategies.contract import Ask as AskForWork
+from ..strategies.contract import Assign, Event, Idle, Lost, Opened, Plan, Reported, Strategy
 from . import faults
 from .bundles import Bundle
 from .channel import MAX_FRAME
 from .counts import Counts
+from .ledger import MOST_DEATHS, MOST_DEATHS_TOGETHER, Ledger
+from .seats import Seat
 from .wire import (
     Ask,
     Beat,
@@ -50,12 +40,6 @@ from .wire import (
 )
 
 UNLIMITED = 1 << 60
-SUSPECT_DEATHS = 2
-"""A subtree that so many workers died with is opened one level at a time from then on."""
-MOST_DEATHS = 5
-"""A subtree that this many workers die of, one after the other, is taken to be what kills them."""
-MOST_DEATHS_TOGETHER = 25
-"""The same where the worker held others too, and any of them may be to blame."""
 
 
 class Transaction(Struct, frozen=True):
@@ -68,7 +52,6 @@ class Transaction(Struct, frozen=True):
     solutions: tuple[bytes, ...]
     costs: tuple[float, ...]
     keys: bytes
-    at_ns: int
 
 
 class Outlets(Struct, frozen=True):
@@ -82,54 +65,6 @@ class Outlets(Struct, frozen=True):
     withdraw: Callable[[bytes], None]
     release_claims: Callable[[int, int], None]
     """Makes an owner's claims void from a report number on."""
-
-
-class Seat:
-    """A place for one worker: what it holds, and what it did."""
-
-    __slots__ = (
-        "alive",
-        "busy",
-        "counts",
-        "given",
-        "granted",
-        "held",
-        "hungry",
-        "idle_ns",
-        "idle_since",
-        "kept",
-        "keys",
-        "messages",
-        "owner",
-        "reports",
-        "sequence",
-        "solutions",
-        "tasks",
-        "told",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.alive = False
-        self.busy = False
-        self.held: dict[int, Bundle] = {}
-        self.granted = 0
-        self.hungry = False
-        self.counts = Counts()
-        self.reports = 0
-        self.messages = 0
-        self.tasks = 0
-        self.owner = 0
-        self.sequence = 0
-        self.told = False
-        self.idle_since = 0
-        self.idle_ns = 0
-        self.clear_parts()
-
-    def clear_parts(self) -> None:
-        self.kept: list[Bundle] = []
-        self.given: list[Bundle] = []
-        self.solutions: list[bytes] = []
-        self.keys: list[bytes] = []
 
 
 class Coordinator:
@@ -153,17 +88,11 @@ class Coordinator:
         self._skip_errors = skip_errors
         self.seats = [Seat() for _ in range(plan.seats)]
         self.totals = Counts()
-        self._tasks: dict[int, Bundle] = {}
-        self._free: set[int] = set()
-        self._next_id = 1
+        self.ledger = Ledger()
         self._owners = 0
-        self._deaths: dict[int, int] = {}
         self._asked: dict[bytes, set[int]] = {}
         self._events: deque[Event] = deque()
         self.incumbent = float("inf")
-        self.open_subtrees = 0
-        self.open_weight = 0.0
-        """The share of the tree that is still open, as far as one can tell."""
         self.stopped = False
         try:
             strategy.start(plan)
@@ -173,35 +102,23 @@ class Coordinator:
     @property
     def finished(self) -> bool:
         """Whether nothing is open anywhere."""
-        return not self._tasks
-
-    def unsettled(self) -> list[int]:
-        """The seats that owe an answer to `ask_reports`."""
-        return [seat for seat, place in enumerate(self.seats) if place.told]
+        return not self.ledger
 
     @property
     def exhausted(self) -> bool:
         """Whether the limit on nodes is reached, to the node."""
         return self.totals.nodes >= self._limit
 
-    @property
-    def next_id(self) -> int:
-        return self._next_id
-
-    def start(self, tasks: dict[int, Bundle], next_id: int = 1) -> None:
+    def start(self, bundles: dict[int, Bundle], next_id: int) -> None:
         """Opens the root, or what a journal held."""
-        self._next_id = next_id
-        self._open(tasks)
-        self._free.update(tasks)
-        self._tell(Opened(tuple(_task(id, bundle) for id, bundle in tasks.items())))
+        self.ledger.restore(bundles, next_id)
+        self._tell(Opened(self.ledger.tasks(bundles)))
 
     def join(self, seat: int) -> None:
         """A worker has taken the seat: opens the session there."""
-        place = self.seats[seat]
         self._owners += 1
-        place.alive, place.busy, place.owner, place.sequence = True, False, self._owners, 0
-        place.idle_since = self._clock()
-        self._send(seat, msgspec.structs.replace(self._begin, owner=place.owner))
+        self.seats[seat].enter(self._owners, self._clock())
+        self._send(seat, msgspec.structs.replace(self._begin, owner=self._owners))
         if self.incumbent < float("inf"):
             self._send(seat, Beat(self._begin.session, self.incumbent))
         self._tell(Idle(seat))
@@ -212,25 +129,23 @@ class Coordinator:
         place = self.seats[seat]
         if not place.alive:
             return
+        # Before anybody gets its work, or they would meet claims that nobody honours
         self._out.release_claims(place.owner, place.sequence)
-        place.alive = place.busy = place.hungry = place.told = False
-        place.granted = 0
-        place.clear_parts()
         for digest in [digest for digest, seats in self._asked.items() if seat in seats]:
             self._forget_question(digest, seat)
-        back, place.held = place.held, {}
+        held = place.leave()
         self._tell(Lost(seat))
-        self._reopen(back, seat)
+        self._reopen(held, seat)
 
-    def _reopen(self, back: dict[int, Bundle], seat: int) -> None:
+    def _reopen(self, held: dict[int, Bundle], seat: int) -> None:
         """Opens what a dead worker held again, but for what has killed too many."""
-        most = MOST_DEATHS if len(back) == 1 else MOST_DEATHS_TOGETHER
-        tasks = []
-        for id, bundle in back.items():
-            deaths = self._deaths[id] = self._deaths.get(id, 0) + 1
+        most = MOST_DEATHS if len(held) == 1 else MOST_DEATHS_TOGETHER
+        free = []
+        for id, bundle in held.items():
+            deaths = self.ledger.count_death(id)
             if deaths < most:
-                self._free.add(id)
-                tasks.append(_task(id, bundle))
+                self.ledger.put_back(id)
+                free.append(id)
             elif self._skip_errors:
                 self._give_up(seat, id, bundle)
             else:
@@ -240,14 +155,14 @@ class Coordinator:
                 )
                 self._out.fail(WorkerError(reason), "")
                 return
-        if tasks:
-            self._tell(Opened(tuple(tasks), seat))
+        if free:
+            self._tell(Opened(self.ledger.tasks(free), seat))
 
     def _give_up(self, seat: int, id: int, bundle: Bundle) -> None:
-        self._close(id)
+        self.ledger.close(id)
         counts = Counts(skipped=bundle.size)
         self.totals.add(counts)
-        self._out.commit(Transaction(seat, (id,), (), counts, (), (), b"", self._clock()))
+        self._out.commit(Transaction(seat, (id,), (), counts, (), (), b""))
 
     def receive(self, seat: int, message: ToHost) -> None:
         if self.stopped or not self.seats[seat].alive:
@@ -292,10 +207,9 @@ class Coordinator:
         """Sets how often workers that join from now on report."""
         self._begin = msgspec.structs.replace(self._begin, report_seconds=seconds)
 
-    @property
-    def settled(self) -> bool:
-        """Whether every busy seat has answered `ask_reports`."""
-        return not self.unsettled()
+    def unsettled(self) -> list[int]:
+        """The seats that owe an answer to `ask_reports`."""
+        return [seat for seat, place in enumerate(self.seats) if place.told]
 
     def stop(self) -> None:
         """Takes no more messages: the books stay as they are."""
@@ -303,76 +217,40 @@ class Coordinator:
 
     def _report(self, seat: int, report: Report) -> None:
         place = self.seats[seat]
-        place.kept += report.kept
-        place.given += report.given
-        place.solutions += report.solutions
-        place.keys.append(report.keys)
-        if not report.final:
+        parts = place.gather(report)
+        if parts is None:
             return
-        place.sequence = report.sequence
-        place.reports += 1
-        place.told = False
-        closed = tuple(place.held)
-        kept = {self._new_id(): bundle for bundle in place.kept}
-        given = {self._new_id(): bundle for bundle in place.given}
-        transaction = Transaction(
-            seat,
-            closed,
-            (*kept.items(), *given.items()),
-            report.counts,
-            tuple(place.solutions),
-            report.costs,
-            b"".join(place.keys),
-            report.at_ns,
-        )
-        place.clear_parts()
-        self._book(seat, closed, kept, given, report)
+        closed = place.settle(report)
+        for id in closed:
+            self.ledger.close(id)
+        kept = self.ledger.open((bundle for part in parts for bundle in part.kept), free=False)
+        given = self.ledger.open((bundle for part in parts for bundle in part.given), free=True)
+        place.held.update(kept)
+        self.totals.add(report.counts)
         faults.point("coordinator.giveback" if given else "coordinator.report")
-        self._out.commit(transaction)
+        self._out.commit(
+            Transaction(
+                seat,
+                closed,
+                (*kept.items(), *given.items()),
+                report.counts,
+                tuple(solution for part in parts for solution in part.solutions),
+                report.costs,
+                b"".join(part.keys for part in parts),
+            )
+        )
+        self._tell_of_report(seat, report, given)
+
+    def _tell_of_report(self, seat: int, report: Report, given: dict[int, Bundle]) -> None:
         if given:
-            self._tell(Opened(tuple(_task(id, bundle) for id, bundle in given.items()), seat))
-        if report.idle:
-            self._tell(Idle(seat))
-        else:
+            self._tell(Opened(self.ledger.tasks(given), seat))
+        if not report.idle:
             self._tell(Reported(seat, report.surplus))
+        elif self.seats[seat].rest(self._clock()):
+            self._tell(Idle(seat))
         if report.hungry or self._limit < UNLIMITED:
             self._feed()
         self._check_stall()
-
-    def _book(
-        self,
-        seat: int,
-        closed: Iterable[int],
-        kept: dict[int, Bundle],
-        given: dict[int, Bundle],
-        report: Report,
-    ) -> None:
-        place = self.seats[seat]
-        for id in closed:
-            self._close(id)
-        self._open(kept)
-        self._open(given)
-        self._free.update(given)
-        place.held = kept
-        place.counts.add(report.counts)
-        place.granted = 0 if report.idle else place.granted - report.counts.nodes
-        place.hungry = report.hungry
-        self.totals.add(report.counts)
-        if report.idle:
-            place.busy = False
-            place.idle_since = self._clock()
-
-    def _open(self, tasks: dict[int, Bundle]) -> None:
-        self._tasks.update(tasks)
-        for bundle in tasks.values():
-            self.open_subtrees += bundle.size
-            self.open_weight += bundle.weight
-
-    def _close(self, id: int) -> None:
-        bundle = self._tasks.pop(id)
-        self._deaths.pop(id, None)
-        self.open_subtrees -= bundle.size
-        self.open_weight -= bundle.weight
 
     def _feed(self) -> None:
         """Grants more nodes to the seats that have used theirs up."""
@@ -387,8 +265,8 @@ class Coordinator:
             nodes = UNLIMITED
         else:
             left = self._limit - self.totals.nodes - sum(place.granted for place in self.seats)
-            busy = max(len(self.seats), 1)
-            nodes = left if busy == 1 else min(left, max(left // (2 * busy), 64))
+            seats = len(self.seats)
+            nodes = left if seats == 1 else min(left, max(left // (2 * seats), 64))
         self.seats[seat].granted += nodes
         return nodes
 
@@ -411,46 +289,43 @@ class Coordinator:
 
     def _carry_out(self, command: Any) -> None:
         match command:
-            case Assign(seat=seat, tasks=tasks):
-                self._assign(command, self._seat(seat), tasks)
-            case AskCommand(seat=seat):
+            case Assign(seat=seat):
+                self._assign(command, self._seat(seat))
+            case AskForWork(seat=seat):
                 if self._seat(seat).busy:
                     self._send(seat, Publish(self._begin.session))
             case _:
                 raise self._broken(f"gave {command!r}, which is no command")
 
-    def _assign(self, command: Assign, place: Seat, ids: tuple[int, ...]) -> None:
-        for id in ids:
-            if id not in self._free:
+    def _assign(self, command: Assign, place: Seat) -> None:
+        for id in command.tasks:
+            if not self.ledger.is_free(id):
                 raise self._broken(f"assigned task {id}, which is not free")
         if not place.alive:
             raise self._broken(f"assigned to seat {command.seat}, which has no worker")
-        suspect = next((id for id in ids if self._deaths.get(id, 0) >= SUSPECT_DEATHS), None)
-        if suspect is not None and not place.busy:
-            self._assign_alone(command, place, suspect)
+        suspects = [id for id in command.tasks if self.ledger.is_suspect(id)]
+        if suspects and not place.busy:
+            self._assign_alone(command, suspects[0])
         else:
-            self._hand_out(command, place, ids)
+            self._hand_out(command, command.tasks, command.depth)
 
-    def _assign_alone(self, command: Assign, place: Seat, suspect: int) -> None:
+    def _assign_alone(self, command: Assign, suspect: int) -> None:
         """Lets a suspect travel alone, one level at a time, so that what kills workers is found
         and everything beside it saved."""
-        depth = self._tasks[suspect].depth + 1
-        self._hand_out(Assign(command.seat, (), depth=depth), place, (suspect,))
-        others = tuple(_task(id, self._tasks[id]) for id in command.tasks if id != suspect)
+        self._hand_out(command, (suspect,), self.ledger[suspect].depth + 1)
+        others = [id for id in command.tasks if id != suspect]
         if others:
-            self._tell(Opened(others, command.seat))
+            self._tell(Opened(self.ledger.tasks(others), command.seat))
 
-    def _hand_out(self, command: Assign, place: Seat, ids: tuple[int, ...]) -> None:
-        if not place.busy:
-            place.idle_ns += self._clock() - place.idle_since
-        place.busy = True
-        place.tasks += len(ids)
-        self._free.difference_update(ids)
-        bundles = {id: self._tasks[id] for id in ids}
-        place.held.update(bundles)
+    def _hand_out(self, command: Assign, ids: tuple[int, ...], depth: int) -> None:
+        place = self.seats[command.seat]
+        tasks = self.ledger.take(ids)
+        place.receive_work(tasks, self._clock())
         nodes = self._grant(command.seat)
-        for batch in _batches(bundles.values()):
-            work = Work(self._begin.session, batch, command.seconds, nodes, command.depth)
+        for batch in _batches(tasks):
+            place.sent(batch, nodes)
+            bundles = tuple(batch.values())
+            work = Work(self._begin.session, bundles, command.seconds, nodes, depth)
             self._send(command.seat, work)
             faults.point("coordinator.handout")
             nodes = 0
@@ -467,9 +342,9 @@ class Coordinator:
         return StrategyError(f"strategy {type(self._strategy).__qualname__} {what}")
 
     def _check_stall(self) -> None:
-        waiting = self._free and not self.stopped
+        waiting = self.ledger.free and not self.stopped
         if waiting and all(place.alive and not place.busy for place in self.seats):
-            what = f"left {len(self._free)} tasks unassigned while every seat is idle"
+            what = f"left {self.ledger.free} tasks unassigned while every seat is idle"
             self._out.fail(self._broken(what), "")
 
     def _forget_question(self, digest: bytes, seat: int) -> None:
@@ -485,26 +360,19 @@ class Coordinator:
         self.seats[seat].messages += 1
         self._out.send(seat, message)
 
-    def _new_id(self) -> int:
-        self._next_id += 1
-        return self._next_id - 1
 
-
-def _task(id: int, bundle: Bundle) -> Task:
-    return Task(id, bundle.size, bundle.depth, bundle.priority, bundle.rank)
-
-
-def _batches(bundles: Iterable[Bundle]) -> Iterable[tuple[Bundle, ...]]:
-    batch: list[Bundle] = []
+def _batches(tasks: dict[int, Bundle]) -> Iterable[dict[int, Bundle]]:
+    """Deals tasks out to messages that fit a frame."""
+    batch: dict[int, Bundle] = {}
     size = 0
-    for bundle in bundles:
+    for id, bundle in tasks.items():
         if batch and size + len(bundle.blob) + 64 > MAX_FRAME - 1024:
-            yield tuple(batch)
-            batch, size = [], 0
-        batch.append(bundle)
+            yield batch
+            batch, size = {}, 0
+        batch[id] = bundle
         size += len(bundle.blob) + 64
     if batch:
-        yield tuple(batch)
+        yield batch
 
 
 def _error_of(failed: Failed) -> AiosearchError:

@@ -86,9 +86,7 @@ class Explorer(Generic[NodeT]):
     def _travel_error(self, reason: str, path: tuple[int, ...]) -> ProblemError:
         return ProblemError(self.name, "expand" if path else "root", reason, path)
 
-    def children_of(
-        self, node: NodeT, path: Callable[[], tuple[int, ...]]
-    ) -> list[NodeT] | None:
+    def children_of(self, node: NodeT, path: Callable[[], tuple[int, ...]]) -> list[NodeT] | None:
         """Expands a node for a check; None where expand is asynchronous."""
         try:
             return as_children(self.problem.expand(node))
@@ -336,7 +334,14 @@ class DepthFirstExplorer(Explorer[NodeT]):
         if self.skip_errors:
             self.counts.skipped += 1
             return
-        raise self._problem_error(method, error, steps(self._path())) from error
+        path = steps(self._path())
+        self._step_back()
+        raise self._problem_error(method, error, path) from error
+
+    def _step_back(self) -> None:
+        """Opens the node again that was taken last, so that a last report still holds it."""
+        level: Any = self._level
+        level.__setstate__(_parts(level)[1] - 1)
 
     def _sample(self) -> None:
         """Now and then checks the contract on the node that comes next."""

@@ -220,8 +220,9 @@ class GeneralExplorer(Explorer[NodeT]):
                 self._fail(entry, error)
 
     def _fail(self, entry: Entry, error: Exception) -> None:
-        """Gives up the subtree, where that was asked for, or the search."""
+        """Gives up the subtree, where that was asked for, or the search; it stays open then."""
         if not self.skip_errors:
+            heapq.heappush(self._heap, _claimed(entry))
             raise self._problem_error(self._method, error, steps(entry[2])) from error
         self.counts.skipped += 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,8 @@ MEMORY_SECONDS = 0.25
 GRACE_SECONDS = 0.03
 """How long a search that ends early waits for its workers' last reports."""
 REPORT_SECONDS = 0.2
+PACE_SECONDS = 3.0
+"""Over how long the rate of nodes is taken, at least."""
 REPORT_SHARE = 0.02
 """Reports come this share of the elapsed time apart, so that a crash repeats little of it."""
 
@@ -122,8 +125,7 @@ class Run:
         self._reference: Reference | None = None
         self._first_checks = 0
         self._checks = 0
-        self._last_nodes = 0
-        self._rate = 0.0
+        self._pace: deque[tuple[float, int]] = deque()
 
     # Starting
 
@@ -174,6 +176,7 @@ class Run:
                 nodes=self._coordinator.totals.nodes,
             )
         )
+        self._pace.append((self.seconds, self._coordinator.totals.nodes))
         self._ticker = asyncio.get_running_loop().create_task(self._tick())
         self._coordinator.start(tasks, next_id)
         if self.found.best_cost is not None:
@@ -341,11 +344,11 @@ class Run:
             return
         self._status, self._reason = status, reason
         books = self._coordinator
-        if books is None or status is SearchStatus.FAILED:
+        if books is None:
             self._finish()
             return
         books.ask_reports(REPORT_SECONDS)
-        if books.settled:
+        if not books.unsettled():
             self._finish()
             return
         self._settling = True
@@ -360,7 +363,7 @@ class Run:
                 self._status, self._reason = SearchStatus.COMPLETE, "everything is explored"
             self._finish()
         elif self._settling:
-            if books.settled:
+            if not books.unsettled():
                 self._finish()
         elif books.exhausted:
             limit = self._settings.limits.nodes
@@ -454,10 +457,7 @@ class Run:
     def _progress(self) -> Progress:
         books = self._books
         nodes = books.totals.nodes
-        rate = (nodes - self._last_nodes) / self._settings.progress_seconds
-        self._last_nodes = nodes
-        self._rate = rate if not self._rate else self._rate * 0.7 + rate * 0.3
-        explored = min(max(1.0 - books.open_weight, 0.0), 1.0)
+        explored = min(max(1.0 - books.ledger.weight, 0.0), 1.0)
         remaining = None
         if explored > 0.01 and not self._order.prunes:
             remaining = self.seconds * (1.0 - explored) / explored
@@ -465,8 +465,8 @@ class Run:
         return Progress(
             seconds=self.seconds,
             nodes=nodes,
-            nodes_per_second=self._rate,
-            open=books.open_subtrees,
+            nodes_per_second=self._nodes_per_second(nodes),
+            open=books.ledger.subtrees,
             solutions=len(self.found.encoded),
             best_cost=self.found.best_cost,
             explored=explored,
@@ -475,6 +475,16 @@ class Run:
             checks=checks.checks if checks else 0,
             checks_in_flight=checks.in_flight if checks else 0,
         )
+
+    def _nodes_per_second(self, nodes: int) -> float:
+        """The rate over the last few reports; in a long search they come seconds apart."""
+        now, pace = self.seconds, self._pace
+        pace.append((now, nodes))
+        window = max(PACE_SECONDS, 3 * REPORT_SHARE * now)
+        while len(pace) > 2 and pace[0][0] < now - window:
+            pace.popleft()
+        before, fewer = pace[0]
+        return (nodes - fewer) / (now - before) if now > before else 0.0
 
     @property
     def seconds(self) -> float:
@@ -551,7 +561,7 @@ class Run:
             nodes=counts.nodes,
             leaves=counts.leaves,
             depth=counts.depth,
-            open=books.open_subtrees if books else 1,
+            open=books.ledger.subtrees if books else 1,
             pruned=counts.pruned,
             duplicates=counts.duplicates,
             reopened=counts.reopened,

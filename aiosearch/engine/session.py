@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -79,7 +80,9 @@ class Session:
         self._report_cost = 0
         self._sequence = 1
         self._working = False
+        self._loading = False
         self._waiting: list[Work] = []
+        self._works = 0
         self._waiting_since = 0
         self.failed = False
 
@@ -192,6 +195,7 @@ class Session:
         self._nodes += work.nodes
         self._hungry_told = False
         if work.bundles:
+            self._works += 1
             self._waiting.append(work)
         self._load_waiting()
         self._after()
@@ -207,8 +211,10 @@ class Session:
                 self._swap_explorer(BreadthFirst() if work.depth else self._order, work.depth)
             self._working = True
             self._budget_ns = int(work.seconds * 1e9)
+            self._loading = True
             for bundle in work.bundles:
                 self._explorer.load(bundle)
+            self._loading = False
 
     def _swap_explorer(self, order: Order, horizon: int = 0) -> None:
         """Goes over to another order while the explorer holds nothing."""
@@ -296,7 +302,7 @@ class Session:
                 counts=counts,
                 costs=costs,
                 sequence=self._sequence,
-                at_ns=clock(),
+                works=self._works,
             )
         )
         self._sequence += 1
@@ -326,6 +332,10 @@ class Session:
     def _fail(self, error: Exception) -> None:
         if self.failed:
             return
+        if self._working and not self._loading:
+            # What was done before counts, and what failed stays open: it may be mended and resumed
+            with contextlib.suppress(Exception):
+                self._report()
         self.failed = True
         name = type(self._problem).__qualname__
         cause = error.__cause__ or error

@@ -114,8 +114,8 @@ class Report(Struct, frozen=True, array_like=True, tag=11):
     costs: tuple[float, ...] = ()
     """One for each solution of all parts, where the problem has costs."""
     sequence: int = 0
-    at_ns: int = 0
-    """When it was written, on the machine's monotonic clock."""
+    works: int = 0
+    """How many messages with work this session had received."""
 
 
 class Ask(Struct, frozen=True, array_like=True, tag=12):

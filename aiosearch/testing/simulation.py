@@ -20,7 +20,7 @@ from .virtual import Costs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ..engine.coordinator import Seat
+    from ..engine.seats import Seat
     from .tracing import Trace
 
 ValueT = TypeVar("ValueT")

@@ -81,7 +81,7 @@ class Simulator:
         if self._error is not None:
             raise self._error
         if not self._over:
-            raise self._stall(f"with {self.books.open_subtrees} subtrees open")
+            raise self._stall(f"with {self.books.ledger.subtrees} subtrees open")
 
     def _play(self) -> None:
         self.books.start({1: ROOT}, 2)

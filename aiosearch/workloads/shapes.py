@@ -18,7 +18,7 @@ class Lopsided:
     """
 
     spine: int = 2_000
-    height: int = 36
+    height: int = 34
     skew: int = 3
 
     def root(self) -> Place:
@@ -38,9 +38,9 @@ class Lopsided:
     def solutions(self, node: Place) -> tuple[int, ...]:
         """Gives the depth of a quarter point or of the deepest leaf."""
         depth, height = node
-        if depth in self._marks and (height or depth > self.spine):
-            return (depth,)
-        return ()
+        if depth not in self._marks:
+            return ()
+        return (depth,) if (height > 0 if depth < self.spine else height == 0) else ()
 
     @property
     def nodes(self) -> int:

@@ -233,3 +233,15 @@ class DiesOnce(Words):
             else:
                 os._exit(9)
         return Words.expand(self, node)
+
+
+@dataclass(frozen=True)
+class Mended(Words):
+    """Raises at one node until a file is there."""
+
+    memory: str = ""
+
+    def expand(self, node: Word) -> Iterable[Word]:
+        if node == (1, 0, 2) and not Path(self.memory).exists():
+            raise RuntimeError("not mended yet")
+        return Words.expand(self, node)

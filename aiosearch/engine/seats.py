@@ -1,0 +1,110 @@
+"""A seat as the host sees it: what its worker holds, and what it did."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from .bundles import Bundle
+from .counts import Counts
+from .wire import Report
+
+
+class Sent(Struct, frozen=True):
+    """A message with work that the worker had not confirmed when it last reported."""
+
+    number: int
+    tasks: tuple[int, ...]
+    nodes: int
+
+
+class Seat:
+    """A place for one worker. Workers may come and go; a seat keeps its figures."""
+
+    def __init__(self) -> None:
+        self.alive = False
+        self.busy = False
+        self.hungry = False
+        """Its worker has explored all the nodes it was granted."""
+        self.told = False
+        """It was asked for a report, and owes it."""
+        self.held: dict[int, Bundle] = {}
+        """What is open there: as of the last report, and what was sent since."""
+        self.granted = 0
+        self.owner = 0
+        self.sequence = 0
+        """The last report that is in the books."""
+        self.counts = Counts()
+        self.reports = self.messages = self.tasks = 0
+        self.idle_ns = 0
+        self.idle_since = 0
+        self._sent: deque[Sent] = deque()
+        self._works = 0
+        self._parts: list[Report] = []
+
+    def enter(self, owner: int, now: int) -> None:
+        """A new worker sits down."""
+        self.alive, self.busy, self.owner, self.sequence = True, False, owner, 0
+        self.idle_since = now
+        self._works = 0
+
+    def leave(self) -> dict[int, Bundle]:
+        """Its worker died; gives what it held."""
+        self.alive = self.busy = self.hungry = self.told = False
+        self.granted = 0
+        self._parts.clear()
+        self._sent.clear()
+        held, self.held = self.held, {}
+        return held
+
+    def receive_work(self, bundles: dict[int, Bundle], now: int) -> None:
+        """Tasks are on their way."""
+        if not self.busy:
+            self.idle_ns += now - self.idle_since
+        self.busy = True
+        self.tasks += len(bundles)
+        self.held.update(bundles)
+
+    def sent(self, tasks: Iterable[int], nodes: int) -> None:
+        """Notes one message with work."""
+        self._works += 1
+        self._sent.append(Sent(self._works, tuple(tasks), nodes))
+
+    def gather(self, part: Report) -> list[Report] | None:
+        """Takes one part of a report; gives all parts when it was the last."""
+        self._parts.append(part)
+        if not part.final:
+            return None
+        parts, self._parts = self._parts, []
+        return parts
+
+    def settle(self, report: Report) -> tuple[int, ...]:
+        """Takes the end of a report to heart; gives the tasks that are now behind it.
+
+        Work that was on its way when the report was written is still the worker's.
+        """
+        while self._sent and self._sent[0].number <= report.works:
+            self._sent.popleft()
+        coming = {id for sent in self._sent for id in sent.tasks}
+        closed = tuple(id for id in self.held if id not in coming)
+        for id in closed:
+            del self.held[id]
+        self.sequence = report.sequence
+        self.reports += 1
+        self.told = False
+        self.hungry = report.hungry
+        self.counts.add(report.counts)
+        self.granted -= report.counts.nodes
+        if report.idle:  # it forgets what is left of its grant
+            self.granted = sum(sent.nodes for sent in self._sent)
+        return closed
+
+    def rest(self, now: int) -> bool:
+        """It says that it is idle; it is, unless work is on its way."""
+        if self._sent:
+            return False
+        self.busy = False
+        self.idle_since = now
+        return True

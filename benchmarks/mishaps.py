@@ -1,0 +1,115 @@
+"""What is done to a search in a chaos trial, drawn from the trial's own seed."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from random import Random
+
+from msgspec import Struct
+from subjects import SUBJECTS
+
+PLACES = {
+    "batch write": "journal.batch",
+    "before the snapshot's rename": "journal.rename",
+    "after the snapshot's rename": "journal.rename",
+    "verdict insert": "verdict.insert",
+    "hand-out": "coordinator.handout",
+    "give-back": "coordinator.giveback",
+    "report": "coordinator.report",
+}
+"""Moments that have a fault point; the one before a rename is passed first, then the one after."""
+GROUP, WORKER, SOLVER = "whole group, any moment", "one worker", "one z3 process"
+CYCLE = (WORKER, SOLVER, GROUP, *PLACES, WORKER, GROUP, WORKER, GROUP)
+"""What trials are about, by their number."""
+
+PASSAGES = {
+    "batch write": 30,
+    "before the snapshot's rename": 4,
+    "after the snapshot's rename": 4,
+    "verdict insert": 25,
+    "hand-out": 14,
+    "give-back": 12,
+    "report": 20,
+}
+"""About how often a search passes each, with several runs to die in."""
+SUITED = {
+    "verdict insert": ("questions",),
+    SOLVER: ("questions",),
+    "before the snapshot's rename": ("tree", "bounds"),
+    "after the snapshot's rename": ("tree", "bounds"),
+}
+RUNS = 4
+"""Runs that something is done to, before the one that is left in peace."""
+LIFE = 1.6
+"""Seconds that a run takes, its start included."""
+APART = 0.15
+"""Seconds between two kills of single processes; a killed worker is back after as much."""
+
+
+class Kill(Struct, frozen=True):
+    """A process, or all of them, to be killed so many seconds after the start."""
+
+    kind: str
+    seconds: float
+
+
+class Mishap(Struct, frozen=True):
+    """One run of a trial: how it searches, and what happens to it."""
+
+    order: str
+    workers: int
+    kind: str = ""
+    place: str = ""
+    """A fault point and the number of the passage to die in, or nothing."""
+    kills: tuple[Kill, ...] = ()
+
+
+class Plan(Struct, frozen=True):
+    """One trial. The last run is left in peace."""
+
+    number: int
+    about: str
+    subject: str
+    runs: tuple[Mishap, ...]
+
+
+def plan(seed: int, number: int) -> Plan:
+    """Draws a trial: the same for the same seed and number."""
+    random = Random(f"{seed}/{number}")
+    about = CYCLE[number % len(CYCLE)]
+    subject = random.choice(SUITED.get(about, tuple(SUBJECTS)))
+    orders = SUBJECTS[subject].orders
+    fewest = 0 if about in (GROUP, "batch write", "report") else 2
+    runs = [
+        _mishap(random, about, random.choice(orders), random.choice((fewest, 2, 2, 3)))
+        for _ in range(RUNS)
+    ]
+    peaceful = Mishap(random.choice(orders), random.choice((0, 1, 2)))
+    return Plan(number, about, subject, (*runs, peaceful))
+
+
+def _mishap(random: Random, about: str, order: str, workers: int) -> Mishap:
+    if about in PLACES:
+        passage = random.randint(1, max(PASSAGES[about] // RUNS, 1))
+        if PLACES[about] == "journal.rename":
+            passage = 2 * passage - about.startswith("before")
+        return Mishap(order, workers, about, f"{PLACES[about]}:{passage}")
+    if about == GROUP:
+        return Mishap(order, workers, kills=(Kill(GROUP, _moment(random)),))
+    kills = [Kill(about, moment) for moment in _moments(random, 1 if about == SOLVER else 3)]
+    if random.random() < 0.6:
+        kills.append(Kill(GROUP, _moment(random)))
+    return Mishap(order, workers, kills=tuple(sorted(kills, key=lambda kill: kill.seconds)))
+
+
+def _moment(random: Random) -> float:
+    """Most often early in a run: later ones have less left to do."""
+    return random.uniform(0.05, random.uniform(0.3, LIFE))
+
+
+def _moments(random: Random, count: int) -> list[float]:
+    """Moments that are not too close to each other."""
+    while True:
+        moments = sorted(0.25 + _moment(random) for _ in range(count))
+        if all(later - earlier > APART for earlier, later in pairwise(moments)):
+            return moments

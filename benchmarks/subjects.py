@@ -1,0 +1,188 @@
+"""Small searches that can be killed: what they find is known from a plain walk.
+
+Their nodes take time but little of a processor, so that several trials can run side by side.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha1
+from types import MappingProxyType
+from typing import Any
+
+from msgspec import Struct
+
+from aiosearch import Obligation
+from aiosearch.workloads.tsp import TSP
+from aiosearch.workloads.uts import UTS, Node
+
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Marked(UTS):
+    """A tree of the UTS benchmark; a node in `every` is a solution."""
+
+    every: int = 40
+    pause: float = 0.0002
+
+    def expand(self, node: Node) -> list[Node] | tuple[()]:
+        """Sleeps, then gives the children."""
+        time.sleep(self.pause)
+        return super().expand(node)
+
+    def solutions(self, node: Node) -> tuple[Node, ...]:
+        """Gives the node itself where its state says so."""
+        return (node,) if int.from_bytes(node[1][:4], "big") % self.every == 0 else ()
+
+    def priority(self, node: Node) -> float:
+        """Mixes the levels and the sides."""
+        return float(node[1][5])
+
+
+@dataclass(frozen=True)
+class Squares:
+    """A tree whose nodes on one level live unless their number is a square modulo 2**16.
+
+    z3 is asked; `alive` says what it must answer.
+    """
+
+    branching: int = 6
+    asked: int = 3
+    depth: int = 5
+    pause: float = 0.0002
+
+    def root(self) -> Place:
+        """Gives node 0 of level 0."""
+        return 0, 0
+
+    def expand(self, node: Place) -> list[Place]:
+        """Numbers the children so that a level is counted from left to right."""
+        time.sleep(self.pause)
+        depth, number = node
+        if depth == self.depth:
+            return []
+        first = number * self.branching
+        return [(depth + 1, first + index) for index in range(self.branching)]
+
+    def solutions(self, node: Place) -> list[int]:
+        """Gives every tenth leaf's number."""
+        return [node[1]] if node[0] == self.depth and node[1] % 10 == 0 else []
+
+    def obligation(self, node: Place) -> Obligation | None:
+        """Asks whether no number has this square."""
+        if node[0] != self.asked:
+            return None
+        goal = f"(= (bvmul x x) (_ bv{self._drawn(node)} 16))"
+        return Obligation(f"(declare-const x (_ BitVec 16))(assert {goal})", logic="QF_BV")
+
+    def alive(self, node: Place) -> bool:
+        """Says whether the obligation holds, without z3."""
+        return self._drawn(node) not in SQUARES
+
+    def _drawn(self, node: Place) -> int:
+        number = int.from_bytes(sha1(node[1].to_bytes(4, "big")).digest()[:2], "big")
+        return number * number & 0xFFFF if node[1] % 3 == 0 else number
+
+
+SQUARES = frozenset(number * number & 0xFFFF for number in range(1 << 16))
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Walks from a corner of a square, a step or a leap at a time: places have many ways in."""
+
+    side: int = 50
+    pause: float = 0.0002
+
+    def root(self) -> Place:
+        """Gives the corner."""
+        return 0, 0
+
+    def expand(self, node: Place) -> list[Place]:
+        """Sleeps, then gives the places that a step or a leap leads to."""
+        time.sleep(self.pause)
+        row, column = node
+        steps = [(row, column + 1), (row + 1, column), (row + 2, column + 3)]
+        return [place for place in steps if max(place) < self.side]
+
+    def solutions(self, node: Place) -> list[Place]:
+        """Gives a place in eleven."""
+        return [node] if (node[0] * 7 + node[1]) % 11 == 0 else []
+
+    def key(self, node: Place) -> Place:
+        """Tells places apart, not the ways to them."""
+        return node
+
+    def priority(self, node: Place) -> float:
+        """Takes the lower rows first."""
+        return float(-node[0])
+
+
+class Answers(Struct, frozen=True):
+    """What a complete search must report; None where it may differ from run to run."""
+
+    nodes: int | None
+    solutions: frozenset[Any] | None
+    best_cost: float | None = None
+
+
+class Subject(Struct, frozen=True):
+    """A problem, the orders it may be explored in, and the answers."""
+
+    problem: Any
+    orders: tuple[str, ...]
+    answers: Callable[[], Answers]
+
+
+def walked(problem: Any) -> Answers:
+    """Walks the tree without any engine, each key once, and only what z3 should let live."""
+    plain = type(problem)(**{**vars_of(problem), "pause": 0.0})
+    alive = getattr(plain, "alive", None)
+    key = getattr(plain, "key", lambda node: node)
+    seen: set[Any] = set()
+    found: set[Any] = set()
+    waiting = [plain.root()]
+    while waiting:
+        node = waiting.pop()
+        if key(node) in seen or (alive and plain.obligation(node) and not alive(node)):
+            continue
+        seen.add(key(node))
+        found.update(plain.solutions(node))
+        waiting.extend(plain.expand(node))
+    return Answers(len(seen), frozenset(found))
+
+
+def vars_of(problem: Any) -> dict[str, Any]:
+    """A dataclass's parameters, without what its cached properties have added."""
+    return {name: getattr(problem, name) for name in problem.__dataclass_fields__}
+
+
+def shortest(problem: TSP) -> Answers:
+    """Finds the best cost by plain recursion with the same bound."""
+    best = float("inf")
+    waiting = [problem.root()]
+    while waiting:
+        node = waiting.pop()
+        if problem.bound(node) >= best:
+            continue
+        best = min([best, *map(problem.cost, problem.solutions(node))])
+        waiting.extend(sorted(problem.expand(node), key=problem.bound, reverse=True))
+    return Answers(None, None, best)
+
+
+def _subject(problem: Any, *orders: str) -> Subject:
+    answer = shortest if isinstance(problem, TSP) else walked
+    return Subject(problem, orders, lambda: answer(problem))
+
+
+SUBJECTS: Mapping[str, Subject] = MappingProxyType(
+    {
+        "tree": _subject(Marked(depth=6, seed=29), "depth-first", "breadth-first", "best-first"),
+        "questions": _subject(Squares(), "depth-first", "breadth-first"),
+        "keys": _subject(Lattice(), "depth-first", "breadth-first", "best-first"),
+        "bounds": _subject(TSP(30, 5), "branch-and-bound"),
+    }
+)
