@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -115,3 +116,6 @@ AnyEvent: TypeAlias = (
     | Warned
     | SearchFinished
 )
+
+Hook: TypeAlias = Callable[[AnyEvent], Any]
+"""Listens to a search; plain or asynchronous. What it returns or raises changes nothing."""

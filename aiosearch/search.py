@@ -14,7 +14,7 @@ import anyio
 from .engine import reference
 from .engine.run import OnError, OnUnknown, Run, Settings
 from .errors import AiosearchError
-from .events import AnyEvent
+from .events import Hook
 from .limits import Limits
 from .orders import Order, find_order
 from .pool import Pool
@@ -22,8 +22,6 @@ from .problem import NodeT, Problem
 from .result import Result, SearchStatus, SolutionT
 from .statistics import Statistics
 from .strategies import Strategy, find_strategy
-
-Hook = Callable[[AnyEvent], Any]
 
 
 class Search(Generic[NodeT, SolutionT]):

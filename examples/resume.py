@@ -1,7 +1,7 @@
 """A journal: a search that is killed goes on where its last report was, and counts nothing twice.
 
 Starts a search in another process, kills that process (`kill -9`) when some of the tree is behind
-it, and resumes here:
+it, and resumes here with as many workers as there are cores:
 
     killed with ...% explored
     resumed with ... nodes explored
@@ -25,7 +25,8 @@ NODES = 856_189
 
 async def search(journal: Path) -> None:
     """What the other process does until it is killed."""
-    async with Search(PROBLEM, journal=journal, on=tell_progress, progress_seconds=0.1) as search:
+    opened = Search(PROBLEM, workers=1, journal=journal, on=tell_progress, progress_seconds=0.1)
+    async with opened as search:
         await search.wait()
 
 

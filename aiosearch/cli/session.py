@@ -11,8 +11,9 @@ from typing import Any
 
 import anyio
 
+from ..events import Hook
 from ..result import Result, SearchStatus
-from ..search import Hook, Search
+from ..search import Search
 from ..trace import ChromeTrace
 from .exits import Exit
 from .figures import short

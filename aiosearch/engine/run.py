@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import anyio
 import msgspec
 
-from ..checks import CheckRecord, Verdict, Verifier, z3_version
+from ..checks import CheckRecord, Status, z3_version
 from ..errors import WorkerError
 from ..events import (
     AnyEvent,
     Checked,
+    Hook,
     Improved,
     Progress,
     SearchFinished,
@@ -40,13 +41,14 @@ from .claims import LocalClaims, SharedClaims
 from .coordinator import Coordinator, Outlets, Transaction
 from .counts import Counts
 from .found import Found
+from .hooks import Hooks
 from .keeping import Keeper
+from .questions import Questions
 from .reference import Reference, element_type, refer, return_type
 from .session import Session
 from .wire import Begin, ToHost, ToWorker, Work
 
 if TYPE_CHECKING:
-    from ..checks import Ticket
     from ..pool import Pool
 
 OnUnknown: TypeAlias = Literal["defer", "keep", "drop"]
@@ -89,7 +91,7 @@ class Run:
         order: Order,
         strategy: Strategy,
         settings: Settings,
-        hooks: tuple[Callable[[AnyEvent], Any], ...],
+        hooks: tuple[Hook, ...],
     ) -> None:
         self.id = 0
         self.found = Found(settings.limits.solutions)
@@ -98,19 +100,16 @@ class Run:
         self._order = order
         self._strategy = strategy
         self._settings = settings
-        self._hooks = hooks
+        self._hooks = Hooks(hooks)
         self._name = type(problem).__qualname__
         self._cost = getattr(problem, "cost", None)
-        self._axioms: dict[str, str] = dict(getattr(problem, "axioms", None) or {})
         solution_type = element_type(return_type(problem, "solutions"))
         self._decode = msgspec.msgpack.Decoder(solution_type).decode
         self._coordinator: Coordinator | None = None
         self._keeper: Keeper | None = None
-        self._verifier: Verifier | None = None
-        self._tickets: dict[bytes, Ticket] = {}
+        self._questions: Questions | None = None
         self._claims: LocalClaims | SharedClaims | None = None
         self._ticker: asyncio.Task[None] | None = None
-        self._hook_tasks: set[asyncio.Future[Any]] = set()
         self._changed = anyio.Event()
         self._status = SearchStatus.RUNNING
         self._reason = ""
@@ -120,11 +119,8 @@ class Run:
         self._started: float | None = None
         self._before = 0.0
         self._ended: float | None = None
-        self._hook_errors = 0
         self._deaths = 0
         self._reference: Reference | None = None
-        self._first_checks = 0
-        self._checks = 0
         self._pace: deque[tuple[float, int]] = deque()
 
     # Starting
@@ -136,7 +132,9 @@ class Run:
         if self._pool.workers:
             self._reference = refer(self._problem)
         if hasattr(self._problem, "obligation"):
-            await self._open_verifier()
+            verifier = await self._pool.ready_verifier()
+            axioms = dict(getattr(self._problem, "axioms", None) or {})
+            self._questions = Questions(verifier, axioms, self._judge)
         if hasattr(self._problem, "key"):
             shared = self._pool.workers > 0
             self._claims = SharedClaims.create() if shared else LocalClaims()
@@ -146,7 +144,7 @@ class Run:
             order_reference,
             self._settings.on_unknown,
             self._settings.on_error == "skip",
-            z3_version() if self._verifier else "",
+            z3_version() if self._questions else "",
             self._claims.path if isinstance(self._claims, SharedClaims) else "",
             report_seconds=REPORT_SECONDS,
             record_keys=self._claims is not None and self._settings.journal is not None,
@@ -183,10 +181,6 @@ class Run:
             self._coordinator.beat(self.found.best_cost)
         self._pool.attach(self)
         self._check_end()
-
-    async def _open_verifier(self) -> None:
-        self._verifier = await self._pool.ready_verifier()
-        self._first_checks = self._verifier.statistics().checks
 
     async def _open_journal(self, path: Path) -> tuple[dict[int, Any], int]:
         assert self._coordinator is not None
@@ -299,29 +293,20 @@ class Run:
         self._wake()
 
     def _ask(self, digest: bytes, obligation: Obligation, priority: float) -> None:
-        assert self._verifier is not None
-        axioms = self._axioms.get(obligation.axioms, "")
-
-        def done(verdict: Verdict) -> None:
-            self._tickets.pop(digest, None)
-            if not self.done:
-                self._books.judge(digest, verdict.status)
-                self._check_end()
-
+        assert self._questions is not None
         try:
-            answer = self._verifier.ask(digest, obligation, done, axioms, priority)
+            self._questions.ask(digest, obligation, priority)
         except WorkerError as error:
             self.fail(error)
-            return
-        if isinstance(answer, Verdict):
-            self._books.judge(digest, answer.status)
-        else:
-            self._tickets[digest] = answer
+
+    def _judge(self, digest: bytes, status: Status) -> None:
+        if not self.done:
+            self._books.judge(digest, status)
+            self._check_end()
 
     def _withdraw(self, digest: bytes) -> None:
-        ticket = self._tickets.pop(digest, None)
-        if ticket is not None and self._verifier is not None:
-            self._verifier.drop(ticket)
+        if self._questions is not None:
+            self._questions.withdraw(digest)
 
     def _release_claims(self, owner: int, committed: int) -> None:
         if isinstance(self._claims, SharedClaims):
@@ -402,18 +387,13 @@ class Run:
         if self._ticker is not None:
             self._ticker.cancel()
             await asyncio.gather(self._ticker, return_exceptions=True)
-        for ticket in self._tickets.values():
-            if self._verifier is not None:
-                self._verifier.drop(ticket)
-        self._tickets.clear()
+        if self._questions is not None:
+            self._questions.withdraw_all()
         if self._keeper is not None:
             await self._keeper.close()
         if isinstance(self._claims, SharedClaims):
             self._claims.close()
-        if self._hook_tasks:
-            await asyncio.wait(self._hook_tasks, timeout=GRACE_SECONDS)
-            for task in self._hook_tasks:
-                task.cancel()
+        await self._hooks.close(GRACE_SECONDS)
 
     def raise_failure(self) -> None:
         if self._error is not None:
@@ -437,7 +417,7 @@ class Run:
                 if self._pool.memory() > limits.memory:
                     reason = f"more than {limits.memory} bytes of memory in use"
                     self.stop(SearchStatus.LIMIT, reason)
-            if limits.checks is not None and self.checks >= limits.checks:
+            if limits.checks and self._questions and self._questions.checks >= limits.checks:
                 self.stop(SearchStatus.LIMIT, f"{limits.checks} questions asked of z3")
             if now * REPORT_SHARE > 2 * interval and not self.done:
                 interval = now * REPORT_SHARE
@@ -447,13 +427,6 @@ class Run:
                 next_progress = now + self._settings.progress_seconds
                 self._emit(self._progress())
 
-    @property
-    def checks(self) -> int:
-        """Questions that z3 was asked since this search began."""
-        if self._verifier is None:
-            return 0
-        return self._verifier.statistics().checks - self._first_checks
-
     def _progress(self) -> Progress:
         books = self._books
         nodes = books.totals.nodes
@@ -461,7 +434,7 @@ class Run:
         remaining = None
         if explored > 0.01 and not self._order.prunes:
             remaining = self.seconds * (1.0 - explored) / explored
-        checks = self._verifier.statistics() if self._verifier else None
+        checks = self._questions.statistics() if self._questions else None
         return Progress(
             seconds=self.seconds,
             nodes=nodes,
@@ -518,25 +491,7 @@ class Run:
         self._changed = anyio.Event()
 
     def _emit(self, event: AnyEvent) -> None:
-        for hook in self._hooks:
-            try:
-                outcome = hook(event)
-                if asyncio.iscoroutine(outcome):
-                    task = asyncio.ensure_future(outcome)
-                    self._hook_tasks.add(task)
-                    task.add_done_callback(self._hook_done)
-            except Exception:
-                self._hook_failed()
-
-    def _hook_done(self, task: asyncio.Future[Any]) -> None:
-        self._hook_tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            self._hook_failed(task.exception())
-
-    def _hook_failed(self, error: BaseException | None = None) -> None:
-        self._hook_errors += 1
-        if self._hook_errors == 1:
-            log.error("a hook raised; the search goes on without it", exc_info=error or True)
+        self._hooks.emit(event)
 
     def decode_solution(self, solution: bytes) -> Any:
         return self._decode(solution)
@@ -572,10 +527,10 @@ class Run:
             skipped=counts.skipped,
             published=counts.published,
             solutions=len(self.found.encoded),
-            hook_errors=self._hook_errors,
+            hook_errors=self._hooks.errors,
             worker_deaths=self._deaths,
             workers=self._worker_statistics(),
-            checks=self._verifier.statistics() if self._verifier else None,
+            checks=self._questions.statistics() if self._questions else None,
         )
 
     def _worker_statistics(self) -> tuple[WorkerStatistics, ...]:

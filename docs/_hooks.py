@@ -1,0 +1,84 @@
+"""Fills in, when the site is built, what the code itself says: help texts, settings, the schema.
+
+A line `::: said CALL` in a page is replaced by what the function of that name gives here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from mkdocs.structure.files import File
+
+from aiosearch.cli.exits import Exit
+from aiosearch.cli.parser import make_parser
+from aiosearch.cli.settings import SETTINGS
+from aiosearch.events import AnyEvent
+
+SAID = re.compile(r"^::: said (\w+)(?: (.*))?$", re.MULTILINE)
+SCHEMA = "reference/events.schema.json"
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    return SAID.sub(lambda said: SAYERS[said[1]](*(said[2] or "").split()), markdown)
+
+
+def on_files(files: Any, config: Any) -> Any:
+    files.append(File.generated(config, SCHEMA, content=schema()))
+    return files
+
+
+def schema() -> str:
+    """Gives the JSON Schema of one line of `aiosearch search --json`."""
+    text = msgspec.json.schema(AnyEvent)
+    return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **text}, indent=2)
+
+
+def help_text(*command: str) -> str:
+    """Gives what `aiosearch COMMAND --help` writes, at a fixed width."""
+    os.environ["COLUMNS"] = "88"
+    parser: Any = make_parser()
+    for name in command:
+        choices: dict[str, Any] = next(
+            action.choices
+            for action in parser._actions
+            if isinstance(action.choices, dict) and name in action.choices
+        )
+        parser = choices[name]
+    return "```text\n" + parser.format_help().rstrip() + "\n```"
+
+
+def settings() -> str:
+    rows = [
+        (
+            f"`{setting.name}`",
+            setting.help.replace("|", "\\|"),
+            f"`{setting.flag} {setting.metavar}`",
+            f"`{setting.variable}`",
+            "" if setting.default is None else f"`{setting.default}`",
+        )
+        for setting in SETTINGS
+    ]
+    return table(("setting", "what it does", "flag", "variable", "default"), rows)
+
+
+def exits() -> str:
+    meanings = {
+        Exit.FINE: "the search is complete, or a limit ended it; whether there are solutions or not",
+        Exit.FAILED: "the search failed, or an essential check of `aiosearch doctor` did",
+        Exit.USAGE: "wrong usage; nothing was searched",
+        Exit.INTERRUPTED: "Ctrl-C or SIGTERM ended it; what was found has been written",
+    }
+    return table(("code", "meaning"), [(f"`{code.value}`", meanings[code]) for code in Exit])
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+SAYERS = {"help": help_text, "settings": settings, "exits": exits}
