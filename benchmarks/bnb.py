@@ -1,7 +1,8 @@
 """The ladder's searches on pybnb, for `speedup.py`: mpiexec -n 3 python bnb.py SECONDS NUMBER.
 
 pybnb is a parallel branch-and-bound engine for Python. It runs on MPI, with one more process than
-workers, which deals out the nodes; alone, it is serial. Its nested solver makes tasks of a second.
+workers, which deals out the nodes; alone, it is serial. Where nothing is pruned its nested solver
+makes larger tasks of them; in branch and bound it does not, for there it may take for ever.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def solve(rung: Rung, serial: bool) -> dict[str, Any]:
     else:
         solver = pybnb.Solver()
         solver.comm.Barrier()
-        problem = pybnb.futures.NestedSolver(problem, time_limit=TASK_SECONDS)
+        if not hasattr(rung.problem, "bound"):
+            problem = pybnb.futures.NestedSolver(problem, time_limit=TASK_SECONDS)
     started = time.perf_counter()
     results = solver.solve(problem, queue_strategy="depth", log=None)
     seconds = time.perf_counter() - started

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from ..events import AnyEvent, Hook
+
+SLICE_SECONDS = 0.001
 
 log = logging.getLogger("aiosearch")
 
 
 class Hooks:
-    """Calls every hook with every event; what a hook raises is logged once, and counted."""
+    """Calls every hook with every event, in order; what one raises is logged once, and counted.
+
+    Events come in bursts (one report may hold thousands of solutions), so they are passed on a
+    millisecond at a time, with room for the loop's other work between.
+    """
 
     def __init__(self, hooks: tuple[Hook, ...]) -> None:
         self._hooks = hooks
+        self._waiting: deque[Callable[[], AnyEvent]] = deque()
+        self._passing_on = False
+        self._empty = asyncio.Event()
         self._tasks: set[asyncio.Future[Any]] = set()
         self.errors = 0
 
@@ -23,6 +35,38 @@ class Hooks:
         return bool(self._hooks)
 
     def emit(self, event: AnyEvent) -> None:
+        self.emit_made(lambda: event)
+
+    def emit_made(self, make: Callable[[], AnyEvent]) -> None:
+        """Passes on an event that is made only when its turn comes."""
+        if not self._hooks:
+            return
+        self._waiting.append(make)
+        if not self._passing_on:
+            self._passing_on = True
+            self._pass_on()
+
+    async def close(self, seconds: float) -> None:
+        """Returns when every event is passed on; asynchronous hooks get a moment to end."""
+        while self._passing_on:
+            self._empty.clear()
+            await self._empty.wait()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+            for task in self._tasks:
+                task.cancel()
+
+    def _pass_on(self) -> None:
+        end = time.perf_counter() + SLICE_SECONDS
+        while self._waiting:
+            self._call(self._waiting.popleft()())
+            if time.perf_counter() > end and self._waiting:
+                asyncio.get_running_loop().call_soon(self._pass_on)
+                return
+        self._passing_on = False
+        self._empty.set()
+
+    def _call(self, event: AnyEvent) -> None:
         for hook in self._hooks:
             try:
                 outcome = hook(event)
@@ -32,13 +76,6 @@ class Hooks:
                     task.add_done_callback(self._done)
             except Exception as error:
                 self._failed(error)
-
-    async def close(self, seconds: float) -> None:
-        """Gives asynchronous hooks a moment to end, then ends them."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=seconds)
-            for task in self._tasks:
-                task.cancel()
 
     def _done(self, task: asyncio.Future[Any]) -> None:
         self._tasks.discard(task)

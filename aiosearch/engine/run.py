@@ -257,10 +257,6 @@ class Run:
     def _commit(self, transaction: Transaction) -> None:
         if self._keeper is not None:
             self._keeper.write(transaction, self.seconds)
-        costs = transaction.costs or (None,) * len(transaction.solutions)
-        for solution, cost in zip(transaction.solutions, costs, strict=True):
-            if self.found.add(solution, cost):
-                self._improve(solution, cost, transaction.seat)
         counts = transaction.counts
         kept = sum(bundle.size for _, bundle in transaction.opened)
         self._emit(
@@ -274,22 +270,26 @@ class Run:
                 given=counts.published,
             )
         )
+        costs = transaction.costs or (None,) * len(transaction.solutions)
+        for solution, cost in zip(transaction.solutions, costs, strict=True):
+            if self.found.add(solution, cost):
+                self._improve(solution, cost, transaction.seat)
         if self.found.full:
             self.stop(SearchStatus.LIMIT, f"{len(self.found.encoded)} solutions found")
 
     def _improve(self, solution: bytes, cost: float | None, seat: int) -> None:
         if cost is not None:
             self._books.beat(cost)
-        if self._hooks:
-            self._emit(
-                Improved(
-                    seconds=self.seconds,
-                    number=len(self.found.improving),
-                    solution=self.decode_solution(solution),
-                    cost=cost,
-                    worker=seat,
-                )
+        seconds, number = self.seconds, len(self.found.improving)
+        self._hooks.emit_made(
+            lambda: Improved(
+                seconds=seconds,
+                number=number,
+                solution=self.decode_solution(solution),
+                cost=cost,
+                worker=seat,
             )
+        )
         self._wake()
 
     def _ask(self, digest: bytes, obligation: Obligation, priority: float) -> None:
