@@ -44,7 +44,7 @@ class Hooks:
         self._waiting.append(make)
         if not self._passing_on:
             self._passing_on = True
-            self._pass_on()
+            asyncio.get_running_loop().call_soon(self._pass_on)
 
     async def close(self, seconds: float) -> None:
         """Returns when every event is passed on; asynchronous hooks get a moment to end."""
