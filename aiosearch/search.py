@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import importlib
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
@@ -22,6 +24,11 @@ from .problem import NodeT, Problem
 from .result import Result, SearchStatus, SolutionT
 from .statistics import Statistics
 from .strategies import Strategy, find_strategy
+
+
+with contextlib.suppress(ImportError):
+    # anyio loads its backend at the first use, and that would hold the user's loop up for 40 ms
+    importlib.import_module("anyio._backends._asyncio")
 
 
 class Search(Generic[NodeT, SolutionT]):

@@ -6,6 +6,7 @@ cost is shared by a multiprocessing.Value that every node looks at.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -15,6 +16,7 @@ from typing import Any
 from ladder import Rung
 from msgspec import Struct
 
+_problem: Any = None
 _best: Any = None
 
 
@@ -33,12 +35,13 @@ def run(rung: Rung, workers: int) -> ByHand:
     """Searches on so many processes, which are up and warm when the clock starts."""
     context = get_context("spawn")
     shared = context.Value("d", float("inf"))
-    with ProcessPoolExecutor(workers, context, _share, (shared,)) as executor:
-        list(executor.map(_warm, [rung.problem] * workers))
+    given = (dataclasses.replace(rung.problem), shared)
+    with ProcessPoolExecutor(workers, context, _begin, given) as executor:
+        list(executor.map(_warm, range(workers)))
         started = time.perf_counter()
         above, roots = cut(rung)
         search = below_best if hasattr(rung.problem, "bound") else below
-        futures = [executor.submit(search, rung.problem, root) for root in roots]
+        futures = [executor.submit(search, root) for root in roots]
         results = [future.result() for future in as_completed(futures)]
         seconds = time.perf_counter() - started
     nodes = above + sum(nodes for nodes, _ in results)
@@ -55,11 +58,11 @@ def cut(rung: Rung) -> tuple[int, list[Any]]:
     return above, sorted(level, key=bound) if bound else level
 
 
-def below(problem: Any, root: Any) -> tuple[int, float]:
+def below(root: Any) -> tuple[int, float]:
     """Explores a subtree."""
     started = time.process_time()
     nodes, waiting = 0, [root]
-    expand, solutions = problem.expand, problem.solutions
+    expand, solutions = _problem.expand, _problem.solutions
     while waiting:
         node = waiting.pop()
         nodes += 1
@@ -68,17 +71,18 @@ def below(problem: Any, root: Any) -> tuple[int, float]:
     return nodes, time.process_time() - started
 
 
-def below_best(problem: Any, root: Any) -> tuple[int, float]:
+def below_best(root: Any) -> tuple[int, float]:
     """Explores a subtree, without what cannot beat the best tour that anybody has found."""
     started = time.process_time()
     nodes, waiting = 0, [root]
+    bound = _problem.bound
     while waiting:
         node = waiting.pop()
-        if problem.bound(node) >= _best.value:
+        if bound(node) >= _best.value:
             continue
         nodes += 1
-        _improve(map(problem.cost, problem.solutions(node)))
-        waiting.extend(sorted(problem.expand(node), key=problem.bound, reverse=True))
+        _improve(map(_problem.cost, _problem.solutions(node)))
+        waiting.extend(sorted(_problem.expand(node), key=bound, reverse=True))
     return nodes, time.process_time() - started
 
 
@@ -88,12 +92,12 @@ def _improve(costs: Iterable[float]) -> None:
             _best.value = min(_best.value, cost)
 
 
-def _share(best: Any) -> None:
-    global _best
-    _best = best
+def _begin(problem: Any, best: Any) -> None:
+    global _problem, _best
+    _problem, _best = problem, best
 
 
-def _warm(problem: Any) -> None:
+def _warm(number: int) -> None:
     """Computes what the problem keeps, and leaves the other tasks to the other workers."""
-    problem.expand(problem.root())
+    _problem.expand(_problem.root())
     time.sleep(0.2)

@@ -21,7 +21,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from figures import figure
 from mishaps import GROUP, PLACES, SOLVER, WORKER, Plan, plan
-from trial import KEPT, Report, answers, run_trial, verdicts
+from trial import KEPT, Report, run_trial
+from truth import answers, verdicts
 
 KINDS = (*PLACES, GROUP, WORKER, SOLVER)
 

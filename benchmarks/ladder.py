@@ -31,8 +31,8 @@ GEOMETRIC = (
 BINOMIAL = (
     Rung(
         "UTS, binomial",
-        UTS("binomial", branching=100, seed=42, chance=0.124, many=8),
-        0.01,
+        UTS("binomial", branching=800, seed=3, chance=0.124, many=8),
+        0.05,
         1,
     ),
     Rung("UTS, binomial (T3)", TREES["T3"].problem, 2.3, 1),
@@ -43,11 +43,11 @@ LOPSIDED = tuple(
     for height in range(20, 50, 2)
 )
 SALESMAN = (
-    Rung("TSP, 25 cities", TSP(25, 5), 0.3, 3),
-    Rung("TSP, 28 cities", TSP(28, 3), 1.0, 3),
-    Rung("TSP, 32 cities", TSP(32, 3), 4, 3),
-    Rung("TSP, 42 cities", TSP(42, 3), 25, 3),
-    Rung("TSP, 45 cities", TSP(45, 3), 60, 3),
+    Rung("TSP, 25 cities", TSP(25, 5), 0.3, 2),
+    Rung("TSP, 28 cities", TSP(28, 3), 1.0, 2),
+    Rung("TSP, 32 cities", TSP(32, 3), 4, 2),
+    Rung("TSP, 42 cities", TSP(42, 3), 25, 2),
+    Rung("TSP, 45 cities", TSP(45, 3), 60, 2),
 )
 
 

@@ -23,6 +23,7 @@ from figures import figure, spread, versions
 from ladder import Rung, ladder
 from msgspec import Struct
 from others import pybnb_figures
+from processes import cpu_of
 
 from aiosearch import Pool, Search
 from aiosearch.workloads.shapes import Tiny
@@ -47,11 +48,6 @@ class Measured(Struct, frozen=True):
     tasks: int
     messages: int
     best: float | None
-
-
-def cpu_of(pid: int) -> float:
-    """CPU seconds of another process, to the nanosecond: Linux numbers their clocks like this."""
-    return time.clock_gettime(~pid << 3 | 2)
 
 
 @contextlib.asynccontextmanager
@@ -95,6 +91,11 @@ def efficiency(one: list[Any], two: list[Any], of: Callable[[Any], float]) -> fl
     return median(one, of) / (2 * median(two, of))
 
 
+def per_node(one: list[Any], two: list[Any]) -> float:
+    """The efficiency if both had explored as many nodes, which branch and bound need not do."""
+    return round(efficiency(one, two, lambda run: run.seconds / run.nodes), 4)
+
+
 def show(rung: Rung, one: list[Measured], two: list[Measured]) -> None:
     idle = median(two, lambda run: run.idle)
     figure(
@@ -104,6 +105,7 @@ def show(rung: Rung, one: list[Measured], two: list[Measured]) -> None:
         target=TARGET,
         cpu=round(median(one, lambda r: r.cpu) / median(two, lambda r: r.cpu) * (1 - idle), 4),
         busy=round(median(one, lambda r: r.busy) / median(two, lambda r: r.busy), 4),
+        per_node=per_node(one, two),
         idle_share=round(idle, 4),
         balance=round(median(two, lambda r: r.balance), 4),
         tasks=median(two, lambda r: r.tasks),
@@ -120,11 +122,12 @@ def show_by_hand(rung: Rung, one: list[Any], two: list[Any], ours: list[Measured
         f"efficiency of two workers, ProcessPoolExecutor cut at depth {rung.cut}: {rung.name}",
         efficiency(one, two, lambda run: run.seconds),
         "T1 / (2 T2)",
+        cpu=round(median(one, lambda run: run.cpu) / median(two, lambda run: run.cpu), 4),
+        per_node=per_node(one, two),
         tasks=two[-1].tasks,
         seconds_one=spread([run.seconds for run in one]),
         seconds_two=spread([run.seconds for run in two]),
         aiosearch_seconds_two=spread([run.seconds for run in ours]),
-        cpu_one=round(median(one, lambda run: run.cpu), 3),
         nodes=[one[-1].nodes, two[-1].nodes],
     )
 

@@ -10,25 +10,21 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
 import msgspec
-from mishaps import GROUP, SOLVER, Kill, Mishap, Plan
-from subjects import SUBJECTS, Answers
+from mishaps import GROUP, SOLVER, WORKER, Kill, Mishap, Plan
+from processes import alive_in_group, command_of, kill_child
+from truth import answers, plain, wrong_verdicts
 from victim import Outcome, Request
-
-from aiosearch.checks.digest import digest, z3_version
-from aiosearch.checks.store import Store
 
 PATIENCE = 60.0
 """Seconds after which a run of one or two hangs."""
 KEPT = Path("/tmp/aiosearch-chaos")
 """Where the files of failed trials stay."""
-MODULES = {SOLVER: "aiosearch.checks.solver"}
-WORKER_MODULE = "aiosearch.engine.worker"
+MODULES = {SOLVER: "aiosearch.checks.solver", WORKER: "aiosearch.engine.worker"}
 
 
 class Report(msgspec.Struct):
@@ -67,7 +63,6 @@ class Trial:
         self._folder = folder
         self._journal = folder / "journal"
         self._outcome = folder / "outcome"
-        self._solvers_killed = 0
 
     def run(self) -> None:
         for number, mishap in enumerate(self.plan.runs):
@@ -125,10 +120,16 @@ class Trial:
             if kill.kind == GROUP:
                 os.killpg(process.pid, signal.SIGKILL)
                 return True
-            if kill_child(process.pid, MODULES.get(kill.kind, WORKER_MODULE)):
-                self.struck[kill.kind] += 1
-                self._solvers_killed += kill.kind == SOLVER
+            self._kill_one(process, kill.kind)
         return False
+
+    def _kill_one(self, process: subprocess.Popen[bytes], kind: str) -> None:
+        """Kills one child, as soon as there is one to kill."""
+        while process.poll() is None:
+            if kill_child(process.pid, MODULES[kind]):
+                self.struck[kind] += 1
+                return
+            time.sleep(0.005)
 
     def _judge(self, number: int, mishap: Mishap, code: int, killed: bool) -> None:
         if code == -signal.SIGKILL and (killed or mishap.place):
@@ -176,79 +177,3 @@ class Trial:
         if outcome.unknown:
             wrong.append(f"{outcome.unknown} verdicts unknown")
         wrong += wrong_verdicts(self.plan.subject, self._folder / "cache")
-
-
-def plain(value: Any) -> Any:
-    """Gives a value as it comes back from msgpack without a type."""
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(value))
-
-
-@cache
-def answers(subject: str) -> Answers:
-    return SUBJECTS[subject].answers()
-
-
-@cache
-def verdicts(subject: str) -> dict[bytes, str]:
-    """What z3 must answer to every question of a subject, by digest."""
-    problem = SUBJECTS[subject].problem
-    if not hasattr(problem, "alive"):
-        return {}
-    level = [problem.root()]
-    for _ in range(problem.asked):
-        level = [child for node in level for child in problem.expand(node)]
-    version = z3_version()
-    right = {True: "proved", False: "refuted"}
-    return {
-        digest(problem.obligation(node), "", version): right[problem.alive(node)] for node in level
-    }
-
-
-def wrong_verdicts(subject: str, path: Path) -> list[str]:
-    """Reads the verdicts that a trial left on disk."""
-    if not (known := verdicts(subject)):
-        return []
-    store = Store(path)
-    try:
-        rows = {key: store.get(key) for key in store.digests()}
-    finally:
-        store.close()
-    return [
-        f"the cache says {verdict and verdict.status} to {key.hex()}, not {known.get(key)}"
-        for key, verdict in rows.items()
-        if verdict is None or str(verdict.status) != known.get(key)
-    ]
-
-
-def kill_child(host: int, module: str) -> bool:
-    """Kills one process of those that the host started with this module."""
-    try:
-        children = Path(f"/proc/{host}/task/{host}/children").read_text().split()
-    except OSError:
-        return False
-    victims = [int(pid) for pid in children if module in command_of(int(pid))]
-    if not victims:
-        return False
-    os.kill(victims[time.monotonic_ns() % len(victims)], signal.SIGKILL)
-    return True
-
-
-def alive_in_group(group: int) -> list[int]:
-    """The processes of a group that run: zombies are gone for our purposes."""
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                fields = Path(f"/proc/{entry}/stat").read_text().rpartition(") ")[2].split()
-            except OSError:
-                continue
-            if int(fields[2]) == group and fields[0] not in "ZX":
-                found.append(int(entry))
-    return found
-
-
-def command_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
-    except OSError:
-        return ""

@@ -5,6 +5,7 @@ A line `::: said CALL` in a page is replaced by what the function of that name g
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -81,4 +82,31 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-SAYERS = {"help": help_text, "settings": settings, "exits": exits}
+def constants() -> str:
+    rows = []
+    for what, where in NUMBERS:
+        module, _, name = where.rpartition(".")
+        value = getattr(importlib.import_module(f"aiosearch.{module}"), name)
+        rows.append((what, f"`{value:,}`" if isinstance(value, int) else f"`{value}`", f"`{where}`"))
+    return table(("what", "value", "where"), rows)
+
+
+NUMBERS = (
+    ("a worker's slice, in nanoseconds", "engine.worker.SLICE_NS"),
+    ("a slice of `workers=0`, in nanoseconds", "engine.slots.LOCAL_SLICE_NS"),
+    ("largest frame between processes, in bytes", "engine.channel.MAX_FRAME"),
+    ("first interval between a worker's reports, in seconds", "engine.run.REPORT_SECONDS"),
+    ("later, as a share of the time that has passed", "engine.run.REPORT_SHARE"),
+    ("time for last reports when a search ends early, in seconds", "engine.run.GRACE_SECONDS"),
+    ("how long a journal's record waits for company, in seconds", "engine.batches.BATCH_SECONDS"),
+    ("how often a journal is forced to the disk, in seconds", "engine.journal.SYNC_SECONDS"),
+    ("a smaller journal is never replaced by a snapshot, in bytes", "engine.journal.COMPACT_BYTES"),
+    ("keys that a table has room for", "engine.claims.CAPACITY"),
+    ("nodes of a worker that may wait for verdicts", "engine.general.MOST_PARKED"),
+    ("asynchronous expansions of a worker under way", "engine.general.LANES"),
+    ("one node in this many is expanded twice, to check `expand`", "engine.explorer.CHECK_EVERY"),
+    ("workers that may die of a lone subtree", "engine.ledger.MOST_DEATHS"),
+    ("verdicts that a cache file keeps", "checks.store.ROWS"),
+    ("verdicts in memory", "checks.cache.REMEMBERED"),
+)
+SAYERS = {"help": help_text, "settings": settings, "exits": exits, "constants": constants}

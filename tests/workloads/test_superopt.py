@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+import z3
 
 from aiosearch.workloads import RUNGS, TASKS, Superopt
 from aiosearch.workloads.bitvec import OPERATORS
@@ -47,10 +48,25 @@ def test_finds_the_reference(task: str, proving: Proving) -> None:
     assert reference.text() in found
 
 
-def test_finds_a_shorter_program(proving: Proving) -> None:
-    """The six instructions that test for a power of two have an equivalent of three."""
-    found = proving(Superopt("P18", 3, width=8)).found
-    assert "t1 = sub x 1; t2 = xor t1 x; t3 = ult t1 t2" in found
+def test_finds_another_form(proving: Proving) -> None:
+    """The absolute value is also found in its other well-known form."""
+    found = proving(Superopt("P9", 3, tests=3, seed=2)).found
+    assert "t1 = ashr x 31; t2 = add t1 x; t3 = xor t2 t1" in found
+
+
+def test_a_reference_can_be_shortened() -> None:
+    """Five instructions test for a power of two, and are met, where the reference has six."""
+    problem = Superopt("P18", 5, tests=6)
+    shorter = read_program("sub x 1; and x t1; some x; some t2; xor t3 t4", ("x",), 32).code
+    assert len(shorter) < len(TASKS["P18"].program(32).code)
+    node = problem.root()
+    for length in range(1, 6):
+        children = problem.expand(node)
+        node = next(c for c in children if problem.program(c).code == shorter[:length])
+    solver, goal = z3.SimpleSolver(), problem.obligation(node)
+    assert goal is not None
+    solver.add(z3.parse_smt2_string(goal.query))
+    assert solver.check() == z3.unsat
 
 
 @pytest.mark.parametrize("task", ["P1", "P3", "P6"])

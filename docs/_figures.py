@@ -1,0 +1,97 @@
+"""Writes docs/figures.md from what the benchmarks print: `python docs/_figures.py DIR/*.jsonl`.
+
+Each file is named after its benchmark (`nodes.jsonl` is what `benchmarks/nodes.py` printed) and has
+one JSON object a line. Without files the page says that nothing is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).with_name("figures.md")
+COMMAND = "uv run --group bench python benchmarks/{name}.py"
+KNOWN = ("figure", "value", "unit", "target", "load", "machine", "versions")
+
+HEAD = """\
+# Figures
+
+This page is written by `docs/_figures.py` from what the benchmarks print. Nothing on it is typed by
+hand. To measure on your machine:
+
+```console
+$ mkdir -p .benchmarks
+$ uv run --group bench python benchmarks/nodes.py > .benchmarks/nodes.jsonl
+$ uv run --group bench python benchmarks/roundtrip.py > .benchmarks/roundtrip.jsonl
+$ uv run --group bench python benchmarks/lag.py > .benchmarks/lag.jsonl
+$ uv run python docs/_figures.py .benchmarks/*.jsonl
+```
+
+`target` is what the figure is meant to reach; a figure without one is there for comparison. `load` is
+the load of the machine when it was measured: figures of a busy machine are worse than they need be.
+"""
+
+
+def main(paths: Iterable[Path]) -> None:
+    parts = [HEAD]
+    parts += [section(path.stem, read(path)) for path in sorted(paths)]
+    if len(parts) == 1:
+        parts.append("Not measured yet.\n")
+    PAGE.write_text("\n".join(parts), encoding="utf-8")
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+def section(name: str, figures: list[dict[str, Any]]) -> str:
+    """Makes the part of one benchmark: its command, its machine, a table."""
+    lines = [f"## {name}", "", f"`{COMMAND.format(name=name)}`", ""]
+    if figures:
+        lines += [about(figures[-1]), ""]
+    lines += ["| figure | value | target | beside it | load |", "| --- | ---: | ---: | --- | ---: |"]
+    lines += [row(figure) for figure in figures]
+    return "\n".join(lines) + "\n"
+
+
+def about(figure: dict[str, Any]) -> str:
+    machine = figure.get("machine", {})
+    versions = ", ".join(f"{name} {number}" for name, number in figure.get("versions", {}).items())
+    return (
+        f"{machine.get('cpu')}, {machine.get('cores')} cores, {machine.get('system')}, "
+        f"Python {machine.get('python')}; {versions}"
+    )
+
+
+def row(figure: dict[str, Any]) -> str:
+    more = [f"{name} {shown(value)}" for name, value in figure.items() if name not in KNOWN]
+    cells = (
+        figure["figure"],
+        f"{shown(figure['value'])} {figure['unit']}",
+        shown(figure.get("target")),
+        "; ".join(more),
+        shown(figure.get("load")),
+    )
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def shown(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dict) and {"median", "least", "most"} <= value.keys():
+        return f"{shown(value['median'])} ({shown(value['least'])} to {shown(value['most'])})"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {shown(each)}" for name, each in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(shown, value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+
+
+if __name__ == "__main__":
+    main(map(Path, sys.argv[1:]))
