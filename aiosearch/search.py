@@ -25,7 +25,6 @@ from .result import Result, SearchStatus, SolutionT
 from .statistics import Statistics
 from .strategies import Strategy, find_strategy
 
-
 with contextlib.suppress(ImportError):
     # anyio loads its backend at the first use, and that would hold the user's loop up for 40 ms
     importlib.import_module("anyio._backends._asyncio")

@@ -21,6 +21,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from figures import figure
 from mishaps import GROUP, PLACES, SOLVER, WORKER, Plan, plan
+from subjects import SUBJECTS
 from trial import KEPT, Report, run_trial
 from truth import answers, verdicts
 
@@ -86,7 +87,7 @@ def main() -> None:
     plans = (plan(options.seed, number) for number in itertools.count())
     if options.only is not None:
         plans, faults = iter([plan(options.seed, options.only)]), 1
-    for subject in ("tree", "questions", "keys", "bounds"):
+    for subject in SUBJECTS:
         answers(subject), verdicts(subject)  # computed once, before threads share them
     struck: Counter[str] = Counter()
     failed: Counter[str] = Counter()

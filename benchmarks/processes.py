@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -13,17 +14,27 @@ def cpu_of(pid: int) -> float:
     return time.clock_gettime(~pid << 3 | 2)
 
 
-def kill_child(host: int, module: str) -> bool:
-    """Kills one process of those that the host started with this module."""
+def children_of(host: int, module: str) -> list[int]:
+    """The processes that a host has started with `python -m module`."""
     try:
         children = Path(f"/proc/{host}/task/{host}/children").read_text().split()
     except OSError:
-        return False
-    victims = [int(pid) for pid in children if module in command_of(int(pid))]
-    if not victims:
-        return False
-    os.kill(victims[time.monotonic_ns() % len(victims)], signal.SIGKILL)
-    return True
+        return []
+    return [int(pid) for pid in children if module in command_of(int(pid))]
+
+
+def await_child(host: subprocess.Popen[bytes], module: str) -> None:
+    """Waits until the host has such a process, or is gone."""
+    while host.poll() is None and not children_of(host.pid, module):
+        time.sleep(0.005)
+
+
+def kill_child(host: int, module: str) -> bool:
+    """Kills one of them; says whether there was one."""
+    victims = children_of(host, module)
+    if victims:
+        os.kill(victims[time.monotonic_ns() % len(victims)], signal.SIGKILL)
+    return bool(victims)
 
 
 def alive_in_group(group: int) -> list[int]:

@@ -19,6 +19,7 @@ from aiosearch.workloads.tsp import TSP
 from aiosearch.workloads.uts import UTS, Node
 
 Place = tuple[int, int]
+Way = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Squares:
     """
 
     branching: int = 6
-    asked: int = 3
+    asked: int = 4
     depth: int = 5
     pause: float = 0.0002
 
@@ -121,6 +122,48 @@ class Lattice:
         return float(-node[0])
 
 
+@dataclass(frozen=True)
+class Cheapest:
+    """The cheapest way across a square: a place is reopened when a better way to it is found."""
+
+    side: int = 24
+    pause: float = 0.0002
+
+    def root(self) -> Way:
+        """Gives the corner, where nothing is spent yet."""
+        return 0, 0, 0
+
+    def expand(self, node: Way) -> list[Way]:
+        """Sleeps, then gives the places to the right and below, and what it costs to be there."""
+        time.sleep(self.pause)
+        row, column, spent = node
+        steps = [(row, column + 1), (row + 1, column)]
+        return [(*place, spent + self._toll(*place)) for place in steps if max(place) < self.side]
+
+    def solutions(self, node: Way) -> list[int]:
+        """Gives what was spent, in the opposite corner."""
+        return [node[2]] if node[0] == node[1] == self.side - 1 else []
+
+    def cost(self, solution: int) -> float:
+        """Gives what was spent."""
+        return float(solution)
+
+    def bound(self, node: Way) -> float:
+        """Adds the least toll for every step that is left."""
+        return float(node[2] + 2 * (self.side - 1) - node[0] - node[1])
+
+    def key(self, node: Way) -> Place:
+        """Tells places apart, not the ways to them."""
+        return node[:2]
+
+    def priority(self, node: Way) -> float:
+        """Takes those closest to the end first: on another scale than the bound."""
+        return float(1_000_000 - node[0] - node[1])
+
+    def _toll(self, row: int, column: int) -> int:
+        return 1 + (row * 31 + column * 17 + row * column * 7) % 13
+
+
 class Answers(Struct, frozen=True):
     """What a complete search must report; None where it may differ from run to run."""
 
@@ -134,7 +177,7 @@ class Subject(Struct, frozen=True):
 
     problem: Any
     orders: tuple[str, ...]
-    answers: Callable[[], Answers]
+    answer: Callable[[Any], Answers]
 
 
 def walked(problem: Any) -> Answers:
@@ -160,8 +203,8 @@ def vars_of(problem: Any) -> dict[str, Any]:
     return {name: getattr(problem, name) for name in problem.__dataclass_fields__}
 
 
-def shortest(problem: TSP) -> Answers:
-    """Finds the best cost by plain recursion with the same bound."""
+def cheapest(problem: Any) -> Answers:
+    """Finds the best cost by plain branch and bound."""
     best = float("inf")
     waiting = [problem.root()]
     while waiting:
@@ -173,16 +216,25 @@ def shortest(problem: TSP) -> Answers:
     return Answers(None, None, best)
 
 
-def _subject(problem: Any, *orders: str) -> Subject:
-    answer = shortest if isinstance(problem, TSP) else walked
-    return Subject(problem, orders, lambda: answer(problem))
+def cheapest_by_place(problem: Cheapest) -> Answers:
+    """Finds the best cost by dynamic programming."""
+    known = {(0, 0): 0}
+    for place in sorted(
+        (row, column) for row in range(problem.side) for column in range(problem.side)
+    ):
+        for row, column, spent in Cheapest(problem.side, 0.0).expand((*place, known[place])):
+            known[row, column] = min(spent, known.get((row, column), spent))
+    return Answers(None, None, float(known[problem.side - 1, problem.side - 1]))
 
 
 SUBJECTS: Mapping[str, Subject] = MappingProxyType(
     {
-        "tree": _subject(Marked(depth=6, seed=29), "depth-first", "breadth-first", "best-first"),
-        "questions": _subject(Squares(), "depth-first", "breadth-first"),
-        "keys": _subject(Lattice(), "depth-first", "breadth-first", "best-first"),
-        "bounds": _subject(TSP(30, 5), "branch-and-bound"),
+        "tree": Subject(
+            Marked(depth=6, seed=29), ("depth-first", "breadth-first", "best-first"), walked
+        ),
+        "questions": Subject(Squares(), ("depth-first", "breadth-first"), walked),
+        "keys": Subject(Lattice(), ("depth-first", "breadth-first", "best-first"), walked),
+        "bounds": Subject(TSP(30, 5), ("branch-and-bound",), cheapest),
+        "ways": Subject(Cheapest(), ("branch-and-bound", "best-first, pruning"), cheapest_by_place),
     }
 )

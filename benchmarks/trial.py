@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -16,7 +17,7 @@ from typing import Any
 
 import msgspec
 from mishaps import GROUP, SOLVER, WORKER, Kill, Mishap, Plan
-from processes import alive_in_group, command_of, kill_child
+from processes import alive_in_group, await_child, command_of, kill_child
 from truth import answers, plain, wrong_verdicts
 from victim import Outcome, Request
 
@@ -77,7 +78,7 @@ class Trial:
         killed = False
         started = time.monotonic()
         try:
-            killed = self._strike(process, mishap.kills, started)
+            killed = self._strike(process, mishap.kills)
             code = process.wait(max(started + PATIENCE - time.monotonic(), 1))
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGUSR1)
@@ -95,7 +96,7 @@ class Trial:
             str(self._journal),
             str(self._folder / "cache"),
             str(self._outcome),
-            resume=self._journal.exists() and self._journal.stat().st_size > 0,
+            resume=self._journal_size() > 0,
         )
         script = Path(__file__).with_name("victim.py")
         with (self._folder / f"run{number}.log").open("wb") as log:
@@ -107,29 +108,31 @@ class Trial:
                 start_new_session=True,
             )
 
-    def _strike(
-        self, process: subprocess.Popen[bytes], kills: Iterable[Kill], started: float
-    ) -> bool:
+    def _strike(self, process: subprocess.Popen[bytes], kills: Iterable[Kill]) -> bool:
         """Kills what is to be killed; says whether that was everything."""
-        for kill in kills:
-            try:
-                process.wait(max(started + kill.seconds - time.monotonic(), 0.0))
+        for number, kill in enumerate(kills):
+            if kill.kind != GROUP:
+                await_child(process, MODULES[kill.kind])
+            if number and kill.kind == WORKER:
+                self._await_work(process)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(kill.seconds)
                 return False
-            except subprocess.TimeoutExpired:
-                pass
             if kill.kind == GROUP:
                 os.killpg(process.pid, signal.SIGKILL)
                 return True
-            self._kill_one(process, kill.kind)
+            self.struck[kill.kind] += kill_child(process.pid, MODULES[kill.kind])
         return False
 
-    def _kill_one(self, process: subprocess.Popen[bytes], kind: str) -> None:
-        """Kills one child, as soon as there is one to kill."""
-        while process.poll() is None:
-            if kill_child(process.pid, MODULES[kind]):
-                self.struck[kind] += 1
-                return
+    def _await_work(self, process: subprocess.Popen[bytes]) -> None:
+        """Waits until a worker has reported: if all die before they say a word, the search is
+        right to give up."""
+        size = self._journal_size()
+        while process.poll() is None and self._journal_size() == size:
             time.sleep(0.005)
+
+    def _journal_size(self) -> int:
+        return self._journal.stat().st_size if self._journal.exists() else 0
 
     def _judge(self, number: int, mishap: Mishap, code: int, killed: bool) -> None:
         if code == -signal.SIGKILL and (killed or mishap.place):

@@ -20,7 +20,8 @@ def plain(value: Any) -> Any:
 
 @cache
 def answers(subject: str) -> Answers:
-    return SUBJECTS[subject].answers()
+    found = SUBJECTS[subject]
+    return found.answer(found.problem)
 
 
 @cache

@@ -22,6 +22,9 @@ from aiosearch import Search
 from aiosearch.checks import cache as cache_module
 from aiosearch.engine import batches, faults, journal
 from aiosearch.engine import run as run_module
+from aiosearch.orders import BestFirst
+
+PRUNING = BestFirst(prune=True)
 
 
 class Request(msgspec.Struct):
@@ -76,7 +79,7 @@ def count_passages() -> Counter[str]:
 async def search(request: Request, passages: Counter[str]) -> Outcome:
     async with Search(
         SUBJECTS[request.subject].problem,
-        order=request.order,
+        order=PRUNING if request.order.endswith("pruning") else request.order,
         workers=request.workers,
         journal=request.journal,
         resume=request.resume,

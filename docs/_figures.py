@@ -30,8 +30,8 @@ $ uv run --group bench python benchmarks/lag.py > .benchmarks/lag.jsonl
 $ uv run python docs/_figures.py .benchmarks/*.jsonl
 ```
 
-`target` is what the figure is meant to reach; a figure without one is there for comparison. `load` is
-the load of the machine when it was measured: figures of a busy machine are worse than they need be.
+`target` is what a figure is meant to reach; one without it is there for comparison. `load` is that
+of the machine when it was measured: figures of a busy machine are worse than they need be.
 """
 
 
@@ -53,7 +53,10 @@ def section(name: str, figures: list[dict[str, Any]]) -> str:
     lines = [f"## {name}", "", f"`{COMMAND.format(name=name)}`", ""]
     if figures:
         lines += [about(figures[-1]), ""]
-    lines += ["| figure | value | target | beside it | load |", "| --- | ---: | ---: | --- | ---: |"]
+    lines += [
+        "| figure | value | target | beside it | load |",
+        "| --- | ---: | ---: | --- | ---: |",
+    ]
     lines += [row(figure) for figure in figures]
     return "\n".join(lines) + "\n"
 

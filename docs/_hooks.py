@@ -10,16 +10,18 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
+import griffe
 import msgspec
-from mkdocs.structure.files import File
-
 from aiosearch.cli.exits import Exit
 from aiosearch.cli.parser import make_parser
 from aiosearch.cli.settings import SETTINGS
 from aiosearch.events import AnyEvent
+from mkdocs.structure.files import File
 
+ROOT = Path(__file__).parents[1]
 SAID = re.compile(r"^::: said (\w+)(?: (.*))?$", re.MULTILINE)
 SCHEMA = "reference/events.schema.json"
 
@@ -69,7 +71,7 @@ def settings() -> str:
 
 def exits() -> str:
     meanings = {
-        Exit.FINE: "the search is complete, or a limit ended it; whether there are solutions or not",
+        Exit.FINE: "complete, or ended by a limit; whether there are solutions or not",
         Exit.FAILED: "the search failed, or an essential check of `aiosearch doctor` did",
         Exit.USAGE: "wrong usage; nothing was searched",
         Exit.INTERRUPTED: "Ctrl-C or SIGTERM ended it; what was found has been written",
@@ -82,12 +84,38 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def fields(path: str) -> str:
+    """Lists the fields of a class with their types and docstrings."""
+    found: Any = griffe.load(path, search_paths=[str(ROOT)])
+    rows = []
+    for name, field in found.attributes.items():
+        if name.startswith("_"):
+            continue
+        text = " ".join(field.docstring.value.split()) if field.docstring else ""
+        kind = "" if field.annotation is None else f"`{field.annotation}`".replace("|", "\\|")
+        rows.append((f"`{name}`", kind, text))
+    return table(("field", "type", "meaning"), rows)
+
+
+def events() -> str:
+    """Lists every event with its fields."""
+    parts = []
+    for event in AnyEvent.__args__:
+        about = (event.__doc__ or "").strip()
+        parts.append(
+            f"### {event.__name__}\n\n{about}\n\n{fields(f'aiosearch.events.{event.__name__}')}"
+        )
+    return "\n\n".join(parts)
+
+
 def constants() -> str:
     rows = []
     for what, where in NUMBERS:
         module, _, name = where.rpartition(".")
         value = getattr(importlib.import_module(f"aiosearch.{module}"), name)
-        rows.append((what, f"`{value:,}`" if isinstance(value, int) else f"`{value}`", f"`{where}`"))
+        rows.append(
+            (what, f"`{value:,}`" if isinstance(value, int) else f"`{value}`", f"`{where}`")
+        )
     return table(("what", "value", "where"), rows)
 
 
@@ -109,4 +137,11 @@ NUMBERS = (
     ("verdicts that a cache file keeps", "checks.store.ROWS"),
     ("verdicts in memory", "checks.cache.REMEMBERED"),
 )
-SAYERS = {"help": help_text, "settings": settings, "exits": exits, "constants": constants}
+SAYERS = {
+    "constants": constants,
+    "events": events,
+    "exits": exits,
+    "fields": fields,
+    "help": help_text,
+    "settings": settings,
+}

@@ -52,7 +52,7 @@ class Multiply:
         for step in node:
             term = STEPS[step].format(term)
         goal = f"(distinct {term} (bvmul x (_ bv{self.factor} 32)))"
-        return Obligation(f"(declare-const x (_ BitVec 32)) (assert {goal})", logic="QF_BV")
+        return Obligation(f"(declare-const x (_ BitVec 32)) (assert {goal})")
 
 
 async def main() -> None:

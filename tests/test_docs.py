@@ -1,8 +1,8 @@
 """Every example, and every block of the documentation that is marked runnable, runs.
 
-A fence after `<!-- runnable -->` is run: Python as a script, under its `title` where it has one, and
-the lines of a console block that begin with `$`. What a fence after `<!-- prints -->` shows is what
-the block before it prints; `...` stands for anything. The blocks of a page share a folder.
+A fence after `<!-- runnable -->` is run: Python as a script, under its `title` where it has one,
+and the lines of a console block that begin with `$`. What a fence after `<!-- prints -->` shows is
+what the block before it prints; `...` stands for anything. The blocks of a page share a folder.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ def run(command: str, folder: Path, home: Path) -> str:
 
 def check_printed(printed: str, expected: str) -> None:
     pattern = ".*?".join(re.escape(part) for part in expected.strip().split("..."))
-    assert re.fullmatch(pattern, printed.strip(), re.DOTALL), f"expected\n{expected}\ngot\n{printed}"
+    assert re.fullmatch(pattern, printed.strip(), re.DOTALL), (
+        f"expected\n{expected}\ngot\n{printed}"
+    )
 
 
 @pytest.mark.parametrize("page", PAGES)

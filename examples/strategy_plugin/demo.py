@@ -14,7 +14,7 @@ from aiosearch.testing import simulate
 from aiosearch.workloads.shapes import Lopsided
 from aiosearch_newest import Newest
 
-PROBLEM = Lopsided()
+PROBLEM = Lopsided(height=30)
 NODE_SECONDS = 20e-6
 
 
