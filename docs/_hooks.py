@@ -85,15 +85,16 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def fields(path: str) -> str:
-    """Lists the fields of a class with their types and docstrings."""
+    """Lists the fields of a class with their types and docstrings, or what is said below."""
     found: Any = griffe.load(path, search_paths=[str(ROOT)])
+    owner = path.rpartition(".")[2]
     rows = []
     for name, field in found.attributes.items():
-        if name.startswith("_"):
+        if name.startswith("_") or f"{owner}.{name}" in LEFT_OUT:
             continue
         text = " ".join(field.docstring.value.split()) if field.docstring else ""
         kind = "" if field.annotation is None else f"`{field.annotation}`".replace("|", "\\|")
-        rows.append((f"`{name}`", kind, text))
+        rows.append((f"`{name}`", kind, text or MEANINGS.get(f"{owner}.{name}", "")))
     return table(("field", "type", "meaning"), rows)
 
 
@@ -101,11 +102,105 @@ def events() -> str:
     """Lists every event with its fields."""
     parts = []
     for event in AnyEvent.__args__:
-        about = (event.__doc__ or "").strip()
-        parts.append(
-            f"### {event.__name__}\n\n{about}\n\n{fields(f'aiosearch.events.{event.__name__}')}"
-        )
+        listed = fields(f"aiosearch.events.{event.__name__}")
+        listed = "\n".join(line for line in listed.splitlines() if "`seconds`" not in line)
+        about = (event.__doc__ or "").strip() or MEANINGS.get(event.__name__, "")
+        parts.append(f"### {event.__name__}\n\n{about}\n\n{listed}")
     return "\n\n".join(parts)
+
+
+LEFT_OUT = {"Record.weight"}
+MEANINGS = {
+    "SearchStarted": "Comes first.",
+    "SearchStarted.problem": "the name of the problem's class",
+    "SearchStarted.order": "the name of the order's class",
+    "SearchStarted.strategy": "its name",
+    "SearchStarted.workers": "worker processes; 0 for the host's own",
+    "SearchStarted.seed": "what the strategy was given",
+    "WorkerJoined": "A worker takes part.",
+    "WorkerJoined.worker": "its seat, from 0",
+    "WorkerJoined.pid": "its process; 0 for the host's own",
+    "WorkerLost.worker": "its seat; a new worker will join there",
+    "WorkerLost.reason": "the signal or exit status",
+    "TaskAssigned": "A worker is handed work.",
+    "TaskAssigned.worker": "its seat",
+    "TaskAssigned.subtrees": "how many",
+    "WorkReported.worker": "its seat",
+    "WorkReported.nodes": "explored since its last report",
+    "WorkReported.busy": "seconds of exploring since then",
+    "WorkReported.waiting": "seconds with nothing to do but wait for verdicts",
+    "WorkReported.given": "subtrees that it gave away",
+    "Improved.number": "from 1, and on from where a resumed search was",
+    "Improved.solution": "the solution itself",
+    "Improved.cost": "its cost; none where the problem has no costs",
+    "Improved.worker": "the seat that found it",
+    "Checked.process": "which z3 process, from 0",
+    "Checked.status": "`proved`, `refuted` or `unknown`",
+    "Progress.nodes": "explored, those before a resume included",
+    "Progress.nodes_per_second": "over the last seconds",
+    "Progress.open": "subtrees known and not yet explored",
+    "Progress.solutions": "distinct ones found",
+    "Progress.best_cost": "the least cost found",
+    "Progress.cache_hits": "z3 questions answered without z3, by the whole pool",
+    "Progress.checks": "questions that z3 answered, of the whole pool",
+    "Progress.checks_in_flight": "questions that z3 has now",
+    "Warned": "Something is not as it should be, and the search goes on.",
+    "Warned.message": "a sentence",
+    "SearchFinished": "Comes last.",
+    "SearchFinished.status": "`complete`, `limit`, `cancelled` or `failed`",
+    "SearchFinished.reason": "the same in words",
+    "SearchFinished.nodes": "explored in all",
+    "SearchFinished.solutions": "distinct ones found",
+    "SearchFinished.best": "the best solution, if there is one",
+    "SearchFinished.best_cost": "its cost",
+    "Header.aiosearch": "the version that wrote the journal",
+    "Header.order": "the name of the order's class",
+    "Header.strategy": "its name",
+    "Header.seed": "what the strategy was given",
+    "Header.node_type": "the annotation of `root`",
+    "Header.format": "of the journal: 1",
+    "Record.opened": "bundles that are open from now on",
+    "Open.id": "a number that no other bundle of the search has",
+    "Open.rank": "lower goes first",
+    "Open.size": "how many subtrees",
+    "Open.blob": "the nodes as msgpack; empty stands for the root",
+    "Open.depth": "the depth of the shallowest",
+    "Open.weight": "the share of the tree in it, as far as one can tell",
+    "Statistics.nodes": "nodes explored: expanded, and asked for their solutions",
+    "Statistics.leaves": "of these, the ones without children",
+    "Statistics.depth": "the deepest node explored; the root has depth 0",
+    "Statistics.pruned": "subtrees left out because their bound was not below the best cost",
+    "Statistics.duplicates": "nodes left out because an equal key was explored",
+    "Statistics.reopened": "nodes explored again: their key was reached with a better bound",
+    "Statistics.unclaimed": "nodes explored without a claim: the table of keys was full",
+    "Statistics.proved": "nodes whose obligation was proved",
+    "Statistics.refuted": "nodes dropped because theirs was refuted; not among `nodes`",
+    "Statistics.unknown": "nodes whose verdict was unknown",
+    "Statistics.skipped": 'subtrees given up under `on_error="skip"`',
+    "Statistics.published": "subtrees that workers gave away when asked",
+    "Statistics.solutions": "distinct solutions; under a pruning order, the improving ones",
+    "Statistics.hook_errors": "calls of a hook that raised",
+    "Statistics.worker_deaths": "worker processes that died during this run",
+    "Statistics.workers": "one for each seat",
+    "Statistics.nodes_per_second": "over the whole search",
+    "WorkerStatistics.nodes": "nodes that it explored in this run",
+    "WorkerStatistics.reports": "reports that it gave",
+    "Verdict.status": "the answer",
+    "VerifierStatistics.memory_hits": "answered from memory",
+    "VerifierStatistics.disk_hits": "answered from the file",
+    "VerifierStatistics.proved": "checks by their answer",
+    "VerifierStatistics.refuted": "checks by their answer",
+    "VerifierStatistics.in_flight": "questions that z3 has now",
+    "VerifierStatistics.queued": "questions that wait for a z3 process",
+    "CheckRecord.end": "when it answered",
+    "CheckRecord.status": "what it answered",
+    "CacheStatistics.path": "the file",
+    "CacheStatistics.proved": "verdicts",
+    "CacheStatistics.refuted": "verdicts",
+    "CacheStatistics.unknown": "verdicts",
+    "CacheStatistics.entries": "all of them",
+}
+"""What fields mean whose names say it to a reader of the code."""
 
 
 def constants() -> str:
