@@ -13,6 +13,8 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 from endless import Doubling, Doubtful, Stuck
@@ -24,6 +26,10 @@ from aiosearch.events import AnyEvent, TaskAssigned, WorkerJoined, WorkReported
 TARGET_MS = 100.0
 STUCK_SECONDS = 0.2
 """From the moment when a worker has work; it is stuck by then."""
+
+
+PATIENCE = 20.0
+TASK_SECONDS = 1.0
 
 
 class Watch:
@@ -104,22 +110,39 @@ async def left(problem: Any, ready: Any, workers: int) -> float:
 
 
 def gone(started: float) -> float:
-    """Gives the milliseconds until there is no child, dead or alive: they should be none now."""
-    while True:
+    """Gives the milliseconds until there is no child, dead or alive: there should be none now."""
+    while time.perf_counter() - started < PATIENCE:
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return (time.perf_counter() - started) * 1e3
+    raise SystemExit("a search left processes behind")
 
 
 WAYS = {"cancelling the task": cancelled, "leaving the block": left}
+
+
+def sleep_long(_: int) -> None:
+    time.sleep(TASK_SECONDS)
+
+
+def executor_gone(workers: int) -> float:
+    """What a ProcessPoolExecutor takes: a task that has begun cannot be cancelled."""
+    with ProcessPoolExecutor(workers, get_context("spawn")) as executor:
+        list(executor.map(abs, range(workers)))
+        for _ in range(3 * workers):
+            executor.submit(sleep_long, 0)
+        time.sleep(STUCK_SECONDS)
+        started = time.perf_counter()
+        executor.shutdown(cancel_futures=True)
+    return (time.perf_counter() - started) * 1e3
 
 
 def percentile(values: list[float], share: float) -> float:
     return sorted(values)[min(int(len(values) * share), len(values) - 1)]
 
 
-def show(name: str, times: list[float]) -> None:
+def show(name: str, times: list[float], **more: Any) -> None:
     figure(
         f"time until everything is gone: {name}",
         percentile(times, 0.5),
@@ -128,6 +151,7 @@ def show(name: str, times: list[float]) -> None:
         p99=round(percentile(times, 0.99), 2),
         most=round(max(times), 2),
         runs=spread(times),
+        **more,
     )
 
 
@@ -145,6 +169,10 @@ def main() -> None:
                     times[way].append(asyncio.run(run(problem, ready, workers)))
             for way in WAYS:
                 show(f"{situation}, {workers} workers, {way}", times[way])
+    for workers in (2, 8):
+        seconds = [executor_gone(workers) for _ in range(min(repeats, 5))]
+        name = f"ProcessPoolExecutor, tasks of {TASK_SECONDS:g} s, {workers} workers"
+        show(name, seconds, compared="concurrent.futures")
 
 
 if __name__ == "__main__":

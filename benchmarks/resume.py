@@ -27,6 +27,7 @@ from figures import figure, spread
 from tallied import Tallied, expanded
 
 from aiosearch import Search
+from aiosearch.events import AnyEvent, WorkReported
 
 WORKERS = 2
 ALLOWED_SHARE = 0.05
@@ -51,6 +52,8 @@ class Outcome(msgspec.Struct):
 
     opening: float
     """Seconds until the search was open: the journal read, the workers started."""
+    first_report: float
+    """Seconds until a worker had explored something and said so."""
     seconds: float
     nodes: int
     open: int
@@ -62,6 +65,12 @@ class Outcome(msgspec.Struct):
 async def search(request: Request) -> Outcome:
     folder = Path(request.folder)
     started = time.perf_counter()
+    reports: list[float] = []
+
+    def listen(event: AnyEvent) -> None:
+        if isinstance(event, WorkReported):
+            reports.append(time.perf_counter() - started)
+
     async with Search(
         problem(request.branching, folder),
         order=request.order,
@@ -69,6 +78,8 @@ async def search(request: Request) -> Outcome:
         journal=folder / "journal" if request.journal else None,
         resume=request.resume,
         cache=None,
+        on=listen,
+        progress_seconds=3600,
     ) as opened:
         opening = time.perf_counter() - started
         while request.until_open and opened.statistics().open < request.until_open:
@@ -77,7 +88,7 @@ async def search(request: Request) -> Outcome:
             await opened.wait()
     found = opened.statistics()
     busy = sum(worker.busy for worker in found.workers)
-    return Outcome(opening, found.seconds, found.nodes, found.open, busy, cpu())
+    return Outcome(opening, min(reports), found.seconds, found.nodes, found.open, busy, cpu())
 
 
 def problem(branching: int, folder: Path) -> Tallied:
@@ -113,7 +124,7 @@ def interrupted(branching: int, moments: list[float]) -> tuple[Outcome, int, int
     kills = 0
     with tempfile.TemporaryDirectory() as folder:
         for moment in moments:
-            process = start(Request(folder, branching, resume=kills > 0))
+            process = start(Request(folder, branching, resume=Path(folder, "journal").exists()))
             try:
                 process.wait(moment)
                 outcome = finish(process)
@@ -179,7 +190,9 @@ def time_to_resume(until_open: int, fresh: Outcome) -> None:
         f"time to resume, {again.open:,} subtrees open",
         again.opening,
         "s",
-        without_journal=round(fresh.opening, 3),
+        first_report=round(again.first_report, 3),
+        fresh=round(fresh.opening, 3),
+        fresh_first_report=round(fresh.first_report, 3),
         journal_bytes=size,
     )
 

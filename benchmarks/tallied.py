@@ -14,7 +14,7 @@ from aiosearch.workloads.uts import UTS, Node
 
 @dataclass(frozen=True)
 class Tallied(UTS):
-    """UTS with a file of eight bytes for each process, mapped so that no kill takes a count back."""
+    """UTS with a count in a file for each process, mapped: no kill takes it back."""
 
     folder: str = "."
 
