@@ -147,7 +147,6 @@ def show(name: str, times: list[float], **more: Any) -> None:
         f"time until everything is gone: {name}",
         percentile(times, 0.5),
         "ms",
-        target=TARGET_MS,
         p99=round(percentile(times, 0.99), 2),
         most=round(max(times), 2),
         runs=spread(times),
@@ -168,7 +167,7 @@ def main() -> None:
                 for way, run in WAYS.items():
                     times[way].append(asyncio.run(run(problem, ready, workers)))
             for way in WAYS:
-                show(f"{situation}, {workers} workers, {way}", times[way])
+                show(f"{situation}, {workers} workers, {way}", times[way], target=TARGET_MS)
     for workers in (2, 8):
         seconds = [executor_gone(workers) for _ in range(min(repeats, 5))]
         name = f"ProcessPoolExecutor, tasks of {TASK_SECONDS:g} s, {workers} workers"

@@ -34,8 +34,8 @@ PASSAGES = {
 SUITED = {
     "verdict insert": ("questions",),
     SOLVER: ("questions",),
-    "before the snapshot's rename": ("tree", "bounds", "ways"),
-    "after the snapshot's rename": ("tree", "bounds", "ways"),
+    "before the snapshot's rename": ("tree", "bounds"),
+    "after the snapshot's rename": ("tree", "bounds"),
 }
 RUNS = 4
 """Runs that something is done to, before the one that is left in peace."""

@@ -82,10 +82,10 @@ async def search(request: Request) -> Outcome:
         progress_seconds=3600,
     ) as opened:
         opening = time.perf_counter() - started
-        while request.until_open and opened.statistics().open < request.until_open:
-            await asyncio.sleep(0.02)
         if not request.until_open:
             await opened.wait()
+        while not reports or opened.statistics().open < request.until_open:
+            await asyncio.sleep(0.02)
     found = opened.statistics()
     busy = sum(worker.busy for worker in found.workers)
     return Outcome(opening, min(reports), found.seconds, found.nodes, found.open, busy, cpu())

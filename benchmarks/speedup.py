@@ -1,7 +1,7 @@
 """How much faster two workers are than one, on the ladder; beside it ProcessPoolExecutor and pybnb.
 
     python benchmarks/speedup.py                 # a minute of one worker for each search
-    python benchmarks/speedup.py --quick         # three seconds
+    python benchmarks/speedup.py --quick         # two seconds
 
 Efficiency is T1 / (2 T2) from the moment the workers are up; starting them is shown apart. On a
 busy machine wall time measures the neighbours, so `cpu` gives the same from CPU seconds: what one
@@ -166,11 +166,11 @@ async def run(seconds: float, repeats: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, help="of one worker, for each search")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    seconds = options.seconds or (3.0 if options.quick else 60.0)
-    asyncio.run(run(seconds, options.repeats))
+    seconds = options.seconds or (2.3 if options.quick else 60.0)
+    asyncio.run(run(seconds, options.repeats or (2 if options.quick else 3)))
     pybnb_figures(seconds / 25, versions("pybnb", "mpi4py", "mpich"))
 
 

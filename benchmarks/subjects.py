@@ -5,6 +5,8 @@ Their nodes take time but little of a processor, so that several trials can run 
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -44,10 +46,23 @@ class Marked(UTS):
 
 
 @dataclass(frozen=True)
-class Squares:
-    """A tree whose nodes on one level live unless their number is a square modulo 2**16.
+class Awaited(Marked):
+    """The same, but its nodes have to be awaited, many at a time."""
 
-    z3 is asked; `alive` says what it must answer.
+    pause: float = 0.002
+
+    async def expand(self, node: Node) -> list[Node] | tuple[()]:  # type: ignore[override]
+        """Lets others go first, then gives the children."""
+        await asyncio.sleep(self.pause)
+        return UTS.expand(self, node)
+
+
+@dataclass(frozen=True)
+class Squares:
+    """A tree whose nodes on one level live unless z3 finds a square root of a number modulo 2**16.
+
+    `verdict` says what z3 must answer. Some questions it does not understand: those nodes are put
+    off, and explored last.
     """
 
     branching: int = 6
@@ -76,12 +91,16 @@ class Squares:
         """Asks whether no number has this square."""
         if node[0] != self.asked:
             return None
+        if node[1] % 50 == 7:
+            return Obligation(f"(assert (no-such-thing {node[1]}))")
         goal = f"(= (bvmul x x) (_ bv{self._drawn(node)} 16))"
         return Obligation(f"(declare-const x (_ BitVec 16))(assert {goal})", logic="QF_BV")
 
-    def alive(self, node: Place) -> bool:
-        """Says whether the obligation holds, without z3."""
-        return self._drawn(node) not in SQUARES
+    def verdict(self, node: Place) -> str:
+        """Says what becomes of the obligation, without z3."""
+        if node[1] % 50 == 7:
+            return "unknown"
+        return "refuted" if self._drawn(node) in SQUARES else "proved"
 
     def _drawn(self, node: Place) -> int:
         number = int.from_bytes(sha1(node[1].to_bytes(4, "big")).digest()[:2], "big")
@@ -170,6 +189,8 @@ class Answers(Struct, frozen=True):
     nodes: int | None
     solutions: frozenset[Any] | None
     best_cost: float | None = None
+    unknown: int = 0
+    """How many questions z3 does not understand."""
 
 
 class Subject(Struct, frozen=True):
@@ -182,25 +203,31 @@ class Subject(Struct, frozen=True):
 
 def walked(problem: Any) -> Answers:
     """Walks the tree without any engine, each key once, and only what z3 should let live."""
-    plain = type(problem)(**{**vars_of(problem), "pause": 0.0})
-    alive = getattr(plain, "alive", None)
+    plain = dataclasses.replace(problem, pause=0.0)
     key = getattr(plain, "key", lambda node: node)
     seen: set[Any] = set()
     found: set[Any] = set()
+    unknown = 0
     waiting = [plain.root()]
     while waiting:
         node = waiting.pop()
-        if key(node) in seen or (alive and plain.obligation(node) and not alive(node)):
+        verdict = plain.verdict(node) if asks(plain, node) else "proved"
+        if key(node) in seen or verdict == "refuted":
             continue
+        unknown += verdict == "unknown"
         seen.add(key(node))
         found.update(plain.solutions(node))
         waiting.extend(plain.expand(node))
-    return Answers(len(seen), frozenset(found))
+    return Answers(len(seen), frozenset(found), unknown=unknown)
 
 
-def vars_of(problem: Any) -> dict[str, Any]:
-    """A dataclass's parameters, without what its cached properties have added."""
-    return {name: getattr(problem, name) for name in problem.__dataclass_fields__}
+def asks(problem: Any, node: Any) -> bool:
+    return hasattr(problem, "obligation") and problem.obligation(node) is not None
+
+
+def walked_at_once(problem: Awaited) -> Answers:
+    """Walks the same tree where it need not be awaited."""
+    return walked(Marked(depth=problem.depth, seed=problem.seed))
 
 
 def cheapest(problem: Any) -> Answers:
@@ -231,6 +258,11 @@ SUBJECTS: Mapping[str, Subject] = MappingProxyType(
     {
         "tree": Subject(
             Marked(depth=6, seed=29), ("depth-first", "breadth-first", "best-first"), walked
+        ),
+        "awaited": Subject(
+            Awaited(depth=6, seed=29),
+            ("depth-first", "breadth-first", "best-first"),
+            walked_at_once,
         ),
         "questions": Subject(Squares(), ("depth-first", "breadth-first"), walked),
         "keys": Subject(Lattice(), ("depth-first", "breadth-first", "best-first"), walked),

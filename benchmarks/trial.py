@@ -177,6 +177,6 @@ class Trial:
             wrong.append(f"{outcome.nodes} nodes counted, and there are {expected.nodes}")
         if outcome.best_cost != expected.best_cost:
             wrong.append(f"best cost {outcome.best_cost}, not {expected.best_cost}")
-        if outcome.unknown:
-            wrong.append(f"{outcome.unknown} verdicts unknown")
+        if outcome.unknown != expected.unknown:
+            wrong.append(f"{outcome.unknown} verdicts unknown, not {expected.unknown}")
         wrong += wrong_verdicts(self.plan.subject, self._folder / "cache")

@@ -28,16 +28,13 @@ def answers(subject: str) -> Answers:
 def verdicts(subject: str) -> dict[bytes, str]:
     """What z3 must answer to every question of a subject, by digest."""
     problem = SUBJECTS[subject].problem
-    if not hasattr(problem, "alive"):
+    if not hasattr(problem, "verdict"):
         return {}
     level = [problem.root()]
     for _ in range(problem.asked):
         level = [child for node in level for child in problem.expand(node)]
     version = z3_version()
-    right = {True: "proved", False: "refuted"}
-    return {
-        digest(problem.obligation(node), "", version): right[problem.alive(node)] for node in level
-    }
+    return {digest(problem.obligation(node), "", version): problem.verdict(node) for node in level}
 
 
 def wrong_verdicts(subject: str, path: Path) -> list[str]:
