@@ -37,7 +37,7 @@ class Pool:
         checkers: int | None = None,
         cache: Path | str | Literal["default"] | None = "default",
         check_seconds: float = 10.0,
-        check_rlimit: int = 400_000,
+        check_rlimit: int = 80_000,
     ) -> None:
         if workers is None:
             workers = usable_cores()

@@ -79,6 +79,9 @@ class Search(Generic[NodeT, SolutionT]):
         if resume and journal is None:
             raise AiosearchError("resume=True needs the journal to resume from")
         check_problem(problem)
+        hooks = (on,) if callable(on) else tuple(on)
+        if not all(map(callable, hooks)):
+            raise AiosearchError(f"on must be a hook or several, not {on!r}")
         if reference.running_main_again:
             raise AiosearchError(
                 "the script starts a search while a worker imports it for its classes; put that "
@@ -101,7 +104,7 @@ class Search(Generic[NodeT, SolutionT]):
                 on_error=on_error,
                 progress_seconds=progress_seconds,
             ),
-            (on,) if callable(on) else tuple(on),
+            hooks,
         )
         self._entered = False
 
@@ -185,11 +188,17 @@ def solve(problem: Problem[NodeT, SolutionT], **options: Any) -> Result[Solution
         async with Search(problem, **options) as opened:
             return await opened.wait()
 
+    if _loop_is_running():
+        return cast("Result[SolutionT]", _in_thread(search))
+    return asyncio.run(search())
+
+
+def _loop_is_running() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(search())
-    return cast("Result[SolutionT]", _in_thread(search))
+        return False
+    return True
 
 
 def _in_thread(search: Callable[[], Any]) -> Any:

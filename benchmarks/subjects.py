@@ -6,9 +6,8 @@ Their nodes take time but little of a processor, so that several trials can run 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha1
 from types import MappingProxyType
@@ -65,7 +64,7 @@ class Squares:
     off, and explored last.
     """
 
-    branching: int = 6
+    branching: int = 5
     asked: int = 4
     depth: int = 5
     pause: float = 0.0002
@@ -183,90 +182,23 @@ class Cheapest:
         return 1 + (row * 31 + column * 17 + row * column * 7) % 13
 
 
-class Answers(Struct, frozen=True):
-    """What a complete search must report; None where it may differ from run to run."""
-
-    nodes: int | None
-    solutions: frozenset[Any] | None
-    best_cost: float | None = None
-    unknown: int = 0
-    """How many questions z3 does not understand."""
-
-
 class Subject(Struct, frozen=True):
-    """A problem, the orders it may be explored in, and the answers."""
+    """A problem, and the orders it may be explored in."""
 
     problem: Any
     orders: tuple[str, ...]
-    answer: Callable[[Any], Answers]
 
 
-def walked(problem: Any) -> Answers:
-    """Walks the tree without any engine, each key once, and only what z3 should let live."""
-    plain = dataclasses.replace(problem, pause=0.0)
-    key = getattr(plain, "key", lambda node: node)
-    seen: set[Any] = set()
-    found: set[Any] = set()
-    unknown = 0
-    waiting = [plain.root()]
-    while waiting:
-        node = waiting.pop()
-        verdict = plain.verdict(node) if asks(plain, node) else "proved"
-        if key(node) in seen or verdict == "refuted":
-            continue
-        unknown += verdict == "unknown"
-        seen.add(key(node))
-        found.update(plain.solutions(node))
-        waiting.extend(plain.expand(node))
-    return Answers(len(seen), frozenset(found), unknown=unknown)
-
-
-def asks(problem: Any, node: Any) -> bool:
-    return hasattr(problem, "obligation") and problem.obligation(node) is not None
-
-
-def walked_at_once(problem: Awaited) -> Answers:
-    """Walks the same tree where it need not be awaited."""
-    return walked(Marked(depth=problem.depth, seed=problem.seed))
-
-
-def cheapest(problem: Any) -> Answers:
-    """Finds the best cost by plain branch and bound."""
-    best = float("inf")
-    waiting = [problem.root()]
-    while waiting:
-        node = waiting.pop()
-        if problem.bound(node) >= best:
-            continue
-        best = min([best, *map(problem.cost, problem.solutions(node))])
-        waiting.extend(sorted(problem.expand(node), key=problem.bound, reverse=True))
-    return Answers(None, None, best)
-
-
-def cheapest_by_place(problem: Cheapest) -> Answers:
-    """Finds the best cost by dynamic programming."""
-    known = {(0, 0): 0}
-    for place in sorted(
-        (row, column) for row in range(problem.side) for column in range(problem.side)
-    ):
-        for row, column, spent in Cheapest(problem.side, 0.0).expand((*place, known[place])):
-            known[row, column] = min(spent, known.get((row, column), spent))
-    return Answers(None, None, float(known[problem.side - 1, problem.side - 1]))
-
+EXHAUSTIVE = ("depth-first", "breadth-first")
+SCORED = (*EXHAUSTIVE, "best-first")
 
 SUBJECTS: Mapping[str, Subject] = MappingProxyType(
     {
-        "tree": Subject(
-            Marked(depth=6, seed=29), ("depth-first", "breadth-first", "best-first"), walked
-        ),
-        "awaited": Subject(
-            Awaited(depth=6, seed=29),
-            ("depth-first", "breadth-first", "best-first"),
-            walked_at_once,
-        ),
-        "questions": Subject(Squares(), ("depth-first", "breadth-first"), walked),
-        "keys": Subject(Lattice(), ("depth-first", "breadth-first", "best-first"), walked),
-        "bounds": Subject(TSP(30, 5), ("branch-and-bound",), cheapest),
-        "ways": Subject(Cheapest(), ("branch-and-bound", "best-first, pruning"), cheapest_by_place),
+        "tree": Subject(Marked(depth=6, seed=29), SCORED),
+        "awaited": Subject(Awaited(depth=6, seed=29), SCORED),
+        "questions": Subject(Squares(), EXHAUSTIVE),
+        "keys": Subject(Lattice(), SCORED),
+        "bounds": Subject(TSP(30, 5), ("branch-and-bound",)),
+        "ways": Subject(Cheapest(), ("branch-and-bound", "best-first, pruning")),
     }
 )

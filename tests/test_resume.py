@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trees import Endless, Judged, Keyed, Priced, Words
+from trees import Endless, Judged, Keyed, Misleading, Priced, Words
 
 from aiosearch import JournalError, Limits, Search, SearchStatus
 from aiosearch.events import AnyEvent, Warned
@@ -170,3 +170,14 @@ async def test_a_missing_journal_cannot_be_resumed(tmp_path: Path) -> None:
     """The message names the file."""
     with pytest.raises(JournalError, match="nowhere"):
         await run(Words(), workers=0, journal=tmp_path / "nowhere", resume=True)
+
+
+async def test_another_order_scores_anew(tmp_path: Path) -> None:
+    """A journal of a best-first search holds priorities; they are no bounds to prune by."""
+    journal = tmp_path / "j"
+    limits = Limits(nodes=50)
+    await run(Misleading(), workers=1, order="best-first", journal=journal, limits=limits)
+    result = await run(
+        Misleading(), workers=1, order="branch-and-bound", journal=journal, resume=True
+    )
+    assert result.best_cost == 100 - 2 * 6

@@ -6,7 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trees import DiesOnce, Mended, Overpriced, Trouble, Unannotated, Waiting, Words
+from trees import (
+    DiesOnce,
+    Keyless,
+    Loose,
+    Mended,
+    Overpriced,
+    Trouble,
+    Unannotated,
+    Unbounded,
+    Waiting,
+    Words,
+)
 
 from aiosearch import ProblemError, Search, SearchStatus, WorkerError
 
@@ -149,3 +160,21 @@ async def test_what_was_found_before_an_error_is_kept(
     result = await run(problem, **options, resume=True)
     assert result.statistics.nodes == Words().nodes
     assert len(result.solutions) == 3**6
+
+
+async def test_solutions_of_an_unknown_type_are_explained() -> None:
+    """Tuples that would come back as lists are caught at the first solution."""
+    with pytest.raises(ProblemError, match="annotate what solutions returns"):
+        await run(Loose(), workers=0)
+
+
+async def test_a_forgotten_key_is_caught() -> None:
+    """Nodes that all have the key None are not all the same."""
+    with pytest.raises(ProblemError, match=r"Keyless\.key .*returned None"):
+        await run(Keyless(), workers=0)
+
+
+async def test_a_bound_that_raises_is_skipped_and_counted() -> None:
+    """A subtree is never pruned because nobody knows its bound."""
+    result = await run(Unbounded(seed=3, depth=8), workers=0, on_error="skip")
+    assert result.statistics.skipped > 0

@@ -47,7 +47,7 @@ class Verifier:
         cache: Path | Literal["default"] | None = DEFAULT_CACHE,
         axioms: Mapping[str, str] | None = None,
         rlimit: int = 80_000,
-        seconds: float = 2.0,
+        seconds: float = 10.0,
         memory_mb: int = 1024,
         warn: Callable[[str], None] | None = None,
         on_check: Callable[[CheckRecord], None] | None = None,

@@ -40,6 +40,8 @@ class Group(Struct, Generic[NodeT], frozen=True, array_like=True):
     weight: float
     nodes: list[NodeT]
     scores: list[float]
+    scored_by: int
+    """Which function scored them; another order, after a resume, has to score them anew."""
 
 
 class Siblings(Struct, Generic[NodeT]):
@@ -90,6 +92,8 @@ class Codec(Generic[NodeT]):
 
     def __init__(self, problem: str, node_type: Any) -> None:
         self._problem = problem
+        self.scored_by = 0
+        """What the scores mean that this process packs, and takes from others as they are."""
         self._encode = msgspec.msgpack.Encoder().encode
         self.decode_node = msgspec.msgpack.Decoder(node_type).decode
         group: Any = Group
@@ -130,7 +134,7 @@ class Codec(Generic[NodeT]):
                     group.depth,
                     group.index,
                     group.nodes,
-                    group.scores,
+                    group.scores if group.scored_by == self.scored_by else [],
                     group.stage,
                     group.weight,
                 )
@@ -147,6 +151,7 @@ class Codec(Generic[NodeT]):
             group.weight,
             group.nodes,
             group.scores,
+            self.scored_by if group.scores else 0,
         )
         try:
             return self._encode(coded)

@@ -51,7 +51,7 @@ class Child(asyncio.Protocol):
             with _sigint_held():
                 # A fork costs a millisecond or two; a thread for it would be what PDEATHSIG watches
                 child._process = subprocess.Popen(  # noqa: ASYNC220
-                    [sys.executable, "-P", "-m", module, *identity, *arguments],
+                    [sys.executable, "-P", "-u", "-m", module, *identity, *arguments],
                     pass_fds=(theirs.fileno(), *pass_fds),
                     stdin=subprocess.DEVNULL,
                     env={**os.environ, "PYTHONPATH": _search_path()},

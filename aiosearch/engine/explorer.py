@@ -187,6 +187,10 @@ class Explorer(Generic[NodeT]):
         """Gives everything away, each subtree as a bundle of its own, in depth-first order."""
         raise NotImplementedError
 
+    def close(self) -> None:
+        """Ends what is still under way."""
+        return
+
     def _load(self, groups: list[Siblings[NodeT]]) -> None:
         raise NotImplementedError
 

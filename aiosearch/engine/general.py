@@ -10,6 +10,7 @@ import heapq
 import inspect
 import itertools
 import math
+import zlib
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -59,6 +60,8 @@ class GeneralExplorer(Explorer[NodeT]):
         self._score = order.score(problem)
         self._prunes = order.prunes
         self._bound = getattr(problem, "bound", None)
+        self._score_is_bound = self._score is not None and self._score == self._bound
+        codec.scored_by = _name_of(self._score)
         self._cost = getattr(problem, "cost", None)
         self._key = getattr(problem, "key", None)
         self._claims = claims
@@ -135,13 +138,17 @@ class GeneralExplorer(Explorer[NodeT]):
             if scores:
                 score = scores[offset]
             elif scored is not None:
-                score = self._scored(scored, node, path)
+                known = self._scored(scored, node, path)
+                if known is None:
+                    continue
+                score = known
             if order.greedy:
                 sort = score
             entry = (sort, score, path, next(self._serial), length, depth, stage, weight, node)
             heapq.heappush(heap, entry)
 
-    def _scored(self, score: Callable[[Any], float], node: NodeT, path: bytes) -> float:
+    def _scored(self, score: Callable[[Any], float], node: NodeT, path: bytes) -> float | None:
+        """Scores a node; None where it is skipped because that raised."""
         try:
             value = float(score(node))
             if value != value:
@@ -149,7 +156,8 @@ class GeneralExplorer(Explorer[NodeT]):
         except Exception as error:
             method = getattr(score, "__name__", "priority")
             if self.skip_errors:
-                return float("inf")
+                self.counts.skipped += 1
+                return None
             raise self._problem_error(method, error, steps(path)) from error
         return value
 
@@ -232,7 +240,7 @@ class GeneralExplorer(Explorer[NodeT]):
         bound = NO_BOUND
         if self._prunes:
             bound = score
-            if self._order.greedy:
+            if not self._score_is_bound:
                 self._method = "bound"
                 bound = float(self._bound(node))  # type: ignore[misc]  # pruning orders have one
             if bound >= self.incumbent:
@@ -245,7 +253,10 @@ class GeneralExplorer(Explorer[NodeT]):
     def _claim(self, node: NodeT, bound: float) -> bool:
         assert self._claims is not None
         self._method = "key"
-        key = key_digest(self._key(node))  # type: ignore[misc]  # claims exist for keys only
+        value = self._key(node)  # type: ignore[misc]  # claims exist for keys only
+        if value is None:
+            raise TypeError("returned None; equal keys mean equal subtrees, so give every node one")
+        key = key_digest(value)
         claim = self._claims.claim(key, bound)
         if claim is Claim.DUPLICATE:
             self.counts.duplicates += 1
@@ -292,7 +303,7 @@ class GeneralExplorer(Explorer[NodeT]):
     def beat(self, cost: float) -> list[bytes]:
         """Takes a better solution's cost; gives the questions that nobody needs answered now."""
         self.incumbent = min(self.incumbent, cost)
-        if not (self._prunes and self._parked) or self._order.greedy:
+        if not (self._prunes and self._parked and self._score_is_bound):
             return []
         moot = []
         for digest, entries in list(self._parked.items()):
@@ -375,10 +386,13 @@ class GeneralExplorer(Explorer[NodeT]):
         self.counts.published += len(given)
         return self._packed(given)
 
-    def drain(self) -> list[Bundle]:
-        bundles = self.snapshot()
+    def close(self) -> None:
         for lane in self._lanes:
             lane.cancel()
+
+    def drain(self) -> list[Bundle]:
+        bundles = self.snapshot()
+        self.close()
         self._heap, self._deferred, self.parked = [], [], 0
         self._parked.clear()
         self._lanes.clear()
@@ -429,6 +443,13 @@ class GeneralExplorer(Explorer[NodeT]):
                 group.scores.append(score)
         if group is not None:
             yield group
+
+
+def _name_of(score: Callable[[Any], float] | None) -> int:
+    """A number for a scoring function that is the same in every process and run."""
+    if score is None:
+        return 0
+    return zlib.crc32(getattr(score, "__qualname__", repr(type(score))).encode())
 
 
 def _decided(entry: Entry) -> Entry:

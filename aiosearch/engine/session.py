@@ -19,7 +19,7 @@ from .channel import MAX_FRAME
 from .claims import LocalClaims, SharedClaims
 from .explorer import Clock, DepthFirstExplorer, Explorer, clock
 from .general import GeneralExplorer, is_async
-from .reference import return_type
+from .reference import element_type, return_type
 from .wire import (
     Ask,
     Beat,
@@ -67,6 +67,9 @@ class Session:
         self._clock = clock
         self._codec: Codec[Any] = Codec(type(problem).__qualname__, return_type(problem, "root"))
         self._encode_solution = msgspec.msgpack.Encoder().encode
+        solution_type = element_type(return_type(problem, "solutions"))
+        self._decode_solution = msgspec.msgpack.Decoder(solution_type).decode
+        self._solutions_checked = False
         self._axioms: dict[str, str] = dict(getattr(problem, "axioms", None) or {})
         self.asynchronous = is_async(problem)
         self._explorer = self._make_explorer(order)
@@ -180,6 +183,11 @@ class Session:
         except Exception as error:
             self._fail(error)
         self._guard(self._after)
+
+    def close(self) -> None:
+        """Ends what is still under way; nobody is told."""
+        self.failed = True
+        self._explorer.close()
 
     def wake(self) -> None:
         """Called now and then while nothing is ready: reports what is not reported yet."""
@@ -316,12 +324,28 @@ class Session:
         return Report(self.id, final, kept, given, tuple(part.solutions), part.keys)
 
     def _encoded(self, solution: Any) -> bytes:
+        name = type(self._problem).__qualname__
         try:
-            return self._encode_solution(solution)
+            encoded = self._encode_solution(solution)
         except Exception as error:
-            name = type(self._problem).__qualname__
             reason = f"this solution cannot be encoded: {error} (solution: {solution!r:.200})"
             raise ProblemError(name, "solutions", reason) from None
+        if not self._solutions_checked:
+            self._solutions_checked = True
+            self._check_round_trip(name, solution, encoded)
+        return encoded
+
+    def _check_round_trip(self, name: str, solution: Any, encoded: bytes) -> None:
+        try:
+            again = self._decode_solution(encoded)
+        except Exception as error:
+            again = error
+        if type(again) is not type(solution):
+            reason = (
+                f"this solution changes on its way to you: {solution!r:.100} arrives as "
+                f"{again!r:.100}; annotate what solutions returns, for example Iterable[X]"
+            )
+            raise ProblemError(name, "solutions", reason)
 
     def _guard(self, action: Callable[[], None]) -> None:
         try:

@@ -140,7 +140,8 @@ class LocalSlot:
                     session = member.local_session(message, self._outbox.append)
                     self._sessions[message.session] = session
             elif isinstance(message, End):
-                self._sessions.pop(message.session, None)
+                if ended := self._sessions.pop(message.session, None):
+                    ended.close()
             elif session_ := self._sessions.get(message.session):
                 session_.receive(message)
             self._flush()

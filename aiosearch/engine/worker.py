@@ -38,7 +38,8 @@ class Worker:
             elif isinstance(message, Ping):
                 self.send(Hello())
             elif isinstance(message, End):
-                self._sessions.pop(message.session, None)
+                if session := self._sessions.pop(message.session, None):
+                    session.close()
             elif session := self._sessions.get(message.session):
                 session.receive(message)
 

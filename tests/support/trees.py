@@ -150,11 +150,11 @@ class Trouble(Words):
             return [(*node, random.randrange(10**9)) for _ in range(2)] if len(node) < 5 else []
         return Words.expand(self, node)
 
-    def solutions(self, node: Word) -> Any:
+    def solutions(self, node: Word) -> Iterable[Word]:
         if self.what == "solutions" and node == (1, 0, 2):
             raise KeyError("letters")
         if self.what == "opaque" and node == (1, 0, 2):
-            return [object()]
+            return [object()]  # type: ignore[list-item]
         return Words.solutions(self, node)
 
 
@@ -245,3 +245,42 @@ class Mended(Words):
         if node == (1, 0, 2) and not Path(self.memory).exists():
             raise RuntimeError("not mended yet")
         return Words.expand(self, node)
+
+
+@dataclass(frozen=True)
+class Keyless(Words):
+    """Has a key, and forgets to return it."""
+
+    def key(self, node: Word) -> None:
+        return None
+
+
+class Loose(Words):
+    """Does not say what its solutions are."""
+
+    def solutions(self, node):  # type: ignore[no-untyped-def]
+        return [node] if len(node) == self.length else ()
+
+
+@dataclass(frozen=True)
+class Unbounded(Priced):
+    """A bound that raises at every third number."""
+
+    def bound(self, node: tuple[int, int]) -> float:
+        if node[1] % 3 == 1:
+            raise ArithmeticError("no bound")
+        return super().bound(node)
+
+
+@dataclass(frozen=True)
+class Misleading(Words):
+    """Priorities that would prune everything if they were taken for bounds."""
+
+    def cost(self, solution: Word) -> float:
+        return float(100 - sum(solution))
+
+    def bound(self, node: Word) -> float:
+        return 0.0
+
+    def priority(self, node: Word) -> float:
+        return 1e6 + sum(node)
