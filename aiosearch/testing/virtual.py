@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -49,16 +50,16 @@ class Timed:
 
     def __init__(self, problem: Any, clock: Clock, cost: Callable[[Any], int]) -> None:
         self._problem = problem
-        self._clock = clock
-        self._cost = cost
+
+        @functools.wraps(problem.solutions)  # the annotation tells what a solution is
+        def solutions(node: Any) -> Any:
+            clock.now += max(cost(node), 1)  # a slice has to come to its end
+            return problem.solutions(node)
+
+        self.solutions = solutions
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._problem, name)
-
-    def solutions(self, node: Any) -> Any:
-        """Lets the node's time pass and gives its solutions."""
-        self._clock.now += max(self._cost(node), 1)  # a slice has to come to its end
-        return self._problem.solutions(node)
 
 
 def timed(problem: Any, clock: Clock, cost: Callable[[Any], int]) -> Timed:
