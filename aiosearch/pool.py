@@ -21,6 +21,8 @@ from .errors import AiosearchError, WorkerError
 MOST_SILENT_DEATHS = 3
 ANSWER_SECONDS = 1.0
 """A worker silent for so long after its search ended is stuck in an expand, and others wait."""
+PATIENT_SECONDS = 10.0
+"""The same where it may be another search's expand that takes so long."""
 
 
 class Pool:
@@ -57,6 +59,8 @@ class Pool:
         self._ids = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._silent_deaths = 0
+        self._replacing: set[int] = set()
+        self._ended: set[int] = set()
         self._verifier: Verifier | None = None
         self._opening: asyncio.Lock | None = None
         self._closed = False
@@ -147,7 +151,7 @@ class Pool:
                     rlimit=self._check_rlimit,
                     warn=self._warn,
                     on_check=self._checked,
-                    on_failure=self._fail_all,
+                    on_failure=self._fail_askers,
                 )
                 self._verifier = await verifier.__aenter__()
         return self._verifier
@@ -160,9 +164,12 @@ class Pool:
         if not self._open or self._closed:
             raise AiosearchError("the pool is not open; use `async with aiosearch.Pool() as pool`")
         self._members[member.id] = member
+        self._silent_deaths = 0
         for slot in self._slots:
             if slot.alive:
                 member.joined(slot.seat, slot.pid)
+            else:
+                self._gone(slot.seat)
 
     def detach(self, member: Member) -> None:
         if self._members.pop(member.id, None) is not None:
@@ -180,10 +187,13 @@ class Pool:
             heard, pid = slot.heard, slot.pid
 
             def look() -> None:
-                if slot.pid == pid and slot.heard == heard:
+                if slot.pid == pid and slot.heard == heard and not self._closed:
+                    self._ended.add(seat)
                     slot.kill()
 
-            asyncio.get_running_loop().call_later(ANSWER_SECONDS, look)
+            others = any(member.busy(seat) for member in self._members.values())
+            patience = PATIENT_SECONDS if others else ANSWER_SECONDS
+            asyncio.get_running_loop().call_later(patience, look)
 
     def _deliver(self, seat: int, message: ToHost) -> None:
         self._silent_deaths = 0
@@ -191,32 +201,51 @@ class Pool:
             member.receive(seat, message)
 
     def _gone(self, seat: int) -> None:
-        if not self._closed:
+        if not self._closed and seat not in self._replacing:
+            self._replacing.add(seat)
             self._spawn_task(self._replace(seat))
 
     async def _replace(self, seat: int) -> None:
+        try:
+            while not await self._replaced(seat):
+                continue
+        finally:
+            self._replacing.discard(seat)
+
+    async def _replaced(self, seat: int) -> bool:
+        """Puts a new worker in a seat; says whether there is nothing more to do."""
         slot = self._slots[seat]
         assert isinstance(slot, ProcessSlot)
         slot.kill()
         await slot.reap()
-        self._silent_deaths += not slot.heard
+        blame = seat not in self._ended
+        self._ended.discard(seat)
+        self._silent_deaths += blame and not slot.heard
         reason = _manner_of_death(slot)
         for member in list(self._members.values()):
-            member.lost(seat, reason)
+            member.lost(seat, reason, blame)
         if self._silent_deaths >= MOST_SILENT_DEATHS:
             self._fail_all(WorkerError(f"worker processes die before they do anything: {reason}"))
-            return
+            return True
         try:
             await slot.start()
         except OSError as error:
             self._fail_all(WorkerError(f"cannot start a worker process: {error}"))
-            return
+            return True
+        if not slot.alive:
+            return False
         for member in list(self._members.values()):
             member.joined(seat, slot.pid)
+        return True
 
     def _fail_all(self, error: Exception) -> None:
         for member in list(self._members.values()):
             member.fail(error)
+
+    def _fail_askers(self, error: Exception) -> None:
+        for member in list(self._members.values()):
+            if member.asks:
+                member.fail(error)
 
     def _warn(self, message: str) -> None:
         for member in list(self._members.values()):
@@ -233,6 +262,8 @@ class Pool:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        if task.cancelled() and not self._closed:
+            self._fail_all(WorkerError("the engine's own task was cancelled from inside"))
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail_all(WorkerError(f"the engine failed: {type(error).__name__}: {error}"))
 

@@ -79,6 +79,8 @@ class Search(Generic[NodeT, SolutionT]):
         if resume and journal is None:
             raise AiosearchError("resume=True needs the journal to resume from")
         check_problem(problem)
+        if limits is not None and not isinstance(limits, Limits):
+            raise AiosearchError(f"limits must be Limits(...), not {limits!r}")
         hooks = (on,) if callable(on) else tuple(on)
         if not all(map(callable, hooks)):
             raise AiosearchError(f"on must be a hook or several, not {on!r}")
@@ -144,6 +146,7 @@ class Search(Generic[NodeT, SolutionT]):
         return self._improving()
 
     async def _improving(self) -> AsyncIterator[SolutionT]:
+        self._require_open()
         at = 0
         improving = self._run.found.improving
         while True:
@@ -157,6 +160,7 @@ class Search(Generic[NodeT, SolutionT]):
 
     async def wait(self) -> Result[SolutionT]:
         """Waits until the search has ended; raises what made it fail."""
+        self._require_open()
         while not self._run.done:
             await self._run.changed()
         self._run.raise_failure()
@@ -164,9 +168,12 @@ class Search(Generic[NodeT, SolutionT]):
 
     def stop(self, reason: str = "stopped") -> None:
         """Ends the search; iteration and `wait` return as soon as the workers have reported."""
-        if not self._entered:
-            raise AiosearchError("the search is not open, so there is nothing to stop")
+        self._require_open()
         self._run.stop(SearchStatus.CANCELLED, reason)
+
+    def _require_open(self) -> None:
+        if not self._entered:
+            raise AiosearchError("the search is not open; use `async with Search(...) as search`")
 
     @property
     def result(self) -> Result[SolutionT]:

@@ -27,6 +27,7 @@ from .events import (
 SEARCH, WORKERS, Z3 = 1, 2, 3
 """The groups of lanes, which the format calls processes."""
 _NAMES = {SEARCH: "search", WORKERS: "workers", Z3: "z3 processes"}
+_START = b'{"displayTimeUnit":"ms","traceEvents":[\n'
 _LONGEST = 200
 """Characters of a solution."""
 
@@ -90,13 +91,26 @@ class ChromeTrace:
             self._give_up(error)
 
     def _open(self) -> None:
+        self._require_own()
         try:
             self._file = self._growing.open("wb")
             groups = [_meta("process_name", group, 0, name) for group, name in _NAMES.items()]
-            self._file.write(b'{"displayTimeUnit":"ms","traceEvents":[\n')
+            self._file.write(_START)
             self._file.write(b",\n".join(map(_encode, groups)))
         except OSError as error:
             self._give_up(error)
+
+    def _require_own(self) -> None:
+        """Refuses to replace what is no trace: somebody may miss it."""
+        path = self._path
+        if not path.exists():
+            return
+        if path.is_file():
+            with suppress(OSError), path.open("rb") as file:
+                if file.read(len(_START)) in (_START, b""):
+                    return
+        self._closed = True
+        raise AiosearchError(f"{path} is there already and is no trace; take another name")
 
     def _give_up(self, error: OSError) -> None:
         self._closed = True

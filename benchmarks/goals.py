@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 HARD = ("P20", "P25")
 """A division and a long product: most of their goals use up the budget."""
-MOST_NODES = 4_000
+MOST_NODES = 10_000
 
 AXIOMS = """
 (declare-sort T 0)
@@ -41,9 +41,9 @@ _SYMBOLS = "".join(line for line in AXIOMS.splitlines() if line.startswith("(dec
 
 
 def hackers_delight(each: int) -> dict[str, list[Obligation]]:
-    """Gives about so many goals of each task: half of them of programs that passed two tests.
+    """Gives about so many goals of each task, half of them from a search with four tests.
 
-    Two random tests leave mostly programs that are right; one, or none, hardly any.
+    Four random tests leave mostly programs that are right; one, or none, hardly any.
     """
     return {f"P{number}": _goals(f"P{number}", each) for number in range(1, 26)}
 
@@ -51,9 +51,9 @@ def hackers_delight(each: int) -> dict[str, list[Obligation]]:
 def _goals(task: str, each: int) -> list[Obligation]:
     random = Random(task)
     found: dict[bytes, Obligation] = {}
-    for tests, length in ((2, 4), (2, 3), (1, 3), (0, 3)):
+    for tests, length, part in ((4, 4, 2), (2, 3, 6), (1, 3, 6), (0, 3, 6)):
         goals = list(islice(_asked(Superopt(task, length, 32, tests=tests)), 20 * each))
-        share = min(each // 4 + each % 4, len(goals))
+        share = min(max(each // part, 1), len(goals))
         found |= {goal.key: goal for goal in random.sample(goals, share)}
     return list(found.values())
 

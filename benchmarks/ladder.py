@@ -39,15 +39,15 @@ BINOMIAL = (
     Rung("UTS, binomial (T3L)", TREES["T3L"].problem, 60, 1),
 )
 LOPSIDED = tuple(
-    Rung("lopsided tree", Lopsided(height=height), Lopsided(height=height).nodes / 3.0e6, 12)
+    Rung("lopsided tree", Lopsided(height=height), Lopsided(height=height).nodes / 4.6e6, 12)
     for height in range(20, 50, 2)
 )
 SALESMAN = (
-    Rung("TSP, 25 cities", TSP(25, 5), 0.3, 2),
-    Rung("TSP, 28 cities", TSP(28, 3), 1.0, 2),
-    Rung("TSP, 32 cities", TSP(32, 3), 4, 2),
-    Rung("TSP, 42 cities", TSP(42, 3), 25, 2),
-    Rung("TSP, 45 cities", TSP(45, 3), 60, 2),
+    Rung("TSP, 25 cities", TSP(25, 5), 0.2, 2),
+    Rung("TSP, 28 cities", TSP(28, 3), 0.4, 2),
+    Rung("TSP, 32 cities", TSP(32, 3), 2.3, 2),
+    Rung("TSP, 42 cities", TSP(42, 1), 12, 2),
+    Rung("TSP, 42 cities", TSP(42, 3), 50, 2),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -181,3 +182,12 @@ async def test_another_order_scores_anew(tmp_path: Path) -> None:
         Misleading(), workers=1, order="branch-and-bound", journal=journal, resume=True
     )
     assert result.best_cost == 100 - 2 * 6
+
+
+def test_a_device_is_no_place_for_a_journal(tmp_path: Path) -> None:
+    """A rename would put an ordinary file in its place."""
+    device = tmp_path / "pipe"
+    os.mkfifo(device)
+    with pytest.raises(JournalError, match="no ordinary file"):
+        asyncio.run(run(Words(), workers=0, journal=device))
+    assert device.is_fifo()

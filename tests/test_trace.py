@@ -27,6 +27,10 @@ from aiosearch.workloads.superopt import Superopt
 Entry = dict[str, Any]
 
 
+OLD = '{"displayTimeUnit":"ms","traceEvents":[\n]}'
+"""A trace that was there before."""
+
+
 def entries(path: Path) -> list[Entry]:
     trace: list[Entry] = json.loads(path.read_text())["traceEvents"]
     return trace
@@ -157,10 +161,10 @@ def test_instants(tmp_path: Path) -> None:
 def test_the_file_appears_at_the_end(tmp_path: Path) -> None:
     """The file is there, whole, when the search has finished, and not earlier."""
     path = tmp_path / "t"
-    path.write_text("old")
+    path.write_text(OLD)
     trace = ChromeTrace(path)
     trace(report(0, 1.0, 0.5))
-    assert path.read_text() == "old"
+    assert path.read_text() == OLD
     trace(finish())
     assert entries(path)
     trace(report(0, 2.0, 0.5))
@@ -177,10 +181,10 @@ def test_a_search_that_is_left(tmp_path: Path) -> None:
 
 def test_a_search_that_never_begins(tmp_path: Path) -> None:
     """A trace of nothing does not take the place of an older one."""
-    (tmp_path / "t").write_text("old")
+    (tmp_path / "t").write_text(OLD)
     with ChromeTrace(tmp_path / "t"):
         pass
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+    assert [path.read_text() for path in tmp_path.iterdir()] == [OLD]
 
 
 def test_a_trace_that_is_never_used(tmp_path: Path) -> None:
@@ -222,3 +226,14 @@ async def test_a_failing_trace_does_not_stop_the_search(
         result = await search.wait()
     assert (len(result.solutions), result.statistics.hook_errors) == (10, 1)
     assert "cannot write the trace" in caplog.text
+
+
+def test_what_is_no_trace_is_not_replaced(tmp_path: Path) -> None:
+    """A file that somebody may miss, or a device, is refused."""
+    path = tmp_path / "precious"
+    path.write_text("precious")
+    with pytest.raises(AiosearchError, match="is no trace"), ChromeTrace(path):
+        pass
+    assert path.read_text() == "precious"
+    with pytest.raises(AiosearchError, match="is no trace"), ChromeTrace(tmp_path):
+        pass

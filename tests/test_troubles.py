@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 from trees import (
+    Cancelled,
+    Costless,
+    Detour,
     DiesOnce,
+    Garbled,
     Keyless,
     Loose,
     Mended,
+    Moot,
     Overpriced,
     Trouble,
     Unannotated,
@@ -19,7 +24,15 @@ from trees import (
     Words,
 )
 
-from aiosearch import ProblemError, Search, SearchStatus, WorkerError
+from aiosearch import (
+    AiosearchError,
+    Limits,
+    ProblemError,
+    Search,
+    SearchStatus,
+    WorkerError,
+)
+from aiosearch.events import AnyEvent, Warned
 
 
 async def run(problem: Any, **options: Any) -> Any:
@@ -178,3 +191,53 @@ async def test_a_bound_that_raises_is_skipped_and_counted() -> None:
     """A subtree is never pruned because nobody knows its bound."""
     result = await run(Unbounded(seed=3, depth=8), workers=0, on_error="skip")
     assert result.statistics.skipped > 0
+
+
+async def test_nan_is_no_cost() -> None:
+    """It compares with nothing, so every solution would be lost."""
+    with pytest.raises(ProblemError, match=r"Costless\.cost .*nan is no cost"):
+        await run(Costless(), workers=0)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+async def test_an_exit_is_an_error_like_any_other(workers: int) -> None:
+    """sys.exit in expand ends neither the host nor its workers."""
+    with pytest.raises(ProblemError, match=r"Trouble\.expand at node root/1/0/2: SystemExit: 3"):
+        await run(Trouble(what="exit"), workers=workers)
+
+
+async def test_an_expand_that_is_cancelled_from_inside_is_an_error() -> None:
+    """It does not leave the search waiting for ever."""
+    with pytest.raises(ProblemError, match="was cancelled from inside"):
+        await run(Cancelled(), workers=0)
+
+
+async def test_an_unreadable_obligation_is_told() -> None:
+    """Its verdict is unknown, and the warning quotes z3."""
+    heard: list[AnyEvent] = []
+    await run(Garbled(length=2), workers=0, on=heard.append, cache=None)
+    warnings = [event.message for event in heard if isinstance(event, Warned)]
+    assert len(warnings) == 1
+    assert "cannot read an obligation of Garbled" in warnings[0]
+
+
+async def test_all_parked_nodes_becoming_moot_ends_the_search() -> None:
+    """Nobody waits for a verdict that nobody needs."""
+    result = await run(Moot(), workers=0, cache=None, limits=Limits(seconds=15))
+    assert result.status is SearchStatus.COMPLETE
+    assert result.best_cost == 1
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+async def test_a_horizon_claims_with_bounds(depth: int) -> None:
+    """A cheaper way to the same key is found also where the tree is split first."""
+    result = await run(Detour(), workers=1, strategy="interleaved", options={"depth": depth})
+    assert result.best_cost == 3
+
+
+async def test_a_search_must_be_open() -> None:
+    """Waiting for one that was never opened would take for ever."""
+    with pytest.raises(AiosearchError, match="not open"):
+        await Search(Words(), workers=0).wait()
+    with pytest.raises(AiosearchError, match="not open"):
+        await anext(aiter(Search(Words(), workers=0)))

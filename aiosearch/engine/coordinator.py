@@ -124,8 +124,11 @@ class Coordinator:
         self._tell(Idle(seat))
         self._check_stall()
 
-    def lose(self, seat: int) -> None:
-        """A worker died: what it held as of its last report is open again."""
+    def lose(self, seat: int, blame: bool = True) -> None:
+        """A worker died: what it held as of its last report is open again.
+
+        Its work may be to `blame`, unless the worker was ended on purpose.
+        """
         place = self.seats[seat]
         if not place.alive:
             return
@@ -135,14 +138,14 @@ class Coordinator:
             self._forget_question(digest, seat)
         held = place.leave()
         self._tell(Lost(seat))
-        self._reopen(held, seat)
+        self._reopen(held, seat, blame)
 
-    def _reopen(self, held: dict[int, Bundle], seat: int) -> None:
+    def _reopen(self, held: dict[int, Bundle], seat: int, blame: bool) -> None:
         """Opens what a dead worker held again, but for what has killed too many."""
         most = MOST_DEATHS if len(held) == 1 else MOST_DEATHS_TOGETHER
         free = []
         for id, bundle in held.items():
-            deaths = self.ledger.count_death(id)
+            deaths = self.ledger.count_death(id) if blame else 0
             if deaths < most:
                 self.ledger.put_back(id)
                 free.append(id)
@@ -172,9 +175,9 @@ class Coordinator:
             case Report():
                 self._report(seat, message)
             case Ask(digest=digest, obligation=obligation, priority=priority):
-                seats = self._asked.setdefault(digest, set())
-                seats.add(seat)
-                if len(seats) == 1:
+                new = digest not in self._asked
+                self._asked.setdefault(digest, set()).add(seat)
+                if new:
                     self._out.ask(digest, obligation, priority)
             case Withdraw(digests=digests):
                 for digest in digests:
@@ -298,6 +301,8 @@ class Coordinator:
                 raise self._broken(f"gave {command!r}, which is no command")
 
     def _assign(self, command: Assign, place: Seat) -> None:
+        if not command.tasks:
+            raise self._broken("assigned nothing")
         for id in command.tasks:
             if not self.ledger.is_free(id):
                 raise self._broken(f"assigned task {id}, which is not free")
@@ -312,7 +317,10 @@ class Coordinator:
     def _assign_alone(self, command: Assign, suspect: int) -> None:
         """Lets a suspect travel alone, one level at a time, so that what kills workers is found
         and everything beside it saved."""
-        self._hand_out(command, (suspect,), self.ledger[suspect].depth + 1)
+        bundle = self.ledger[suspect]
+        # Several subtrees are only cut apart; a single one is opened
+        depth = bundle.depth + 1 if bundle.size == 1 else bundle.depth
+        self._hand_out(command, (suspect,), depth)
         others = [id for id in command.tasks if id != suspect]
         if others:
             self._tell(Opened(self.ledger.tasks(others), command.seat))

@@ -7,6 +7,7 @@ for the common case; `GeneralExplorer` (in general.py) does everything else.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -92,7 +93,7 @@ class Explorer(Generic[NodeT]):
             return as_children(self.problem.expand(node))
         except NotPlainError:
             return None
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if self.skip_errors:
                 return None
             raise self._problem_error("expand", error, path()) from error
@@ -114,10 +115,12 @@ class Explorer(Generic[NodeT]):
     def _call(self, method: str) -> Any:
         try:
             return getattr(self.problem, method)()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self._problem_error(method, error, ()) from error
 
-    def _problem_error(self, method: str, error: Exception, path: tuple[int, ...]) -> ProblemError:
+    def _problem_error(
+        self, method: str, error: BaseException, path: tuple[int, ...]
+    ) -> ProblemError:
         if isinstance(error, ProblemError):
             return error
         reason = f"{type(error).__name__}: {error}"
@@ -247,7 +250,7 @@ class DepthFirstExplorer(Explorer[NodeT]):
                     break
                 self._base = self._backlog.pop()
                 self._level = iter(self._base.nodes)
-            if self._explore(deadline, last - self.counts.nodes):
+            if self._explore(deadline, last - self.counts.nodes) or self.clock() >= deadline:
                 break
         self.counts.busy_ns += self.clock() - started
         return self.counts.nodes - first
@@ -297,7 +300,7 @@ class DepthFirstExplorer(Explorer[NodeT]):
                 batch = fitted(batch, now - before)
                 before = now
                 late = now >= deadline
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             done -= 1  # a node that is given up is not explored
             self._level = level
             self._fail(error, node)
@@ -319,17 +322,17 @@ class DepthFirstExplorer(Explorer[NodeT]):
     def _report(self, solutions: Iterable[Any]) -> None:
         cost = self._cost
         for solution in solutions:
-            self.found.append((solution, None if cost is None else float(cost(solution))))
+            self.found.append((solution, None if cost is None else checked_cost(cost(solution))))
             self.improved = True
 
-    def _fail(self, error: Exception, node: NodeT) -> None:
+    def _fail(self, error: BaseException, node: NodeT) -> None:
         """Finds out which method raised, and gives up the subtree or the search."""
         method = "expand"
         try:
             for solution in self.problem.solutions(node) or ():
                 if hasattr(self.problem, "cost"):
                     method = "cost"
-                    float(self.problem.cost(solution))
+                    checked_cost(self.problem.cost(solution))
                     method = "expand"
         except Exception:
             method = "solutions" if method == "expand" else "cost"
@@ -420,6 +423,14 @@ def fitted(batch: int, elapsed: int) -> int:
     if elapsed < SHORT_BATCH_NS:
         return min(batch * 2, LARGEST_BATCH)
     return max(batch // 4, 1) if elapsed > LONG_BATCH_NS else batch
+
+
+def checked_cost(cost: Any) -> float:
+    """Takes a cost as a number that compares."""
+    value = float(cost)
+    if math.isnan(value):
+        raise ValueError("nan is no cost")
+    return value
 
 
 class NotPlainError(TypeError):

@@ -20,7 +20,7 @@ from ..orders import Order
 from ..problem import Obligation
 from .bundles import Bundle, Codec, Siblings, Stage
 from .claims import Claim, LocalClaims, SharedClaims, key_digest
-from .explorer import Clock, Explorer, NodeT, as_children, clock, fitted
+from .explorer import Clock, Explorer, NodeT, as_children, checked_cost, clock, fitted
 from .paths import step, steps
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class GeneralExplorer(Explorer[NodeT]):
         digest: Callable[[Obligation], bytes],
         on_unknown: str,
         record_keys: bool = False,
+        reopens: bool = False,
         clock: Clock = clock,
     ) -> None:
         super().__init__(problem, codec, skip_errors, clock)
@@ -77,6 +78,8 @@ class GeneralExplorer(Explorer[NodeT]):
         self._verdicts: dict[bytes, Status] = {}
         self._lanes: dict[asyncio.Task[list[NodeT]], Entry] = {}
         self._method = "expand"
+        self._claimed = False
+        self._reopens = reopens
         self._keys: list[bytes] | None = [] if record_keys else None
         self.incumbent = float("inf")
         """The cost to beat, wherever it was found."""
@@ -107,7 +110,7 @@ class GeneralExplorer(Explorer[NodeT]):
 
     def _load(self, groups: list[Siblings[NodeT]]) -> None:
         for group in groups:
-            self._push(
+            entries = self._entries(
                 group.nodes,
                 group.parent,
                 group.depth,
@@ -116,8 +119,10 @@ class GeneralExplorer(Explorer[NodeT]):
                 group.stage,
                 group.scores,
             )
+            for entry in entries:
+                heapq.heappush(self._heap, entry)
 
-    def _push(
+    def _entries(
         self,
         nodes: Sequence[NodeT],
         parent: bytes,
@@ -126,11 +131,11 @@ class GeneralExplorer(Explorer[NodeT]):
         index: int = 0,
         stage: int = Stage.FRESH,
         scores: Sequence[float] = (),
-    ) -> None:
+    ) -> list[Entry]:
         order = self._order
         sort = float(depth) if order.by_level else float(-depth) if self._prunes else 0.0
         scored = self._score
-        heap = self._heap
+        entries: list[Entry] = []
         length = len(parent)
         for offset, node in enumerate(nodes):
             path = parent + step(index + offset) if depth else b""
@@ -144,8 +149,9 @@ class GeneralExplorer(Explorer[NodeT]):
                 score = known
             if order.greedy:
                 sort = score
-            entry = (sort, score, path, next(self._serial), length, depth, stage, weight, node)
-            heapq.heappush(heap, entry)
+            serial = next(self._serial)
+            entries.append((sort, score, path, serial, length, depth, stage, weight, node))
+        return entries
 
     def _scored(self, score: Callable[[Any], float], node: NodeT, path: bytes) -> float | None:
         """Scores a node; None where it is skipped because that raised."""
@@ -175,10 +181,11 @@ class GeneralExplorer(Explorer[NodeT]):
                 entry = heapq.heappop(self._heap)
                 try:
                     if self._admit(entry):
+                        self._take_solutions(entry)
                         self._method = "expand"
                         self._grow(entry, as_children(expand(entry[-1])))
-                except Exception as error:
-                    self._fail(entry, error)
+                except (Exception, SystemExit) as error:
+                    self._fail(entry, error, self._claimed)
             if self.idle:
                 break
             before, now = now, clock()
@@ -198,6 +205,8 @@ class GeneralExplorer(Explorer[NodeT]):
             while self._heap and len(self._lanes) < LANES and self.parked < MOST_PARKED:
                 if self._past_horizon or self.counts.nodes + len(self._lanes) >= last:
                     break
+                if self.clock() >= deadline and self._lanes:
+                    break
                 self._open_lane(heapq.heappop(self._heap))
             if not self._lanes:
                 break
@@ -212,25 +221,28 @@ class GeneralExplorer(Explorer[NodeT]):
 
         try:
             if self._admit(entry):
+                self._take_solutions(entry)
                 self._method = "expand"
                 lane = asyncio.ensure_future(collect(self.problem.expand(entry[-1])))
                 self._lanes[lane] = entry
-        except Exception as error:
-            self._fail(entry, error)
+        except (Exception, SystemExit) as error:
+            self._fail(entry, error, self._claimed)
 
     def _close_lanes(self) -> None:
         for lane in [lane for lane in self._lanes if lane.done()]:
             entry = self._lanes.pop(lane)
+            self._method = "expand"
             try:
-                self._method = "expand"
+                if lane.cancelled():
+                    raise RuntimeError("was cancelled from inside")
                 self._grow(entry, lane.result())
-            except Exception as error:
-                self._fail(entry, error)
+            except (Exception, SystemExit) as error:
+                self._fail(entry, error, claimed=True)
 
-    def _fail(self, entry: Entry, error: Exception) -> None:
+    def _fail(self, entry: Entry, error: BaseException, claimed: bool) -> None:
         """Gives up the subtree, where that was asked for, or the search; it stays open then."""
         if not self.skip_errors:
-            heapq.heappush(self._heap, _claimed(entry))
+            heapq.heappush(self._heap, _claimed(entry) if claimed else entry)
             raise self._problem_error(self._method, error, steps(entry[2])) from error
         self.counts.skipped += 1
 
@@ -246,8 +258,14 @@ class GeneralExplorer(Explorer[NodeT]):
             if bound >= self.incumbent:
                 self.counts.pruned += 1
                 return False
-        if stage == Stage.FRESH and self._claims is not None and not self._claim(node, bound):
-            return False
+        elif self._reopens:
+            self._method = "bound"
+            bound = float(self._bound(node))  # type: ignore[misc]  # pruning orders have one
+        self._claimed = stage > Stage.FRESH
+        if stage == Stage.FRESH and self._claims is not None:
+            if not self._claim(node, bound):
+                return False
+            self._claimed = True
         return stage == Stage.DECIDED or self._obligation is None or self._cleared(entry)
 
     def _claim(self, node: NodeT, bound: float) -> bool:
@@ -331,19 +349,25 @@ class GeneralExplorer(Explorer[NodeT]):
         return self._on_unknown == "keep"
 
     def _grow(self, entry: Entry, children: list[NodeT]) -> None:
-        """Counts an expanded node, takes its solutions and opens its children."""
-        _, _, path, _, _, depth, _, weight, node = entry
+        """Counts an expanded node and opens its children: all of them, or none."""
+        _, _, path, _, _, depth, _, weight, _ = entry
+        entries: list[Entry] = []
+        if children:
+            share = weight / len(children)
+            entries = self._entries(children, path, depth + 1, share)
         counts = self.counts
         counts.nodes += 1
+        counts.leaves += not children
         if depth > counts.depth:
             counts.depth = depth
+        for child in entries:
+            heapq.heappush(self._heap, child)
+
+    def _take_solutions(self, entry: Entry) -> None:
         self._method = "solutions"
+        node = entry[-1]
         if solutions := self.problem.solutions(node):
-            self._take(node, path, solutions)
-        if children:
-            self._push(children, path, depth + 1, weight / len(children))
-        else:
-            counts.leaves += 1
+            self._take(node, entry[2], solutions)
 
     def _take(self, node: NodeT, path: bytes, solutions: Iterable[Any]) -> None:
         for solution in solutions:
@@ -351,7 +375,7 @@ class GeneralExplorer(Explorer[NodeT]):
                 self.found.append((solution, None))
                 continue
             self._method = "cost"
-            cost = float(self._cost(solution))
+            cost = checked_cost(self._cost(solution))
             self._check_bound(node, path, cost)
             better = cost < self.incumbent
             if better:

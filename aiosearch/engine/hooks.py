@@ -59,14 +59,19 @@ class Hooks:
     def _pass_on(self) -> None:
         end = time.perf_counter() + SLICE_SECONDS
         while self._waiting:
-            self._call(self._waiting.popleft()())
+            self._call(self._waiting.popleft())
             if time.perf_counter() > end and self._waiting:
                 asyncio.get_running_loop().call_soon(self._pass_on)
                 return
         self._passing_on = False
         self._empty.set()
 
-    def _call(self, event: AnyEvent) -> None:
+    def _call(self, make: Callable[[], AnyEvent]) -> None:
+        try:
+            event = make()
+        except Exception as error:
+            self._failed(error)
+            return
         for hook in self._hooks:
             try:
                 outcome = hook(event)

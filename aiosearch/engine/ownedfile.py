@@ -32,11 +32,13 @@ class OwnedFile:
     @classmethod
     async def make(cls, path: Path, data: bytes) -> OwnedFile:
         """Makes a file that holds the data from its first moment on."""
+        require_ordinary(path)
         place = await cls.create(path)
         try:
             if place.size:
                 raise JournalError(
-                    f"{path} already holds a search: go on with it (--resume), or remove it"
+                    f"{path} is there already: if it is a journal, go on with it (--resume); "
+                    "else take another name, or remove it"
                 )
             beside(path).unlink(missing_ok=True)
             file = await cls.create(beside(path))
@@ -88,6 +90,12 @@ class OwnedFile:
 
     async def close(self) -> None:
         await self._file.close()
+
+
+def require_ordinary(path: Path) -> None:
+    """Refuses what a rename would replace by an ordinary file, such as a device."""
+    if path.exists() and not path.is_file():
+        raise JournalError(f"{path} is no ordinary file; a journal needs one")
 
 
 def beside(path: Path) -> Path:

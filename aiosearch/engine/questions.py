@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ..checks import Status, Verdict, Verifier, VerifierStatistics
+from ..checks import Verdict, Verifier, VerifierStatistics
 from ..problem import Obligation
 
 if TYPE_CHECKING:
@@ -19,25 +19,27 @@ class Questions:
         self,
         verifier: Verifier,
         axioms: Mapping[str, str],
-        answered: Callable[[bytes, Status], None],
+        answered: Callable[[bytes, Verdict], None],
     ) -> None:
         self._verifier = verifier
         self._axioms = axioms
         self._answered = answered
         self._tickets: dict[bytes, Ticket] = {}
-        self._before = verifier.statistics().checks
+        self.checks = 0
+        """Questions of this search that z3 itself answered."""
 
     def ask(self, digest: bytes, obligation: Obligation, priority: float) -> None:
         """Has a question answered, at once where the answer is known."""
 
         def done(verdict: Verdict) -> None:
             self._tickets.pop(digest, None)
-            self._answered(digest, verdict.status)
+            self.checks += 1
+            self._answered(digest, verdict)
 
         axioms = self._axioms.get(obligation.axioms, "")
         answer = self._verifier.ask(digest, obligation, done, axioms, priority)
         if isinstance(answer, Verdict):
-            self._answered(digest, answer.status)
+            self._answered(digest, answer)
         else:
             self._tickets[digest] = answer
 
@@ -49,11 +51,6 @@ class Questions:
     def withdraw_all(self) -> None:
         for digest in list(self._tickets):
             self.withdraw(digest)
-
-    @property
-    def checks(self) -> int:
-        """Questions that z3 itself was asked since this search began."""
-        return self._verifier.statistics().checks - self._before
 
     def statistics(self) -> VerifierStatistics:
         return self._verifier.statistics()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import importlib.util
+import os
 import runpy
 import sys
 import types
@@ -95,7 +96,12 @@ def _pickled(instance: Any, why: str) -> Reference:
             f"this class {why}. Make it a frozen dataclass in a module of its own, or install "
             "cloudpickle, or search with workers=0",
         ) from None
-    return Reference(cls.__module__, cls.__qualname__, pickled=cloudpickle.dumps(instance))
+    try:
+        pickled = cloudpickle.dumps(instance)
+    except Exception as error:
+        reason = f"this class {why}, and cloudpickle cannot take it along either: {error}"
+        raise ProblemError(cls.__qualname__, "__init__", reason) from None
+    return Reference(cls.__module__, cls.__qualname__, pickled=pickled)
 
 
 def main_script() -> str:
@@ -104,7 +110,8 @@ def main_script() -> str:
     spec = getattr(main, "__spec__", None)
     if spec is not None:
         return f"-m {spec.name}"
-    return getattr(main, "__file__", None) or ""
+    file = getattr(main, "__file__", None) or ""
+    return file if os.path.isfile(file) else ""  # a script read from stdin has no file
 
 
 running_main_again = False

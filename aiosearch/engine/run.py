@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import anyio
 import msgspec
 
-from ..checks import CheckRecord, Status, z3_version
+from ..checks import CheckRecord, Reason, Verdict, z3_version
 from ..errors import WorkerError
 from ..events import (
     AnyEvent,
@@ -120,6 +120,7 @@ class Run:
         self._before = 0.0
         self._ended: float | None = None
         self._deaths = 0
+        self._unreadable = False
         self._reference: Reference | None = None
         self._pace: deque[tuple[float, int]] = deque()
 
@@ -179,8 +180,9 @@ class Run:
         self._coordinator.start(tasks, next_id)
         if self.found.best_cost is not None:
             self._coordinator.beat(self.found.best_cost)
-        self._pool.attach(self)
-        self._check_end()
+        if not self.done:
+            self._pool.attach(self)
+            self._check_end()
 
     async def _open_journal(self, path: Path) -> tuple[dict[int, Any], int]:
         assert self._coordinator is not None
@@ -224,12 +226,19 @@ class Run:
             self._emit(WorkerJoined(seconds=self.seconds, worker=seat, pid=pid))
             self._books.join(seat)
 
-    def lost(self, seat: int, reason: str) -> None:
+    def busy(self, seat: int) -> bool:
+        return not self.done and self._books.seats[seat].busy
+
+    @property
+    def asks(self) -> bool:
+        return self._questions is not None
+
+    def lost(self, seat: int, reason: str, blame: bool) -> None:
         if self.done:
             return
         self._deaths += 1
         self._emit(WorkerLost(seconds=self.seconds, worker=seat, reason=reason))
-        self._books.lose(seat)
+        self._books.lose(seat, blame)
         self._check_end()
 
     def receive(self, seat: int, message: ToHost) -> None:
@@ -299,10 +308,16 @@ class Run:
         except WorkerError as error:
             self.fail(error)
 
-    def _judge(self, digest: bytes, status: Status) -> None:
-        if not self.done:
-            self._books.judge(digest, status)
-            self._check_end()
+    def _judge(self, digest: bytes, verdict: Verdict) -> None:
+        if self.done:
+            return
+        if verdict.reason.startswith(Reason.ERROR) and not self._unreadable:
+            self._unreadable = True
+            self.warn(
+                f"z3 cannot read an obligation of {self._name}, so it is unknown: {verdict.reason}"
+            )
+        self._books.judge(digest, verdict.status)
+        self._check_end()
 
     def _withdraw(self, digest: bytes) -> None:
         if self._questions is not None:
@@ -365,19 +380,24 @@ class Run:
         self._pool.detach(self)
         for seat in stuck:
             self._pool.probe(seat)
+        try:
+            self._emit_end()
+        finally:
+            self._wake()
+
+    def _emit_end(self) -> None:
         result = self.result()
         self._emit(
             SearchFinished(
                 seconds=self.seconds,
                 status=str(self._status),
                 reason=self._reason,
-                nodes=self._books.totals.nodes if self._coordinator else 0,
+                nodes=self._coordinator.totals.nodes if self._coordinator else 0,
                 solutions=len(self.found.encoded),
                 best=result.best,
                 best_cost=result.best_cost,
             )
         )
-        self._wake()
 
     async def close(self) -> None:
         """Gives everything back. The search must have been stopped, or be done, or never begun."""

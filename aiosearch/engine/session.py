@@ -69,7 +69,6 @@ class Session:
         self._encode_solution = msgspec.msgpack.Encoder().encode
         solution_type = element_type(return_type(problem, "solutions"))
         self._decode_solution = msgspec.msgpack.Decoder(solution_type).decode
-        self._solutions_checked = False
         self._axioms: dict[str, str] = dict(getattr(problem, "axioms", None) or {})
         self.asynchronous = is_async(problem)
         self._explorer = self._make_explorer(order)
@@ -109,6 +108,7 @@ class Session:
             self._digest,
             self._begin.on_unknown,
             self._begin.record_keys,
+            self._order.prunes,
             self._clock,
         )
 
@@ -161,6 +161,7 @@ class Session:
                 moot = self._explorer.beat(cost)
                 if moot:
                     self._send(Withdraw(self.id, tuple(moot)))
+                    self._after()  # nothing may be left to wait for
             case Tell(report_seconds=seconds):
                 self._interval_ns = int(seconds * 1e9)
                 if self._working:
@@ -169,6 +170,7 @@ class Session:
     def slice(self, deadline: int) -> None:
         """Explores until the deadline, then reports if a report is due."""
         explorer = self._explorer
+        self._end_waiting()
         self._guard(lambda: self._account(explorer.run(deadline, self._nodes)))
         self._guard(self._after)
 
@@ -188,6 +190,8 @@ class Session:
         """Ends what is still under way; nobody is told."""
         self.failed = True
         self._explorer.close()
+        if isinstance(self._claims, SharedClaims):
+            self._claims.close()
 
     def wake(self) -> None:
         """Called now and then while nothing is ready: reports what is not reported yet."""
@@ -235,11 +239,14 @@ class Session:
     def _answer(self, digest: bytes, status: Status) -> None:
         if not isinstance(self._explorer, GeneralExplorer):
             return
+        self._end_waiting()
+        self._explorer.answer(digest, status)
+        self._after()
+
+    def _end_waiting(self) -> None:
         if self._waiting_since:
             self._explorer.counts.waiting_ns += self._clock() - self._waiting_since
             self._waiting_since = 0
-        self._explorer.answer(digest, status)
-        self._after()
 
     def _after(self) -> None:
         """Decides whether a report is due, and which."""
@@ -279,6 +286,7 @@ class Session:
         if self._waiting:
             self._report(given)
             self._load_waiting()
+            self._after()
             return
         self._publish = False
         self._nodes = 0
@@ -330,9 +338,7 @@ class Session:
         except Exception as error:
             reason = f"this solution cannot be encoded: {error} (solution: {solution!r:.200})"
             raise ProblemError(name, "solutions", reason) from None
-        if not self._solutions_checked:
-            self._solutions_checked = True
-            self._check_round_trip(name, solution, encoded)
+        self._check_round_trip(name, solution, encoded)
         return encoded
 
     def _check_round_trip(self, name: str, solution: Any, encoded: bytes) -> None:

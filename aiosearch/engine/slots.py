@@ -28,8 +28,17 @@ class Member(Protocol):
         """A worker has taken the seat."""
         ...
 
-    def lost(self, seat: int, reason: str) -> None:
-        """The seat's worker died."""
+    @property
+    def asks(self) -> bool:
+        """Whether it needs the verification service."""
+        ...
+
+    def busy(self, seat: int) -> bool:
+        """Whether the seat explores for it."""
+        ...
+
+    def lost(self, seat: int, reason: str, blame: bool) -> None:
+        """The seat's worker died; its work is to blame unless the pool itself ended it."""
         ...
 
     def receive(self, seat: int, message: ToHost) -> None: ...

@@ -29,6 +29,7 @@ class Queue:
         self._queue: list[tuple[int, float, int]] = []
         self._idle: list[int] = []
         self._busy: dict[int, int] = {}
+        self._ranks: dict[int, int] = {}
         self._asked: set[int] = set()
         self._seconds = SHORTEST
 
@@ -57,18 +58,23 @@ class Queue:
         yield from self._stock_up()
 
     def _deal(self) -> Iterator[Command]:
-        while self._idle and self._queue:
+        while self._idle and self._queue and not self._too_early():
             share = len(self._queue) // (2 * self._plan.seats)
             count = min(max(share, 1), MOST_AT_ONCE)
-            tasks = self._best(count)
+            rank = self._queue[0][0]
+            tasks = self._best(count, rank)
             seat = self._idle.pop(0)
             self._busy[seat] = 0
+            self._ranks[seat] = rank
             ordered = self._plan.ordered and self._plan.seats > 1
             yield Assign(seat, tasks, self._seconds if ordered else 0.0)
 
-    def _best(self, count: int) -> tuple[int, ...]:
-        """Takes so many tasks, or as many as there are of the lowest rank."""
-        rank = self._queue[0][0]
+    def _too_early(self) -> bool:
+        """Whether only later ranks wait, while somebody still explores an earlier one."""
+        return any(self._ranks[seat] < self._queue[0][0] for seat in self._busy)
+
+    def _best(self, count: int, rank: int) -> tuple[int, ...]:
+        """Takes so many tasks of a rank, or as many as there are."""
         tasks: list[int] = []
         while self._queue and self._queue[0][0] == rank and len(tasks) < count:
             tasks.append(heapq.heappop(self._queue)[2])
@@ -76,7 +82,8 @@ class Queue:
 
     def _stock_up(self) -> Iterator[Command]:
         """Asks for subtrees before the queue is empty; when it is, everyone who may have some."""
-        lacking = self._plan.seats - len(self._queue)
+        ready = 0 if self._queue and self._too_early() else len(self._queue)
+        lacking = self._plan.seats - ready
         if lacking <= 0 or self._plan.seats == 1:
             return
         candidates = sorted(

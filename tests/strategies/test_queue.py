@@ -64,8 +64,10 @@ def test_seats_are_served_in_the_order_in_which_they_became_idle() -> None:
 def test_the_most_promising_task_goes_first_and_what_was_put_off_last() -> None:
     waiting = opened(task(1, 0.5), task(2, 0.1, rank=1), task(3, 0.2), task(4, 0.2))
     strategy = queue(waiting)
-    dealt = [assigned(strategy, Idle(seat)) for seat in range(4)]
-    assert dealt == [[Assign(seat, (id,))] for seat, id in enumerate((3, 4, 1, 2))]
+    dealt = [assigned(strategy, Idle(seat)) for seat in range(3)]
+    assert dealt == [[Assign(seat, (id,))] for seat, id in enumerate((3, 4, 1))]
+    assert [assigned(strategy, Idle(seat)) for seat in (0, 1)] == [[], []]
+    assert assigned(strategy, Idle(2)) == [Assign(0, (2,))]
 
 
 def test_what_was_put_off_never_goes_with_the_rest() -> None:

@@ -144,6 +144,8 @@ class Trouble(Words):
                     raise ValueError("no such letter")
                 case "unencodable":
                     return [(*node, object())]
+                case "exit":
+                    raise SystemExit(3)
                 case "die":
                     os._exit(3)
         if self.what == "random":
@@ -284,3 +286,79 @@ class Misleading(Words):
 
     def priority(self, node: Word) -> float:
         return 1e6 + sum(node)
+
+
+@dataclass(frozen=True)
+class Costless(Words):
+    """A cost that is no number."""
+
+    def cost(self, solution: Word) -> float:
+        return float("nan")
+
+
+@dataclass(frozen=True)
+class Cancelled(Words):
+    """An expand that ends as if it had been cancelled."""
+
+    async def expand(self, node: Word) -> Iterable[Word]:  # type: ignore[override]
+        raise asyncio.CancelledError
+
+
+@dataclass(frozen=True)
+class Garbled(Words):
+    """An obligation that z3 cannot read."""
+
+    def obligation(self, node: Word) -> Obligation:
+        return Obligation("(assert (foo")
+
+
+@dataclass(frozen=True)
+class Moot:
+    """One leaf waits for a hard proof until the other turns out to be better."""
+
+    def root(self) -> int:
+        return 0
+
+    def expand(self, node: int) -> list[int]:
+        return {0: [5, 1], 1: [2]}.get(node, [])
+
+    def solutions(self, node: int) -> list[int]:
+        return [1] if node == 2 else []
+
+    def cost(self, solution: int) -> float:
+        return 1.0
+
+    def bound(self, node: int) -> float:
+        return 1.0 if node == 5 else 0.0
+
+    def obligation(self, node: int) -> Obligation | None:
+        if node != 5:
+            return None
+        hard = "(assert (= (+ (* x x x) (* y y y) (* z z z)) 114))"
+        text = f"(declare-const x Int)(declare-const y Int)(declare-const z Int){hard}"
+        return Obligation(text, rlimit=2_000_000_000)
+
+
+@dataclass(frozen=True)
+class Detour:
+    """A place that is reached first by a dear way, then by a cheap one."""
+
+    def root(self) -> tuple[str, float]:
+        return "r", 0.0
+
+    def expand(self, node: tuple[str, float]) -> list[tuple[str, float]]:
+        place, cost = node
+        ways = {"r": [("a", 10.0), ("b", 1.0)], "b": [("a", 1.0)], "a": [("g", 1.0)]}
+        return [(to, cost + more) for to, more in ways.get(place, [])]
+
+    def solutions(self, node: tuple[str, float]) -> list[float]:
+        return [node[1]] if node[0] == "g" else []
+
+    def key(self, node: tuple[str, float]) -> str:
+        return node[0]
+
+    def cost(self, solution: float) -> float:
+        return solution
+
+    def bound(self, node: tuple[str, float]) -> float:
+        return node[1]
