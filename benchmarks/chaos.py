@@ -84,9 +84,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="40 faults")
     options = parser.parse_args()
     faults = options.faults or (40 if options.quick else 1_000)
-    plans = (plan(options.seed, number) for number in itertools.count())
+    numbers: Iterator[int] = itertools.count()
     if options.only is not None:
-        plans, faults = iter([plan(options.seed, options.only)]), 1
+        numbers, faults = iter([options.only]), 1
+    plans = (plan(options.seed, number) for number in numbers)
     for subject in SUBJECTS:
         answers(subject), verdicts(subject)  # computed once, before threads share them
     struck: Counter[str] = Counter()

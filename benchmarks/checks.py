@@ -72,7 +72,7 @@ async def two_passes(goals: list[Obligation], cache: Path, processes: int) -> Pa
 
 
 def in_new_process(goals: Path, cache: Path, processes: int) -> Passes:
-    command = [sys.executable, __file__, "--child", goals, cache, str(processes)]
+    command = [sys.executable, __file__, "--child", str(goals), str(cache), str(processes)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     return msgspec.json.decode(done.stdout, type=Passes)
 

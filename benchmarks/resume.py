@@ -103,7 +103,7 @@ def cpu() -> float:
 
 
 def start(request: Request) -> subprocess.Popen[bytes]:
-    command = [sys.executable, __file__, "--child", msgspec.json.encode(request)]
+    command = [sys.executable, __file__, "--child", msgspec.json.encode(request).decode()]
     return subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
 
 
@@ -176,7 +176,7 @@ def cost_of_journal(branching: int, repeats: int) -> Outcome:
 
 
 def median(runs: list[Outcome], name: str) -> float:
-    return statistics.median(getattr(run, name) for run in runs)
+    return float(statistics.median(getattr(run, name) for run in runs))
 
 
 def time_to_resume(until_open: int, fresh: Outcome) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ..errors import AiosearchError, ProblemError, WorkerError
 from .exits import Exit
-from .output import OutputError, complain, discard_output, tell
+from .output import OutputError, complain, flush_output, tell
 from .parser import make_parser
 
 __all__ = ["main"]
@@ -24,20 +24,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(given)
     except BrokenPipeError:
-        discard_output()
         return Exit.FINE
     except KeyboardInterrupt:
         tell("interrupted")
         return Exit.INTERRUPTED
     except OutputError as error:
         complain(str(error))
-        discard_output()
         return Exit.FAILED
     except AiosearchError as error:
         complain(str(error))
         if error.__cause__ is not None and {"-v", "--verbose"} & set(given):
             tell("".join(traceback.format_exception(error.__cause__)).rstrip())
         return Exit.FAILED if isinstance(error, ProblemError | WorkerError) else Exit.USAGE
+    finally:
+        flush_output()
 
 
 def _run(given: list[str]) -> int:

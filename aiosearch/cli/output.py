@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
+from typing import TextIO
 
 import msgspec
 
@@ -39,9 +40,13 @@ def to_json(value: object) -> bytes:
 
 def tell(text: str) -> None:
     """Writes a line to the person who watches, if there still is one."""
-    with suppress(OSError, AttributeError):  # Python has no stderr where it was closed
+    if sys.stderr is None:  # it was closed from the start
+        return
+    try:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
+    except OSError:
+        _discard(sys.stderr)
 
 
 def complain(text: str) -> None:
@@ -66,10 +71,19 @@ def reserved_stdout() -> Iterator[int]:
         os.close(fd)
 
 
-def discard_output() -> None:
-    """Lets the interpreter end without a word about a stdout that cannot be written."""
+def flush_output() -> None:
+    """Writes what is left, and lets the interpreter end without a word where nobody takes it."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            _discard(stream)
+
+
+def _discard(stream: TextIO) -> None:
+    """Sends what a stream still holds, which the interpreter would fail on at its end, nowhere."""
     with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def table(rows: Iterable[Sequence[str]], right: frozenset[int] = frozenset()) -> str:
