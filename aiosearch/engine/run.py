@@ -258,7 +258,7 @@ class Run:
         return self._coordinator
 
     def _send(self, seat: int, message: ToWorker) -> None:
-        if isinstance(message, Work) and message.bundles:
+        if self._hooks and isinstance(message, Work) and message.bundles:
             subtrees = sum(bundle.size for bundle in message.bundles)
             self._emit(TaskAssigned(seconds=self.seconds, worker=seat, subtrees=subtrees))
         self._pool.send(seat, message)
@@ -266,19 +266,8 @@ class Run:
     def _commit(self, transaction: Transaction) -> None:
         if self._keeper is not None:
             self._keeper.write(transaction, self.seconds)
-        counts = transaction.counts
-        kept = sum(bundle.size for _, bundle in transaction.opened)
-        self._emit(
-            WorkReported(
-                seconds=self.seconds,
-                worker=transaction.seat,
-                nodes=counts.nodes,
-                busy=counts.busy_ns / 1e9,
-                waiting=counts.waiting_ns / 1e9,
-                kept=kept,
-                given=counts.published,
-            )
-        )
+        if self._hooks:
+            self._emit(_reported(transaction, self.seconds))
         costs = transaction.costs or (None,) * len(transaction.solutions)
         for solution, cost in zip(transaction.solutions, costs, strict=True):
             if self.found.add(solution, cost):
@@ -571,3 +560,16 @@ class Run:
                 )
             )
         return tuple(found)
+
+
+def _reported(transaction: Transaction, seconds: float) -> WorkReported:
+    counts = transaction.counts
+    return WorkReported(
+        seconds=seconds,
+        worker=transaction.seat,
+        nodes=counts.nodes,
+        busy=counts.busy_ns / 1e9,
+        waiting=counts.waiting_ns / 1e9,
+        kept=sum(bundle.size for _, bundle in transaction.opened),
+        given=counts.published,
+    )
