@@ -310,8 +310,9 @@ class Session:
         for part in others:
             self._send(self._message(part, final=False))
         self._send(
-            msgspec.structs.replace(
-                self._message(last, final=True),
+            self._message(
+                last,
+                final=True,
                 idle=idle,
                 hungry=not idle and self._nodes <= 0,
                 surplus=surplus,
@@ -327,9 +328,9 @@ class Session:
         self._last_report = self._clock()
         self._report_cost = self._last_report - started
 
-    def _message(self, part: _Part, final: bool) -> Report:
+    def _message(self, part: _Part, final: bool, **rest: Any) -> Report:
         kept, given = tuple(part.kept), tuple(part.given)
-        return Report(self.id, final, kept, given, tuple(part.solutions), part.keys)
+        return Report(self.id, final, kept, given, tuple(part.solutions), part.keys, **rest)
 
     def _encoded(self, solution: Any) -> bytes:
         name = type(self._problem).__qualname__
