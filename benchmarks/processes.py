@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -23,9 +24,10 @@ def children_of(host: int, module: str) -> list[int]:
     return [int(pid) for pid in children if module in command_of(int(pid))]
 
 
-def await_child(host: subprocess.Popen[bytes], module: str) -> None:
-    """Waits until the host has such a process, or is gone."""
-    while host.poll() is None and not children_of(host.pid, module):
+def wait_until(host: subprocess.Popen[bytes], true: Callable[[], object]) -> None:
+    """Waits for something to be true of a process, until it is gone, or half a minute."""
+    end = time.monotonic() + 30
+    while host.poll() is None and time.monotonic() < end and not true():
         time.sleep(0.005)
 
 

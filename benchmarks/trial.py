@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 from mishaps import GROUP, SOLVER, WORKER, Kill, Mishap, Plan
-from processes import alive_in_group, await_child, command_of, kill_child
+from processes import alive_in_group, children_of, command_of, kill_child, wait_until
 from truth import answers, plain, wrong_verdicts
 from victim import Outcome, Request
 
@@ -111,10 +111,7 @@ class Trial:
     def _strike(self, process: subprocess.Popen[bytes], kills: Iterable[Kill]) -> bool:
         """Kills what is to be killed; says whether that was everything."""
         for number, kill in enumerate(kills):
-            if kill.kind != GROUP:
-                await_child(process, MODULES[kill.kind])
-            if number and kill.kind == WORKER:
-                self._await_work(process)
+            self._await(process, kill.kind, later=number > 0)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(kill.seconds)
                 return False
@@ -124,12 +121,17 @@ class Trial:
             self.struck[kill.kind] += kill_child(process.pid, MODULES[kill.kind])
         return False
 
-    def _await_work(self, process: subprocess.Popen[bytes]) -> None:
-        """Waits until a worker has reported: if all die before they say a word, the search is
-        right to give up."""
-        size = self._journal_size()
-        while process.poll() is None and self._journal_size() == size:
-            time.sleep(0.005)
+    def _await(self, process: subprocess.Popen[bytes], kind: str, later: bool) -> None:
+        """Waits until there is one to be killed.
+
+        A second worker is not killed before one has reported: if all of them die before they say a
+        word, the search is right to give up.
+        """
+        if kind != GROUP:
+            wait_until(process, lambda: children_of(process.pid, MODULES[kind]))
+        if later and kind == WORKER:
+            size = self._journal_size()
+            wait_until(process, lambda: self._journal_size() != size)
 
     def _journal_size(self) -> int:
         return self._journal.stat().st_size if self._journal.exists() else 0

@@ -278,8 +278,8 @@ class DepthFirstExplorer(Explorer[NodeT]):
                             self._report(solutions)
                         children = expand(node)
                         if children and (
-                            children.__class__ is list
-                            or children.__class__ is tuple
+                            type(children) is list
+                            or type(children) is tuple
                             or (children := as_children(children))
                         ):
                             inner += 1
