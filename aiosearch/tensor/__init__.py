@@ -1,0 +1,49 @@
+"""The tensor language: programs of operators and of custom kernels, as immutable values."""
+
+from __future__ import annotations
+
+from . import convolution as _convolution
+from . import pointwise as _pointwise
+from . import reductions as _reductions
+from . import structure as _structure
+from .algebra import Algebra, Function
+from .errors import FormatError, LabelError, ShapeError, TensorError, UnknownOperator
+from .evaluate import evaluate
+from .floats import Floats
+from .mugraph import ACCUMULATORS, Block, Kernel, read, write
+from .operator import OPERATORS, Operator
+from .sizes import Dim, Size
+from .terms import Program, Term, apply, literal, tensor, walk
+from .types import DType, Place, TensorType
+
+__all__ = [
+    "ACCUMULATORS",
+    "OPERATORS",
+    "Algebra",
+    "Block",
+    "DType",
+    "Dim",
+    "Floats",
+    "FormatError",
+    "Function",
+    "Kernel",
+    "LabelError",
+    "Operator",
+    "Place",
+    "Program",
+    "ShapeError",
+    "Size",
+    "TensorError",
+    "TensorType",
+    "Term",
+    "UnknownOperator",
+    "apply",
+    "evaluate",
+    "literal",
+    "read",
+    "tensor",
+    "walk",
+    "write",
+]
+
+del _convolution, _pointwise, _reductions, _structure

@@ -1,0 +1,101 @@
+"""What an operator may be made of.
+
+An operator says once what it means, in these few words; each evaluator is a set of values and what
+the words do with them: floats, field elements, expressions over index variables, labels, terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol, TypeVar
+
+from .sizes import Dim
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A scalar function that algebra knows nothing of but what is said here."""
+
+    name: str
+    floats: Callable[..., Any]
+    """Its value for NumPy arrays, in the precision of its arguments."""
+    positive: bool = False
+    """Never zero or below where it is finite."""
+    even: bool = False
+    integral: bool = False
+    """Its argument is counted, not measured: small changes of it matter."""
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Algebra(Protocol[V]):
+    """The words. Pointwise ones broadcast axes of size one between operands of equal rank."""
+
+    def constant(self, value: Fraction) -> V:
+        """A value of rank 0, which meets any rank."""
+
+    def iota(self, shape: Sequence[Dim], axis: int) -> V:
+        """The index along an axis."""
+
+    def add(self, x: V, y: V) -> V: ...
+    def subtract(self, x: V, y: V) -> V: ...
+    def multiply(self, x: V, y: V) -> V: ...
+    def divide(self, x: V, y: V) -> V: ...
+    def negative(self, x: V) -> V: ...
+    def exp(self, x: V) -> V: ...
+    def log(self, x: V) -> V: ...
+    def sqrt(self, x: V) -> V: ...
+    def absolute(self, x: V) -> V: ...
+    def maximum(self, x: V, y: V) -> V: ...
+    def minimum(self, x: V, y: V) -> V: ...
+
+    def compare(self, how: str, x: V, y: V) -> V:
+        """A truth value; `how` is one of `<`, `<=`, `==`, `!=`."""
+
+    def select(self, where: V, x: V, y: V) -> V:
+        """`x` where it is true, else `y`."""
+
+    def function(self, function: Function, *arguments: V) -> V:
+        """Applies a function that algebra knows nothing of."""
+
+    def sum(self, x: V, axes: Sequence[int]) -> V:
+        """Adds up over axes, which stay with size one."""
+
+    def largest(self, x: V, axes: Sequence[int]) -> V:
+        """The largest over axes, which stay with size one."""
+
+    def matmul(self, x: V, y: V) -> V:
+        """`[..., m, k]` by `[..., k, n]`; leading axes broadcast."""
+
+    def size(self, x: V, axis: int) -> V:
+        """The number of elements along an axis, as a value of rank 0."""
+
+    def broadcast(self, x: V, shape: Sequence[Dim]) -> V:
+        """Repeats axes of size one."""
+
+    def reshape(self, x: V, shape: Sequence[Dim]) -> V:
+        """The same elements in row-major order."""
+
+    def transpose(self, x: V, axes: Sequence[int]) -> V: ...
+
+    def slice(self, x: V, axis: int, start: Dim, stop: Dim, step: int) -> V: ...
+
+    def concatenate(self, xs: Sequence[V], axis: int) -> V: ...
+
+    def pad(self, x: V, axis: int, low: Dim, high: Dim, value: Fraction) -> V: ...
+
+    def diagonal(self, x: V) -> V:
+        """`[..., n, n]` to `[..., n]`."""
+
+    def windows(self, x: V, axis: int, window: Dim, stride: int, dilation: int) -> V:
+        """`[..., n, ...]` to `[..., places, window, ...]`: every window along an axis."""
+
+    def cast(self, x: V, dtype: str) -> V:
+        """The same value in another element type."""
+
+    def shape(self, x: V) -> tuple[Dim, ...]: ...

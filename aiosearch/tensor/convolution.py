@@ -1,0 +1,91 @@
+"""Convolution: images `[batch, places…, channels]`, filters `[window…, channels, features]`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from .algebra import Algebra, V
+from .errors import ShapeError
+from .operator import Dimensions, Kind, Operator, Parameter, declare
+from .sizes import Dim, product
+from .types import Shape
+
+
+def _shape(
+    dims: Dimensions,
+    shapes: Sequence[Shape],
+    strides: tuple[int, ...],
+    low: tuple[int, ...],
+    high: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> Shape:
+    image, filters = shapes
+    places = len(image) - 2
+    if places < 1 or len(filters) != len(image):
+        raise ShapeError(f"convolution of ranks {len(image)} and {len(filters)}")
+    for name, given in (
+        ("strides", strides), ("low", low), ("high", high), ("dilation", dilation)
+    ):  # fmt: skip
+        if len(given) != places:
+            raise ShapeError(f"convolution over {places} axes with {len(given)} {name}")
+    dims.same(image[-1], filters[-2], "convolution: channels")
+    found: list[Dim] = []
+    for axis in range(places):
+        size = dims.value(image[1 + axis]) + low[axis] + high[axis]
+        reach = (dims.value(filters[axis]) - 1) * dilation[axis] + 1
+        if strides[axis] < 1 or dilation[axis] < 1 or reach > size:
+            raise ShapeError(f"convolution: a window of {reach} over {size} places")
+        found.append((size - reach) // strides[axis] + 1)
+    return (image[0], *found, filters[-1])
+
+
+def _meaning(
+    k: Algebra[V],
+    image: V,
+    filters: V,
+    strides: tuple[int, ...],
+    low: tuple[int, ...],
+    high: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> V:
+    """Gathers every window, then contracts windows and channels at once."""
+    window = k.shape(filters)[:-2]
+    places = len(window)
+    x = image
+    for axis in range(places):
+        if low[axis] or high[axis]:
+            x = k.pad(x, 1 + axis, low[axis], high[axis], Fraction(0))
+    for axis in reversed(range(places)):
+        x = k.windows(x, 1 + axis, window[axis], strides[axis], dilation[axis])
+    shape = k.shape(x)
+    order = [0, *range(1, 2 * places, 2), *range(2, 2 * places + 1, 2), 2 * places + 1]
+    x = k.transpose(x, order)
+    seen = [shape[axis] for axis in range(1, 2 * places, 2)]
+    inner = product([*window, shape[-1]])
+    rows = k.reshape(x, (product([shape[0], *seen]), inner))
+    features = k.shape(filters)[-1]
+    found = k.matmul(rows, k.reshape(filters, (inner, features)))
+    return k.reshape(found, (shape[0], *seen, features))
+
+
+def _flops(shapes: Sequence[Shape], result: Shape, **_: Any) -> Dim:
+    return product(result) * product(shapes[1][:-1]) * 2
+
+
+declare(
+    Operator(
+        "convolution",
+        2,
+        _shape,
+        _meaning,
+        (
+            Parameter("strides", Kind.COUNT),
+            Parameter("low", Kind.COUNT),
+            Parameter("high", Kind.COUNT),
+            Parameter("dilation", Kind.COUNT),
+        ),
+        flops=_flops,
+    )
+)

@@ -1,0 +1,126 @@
+"""Programs in floating point: NumPy arrays, each result rounded to a working type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .algebra import Function
+from .types import DType
+
+Array: TypeAlias = NDArray[Any]
+
+_COMPARE = {"<": np.less, "<=": np.less_equal, "==": np.equal, "!=": np.not_equal}
+
+
+class Floats:
+    """NumPy's arithmetic in one working type; casts round to the type they name."""
+
+    def __init__(self, working: type[np.floating[Any]] = np.float64) -> None:
+        self.working = working
+
+    def constant(self, value: Fraction | float) -> Array:
+        return np.asarray(float(value), dtype=self.working)
+
+    def iota(self, shape: Sequence[int], axis: int) -> Array:
+        column = [-1 if own == axis else 1 for own in range(len(shape))]
+        index = np.arange(shape[axis], dtype=self.working).reshape(column)
+        return np.broadcast_to(index, shape)
+
+    def add(self, x: Array, y: Array) -> Array:
+        return np.add(x, y)
+
+    def subtract(self, x: Array, y: Array) -> Array:
+        return np.subtract(x, y)
+
+    def multiply(self, x: Array, y: Array) -> Array:
+        return np.multiply(x, y)
+
+    def divide(self, x: Array, y: Array) -> Array:
+        return np.divide(x, y)
+
+    def negative(self, x: Array) -> Array:
+        return np.negative(x)
+
+    def exp(self, x: Array) -> Array:
+        return np.exp(x)
+
+    def log(self, x: Array) -> Array:
+        return np.log(x)
+
+    def sqrt(self, x: Array) -> Array:
+        return np.sqrt(x)
+
+    def absolute(self, x: Array) -> Array:
+        return np.abs(x)
+
+    def maximum(self, x: Array, y: Array) -> Array:
+        return np.maximum(x, y)
+
+    def minimum(self, x: Array, y: Array) -> Array:
+        return np.minimum(x, y)
+
+    def compare(self, how: str, x: Array, y: Array) -> Array:
+        return _COMPARE[how](x, y)
+
+    def select(self, where: Array, x: Array, y: Array) -> Array:
+        return np.where(where, x, y)
+
+    def function(self, function: Function, *arguments: Array) -> Array:
+        return np.asarray(function.floats(*arguments))
+
+    def sum(self, x: Array, axes: Sequence[int]) -> Array:
+        return np.sum(x, axis=tuple(axes), keepdims=True)
+
+    def largest(self, x: Array, axes: Sequence[int]) -> Array:
+        return np.max(x, axis=tuple(axes), keepdims=True, initial=-np.inf)
+
+    def matmul(self, x: Array, y: Array) -> Array:
+        return np.matmul(x, y)
+
+    def size(self, x: Array, axis: int) -> Array:
+        return np.asarray(x.shape[axis], dtype=self.working)
+
+    def broadcast(self, x: Array, shape: Sequence[int]) -> Array:
+        return np.broadcast_to(x, tuple(shape))
+
+    def reshape(self, x: Array, shape: Sequence[int]) -> Array:
+        return np.reshape(x, tuple(shape))
+
+    def transpose(self, x: Array, axes: Sequence[int]) -> Array:
+        return np.transpose(x, tuple(axes))
+
+    def slice(self, x: Array, axis: int, start: int, stop: int, step: int) -> Array:
+        return x[(slice(None),) * axis + (slice(start, stop, step),)]
+
+    def concatenate(self, xs: Sequence[Array], axis: int) -> Array:
+        return np.concatenate(xs, axis=axis)
+
+    def pad(self, x: Array, axis: int, low: int, high: int, value: Fraction) -> Array:
+        widths = [(low, high) if own == axis else (0, 0) for own in range(x.ndim)]
+        return np.pad(x, widths, constant_values=float(value))
+
+    def diagonal(self, x: Array) -> Array:
+        return np.diagonal(x, axis1=-2, axis2=-1)
+
+    def windows(self, x: Array, axis: int, window: int, stride: int, dilation: int) -> Array:
+        reach = (window - 1) * dilation + 1
+        seen = np.lib.stride_tricks.sliding_window_view(x, reach, axis)
+        seen = np.moveaxis(seen, -1, axis + 1)
+        index: list[Any] = [slice(None)] * seen.ndim
+        index[axis], index[axis + 1] = slice(None, None, stride), slice(None, None, dilation)
+        return seen[tuple(index)]
+
+    def cast(self, x: Array, dtype: str) -> Array:
+        if dtype == DType.BOOL:
+            return x != 0
+        if dtype == DType.I32:
+            return np.trunc(x).astype(self.working)
+        return x.astype(self.working)
+
+    def shape(self, x: Array) -> tuple[int, ...]:
+        return x.shape

@@ -1,0 +1,253 @@
+"""Custom kernels: block graphs with a grid, a loop, maps, accumulators; threads within them.
+
+A kernel runs `grid` blocks. Each block runs its loop `range` times, loading a tile of every input,
+then works on what it accumulated, then stores its part of every output. A term of a block graph is
+a term like any other, whose place says where it lives and how often it is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from .algebra import Algebra, V
+from .errors import ShapeError
+from .operator import NUMBERS, Dimensions, Kind, Operator, Parameter, declare
+from .reductions import fold, root_mean_square
+from .sizes import Dim
+from .terms import Term, intern, walk
+from .types import Place, Shape, TensorType
+
+Map: TypeAlias = tuple["int | None", "int | None", "int | None"]
+"""For each grid axis the data axis that it splits, or None where every block sees all of it."""
+
+Grid: TypeAlias = tuple[Dim, Dim, Dim]
+
+LEAD = 4
+"""A tile is evaluated for all blocks and iterations at once: three grid axes and the loop in front."""
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """What becomes of a tile over the loop: its shape, and its meaning with the loop as an axis."""
+
+    name: str
+    shape: Callable[[Dimensions, Shape, Dim], Shape]
+    meaning: Callable[..., Any]
+    """`meaning(algebra, tile, loop_axis, columns)`; the loop's axis stays with size one."""
+
+
+def _last(k: Algebra[V], x: V) -> int:
+    return len(k.shape(x)) - 1
+
+
+def _row(dims: Dimensions, shape: Shape, columns: Dim) -> Shape:
+    if not shape:
+        raise ShapeError("no axis to reduce")
+    return (*shape[:-1], 1)
+
+
+def _folded(dims: Dimensions, shape: Shape, columns: Dim) -> Shape:
+    if not shape:
+        raise ShapeError("no axis to reduce")
+    dims.over(shape[-1], columns, "redtox")
+    return (*shape[:-1], columns)
+
+
+def _mean(k: Algebra[V], x: V, loop: int, columns: Dim) -> V:
+    last = _last(k, x)
+    total = k.sum(x, (loop, last))
+    return k.divide(k.divide(total, k.size(x, loop)), k.size(x, last))
+
+
+def _redtox(k: Algebra[V], x: V, loop: int, columns: Dim) -> V:
+    return fold(k, k.sum(x, (loop,)), _last(k, x), columns)
+
+
+ACCUMULATORS = {
+    accumulator.name: accumulator
+    for accumulator in (
+        Accumulator("none", lambda d, shape, c: shape, lambda k, x, loop, c: k.sum(x, (loop,))),
+        Accumulator("sum", _row, lambda k, x, loop, c: k.sum(x, (loop, _last(k, x)))),
+        Accumulator("mean", _row, _mean),
+        Accumulator("rms", _row, lambda k, x, loop, c: root_mean_square(k, x, (loop, _last(k, x)))),
+        Accumulator("redtox", _folded, _redtox),
+        Accumulator("max", lambda d, shape, c: shape, lambda k, x, loop, c: k.largest(x, (loop,))),
+    )
+}
+
+_GRID = Parameter("grid", Kind.SHAPE)
+_RANGE = Parameter("range", Kind.SIZE)
+
+
+def _special(name: str, *parameters: Parameter) -> Operator:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise ShapeError(f"{name} is made by a Block")
+
+    return declare(Operator(name, 1, refuse, refuse, parameters))
+
+
+LOAD = _special("load", _GRID, _RANGE, Parameter("map", Kind.WORD), Parameter("loop", Kind.WORD))
+ACCUMULATE = _special(
+    "accumulate", Parameter("kind", Kind.WORD), _RANGE, Parameter("columns", Kind.SIZE)
+)
+READ = _special("read")
+WRITE = _special("write")
+RESULT = _special("result", Parameter("kernel", Kind.WORD), Parameter("index", Kind.COUNT))
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A custom kernel: the tiles that it stores and the maps that they are stored by."""
+
+    grid: Grid
+    range: Dim
+    outputs: tuple[tuple[Term, Map], ...]
+
+    def terms(self) -> list[Term]:
+        """The terms of the block graph, operands first."""
+        inside = [term for term in walk([tile for tile, _ in self.outputs])]
+        return [term for term in inside if term.place is not Place.DEVICE]
+
+    def loads(self) -> list[Term]:
+        return [term for term in self._own() if term.operator is LOAD]
+
+    def _own(self) -> list[Term]:
+        """The block graph's terms, without those of the kernels that its inputs come from."""
+        found: list[Term] = []
+        seen: set[Term] = set()
+        stack: list[tuple[Term, bool]] = [(tile, False) for tile, _ in reversed(self.outputs)]
+        while stack:
+            term, ready = stack.pop()
+            if term in seen or term.place is Place.DEVICE:
+                continue
+            if ready:
+                seen.add(term)
+                found.append(term)
+                continue
+            stack.append((term, True))
+            stack.extend((argument, False) for argument in reversed(term.arguments))
+        return found
+
+    body = property(_own)
+
+    def __repr__(self) -> str:
+        digests = [(tile.digest.hex(), maps) for tile, maps in self.outputs]
+        return f"Kernel({self.grid}, {self.range}, {digests})"
+
+
+class Block:
+    """Builds one custom kernel.
+
+    >>> block = Block(grid=(64, 1, 1), range=16)
+    >>> x = block.load(X, map=(None, None, None), loop=1)
+    >>> w = block.load(W, map=(1, None, None), loop=0)
+    >>> product = block.accumulate(x @ w, "none")
+    >>> scale = block.accumulate(x, "rms")
+    >>> (o,) = block.results((product / scale, (1, None, None)))
+    """
+
+    def __init__(self, grid: Sequence[Dim], range: Dim = 1, dims: Dimensions = NUMBERS) -> None:
+        sizes = (*grid, 1, 1, 1)[:3]
+        if len(grid) > 3 or any(dims.value(size) < 1 for size in sizes) or dims.value(range) < 1:
+            raise ShapeError(f"grid {list(grid)} with range {range}: three sizes and a count")
+        self.grid: Grid = (sizes[0], sizes[1], sizes[2])
+        self.range = range
+        self._dims = dims
+
+    def load(self, source: Term, map: Sequence[int | None] = (), loop: int | None = None) -> Term:
+        """The tile that a block sees of a tensor: grid axes split it first, then the loop."""
+        if source.place is not Place.DEVICE:
+            raise ShapeError(f"a block loads tensors of the device, not a value in {source.place}")
+        maps = _map(map)
+        shape = list(source.shape)
+        for split, size in zip(maps, self.grid, strict=True):
+            if split is not None:
+                shape[_split(split, shape)] = self._dims.over(shape[split], size, "load: grid")
+        if len({split for split in maps if split is not None}) < 3 - maps.count(None):
+            raise ShapeError(f"load: two grid axes split one axis in {list(maps)}")
+        if loop is not None:
+            shape[_split(loop, shape)] = self._dims.over(shape[loop], self.range, "load: loop")
+        parameters = (("grid", self.grid), ("range", self.range), ("map", maps), ("loop", loop))
+        type_ = TensorType(source.dtype, tuple(shape), Place.LOOP)
+        return intern(LOAD, (source,), parameters, type_)
+
+    def accumulate(self, tile: Term, kind: str = "none", columns: Dim = 64) -> Term:
+        """What a tile comes to over the whole loop."""
+        if tile.place is not Place.LOOP:
+            raise ShapeError(f"accumulate takes a tile of the loop, not a value in {tile.place}")
+        accumulator = ACCUMULATORS.get(kind)
+        if accumulator is None:
+            raise ShapeError(f"no accumulator {kind!r}: there are {', '.join(ACCUMULATORS)}")
+        width: Dim = columns if kind == "redtox" else 0
+        shape = accumulator.shape(self._dims, tile.shape, width)
+        parameters = (("kind", kind), ("range", self.range), ("columns", width))
+        return intern(ACCUMULATE, (tile,), parameters, TensorType(tile.dtype, shape, Place.AFTER))
+
+    def results(self, *outputs: tuple[Term, Sequence[int | None]]) -> tuple[Term, ...]:
+        """The kernel's outputs: each tile, stored by its map."""
+        return results(
+            Kernel(self.grid, self.range, tuple((tile, _map(maps)) for tile, maps in outputs))
+        )
+
+
+def results(kernel: Kernel) -> tuple[Term, ...]:
+    """The tensors that a kernel writes, after checking it."""
+    if not kernel.outputs:
+        raise ShapeError("a kernel stores something")
+    for term in kernel.body:
+        if term.operator is LOAD and (
+            term.parameter("grid") != kernel.grid or term.parameter("range") != kernel.range
+        ):
+            raise ShapeError("a tile of another grid or loop in this kernel")
+        if term.operator is ACCUMULATE and term.parameter("range") != kernel.range:
+            raise ShapeError("an accumulator of another loop in this kernel")
+    found = []
+    for index, (tile, maps) in enumerate(kernel.outputs):
+        if tile.place is not Place.AFTER:
+            raise ShapeError(
+                f"a kernel stores tiles after accumulation, not a value in {tile.place}"
+            )
+        shape = list(tile.shape)
+        for axis, (split, size) in enumerate(zip(maps, kernel.grid, strict=True)):
+            if split is not None:
+                shape[_split(split, shape)] = shape[split] * size
+            elif size != 1:
+                raise ShapeError(f"blocks along grid axis {'xyz'[axis]} store over each other")
+        if len({split for split in maps if split is not None}) < 3 - maps.count(None):
+            raise ShapeError(f"store: two grid axes split one axis in {list(maps)}")
+        type_ = TensorType(tile.dtype, tuple(shape), Place.DEVICE)
+        arguments = tuple(tile for tile, _ in kernel.outputs)
+        found.append(intern(RESULT, arguments, (("kernel", kernel), ("index", index)), type_))
+    return tuple(found)
+
+
+def read(tile: Term) -> Term:
+    """A thread's elements of a tile, in registers."""
+    if tile.place not in (Place.LOOP, Place.AFTER):
+        raise ShapeError(f"a thread reads tiles, not a value in {tile.place}")
+    return intern(READ, (tile,), (), TensorType(tile.dtype, tile.shape, tile.place.register))
+
+
+def write(values: Term) -> Term:
+    """The tile that threads write from their registers."""
+    if values.place not in (Place.LOOP_REGISTER, Place.AFTER_REGISTER):
+        raise ShapeError(f"a thread writes registers, not a value in {values.place}")
+    return intern(WRITE, (values,), (), TensorType(values.dtype, values.shape, values.place.tile))
+
+
+def _map(maps: Sequence[int | None]) -> Map:
+    padded = (*maps, None, None, None)[: max(3, len(maps))]
+    for split in padded:
+        if split is not None and (isinstance(split, bool) or not isinstance(split, int)):
+            raise ShapeError(f"a map names axes, not {split!r}")
+    if len(padded) != 3:
+        raise ShapeError(f"a map has three axes: {list(maps)}")
+    return (padded[0], padded[1], padded[2])
+
+
+def _split(axis: int, shape: Sequence[Dim]) -> int:
+    if isinstance(axis, bool) or not isinstance(axis, int) or not 0 <= axis < len(shape):
+        raise ShapeError(f"axis {axis!r} of a tensor of rank {len(shape)}")
+    return axis

@@ -1,0 +1,208 @@
+"""What an operator declares: one place for its parameters, shape, meaning and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol, TypeAlias
+
+from .algebra import Algebra
+from .errors import ShapeError, UnknownOperator
+from .sizes import Dim, product, quotient
+from .types import DType, Shape
+
+Parameters: TypeAlias = dict[str, Any]
+
+
+class Kind(StrEnum):
+    """What a parameter is: tells printers how to write it and evaluators how to shift it."""
+
+    SIZE = "size"
+    SHAPE = "shape"
+    AXIS = "axis"
+    AXES = "axes"
+    PERMUTATION = "permutation"
+    COUNT = "count"
+    NUMBER = "number"
+    WORD = "word"
+    FLAG = "flag"
+    DTYPE = "dtype"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    kind: Kind
+    default: Any = None
+    required: bool = True
+
+
+class Dimensions(Protocol):
+    """How sizes are compared and divided: as numbers, or as unknowns yet to be found."""
+
+    def same(self, a: Dim, b: Dim, why: str) -> Dim:
+        """Demands that two sizes are one; raises ShapeError."""
+
+    def over(self, a: Dim, b: Dim, why: str) -> Dim:
+        """The exact quotient; raises ShapeError."""
+
+    def value(self, dim: Dim) -> int:
+        """A number to tell axes apart by."""
+
+
+class Numbers:
+    """Sizes are what they are."""
+
+    def same(self, a: Dim, b: Dim, why: str) -> Dim:
+        if a != b:
+            raise ShapeError(f"{why}: {a} is not {b}")
+        return a
+
+    def over(self, a: Dim, b: Dim, why: str) -> Dim:
+        found = quotient(a, b)
+        if found is None:
+            raise ShapeError(f"{why}: {b} does not divide {a}")
+        return found
+
+    def value(self, dim: Dim) -> int:
+        return dim if isinstance(dim, int) else hash(dim)
+
+
+NUMBERS = Numbers()
+
+ShapeRule: TypeAlias = Callable[..., Shape]
+Meaning: TypeAlias = Callable[..., Any]
+TypeRule: TypeAlias = Callable[[Sequence[DType], Parameters], DType]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator of the tensor language.
+
+    `shape(dims, shapes, **parameters)` gives the result's shape or raises ShapeError;
+    `meaning(algebra, *operands, **parameters)` says what it computes, for every evaluator;
+    `flops(shapes, result, **parameters)` counts its arithmetic.
+    """
+
+    name: str
+    arity: int | None
+    shape: ShapeRule
+    meaning: Meaning
+    parameters: tuple[Parameter, ...] = ()
+    pointwise: bool = False
+    commutative: bool = False
+    flops: Callable[..., Dim] = lambda shapes, result, **_: product(result)
+    dtype: TypeRule | None = None
+    """How the result's element type follows from the operands'; by default all are one."""
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+OPERATORS: dict[str, Operator] = {}
+
+
+def declare(operator: Operator) -> Operator:
+    """Adds an operator to the language."""
+    if operator.name in OPERATORS:
+        raise ValueError(f"operator {operator.name} is declared twice")
+    OPERATORS[operator.name] = operator
+    return operator
+
+
+def find(name: str) -> Operator:
+    operator = OPERATORS.get(name)
+    if operator is None:
+        raise UnknownOperator(name)
+    return operator
+
+
+def broadcast_shapes(dims: Dimensions, shapes: Sequence[Shape]) -> Shape:
+    """The shape of a pointwise result: equal ranks, axes of size one repeated, scalars anywhere."""
+    result: Shape = ()
+    for shape in shapes:
+        if not shape:
+            continue
+        if not result:
+            result = shape
+            continue
+        if len(shape) != len(result):
+            raise ShapeError(f"operands of rank {len(result)} and {len(shape)}: reshape one first")
+        result = tuple(
+            one if two == 1 else two if one == 1 else dims.same(one, two, f"axis {axis}")
+            for axis, (one, two) in enumerate(zip(result, shape, strict=True))
+        )
+    return result
+
+
+def pointwise_shape(dims: Dimensions, shapes: Sequence[Shape], **_: Any) -> Shape:
+    return broadcast_shapes(dims, shapes)
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """A checked axis."""
+    if not 0 <= axis < rank:
+        raise ShapeError(f"axis {axis} of a tensor of rank {rank}")
+    return axis
+
+
+def regroup(
+    dims: Dimensions, old: Shape, new: Shape
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Pairs the axes of a reshape: each group of old axes holds what a group of new ones holds.
+
+    Groups are as small as can be; axes of size one stand alone, with nothing on the other side.
+    """
+    groups: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    i = j = 0
+    while i < len(old) or j < len(new):
+        if i < len(old) and old[i] == 1:
+            groups.append(((i,), ()))
+            i += 1
+            continue
+        if j < len(new) and new[j] == 1:
+            groups.append(((), (j,)))
+            j += 1
+            continue
+        if i == len(old) or j == len(new):
+            raise ShapeError(f"{_text(old)} has other elements than {_text(new)}")
+        left, right = [i], [j]
+        a, b = dims.value(old[i]), dims.value(new[j])
+        i, j = i + 1, j + 1
+        while a != b:
+            if a < b and i < len(old):
+                left.append(i)
+                a *= dims.value(old[i])
+                i += 1
+            elif b < a and j < len(new):
+                right.append(j)
+                b *= dims.value(new[j])
+                j += 1
+            else:
+                raise ShapeError(f"{_text(old)} has other elements than {_text(new)}")
+        groups.append((tuple(left), tuple(right)))
+    return groups
+
+
+def _text(shape: Shape) -> str:
+    return f"[{', '.join(map(str, shape))}]"
+
+
+__all__ = [
+    "NUMBERS",
+    "OPERATORS",
+    "Algebra",
+    "Dimensions",
+    "Kind",
+    "Numbers",
+    "Operator",
+    "Parameter",
+    "Parameters",
+    "axis_of",
+    "broadcast_shapes",
+    "declare",
+    "find",
+    "pointwise_shape",
+    "regroup",
+]

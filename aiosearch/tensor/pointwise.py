@@ -1,0 +1,134 @@
+"""Operators that work on each element by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from .algebra import Algebra, Function, V
+from .numbers import exact
+from .operator import Kind, Operator, Parameter, Parameters, declare, pointwise_shape
+from .sizes import product
+from .types import DType
+
+
+def _pointwise(name: str, arity: int, meaning: Any, cost: int = 1, **more: Any) -> Operator:
+    def flops(shapes: Any, result: Any, **_: Any) -> Any:
+        return product(result) * cost
+
+    return declare(
+        Operator(name, arity, pointwise_shape, meaning, pointwise=True, flops=flops, **more)
+    )
+
+
+def _truth(dtypes: Sequence[DType], parameters: Parameters) -> DType:
+    return DType.BOOL
+
+
+def _branches(dtypes: Sequence[DType], parameters: Parameters) -> DType:
+    return dtypes[1] if dtypes[1] is not DType.WEAK else dtypes[2]
+
+
+def _cast(dtypes: Sequence[DType], parameters: Parameters) -> DType:
+    return DType(parameters["dtype"])
+
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+
+def _float_erf(x: Any) -> Any:
+    return _erf(x).astype(x.dtype) if isinstance(x, np.ndarray) else math.erf(x)
+
+
+TANH = Function("tanh", np.tanh)
+ERF = Function("erf", _float_erf)
+
+_pointwise("neg", 1, lambda k, x: k.negative(x))
+_pointwise("abs", 1, lambda k, x: k.absolute(x))
+_pointwise("exp", 1, lambda k, x: k.exp(x), 10)
+_pointwise("log", 1, lambda k, x: k.log(x), 10)
+_pointwise("square", 1, lambda k, x: k.multiply(x, x))
+_pointwise("sqrt", 1, lambda k, x: k.sqrt(x), 4)
+_pointwise("rsqrt", 1, lambda k, x: k.divide(k.constant(Fraction(1)), k.sqrt(x)), 4)
+_pointwise("reciprocal", 1, lambda k, x: k.divide(k.constant(Fraction(1)), x), 4)
+_pointwise("tanh", 1, lambda k, x: k.function(TANH, x), 20)
+_pointwise("erf", 1, lambda k, x: k.function(ERF, x), 20)
+_pointwise("sigmoid", 1, lambda k, x: _sigmoid(k, x), 12)
+_pointwise("silu", 1, lambda k, x: k.multiply(x, _sigmoid(k, x)), 13)
+_pointwise("gelu", 1, lambda k, x: _gelu(k, x), 24)
+_pointwise("gelu_tanh", 1, lambda k, x: _gelu_tanh(k, x), 30)
+_pointwise("relu", 1, lambda k, x: k.maximum(x, k.constant(Fraction(0))))
+_pointwise("add", 2, lambda k, x, y: k.add(x, y), commutative=True)
+_pointwise("sub", 2, lambda k, x, y: k.subtract(x, y))
+_pointwise("mul", 2, lambda k, x, y: k.multiply(x, y), commutative=True)
+_pointwise("div", 2, lambda k, x, y: k.divide(x, y), 4)
+_pointwise("pow", 2, lambda k, x, y: k.function(POW, x, y), 20)
+_pointwise("maximum", 2, lambda k, x, y: k.maximum(x, y), commutative=True)
+_pointwise("minimum", 2, lambda k, x, y: k.minimum(x, y), commutative=True)
+_pointwise(
+    "power",
+    1,
+    lambda k, x, exponent: _power(k, x, exact(exponent)),
+    4,
+    parameters=(Parameter("exponent", Kind.NUMBER),),
+)
+_pointwise(
+    "clamp",
+    1,
+    lambda k, x, low, high: k.minimum(
+        k.maximum(x, k.constant(exact(low))), k.constant(exact(high))
+    ),
+    2,
+    parameters=(Parameter("low", Kind.NUMBER), Parameter("high", Kind.NUMBER)),
+)
+_pointwise("less", 2, lambda k, x, y: k.compare("<", x, y), dtype=_truth)
+_pointwise("less_equal", 2, lambda k, x, y: k.compare("<=", x, y), dtype=_truth)
+_pointwise("equal", 2, lambda k, x, y: k.compare("==", x, y), dtype=_truth)
+_pointwise("not_equal", 2, lambda k, x, y: k.compare("!=", x, y), dtype=_truth)
+_pointwise("select", 3, lambda k, p, x, y: k.select(p, x, y), dtype=_branches)
+_pointwise(
+    "cast",
+    1,
+    lambda k, x, dtype: k.cast(x, dtype),
+    parameters=(Parameter("dtype", Kind.DTYPE),),
+    dtype=_cast,
+)
+
+POW = Function("pow", np.power)
+
+
+def _sigmoid(k: Algebra[V], x: V) -> V:
+    one = k.constant(Fraction(1))
+    return k.divide(one, k.add(one, k.exp(k.negative(x))))
+
+
+def _gelu(k: Algebra[V], x: V) -> V:
+    half = k.multiply(x, k.constant(Fraction(1, 2)))
+    inner = k.divide(x, k.sqrt(k.constant(Fraction(2))))
+    return k.multiply(half, k.add(k.constant(Fraction(1)), k.function(ERF, inner)))
+
+
+def _gelu_tanh(k: Algebra[V], x: V) -> V:
+    half = k.multiply(x, k.constant(Fraction(1, 2)))
+    cube = k.multiply(x, k.multiply(x, x))
+    inner = k.add(x, k.multiply(cube, k.constant(Fraction(44715, 1000000))))
+    scaled = k.multiply(inner, k.constant(exact(math.sqrt(2 / math.pi))))
+    return k.multiply(half, k.add(k.constant(Fraction(1)), k.function(TANH, scaled)))
+
+
+def _power(k: Algebra[V], x: V, exponent: Fraction) -> V:
+    """Whole and half powers by multiplication, division and root; others as a function."""
+    if exponent.denominator > 2 or abs(exponent) > 64:
+        return k.function(POW, x, k.constant(exponent))
+    whole, half = divmod(abs(exponent), 1)
+    result = k.sqrt(x) if half else None
+    for _ in range(int(whole)):
+        result = x if result is None else k.multiply(result, x)
+    one = k.constant(Fraction(1))
+    if result is None:
+        return one
+    return k.divide(one, result) if exponent < 0 else result

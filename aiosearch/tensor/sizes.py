@@ -1,0 +1,144 @@
+"""Sizes of axes: plain integers, or polynomials in named sizes when a program stands for all shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+Powers: TypeAlias = tuple[tuple[str, int], ...]
+
+
+class Size:
+    """A polynomial with integer coefficients in positive integer unknowns. Immutable."""
+
+    __slots__ = ("_hash", "terms")
+
+    def __init__(self, terms: Mapping[Powers, int]) -> None:
+        self.terms = tuple(sorted((powers, n) for powers, n in terms.items() if n))
+        self._hash = hash(self.terms)
+
+    @classmethod
+    def named(cls, name: str) -> Size:
+        return cls({((name, 1),): 1})
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, int):
+            return self.terms == (((), other),) if other else not self.terms
+        return isinstance(other, Size) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __add__(self, other: Dim) -> Dim:
+        return simple(_sum(self, _size(other)))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Dim) -> Dim:
+        return simple(_sum(self, _times(_size(other), _size(-1))))
+
+    def __rsub__(self, other: Dim) -> Dim:
+        return simple(_sum(_size(other), _times(self, _size(-1))))
+
+    def __mul__(self, other: Dim) -> Dim:
+        return simple(_times(self, _size(other)))
+
+    __rmul__ = __mul__
+
+    @property
+    def monomial(self) -> tuple[Powers, int] | None:
+        """The only term, where there is just one."""
+        return self.terms[0] if len(self.terms) == 1 else None
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(name for powers, _ in self.terms for name, _ in powers)
+
+    def at(self, values: Mapping[str, Dim]) -> Dim:
+        """Puts values in the place of names; names without one stay."""
+        total: Dim = 0
+        for powers, factor in self.terms:
+            term: Dim = factor
+            for name, power in powers:
+                value = values.get(name)
+                base = Size.named(name) if value is None else value
+                for _ in range(power):
+                    term = term * base
+            total = total + term
+        return total
+
+    def __str__(self) -> str:
+        text = " + ".join(_term_text(powers, n) for powers, n in self.terms)
+        return text.replace("+ -", "- ") or "0"
+
+    __repr__ = __str__
+
+
+Dim: TypeAlias = "int | Size"
+
+
+def simple(size: Size) -> Dim:
+    """The integer, if the size is one."""
+    if not size.terms:
+        return 0
+    if len(size.terms) == 1 and not size.terms[0][0]:
+        return size.terms[0][1]
+    return size
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    result: Dim = 1
+    for dim in dims:
+        result = result * dim
+    return result
+
+
+def quotient(a: Dim, b: Dim) -> Dim | None:
+    """`a / b` where it is exact (for every value of the names), else None."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b if b and a % b == 0 else None
+    if a == b:
+        return 1
+    divisor = _size(b).monomial
+    if divisor is None:
+        return None
+    powers, factor = divisor
+    found: dict[Powers, int] = {}
+    for own, n in _size(a).terms:
+        left = dict(own)
+        for name, power in powers:
+            left[name] = left.get(name, 0) - power
+        if n % factor or any(power < 0 for power in left.values()):
+            return None
+        found[tuple(sorted((name, power) for name, power in left.items() if power))] = n // factor
+    return simple(Size(found))
+
+
+def _size(dim: Dim) -> Size:
+    return dim if isinstance(dim, Size) else Size({(): dim})
+
+
+def _sum(a: Size, b: Size) -> Size:
+    terms = dict(a.terms)
+    for powers, n in b.terms:
+        terms[powers] = terms.get(powers, 0) + n
+    return Size(terms)
+
+
+def _times(a: Size, b: Size) -> Size:
+    terms: dict[Powers, int] = {}
+    for left, m in a.terms:
+        for right, n in b.terms:
+            powers = dict(left)
+            for name, power in right:
+                powers[name] = powers.get(name, 0) + power
+            key = tuple(sorted(powers.items()))
+            terms[key] = terms.get(key, 0) + m * n
+    return Size(terms)
+
+
+def _term_text(powers: Powers, factor: int) -> str:
+    parts = [name if power == 1 else f"{name}^{power}" for name, power in powers]
+    if factor != 1 or not parts:
+        parts.insert(0, str(factor))
+    return "·".join(parts)

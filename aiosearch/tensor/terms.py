@@ -1,0 +1,382 @@
+"""Tensor programs as values: terms that are equal are one object."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
+
+from .errors import ShapeError, TensorError
+from .operator import NUMBERS, Dimensions, Kind, Operator, Parameter, declare, find
+from .sizes import Dim, Size, product
+from .types import DType, Place, Shape, TensorType
+
+Number: TypeAlias = "int | float | Fraction | Size"
+
+_terms: WeakValueDictionary[tuple[Any, ...], Term] = WeakValueDictionary()
+
+
+class Term:
+    """One value of a program: an operator applied to other terms. Made by `apply` and friends."""
+
+    __slots__ = ("__weakref__", "_digest", "arguments", "operator", "parameters", "type")
+
+    operator: Operator
+    arguments: tuple[Term, ...]
+    parameters: tuple[tuple[str, Any], ...]
+    type: TensorType
+
+    def __init__(self) -> None:
+        raise TypeError("terms are made by aiosearch.tensor.apply, so that equal ones are one")
+
+    @property
+    def shape(self) -> Shape:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    @property
+    def place(self) -> Place:
+        return self.type.place
+
+    def parameter(self, name: str) -> Any:
+        for own, value in self.parameters:
+            if own == name:
+                return value
+        raise KeyError(name)
+
+    @property
+    def digest(self) -> bytes:
+        """Names the term by what it is, the same in every process."""
+        if self._digest is None:
+            for term in walk([self]):
+                if term._digest is None:
+                    term._digest = _digest(term)
+        assert self._digest is not None
+        return self._digest
+
+    def __add__(self, other: Operand) -> Term:
+        return apply("add", self, _term(other))
+
+    def __radd__(self, other: Operand) -> Term:
+        return apply("add", _term(other), self)
+
+    def __sub__(self, other: Operand) -> Term:
+        return apply("sub", self, _term(other))
+
+    def __rsub__(self, other: Operand) -> Term:
+        return apply("sub", _term(other), self)
+
+    def __mul__(self, other: Operand) -> Term:
+        return apply("mul", self, _term(other))
+
+    def __rmul__(self, other: Operand) -> Term:
+        return apply("mul", _term(other), self)
+
+    def __truediv__(self, other: Operand) -> Term:
+        return apply("div", self, _term(other))
+
+    def __rtruediv__(self, other: Operand) -> Term:
+        return apply("div", _term(other), self)
+
+    def __neg__(self) -> Term:
+        return apply("neg", self)
+
+    def __matmul__(self, other: Term) -> Term:
+        return apply("matmul", self, other)
+
+    def __repr__(self) -> str:
+        return f"<{self.operator.name} {self.type}>"
+
+
+Operand: TypeAlias = "Term | int | float"
+
+
+def _term(operand: Operand) -> Term:
+    return operand if isinstance(operand, Term) else literal(operand)
+
+
+def intern(
+    operator: Operator,
+    arguments: tuple[Term, ...],
+    parameters: tuple[tuple[str, Any], ...],
+    type_: TensorType,
+) -> Term:
+    """The one term of this description."""
+    key = (operator.name, *map(id, arguments), parameters)
+    found = _terms.get(key)
+    if found is None:
+        found = object.__new__(Term)
+        found.operator = operator
+        found.arguments = arguments
+        found.parameters = parameters
+        found.type = type_
+        found._digest = None
+        found = _terms.setdefault(key, found)
+    return found
+
+
+def apply(
+    operator: str | Operator, *arguments: Term, dims: Dimensions = NUMBERS, **given: Any
+) -> Term:
+    """Applies an operator; raises ShapeError where the operands do not fit."""
+    declared = find(operator) if isinstance(operator, str) else operator
+    if declared.arity is not None and len(arguments) != declared.arity:
+        raise ShapeError(f"{declared.name} takes {declared.arity} operands, not {len(arguments)}")
+    if declared.arity is None and not arguments:
+        raise ShapeError(f"{declared.name} takes at least one operand")
+    try:
+        parameters = _parameters(declared, given, arguments)
+        shape = declared.shape(dims, [argument.shape for argument in arguments], **dict(parameters))
+    except ShapeError as error:
+        if str(error).startswith(f"{declared.name}("):
+            raise
+        operands = ", ".join(str(argument.type) for argument in arguments)
+        raise ShapeError(f"{declared.name}({operands}): {error}") from None
+    type_ = TensorType(
+        _dtype(declared, arguments, dict(parameters)), shape, _place(declared, arguments)
+    )
+    return intern(declared, arguments, parameters, type_)
+
+
+def _parameters(
+    operator: Operator, given: Mapping[str, Any], arguments: Sequence[Term]
+) -> tuple[tuple[str, Any], ...]:
+    unknown = given.keys() - {parameter.name for parameter in operator.parameters}
+    if unknown:
+        raise ShapeError(f"{operator.name} has no parameter {', '.join(sorted(unknown))}")
+    rank = len(arguments[0].shape) if arguments else 0
+    found = []
+    for parameter in operator.parameters:
+        if parameter.name in given:
+            value = _value(parameter, given[parameter.name], rank)
+        elif parameter.required:
+            raise ShapeError(f"{operator.name} needs {parameter.name}=")
+        else:
+            value = parameter.default
+        found.append((parameter.name, value))
+    return tuple(found)
+
+
+def _value(parameter: Parameter, value: Any, rank: int) -> Any:
+    """Checks a parameter's type, and makes it hashable and canonical."""
+    kind = parameter.kind
+    if kind in (Kind.AXES, Kind.SHAPE, Kind.PERMUTATION):
+        return tuple(_whole(parameter, item) for item in _several(parameter, value))
+    if kind is Kind.COUNT:
+        if isinstance(value, (list, tuple)):
+            return tuple(_plain(parameter, item) for item in value)
+        return _plain(parameter, value)
+    if kind is Kind.AXIS:
+        return _plain(parameter, value)
+    if kind is Kind.SIZE:
+        return _whole(parameter, value)
+    if kind is Kind.NUMBER:
+        return number(value)
+    if kind is Kind.FLAG:
+        if not isinstance(value, bool):
+            raise ShapeError(f"{parameter.name} is true or false, not {value!r}")
+        return value
+    if kind is Kind.DTYPE:
+        return dtype(value)
+    return value
+
+
+def _several(parameter: Parameter, value: Any) -> Iterable[Any]:
+    if isinstance(value, (list, tuple)):
+        return value
+    raise ShapeError(f"{parameter.name} is a list, not {value!r}")
+
+
+def _plain(parameter: Parameter, value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31:
+        return value
+    raise ShapeError(f"{parameter.name} is a whole number, not {value!r}")
+
+
+def _whole(parameter: Parameter, value: Any) -> Dim:
+    if isinstance(value, Size):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**48:
+        return value
+    raise ShapeError(f"{parameter.name} is a size, not {value!r}")
+
+
+def number(value: Any) -> Number:
+    """A literal's value: whole numbers are integers, so that 1 and 1.0 are one."""
+    if isinstance(value, Size):
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
+        raise ShapeError(f"{value!r} is no number")
+    if isinstance(value, float) and math.isnan(value):
+        raise ShapeError("nan is no number to write down")
+    if isinstance(value, Fraction) and value.denominator == 1:
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value) and value == int(value):
+        return int(value)
+    return value
+
+
+def dtype(value: Any) -> DType:
+    try:
+        return DType(value)
+    except ValueError:
+        known = ", ".join(d for d in DType if d is not DType.WEAK)
+        raise ShapeError(f"no element type {value!r}: there are {known}") from None
+
+
+def _dtype(operator: Operator, arguments: Sequence[Term], parameters: dict[str, Any]) -> DType:
+    dtypes = [argument.dtype for argument in arguments]
+    if operator.dtype is not None:
+        return operator.dtype(dtypes, parameters)
+    found = DType.WEAK
+    for one in dtypes:
+        if one is DType.WEAK:
+            continue
+        if found is not DType.WEAK and one is not found:
+            raise ShapeError(f"{operator.name} of {found} and {one}: cast one first")
+        found = one
+    return found
+
+
+def _place(operator: Operator, arguments: Sequence[Term]) -> Place:
+    found = Place.ANYWHERE
+    for argument in arguments:
+        place = argument.place
+        if place is Place.ANYWHERE or place is found:
+            continue
+        if found is not Place.ANYWHERE:
+            raise ShapeError(f"{operator.name} of a value in {found} and one in {place}")
+        found = place
+    if found is Place.ANYWHERE and not arguments:
+        return Place.DEVICE
+    if found in (Place.LOOP_REGISTER, Place.AFTER_REGISTER) and not operator.pointwise:
+        raise ShapeError(f"{operator.name} in registers: only pointwise operators run there")
+    return found
+
+
+# Leaves
+
+INPUT = declare(
+    Operator(
+        "input",
+        0,
+        lambda dims, shapes, name, dtype, shape, labels: shape,
+        lambda k, **_: None,
+        (
+            Parameter("name", Kind.WORD),
+            Parameter("dtype", Kind.DTYPE),
+            Parameter("shape", Kind.SHAPE),
+            Parameter("labels", Kind.WORD),
+        ),
+    )
+)
+LITERAL = declare(
+    Operator(
+        "literal", 0, lambda dims, shapes, value: (), lambda k, value: None,
+        (Parameter("value", Kind.NUMBER),),
+    )
+)  # fmt: skip
+
+
+def tensor(
+    name: str,
+    dtype_: str | DType,
+    shape: Sequence[Dim],
+    labels: Sequence[str | None] | None = None,
+) -> Term:
+    """A program's input. Labels name its axes, where they are to be told apart."""
+    own = dtype(dtype_)
+    sizes = tuple(_whole(INPUT.parameters[2], size) for size in shape)
+    named = tuple(labels) if labels is not None else (None,) * len(sizes)
+    if len(named) != len(sizes):
+        raise ShapeError(f"input {name} has {len(sizes)} axes and {len(named)} labels")
+    parameters = (("name", name), ("dtype", own), ("shape", sizes), ("labels", named))
+    return intern(INPUT, (), parameters, TensorType(own, sizes, Place.DEVICE))
+
+
+def literal(value: Number) -> Term:
+    """A number of rank 0, which meets any type and rank."""
+    type_ = TensorType(DType.WEAK, (), Place.ANYWHERE)
+    return intern(LITERAL, (), (("value", number(value)),), type_)
+
+
+# Programs
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Inputs in order, and the terms computed from them."""
+
+    name: str
+    inputs: tuple[Term, ...]
+    outputs: tuple[Term, ...]
+
+    def __post_init__(self) -> None:
+        if not self.outputs:
+            raise TensorError(f"program {self.name} computes nothing")
+        names = [one.parameter("name") for one in self.inputs]
+        if len(set(names)) != len(names):
+            raise TensorError(f"program {self.name} has two inputs of one name")
+        given = set(self.inputs)
+        for term in self.terms():
+            if term.operator is INPUT and term not in given:
+                raise TensorError(
+                    f"program {self.name} uses {term.parameter('name')}, which is none of its inputs"
+                )
+        for output in self.outputs:
+            if output.place not in (Place.DEVICE, Place.ANYWHERE):
+                raise TensorError(f"program {self.name} returns a value in {output.place}")
+
+    def terms(self) -> Iterator[Term]:
+        """Every term once, operands first."""
+        return walk(self.outputs)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Program)
+            and self.inputs == other.inputs
+            and self.outputs == other.outputs
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.inputs, self.outputs))
+
+    def __str__(self) -> str:
+        from .text import write
+
+        return write(self)
+
+
+def walk(roots: Iterable[Term]) -> Iterator[Term]:
+    """Every term below the roots once, operands first."""
+    seen: set[Term] = set()
+    stack: list[tuple[Term, bool]] = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        term, ready = stack.pop()
+        if term in seen:
+            continue
+        if ready:
+            seen.add(term)
+            yield term
+            continue
+        stack.append((term, True))
+        stack.extend((argument, False) for argument in reversed(term.arguments))
+
+
+def bytes_of(type_: TensorType) -> Dim:
+    """The memory that a tensor takes."""
+    width = {DType.F64: 8, DType.F32: 4, DType.I32: 4, DType.F16: 2, DType.BF16: 2}
+    return product(type_.shape) * width.get(type_.dtype, 1)
+
+
+def _digest(term: Term) -> bytes:
+    parts = [term.operator.name.encode(), repr(term.parameters).encode()]
+    parts += [argument.digest for argument in term.arguments]
+    return hashlib.blake2b(b"\0".join(parts), digest_size=16).digest()
