@@ -24,6 +24,17 @@ Settings may also stand in [tool.aiosearch] of the nearest pyproject.toml, or in
 AIOSEARCH_WORKERS; a flag comes first, then a variable, then the file.
 
 exit codes: 0 complete or a limit reached, 1 the search failed, 2 wrong usage, 130 interrupted"""
+_VERIFY = """\
+Says whether two tensor programs compute the same: proved, tested, refuted or not judged, and how
+that is known. A program is a file (text or JSON), a built-in one, or a function of JAX arrays."""
+_VERIFY_EXAMPLES = """\
+examples:
+  aiosearch verify rms_norm fused.txt
+  aiosearch verify mine:plain mine:fast --arg f32[16,4096] --arg f32[4096,1024]
+  aiosearch verify --mugraph lora_bs1.json --program lora --json
+
+exit codes: 0 all are accepted (proved or tested), 1 some are refuted or not judged, 2 wrong usage
+or a file that cannot be read"""
 _EXPLORING = ("strategy", "order", "workers", "seed", "on-unknown", "on-error", "cache")
 
 
@@ -44,6 +55,8 @@ def make_parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"aiosearch {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
     _add_search(commands)
+    _add_verify(commands)
+    _add_programs(commands)
     _add_json(commands.add_parser("strategies", help="list the installed strategies"))
     _add_cache(commands)
     _add_json(commands.add_parser("doctor", help="say what works on this machine, and what lacks"))
@@ -104,6 +117,60 @@ def _add_showing(parser: Parser) -> None:
     )
     showing.add_argument(
         "--show-settings", action="store_true", help="list the settings and their origins, and end"
+    )
+
+
+def _add_verify(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = commands.add_parser(
+        "verify",
+        help="say whether two tensor programs compute the same",
+        description=_VERIFY,
+        epilog=_VERIFY_EXAMPLES,
+    )
+    parser.add_argument(
+        "targets", nargs="*", metavar="PROGRAM", help="two files, built-in names or module:function"
+    )
+    parser.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        metavar="TYPE",
+        help="the type of a function's next argument, as f32[16,4096]; may be repeated",
+    )
+    _add_shape(parser)
+    saved = parser.add_argument_group("graphs that Mirage saved")
+    saved.add_argument("--mugraph", metavar="FILE", help="compare every graph of this file")
+    saved.add_argument("--program", metavar="NAME", help="the program that they should be")
+    how = parser.add_argument_group("how")
+    how.add_argument("--seed", type=int, default=0, metavar="N", help="for all random draws")
+    how.add_argument(
+        "--strict", action="store_true", help="demand nan and infinity where the first gives them"
+    )
+    how.add_argument(
+        "--no-floats", action="store_true", help="leave out the comparison in floating point"
+    )
+    _add_json(parser)
+
+
+def _add_programs(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = commands.add_parser("programs", help="list the built-in tensor programs, or show one")
+    _add_json(parser)
+    actions = parser.add_subparsers(metavar="ACTION", dest="action")
+    show = actions.add_parser("show", help="write a program as text, JSON or a drawing")
+    show.add_argument("program", metavar="PROGRAM", help="a built-in name, or a file")
+    _add_shape(show)
+    form = show.add_mutually_exclusive_group()
+    form.add_argument("--svg", action="store_true", help="draw it")
+    form.add_argument("--json", action="store_true", help="write JSON")
+
+
+def _add_shape(parser: Parser) -> None:
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="a size of a built-in program; may be repeated",
     )
 
 

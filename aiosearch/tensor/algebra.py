@@ -26,6 +26,7 @@ class Function:
     positive: bool = False
     """Never zero or below where it is finite."""
     even: bool = False
+    odd: bool = False
     integral: bool = False
     """Its argument is counted, not measured: small changes of it matter."""
 

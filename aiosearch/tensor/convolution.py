@@ -28,14 +28,14 @@ def _shape(
     for name, given in (
         ("strides", strides), ("low", low), ("high", high), ("dilation", dilation)
     ):  # fmt: skip
-        if len(given) != places:
-            raise ShapeError(f"convolution over {places} axes with {len(given)} {name}")
+        if len(given) != places or min(given) < 0:
+            raise ShapeError(f"convolution over {places} axes with {name} {list(given)}")
     dims.same(image[-1], filters[-2], "convolution: channels")
     found: list[Dim] = []
     for axis in range(places):
-        size = dims.value(image[1 + axis]) + low[axis] + high[axis]
-        reach = (dims.value(filters[axis]) - 1) * dilation[axis] + 1
-        if strides[axis] < 1 or dilation[axis] < 1 or reach > size:
+        size = dims.number(image[1 + axis], "convolution: places") + low[axis] + high[axis]
+        reach = (dims.number(filters[axis], "convolution: window") - 1) * dilation[axis] + 1
+        if strides[axis] < 1 or dilation[axis] < 1 or not 1 <= reach <= size:
             raise ShapeError(f"convolution: a window of {reach} over {size} places")
         found.append((size - reach) // strides[axis] + 1)
     return (image[0], *found, filters[-1])
@@ -50,24 +50,25 @@ def _meaning(
     high: tuple[int, ...],
     dilation: tuple[int, ...],
 ) -> V:
-    """Gathers every window, then contracts windows and channels at once."""
-    window = k.shape(filters)[:-2]
-    places = len(window)
+    """Gathers every window, then contracts windows and channels at once; tiles' lead stays."""
+    places = len(strides)
+    batch = len(k.shape(filters)) - places - 2
+    own, window = k.shape(filters)[:batch], k.shape(filters)[batch:-2]
     x = image
     for axis in range(places):
         if low[axis] or high[axis]:
-            x = k.pad(x, 1 + axis, low[axis], high[axis], Fraction(0))
+            x = k.pad(x, batch + 1 + axis, low[axis], high[axis], Fraction(0))
     for axis in reversed(range(places)):
-        x = k.windows(x, 1 + axis, window[axis], strides[axis], dilation[axis])
-    shape = k.shape(x)
-    order = [0, *range(1, 2 * places, 2), *range(2, 2 * places + 1, 2), 2 * places + 1]
+        x = k.windows(x, batch + 1 + axis, window[axis], strides[axis], dilation[axis])
+    shape, end = k.shape(x), batch + 1 + 2 * places
+    order = [*range(batch + 1), *range(batch + 1, end, 2), *range(batch + 2, end, 2), end]
     x = k.transpose(x, order)
-    seen = [shape[axis] for axis in range(1, 2 * places, 2)]
+    seen = [shape[axis] for axis in range(batch + 1, end, 2)]
     inner = product([*window, shape[-1]])
-    rows = k.reshape(x, (product([shape[0], *seen]), inner))
+    rows = k.reshape(x, (*shape[:batch], product([shape[batch], *seen]), inner))
     features = k.shape(filters)[-1]
-    found = k.matmul(rows, k.reshape(filters, (inner, features)))
-    return k.reshape(found, (shape[0], *seen, features))
+    found = k.matmul(rows, k.reshape(filters, (*own, inner, features)))
+    return k.reshape(found, (*k.shape(found)[:batch], shape[batch], *seen, features))
 
 
 def _flops(shapes: Sequence[Shape], result: Shape, **_: Any) -> Dim:
@@ -81,10 +82,10 @@ declare(
         _shape,
         _meaning,
         (
-            Parameter("strides", Kind.COUNT),
-            Parameter("low", Kind.COUNT),
-            Parameter("high", Kind.COUNT),
-            Parameter("dilation", Kind.COUNT),
+            Parameter("strides", Kind.COUNTS),
+            Parameter("low", Kind.COUNTS),
+            Parameter("high", Kind.COUNTS),
+            Parameter("dilation", Kind.COUNTS),
         ),
         flops=_flops,
     )

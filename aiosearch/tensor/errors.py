@@ -27,3 +27,4 @@ class UnknownOperator(FormatError):
     def __init__(self, name: str, where: str = "") -> None:
         super().__init__(f"unknown operator {name!r}{f' in {where}' if where else ''}")
         self.name = name
+        self.where = where

@@ -43,6 +43,7 @@ def step(term: Term, k: Algebra[V], operands: list[V]) -> V:
         raise ValueError(f"no value for input {term.parameter('name')}")
     if term.place in (Place.DEVICE, Place.ANYWHERE):
         return operator.meaning(k, *operands, **dict(term.parameters))  # type: ignore[no-any-return]
+    operands = _behind_lead(term, k, operands)
     if operator.arity is None:
         operands = _same_lead(k, operands)
     lead = k.shape(operands[0])[:LEAD] if operands else ()
@@ -68,6 +69,19 @@ def _behind(kind: Kind, value: Any, lead: Sequence[Dim]) -> Any:
     if kind is Kind.SHAPE:
         return (*lead, *value)
     return value
+
+
+def _behind_lead(term: Term, k: Algebra[V], operands: list[V]) -> list[V]:
+    """Operands whose axes stand where the tile's do: scalar tiles widened, literals given a lead."""
+    widens = term.operator.pointwise or term.operator.name == "broadcast"
+    found = []
+    for argument, value in zip(term.arguments, operands, strict=True):
+        if argument.place is Place.ANYWHERE and (argument.shape or not widens):
+            value = k.reshape(value, (*(1,) * LEAD, *argument.shape))
+        elif argument.place is not Place.ANYWHERE and not argument.shape and widens:
+            value = k.reshape(value, (*k.shape(value), *(1,) * len(term.shape)))
+        found.append(value)
+    return found
 
 
 def _same_lead(k: Algebra[V], operands: list[V]) -> list[V]:

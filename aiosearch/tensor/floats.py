@@ -13,6 +13,8 @@ from .algebra import Function
 from .types import DType
 
 Array: TypeAlias = NDArray[Any]
+Number: TypeAlias = Any
+"""A size or a bound: here always a number, never a symbol."""
 
 _COMPARE = {"<": np.less, "<=": np.less_equal, "==": np.equal, "!=": np.not_equal}
 
@@ -26,7 +28,7 @@ class Floats:
     def constant(self, value: Fraction | float) -> Array:
         return np.asarray(float(value), dtype=self.working)
 
-    def iota(self, shape: Sequence[int], axis: int) -> Array:
+    def iota(self, shape: Sequence[Number], axis: int) -> Array:
         column = [-1 if own == axis else 1 for own in range(len(shape))]
         index = np.arange(shape[axis], dtype=self.working).reshape(column)
         return np.broadcast_to(index, shape)
@@ -85,29 +87,29 @@ class Floats:
     def size(self, x: Array, axis: int) -> Array:
         return np.asarray(x.shape[axis], dtype=self.working)
 
-    def broadcast(self, x: Array, shape: Sequence[int]) -> Array:
+    def broadcast(self, x: Array, shape: Sequence[Number]) -> Array:
         return np.broadcast_to(x, tuple(shape))
 
-    def reshape(self, x: Array, shape: Sequence[int]) -> Array:
+    def reshape(self, x: Array, shape: Sequence[Number]) -> Array:
         return np.reshape(x, tuple(shape))
 
     def transpose(self, x: Array, axes: Sequence[int]) -> Array:
         return np.transpose(x, tuple(axes))
 
-    def slice(self, x: Array, axis: int, start: int, stop: int, step: int) -> Array:
+    def slice(self, x: Array, axis: int, start: Number, stop: Number, step: int) -> Array:
         return x[(slice(None),) * axis + (slice(start, stop, step),)]
 
     def concatenate(self, xs: Sequence[Array], axis: int) -> Array:
         return np.concatenate(xs, axis=axis)
 
-    def pad(self, x: Array, axis: int, low: int, high: int, value: Fraction) -> Array:
+    def pad(self, x: Array, axis: int, low: Number, high: Number, value: Fraction) -> Array:
         widths = [(low, high) if own == axis else (0, 0) for own in range(x.ndim)]
         return np.pad(x, widths, constant_values=float(value))
 
     def diagonal(self, x: Array) -> Array:
         return np.diagonal(x, axis1=-2, axis2=-1)
 
-    def windows(self, x: Array, axis: int, window: int, stride: int, dilation: int) -> Array:
+    def windows(self, x: Array, axis: int, window: Number, stride: int, dilation: int) -> Array:
         reach = (window - 1) * dilation + 1
         seen = np.lib.stride_tricks.sliding_window_view(x, reach, axis)
         seen = np.moveaxis(seen, -1, axis + 1)

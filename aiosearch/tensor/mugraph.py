@@ -16,7 +16,7 @@ from .errors import ShapeError
 from .operator import NUMBERS, Dimensions, Kind, Operator, Parameter, declare
 from .reductions import fold, root_mean_square
 from .sizes import Dim
-from .terms import Term, intern, walk
+from .terms import Term, intern
 from .types import Place, Shape, TensorType
 
 Map: TypeAlias = tuple["int | None", "int | None", "int | None"]
@@ -25,7 +25,7 @@ Map: TypeAlias = tuple["int | None", "int | None", "int | None"]
 Grid: TypeAlias = tuple[Dim, Dim, Dim]
 
 LEAD = 4
-"""A tile is evaluated for all blocks and iterations at once: three grid axes and the loop in front."""
+"""Tiles are evaluated for all blocks and iterations at once: grid axes and loop in front."""
 
 
 @dataclass(frozen=True)
@@ -105,16 +105,9 @@ class Kernel:
     range: Dim
     outputs: tuple[tuple[Term, Map], ...]
 
-    def terms(self) -> list[Term]:
-        """The terms of the block graph, operands first."""
-        inside = [term for term in walk([tile for tile, _ in self.outputs])]
-        return [term for term in inside if term.place is not Place.DEVICE]
-
-    def loads(self) -> list[Term]:
-        return [term for term in self._own() if term.operator is LOAD]
-
-    def _own(self) -> list[Term]:
-        """The block graph's terms, without those of the kernels that its inputs come from."""
+    @property
+    def body(self) -> list[Term]:
+        """The block graph's terms, operands first, without what its inputs are made of."""
         found: list[Term] = []
         seen: set[Term] = set()
         stack: list[tuple[Term, bool]] = [(tile, False) for tile, _ in reversed(self.outputs)]
@@ -129,8 +122,6 @@ class Kernel:
             stack.append((term, True))
             stack.extend((argument, False) for argument in reversed(term.arguments))
         return found
-
-    body = property(_own)
 
     def __repr__(self) -> str:
         digests = [(tile.digest.hex(), maps) for tile, maps in self.outputs]
@@ -164,11 +155,13 @@ class Block:
         shape = list(source.shape)
         for split, size in zip(maps, self.grid, strict=True):
             if split is not None:
-                shape[_split(split, shape)] = self._dims.over(shape[split], size, "load: grid")
+                axis = _split(split, shape)
+                shape[axis] = self._dims.over(shape[axis], size, "load: grid")
         if len({split for split in maps if split is not None}) < 3 - maps.count(None):
             raise ShapeError(f"load: two grid axes split one axis in {list(maps)}")
         if loop is not None:
-            shape[_split(loop, shape)] = self._dims.over(shape[loop], self.range, "load: loop")
+            axis = _split(loop, shape)
+            shape[axis] = self._dims.over(shape[axis], self.range, "load: loop")
         parameters = (("grid", self.grid), ("range", self.range), ("map", maps), ("loop", loop))
         type_ = TensorType(source.dtype, tuple(shape), Place.LOOP)
         return intern(LOAD, (source,), parameters, type_)
@@ -206,13 +199,12 @@ def results(kernel: Kernel) -> tuple[Term, ...]:
     found = []
     for index, (tile, maps) in enumerate(kernel.outputs):
         if tile.place is not Place.AFTER:
-            raise ShapeError(
-                f"a kernel stores tiles after accumulation, not a value in {tile.place}"
-            )
+            raise ShapeError(f"a kernel stores accumulated tiles, not a value in {tile.place}")
         shape = list(tile.shape)
         for axis, (split, size) in enumerate(zip(maps, kernel.grid, strict=True)):
             if split is not None:
-                shape[_split(split, shape)] = shape[split] * size
+                own = _split(split, shape)
+                shape[own] = shape[own] * size
             elif size != 1:
                 raise ShapeError(f"blocks along grid axis {'xyz'[axis]} store over each other")
         if len({split for split in maps if split is not None}) < 3 - maps.count(None):

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from itertools import pairwise
 from typing import Any, Protocol, TypeAlias
+from zlib import crc32
 
 from .algebra import Algebra
 from .errors import ShapeError, UnknownOperator
@@ -24,6 +27,7 @@ class Kind(StrEnum):
     AXES = "axes"
     PERMUTATION = "permutation"
     COUNT = "count"
+    COUNTS = "counts"
     NUMBER = "number"
     WORD = "word"
     FLAG = "flag"
@@ -47,12 +51,18 @@ class Dimensions(Protocol):
     def over(self, a: Dim, b: Dim, why: str) -> Dim:
         """The exact quotient; raises ShapeError."""
 
+    def ordered(self, dims: Sequence[Dim], why: str) -> tuple[Dim, ...]:
+        """The same sizes; demands that each is at least the one before, the first at least zero."""
+
+    def number(self, dim: Dim, why: str) -> int:
+        """The number itself, where a rule counts with it; raises ShapeError for an unknown."""
+
     def value(self, dim: Dim) -> int:
         """A number to tell axes apart by."""
 
 
 class Numbers:
-    """Sizes are what they are."""
+    """Sizes are what they are; named ones are equal where they are for all values of the names."""
 
     def same(self, a: Dim, b: Dim, why: str) -> Dim:
         if a != b:
@@ -65,8 +75,28 @@ class Numbers:
             raise ShapeError(f"{why}: {b} does not divide {a}")
         return found
 
+    def ordered(self, dims: Sequence[Dim], why: str) -> tuple[Dim, ...]:
+        if any(self.value(b) < self.value(a) for a, b in pairwise((0, *dims))):
+            raise ShapeError(f"{why}: {', '.join(map(str, dims))} is no rising order")
+        return tuple(dims)
+
+    def number(self, dim: Dim, why: str) -> int:
+        if isinstance(dim, int):
+            return dim
+        raise ShapeError(f"{why}: {dim} is no known number")
+
     def value(self, dim: Dim) -> int:
-        return dim if isinstance(dim, int) else hash(dim)
+        if isinstance(dim, int):
+            return dim
+        found = dim.at({name: _stand_in(name) for name in dim.names})
+        assert isinstance(found, int)
+        return found
+
+
+@cache
+def _stand_in(name: str) -> int:
+    """A large number for a name: products and sums of such agree by no accident."""
+    return (1 << 40) + crc32(name.encode())
 
 
 NUMBERS = Numbers()
@@ -147,14 +177,15 @@ def axis_of(axis: int, rank: int) -> int:
     return axis
 
 
-def regroup(
-    dims: Dimensions, old: Shape, new: Shape
-) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+Group: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def regroup(dims: Dimensions, old: Shape, new: Shape) -> list[Group]:
     """Pairs the axes of a reshape: each group of old axes holds what a group of new ones holds.
 
     Groups are as small as can be; axes of size one stand alone, with nothing on the other side.
     """
-    groups: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    groups: list[Group] = []
     i = j = 0
     while i < len(old) or j < len(new):
         if i < len(old) and old[i] == 1:

@@ -37,15 +37,20 @@ def _cast(dtypes: Sequence[DType], parameters: Parameters) -> DType:
     return DType(parameters["dtype"])
 
 
-_erf = np.frompyfunc(math.erf, 1, 1)
+_erf = np.vectorize(math.erf, otypes=[float])
 
 
 def _float_erf(x: Any) -> Any:
-    return _erf(x).astype(x.dtype) if isinstance(x, np.ndarray) else math.erf(x)
+    return _erf(x).astype(x.dtype)
 
 
-TANH = Function("tanh", np.tanh)
-ERF = Function("erf", _float_erf)
+TANH = Function("tanh", np.tanh, odd=True)
+ERF = Function("erf", _float_erf, odd=True)
+SIN = Function("sin", np.sin)
+COS = Function("cos", np.cos, even=True)
+FLOOR = Function("floor", np.floor, integral=True)
+ROUND = Function("round", np.rint, integral=True)
+POW = Function("pow", np.power)
 
 _pointwise("neg", 1, lambda k, x: k.negative(x))
 _pointwise("abs", 1, lambda k, x: k.absolute(x))
@@ -57,6 +62,12 @@ _pointwise("rsqrt", 1, lambda k, x: k.divide(k.constant(Fraction(1)), k.sqrt(x))
 _pointwise("reciprocal", 1, lambda k, x: k.divide(k.constant(Fraction(1)), x), 4)
 _pointwise("tanh", 1, lambda k, x: k.function(TANH, x), 20)
 _pointwise("erf", 1, lambda k, x: k.function(ERF, x), 20)
+_pointwise("sin", 1, lambda k, x: k.function(SIN, x), 20)
+_pointwise("cos", 1, lambda k, x: k.function(COS, x), 20)
+_pointwise("floor", 1, lambda k, x: k.function(FLOOR, x))
+_pointwise("round", 1, lambda k, x: k.function(ROUND, x))
+_pointwise("log1p", 1, lambda k, x: k.log(k.add(k.constant(Fraction(1)), x)), 10)
+_pointwise("expm1", 1, lambda k, x: k.subtract(k.exp(x), k.constant(Fraction(1))), 10)
 _pointwise("sigmoid", 1, lambda k, x: _sigmoid(k, x), 12)
 _pointwise("silu", 1, lambda k, x: k.multiply(x, _sigmoid(k, x)), 13)
 _pointwise("gelu", 1, lambda k, x: _gelu(k, x), 24)
@@ -98,8 +109,6 @@ _pointwise(
     dtype=_cast,
 )
 
-POW = Function("pow", np.power)
-
 
 def _sigmoid(k: Algebra[V], x: V) -> V:
     one = k.constant(Fraction(1))
@@ -130,5 +139,5 @@ def _power(k: Algebra[V], x: V, exponent: Fraction) -> V:
         result = x if result is None else k.multiply(result, x)
     one = k.constant(Fraction(1))
     if result is None:
-        return one
+        return k.broadcast(one, k.shape(x))
     return k.divide(one, result) if exponent < 0 else result

@@ -8,7 +8,7 @@ from typing import Any
 from .algebra import Algebra, V
 from .errors import ShapeError
 from .operator import Dimensions, Kind, Operator, Parameter, axis_of, broadcast_shapes, declare
-from .sizes import Dim, product
+from .sizes import Dim, product, quotient
 from .types import Shape
 
 _AXES = Parameter("axes", Kind.AXES)
@@ -32,7 +32,7 @@ def _all_read(shapes: Sequence[Shape], result: Shape, **_: Any) -> Dim:
 
 def _reduction(name: str, meaning: Callable[..., Any]) -> None:
     def whole(k: Algebra[V], x: V, axes: tuple[int, ...], keep: bool) -> V:
-        reduced = meaning(k, x, axes)
+        reduced: V = meaning(k, x, axes)
         if keep:
             return reduced
         shape = k.shape(reduced)
@@ -82,11 +82,9 @@ def _fold_shape(dims: Dimensions, shapes: Sequence[Shape], axis: int, size: Dim)
 
 
 def fold(k: Algebra[V], x: V, axis: int, size: Dim) -> V:
-    """Adds up the chunks of `size` elements along an axis: `out[j] = sum of x[chunk * size + j]`."""
+    """Adds up chunks of `size` elements along an axis: `out[j]` is the sum of all `x[i*size + j]`."""
     shape = k.shape(x)
     whole = shape[axis]
-    from .sizes import quotient
-
     chunks = quotient(whole, size)
     assert chunks is not None
     chunked = k.reshape(x, (*shape[:axis], chunks, size, *shape[axis + 1 :]))

@@ -14,6 +14,7 @@ import numpy as np
 
 from .floats import Array, Floats
 from .mugraph import ACCUMULATE, LOAD, READ, RESULT, WRITE, Kernel
+from .sizes import Dim
 from .terms import INPUT, LITERAL, Program, Term
 from .types import Place
 
@@ -21,7 +22,7 @@ _FLOATS = Floats(np.float64)
 
 
 def run(program: Program, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs of a program, in float64; what overflows is infinite, what is undefined is nan."""
+    """The outputs in float64: what overflows is infinite, what is undefined is nan."""
     values: dict[Term, Array] = {
         term: np.asarray(value, dtype=np.float64)
         for term, value in zip(program.inputs, inputs, strict=True)
@@ -45,10 +46,10 @@ def run_kernel(kernel: Kernel, device: Mapping[Term, Array]) -> list[Array]:
     """Runs every block of a kernel, one after the other."""
     body = kernel.body
     shapes = [
-        [int(size) for size in _stored_shape(tile, maps, kernel)] for tile, maps in kernel.outputs
+        [_int(size) for size in _stored_shape(tile, maps, kernel)] for tile, maps in kernel.outputs
     ]
     outputs = [np.full(shape, np.nan) for shape in shapes]
-    for block in itertools.product(*(range(int(size)) for size in kernel.grid)):
+    for block in itertools.product(*(range(_int(size)) for size in kernel.grid)):
         tiles = _run_block(kernel, body, block, device)
         for output, (tile, maps) in zip(outputs, kernel.outputs, strict=True):
             part = tiles[tile]
@@ -65,7 +66,7 @@ def _run_block(
     kernel: Kernel, body: Sequence[Term], block: Sequence[int], device: Mapping[Term, Array]
 ) -> dict[Term, Array]:
     history: dict[Term, list[Array]] = {}
-    for iteration in range(int(kernel.range)):
+    for iteration in range(_int(kernel.range)):
         tiles: dict[Term, Array] = {}
         for term in body:
             if term.operator is LOAD:
@@ -122,24 +123,37 @@ def _accumulated(term: Term, tiles: list[Array]) -> Array:
     """The accumulators, each in its own words."""
     kind = term.parameter("kind")
     if kind == "none":
-        return sum(tiles[1:], tiles[0])
+        return _total(tiles)
     if kind == "max":
-        return np.max(np.stack(tiles), axis=0)
+        return np.asarray(np.max(np.stack(tiles), axis=0))
     rows = [np.sum(tile, axis=-1, keepdims=True) for tile in tiles]
     count = len(tiles) * tiles[0].shape[-1]
     if kind == "sum":
-        return sum(rows[1:], rows[0])
+        return _total(rows)
     if kind == "mean":
-        return sum(rows[1:], rows[0]) / count
+        return _total(rows) / count
     if kind == "rms":
         squares = [np.sum(tile * tile, axis=-1, keepdims=True) for tile in tiles]
-        return np.asarray(np.sqrt(sum(squares[1:], squares[0]) / count))
-    total = sum(tiles[1:], tiles[0])
+        return np.asarray(np.sqrt(_total(squares) / count))
+    total = _total(tiles)
     columns = int(term.parameter("columns"))
     found = np.zeros((*total.shape[:-1], columns))
     for first in range(0, total.shape[-1], columns):
         found += total[..., first : first + columns]
     return found
+
+
+def _total(parts: Sequence[Array]) -> Array:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def _int(size: Dim) -> int:
+    if not isinstance(size, int):
+        raise ValueError(f"size {size} is not known")
+    return size
 
 
 def _stored_shape(tile: Term, maps: Sequence[int | None], kernel: Kernel) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Sizes of axes: plain integers, or polynomials in named sizes when a program stands for all shapes."""
+"""Sizes of axes: integers, or polynomials in named sizes when a program stands for all shapes."""
 
 from __future__ import annotations
 
@@ -99,19 +99,37 @@ def quotient(a: Dim, b: Dim) -> Dim | None:
         return a // b if b and a % b == 0 else None
     if a == b:
         return 1
-    divisor = _size(b).monomial
-    if divisor is None:
-        return None
-    powers, factor = divisor
-    found: dict[Powers, int] = {}
-    for own, n in _size(a).terms:
-        left = dict(own)
-        for name, power in powers:
-            left[name] = left.get(name, 0) - power
-        if n % factor or any(power < 0 for power in left.values()):
+    divisor = _size(b)
+    names = sorted(_size(a).names | divisor.names)
+    found, left = Size({}), _size(a)
+    while left.terms:
+        part = _over(_leading(left, names), _leading(divisor, names)) if divisor.terms else None
+        if part is None:
             return None
-        found[tuple(sorted((name, power) for name, power in left.items() if power))] = n // factor
-    return simple(Size(found))
+        found = _sum(found, part)
+        left = _sum(left, _times(part, _times(divisor, _size(-1))))
+    return simple(found)
+
+
+def _leading(size: Size, names: list[str]) -> tuple[Powers, int]:
+    """The first term in an order that products keep."""
+
+    def rank(term: tuple[Powers, int]) -> list[int]:
+        powers = dict(term[0])
+        return [powers.get(name, 0) for name in names]
+
+    return max(size.terms, key=rank)
+
+
+def _over(term: tuple[Powers, int], divisor: tuple[Powers, int]) -> Size | None:
+    """One term by another, where it is exact."""
+    left = dict(term[0])
+    for name, power in divisor[0]:
+        left[name] = left.get(name, 0) - power
+    if term[1] % divisor[1] or any(power < 0 for power in left.values()):
+        return None
+    powers = tuple(sorted((name, power) for name, power in left.items() if power))
+    return Size({powers: term[1] // divisor[1]})
 
 
 def _size(dim: Dim) -> Size:

@@ -64,9 +64,7 @@ def _slice_shape(
 ) -> Shape:
     old = shapes[0]
     size = old[axis_of(axis, len(old))]
-    first, last, whole = dims.value(start), dims.value(stop), dims.value(size)
-    if not 0 <= first <= last <= whole:
-        raise ShapeError(f"slice {start}:{stop} of an axis of size {size}")
+    start, stop, _ = dims.ordered((start, stop, size), "slice: start, stop, size")
     if step < 1:
         raise ShapeError(f"step {step} of a slice")
     length = stop - start
@@ -171,7 +169,7 @@ _move(
     _AXIS,
     Parameter("low", Kind.SIZE),
     Parameter("high", Kind.SIZE),
-    Parameter("value", Kind.NUMBER, 0.0, required=False),
+    Parameter("value", Kind.NUMBER, 0, required=False),
 )
 _move("diagonal", 1, _diagonal_shape, lambda k, x: k.diagonal(x))
 declare(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -29,6 +30,7 @@ class Term:
     arguments: tuple[Term, ...]
     parameters: tuple[tuple[str, Any], ...]
     type: TensorType
+    _digest: bytes | None
 
     def __init__(self) -> None:
         raise TypeError("terms are made by aiosearch.tensor.apply, so that equal ones are one")
@@ -167,13 +169,11 @@ def _parameters(
 def _value(parameter: Parameter, value: Any, rank: int) -> Any:
     """Checks a parameter's type, and makes it hashable and canonical."""
     kind = parameter.kind
-    if kind in (Kind.AXES, Kind.SHAPE, Kind.PERMUTATION):
+    if kind is Kind.SHAPE:
         return tuple(_whole(parameter, item) for item in _several(parameter, value))
-    if kind is Kind.COUNT:
-        if isinstance(value, (list, tuple)):
-            return tuple(_plain(parameter, item) for item in value)
-        return _plain(parameter, value)
-    if kind is Kind.AXIS:
+    if kind in (Kind.AXES, Kind.PERMUTATION, Kind.COUNTS):
+        return tuple(_plain(parameter, item) for item in _several(parameter, value))
+    if kind in (Kind.AXIS, Kind.COUNT):
         return _plain(parameter, value)
     if kind is Kind.SIZE:
         return _whole(parameter, value)
@@ -209,18 +209,21 @@ def _whole(parameter: Parameter, value: Any) -> Dim:
 
 
 def number(value: Any) -> Number:
-    """A literal's value: whole numbers are integers, so that 1 and 1.0 are one."""
+    """A literal's value: equal ones are written alike, so that 1 and 1.0 are one."""
     if isinstance(value, Size):
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
         raise ShapeError(f"{value!r} is no number")
     if isinstance(value, float) and math.isnan(value):
         raise ShapeError("nan is no number to write down")
-    if isinstance(value, Fraction) and value.denominator == 1:
-        return int(value)
-    if isinstance(value, float) and math.isfinite(value) and value == int(value):
-        return int(value)
-    return value
+    if isinstance(value, float) and math.isinf(value):
+        return float(value)
+    fraction = Fraction(value)
+    if abs(fraction) > Fraction(sys.float_info.max) or fraction.denominator >= 2**1100:
+        raise ShapeError("a number beyond all floats")
+    if value == float(value):
+        value = float(value)
+    return int(value) if value == int(value) else value
 
 
 def dtype(value: Any) -> DType:
@@ -328,7 +331,7 @@ class Program:
         for term in self.terms():
             if term.operator is INPUT and term not in given:
                 raise TensorError(
-                    f"program {self.name} uses {term.parameter('name')}, which is none of its inputs"
+                    f"program {self.name} uses {term.parameter('name')}, which it does not take"
                 )
         for output in self.outputs:
             if output.place not in (Place.DEVICE, Place.ANYWHERE):

@@ -1,0 +1,54 @@
+"""Arrays that a function closed over: numbers where they can be, else further inputs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..tensor import DType, Term, apply, literal, tensor, walk
+from .values import Value, element_type, uniform, whole
+
+
+class Constants:
+    """Turns arrays into values, and keeps those that stay arrays."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[Term, NDArray[Any]] = {}
+
+    def value(self, held: Any, aval: Any = None) -> Value:
+        array = np.asarray(held)
+        dtype = element_type(array.dtype if aval is None else aval.dtype)
+        if not array.ndim or (array.size and (array == array.flat[0]).all()):
+            return uniform(array.flat[0].item(), array.shape, dtype)
+        return _counted(array, dtype) or self._kept(array, dtype)
+
+    def used(self, outputs: Iterable[Term]) -> dict[Term, NDArray[Any]]:
+        """The arrays that these terms need."""
+        return {term: self._arrays[term] for term in walk(outputs) if term in self._arrays}
+
+    def _kept(self, array: NDArray[Any], dtype: DType) -> Value:
+        named = f"{dtype}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
+        digest = hashlib.blake2b(named, digest_size=4).hexdigest()
+        term = tensor(f"constant_{digest}", dtype, array.shape)
+        self._arrays[term] = array
+        return whole(term, dtype)
+
+
+def _counted(array: NDArray[Any], dtype: DType) -> Value | None:
+    """Whole numbers in even steps along one axis, written as such: they may be places."""
+    if dtype is not DType.I32 or array.size < 2:
+        return None
+    for axis in range(array.ndim):
+        row = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)[:, 0]
+        sizes = [-1 if own == axis else 1 for own in range(array.ndim)]
+        step = int(row[1] - row[0]) if len(row) > 1 else 0
+        steps = int(row[0]) + step * np.arange(len(row))
+        if step and np.array_equal(np.broadcast_to(steps.reshape(sizes), array.shape), array):
+            shape = tuple(len(row) if own == axis else 1 for own in range(array.ndim))
+            places = apply("iota", shape=shape, axis=axis, dtype=dtype)
+            return Value(places * literal(step) + literal(int(row[0])), array.shape, dtype)
+    return None

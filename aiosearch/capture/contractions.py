@@ -1,0 +1,111 @@
+"""Primitives that multiply and add up: products of tensors, and convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any, TypeAlias
+
+from ..tensor import DType, Term, apply
+from .layout import transposed
+from .rules import demand, reads
+from .values import Value, element_type, pointwise, whole
+
+_Axes: TypeAlias = Sequence[int]
+
+
+@reads("dot_general")
+def _dot_general(
+    x: Value,
+    y: Value,
+    dimension_numbers: tuple[tuple[_Axes, _Axes], tuple[_Axes, _Axes]],
+    preferred_element_type: Any = None,
+    **params: Any,
+) -> Value:
+    (left, right), (left_batch, right_batch) = dimension_numbers
+    dtype = x.dtype if preferred_element_type is None else element_type(preferred_element_type)
+    x, y = _exact(x, y, dtype)
+    rows = _rest(x, left, left_batch)
+    columns = _rest(y, right, right_batch)
+    x = transposed(x, [*left_batch, *rows, *left])
+    y = transposed(y, [*right_batch, *right, *columns])
+    batch, summed = len(left_batch), len(left)
+    found = _outer(x, y, batch) if not summed else _product(x, y, batch, summed)
+    return _cast(found, dtype)
+
+
+def _rest(x: Value, contracted: _Axes, batch: _Axes) -> list[int]:
+    return [axis for axis in range(x.rank) if axis not in contracted and axis not in batch]
+
+
+def _exact(x: Value, y: Value, dtype: DType) -> tuple[Value, Value]:
+    """Both in the wider type, as the product of narrow ones is added up in the wide one."""
+    if x.dtype is y.dtype and dtype in (DType.F16, DType.BF16):
+        return x, y
+    return _cast(x, dtype), _cast(y, dtype)
+
+
+def _cast(x: Value, dtype: DType) -> Value:
+    if x.dtype is dtype:
+        return x
+    return replace(x, term=apply("cast", x.term, dtype=dtype), dtype=dtype)
+
+
+def _outer(x: Value, y: Value, batch: int) -> Value:
+    """Nothing is added up: every element of one with every one of the other."""
+    rows, columns = x.rank - batch, y.rank - batch
+    x_shape = (*x.shape, *[1] * columns)
+    y_shape = (*y.shape[:batch], *[1] * rows, *y.shape[batch:])
+    return pointwise("mul", x.over(x_shape), y.over(y_shape))
+
+
+def _product(x: Value, y: Value, batch: int, summed: int) -> Value:
+    lead, inner = x.shape[:batch], prod(y.shape[batch : batch + summed])
+    rows, columns = x.shape[batch : x.rank - summed], y.shape[batch + summed :]
+    left = _reshaped(x.full(), (*lead, prod(rows), inner))
+    right = _reshaped(y.full(), (*lead, inner, prod(columns)))
+    found = apply("matmul", left, right)
+    return whole(_reshaped(found, (*lead, *rows, *columns)), x.dtype)
+
+
+def _reshaped(term: Term, shape: Sequence[int]) -> Term:
+    return term if tuple(shape) == term.shape else apply("reshape", term, shape=tuple(shape))
+
+
+@reads("conv_general_dilated")
+def _convolution(
+    image: Value,
+    filters: Value,
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int],
+    rhs_dilation: Sequence[int],
+    dimension_numbers: Any,
+    feature_group_count: int,
+    batch_group_count: int,
+    preferred_element_type: Any = None,
+    **params: Any,
+) -> Value:
+    demand(feature_group_count == 1 and batch_group_count == 1, "in groups")
+    demand(all(step == 1 for step in lhs_dilation), "with steps between the image's elements")
+    demand(all(low >= 0 and high >= 0 for low, high in padding), "with negative padding")
+    dtype = image.dtype
+    if preferred_element_type is not None:
+        dtype = element_type(preferred_element_type)
+    image, filters = _exact(image, filters, dtype)
+    images, channels, *places = dimension_numbers.lhs_spec
+    features, inputs, *window = dimension_numbers.rhs_spec
+    found = apply(
+        "convolution",
+        transposed(image, [images, *places, channels]).full(),
+        transposed(filters, [*window, inputs, features]).full(),
+        strides=tuple(window_strides),
+        low=tuple(low for low, _ in padding),
+        high=tuple(high for _, high in padding),
+        dilation=tuple(rhs_dilation),
+    )
+    batch, feature, *spots = dimension_numbers.out_spec
+    order = {batch: 0, feature: len(spots) + 1, **{at: 1 + i for i, at in enumerate(spots)}}
+    laid = transposed(whole(found, image.dtype), [order[axis] for axis in range(found.type.rank)])
+    return _cast(laid, dtype)

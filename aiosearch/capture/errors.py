@@ -1,0 +1,24 @@
+"""What keeps a function from being read as a tensor program."""
+
+from __future__ import annotations
+
+from ..tensor.errors import TensorError
+
+
+class CaptureError(TensorError):
+    """A primitive that the tensor language has no words for; says which, why and where."""
+
+    def __init__(self, primitive: str, reason: str = "", where: str = "") -> None:
+        self.primitive = primitive
+        self.reason = reason
+        self.where = where
+        super().__init__(primitive, reason, where)
+
+    def at(self, primitive: str, where: str) -> CaptureError:
+        """The same, with the primitive and the place where they were not known yet."""
+        return CaptureError(self.primitive or primitive, self.reason, self.where or where)
+
+    def __str__(self) -> str:
+        why = f": {self.reason}" if self.reason else ""
+        where = f", at {self.where}" if self.where else ""
+        return f"cannot judge: {self.primitive or 'the function'} stands in the way{why}{where}"

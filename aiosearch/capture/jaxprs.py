@@ -1,0 +1,226 @@
+"""Traces a JAX function and reads its jaxpr as a tensor program."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jax.extend.source_info_util import summarize
+
+from ..tensor import Program, TensorError, Term, tensor
+from . import contractions as _contractions
+from . import indexing as _indexing
+from . import layout as _layout
+from . import pointwise as _pointwise
+from .constants import Constants
+from .errors import CaptureError
+from .rules import RULES
+from .values import Value, element_type, known, whole
+
+_INLINED = frozenset(
+    {
+        "checkpoint",
+        "closed_call",
+        "composite",
+        "core_call",
+        "custom_jvp_call",
+        "custom_vjp_call",
+        "custom_vjp_call_jaxpr",
+        "jit",
+        "named_call",
+        "pjit",
+        "remat",
+        "remat2",
+    }
+)
+
+_Known: TypeAlias = "Value | CaptureError"
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A program, and the values of those of its inputs that the function closed over.
+
+    They follow the arguments, and are named by what they hold, so that equal ones of two
+    functions are one input.
+    """
+
+    program: Program
+    constants: Mapping[str, np.ndarray[Any, Any]]
+
+
+def capture(function: Callable[..., Any], *args: Any, name: str | None = None) -> Captured:
+    """Reads a function of arrays as a program; raises CaptureError where it has no words for it.
+
+    Arguments are arrays or `jax.ShapeDtypeStruct`s, or trees of them, whose leaves become inputs.
+    """
+    closed = jax.make_jaxpr(function)(*args)
+    inputs = [
+        tensor(own, element_type(var.aval.dtype), _sizes(var.aval))
+        for own, var in zip(_names(function, args), closed.jaxpr.invars, strict=True)
+    ]
+    constants = Constants()
+    reader = _Reader(constants)
+    arguments = [whole(term, term.dtype) for term in inputs]
+    outputs = [_whole(value) for value in reader.closed(closed, arguments)]
+    used = constants.used(outputs)
+    own = name or getattr(function, "__name__", "") or "captured"
+    title = re.sub(r"\W", "_", own).strip("_") or "captured"
+    program = Program(title, (*inputs, *used), tuple(outputs))
+    return Captured(program, {term.parameter("name"): array for term, array in used.items()})
+
+
+def _whole(value: _Known) -> Term:
+    if isinstance(value, CaptureError):
+        raise value
+    return value.full()
+
+
+def _names(function: Callable[..., Any], args: Sequence[Any]) -> list[str]:
+    """A name for each leaf: the parameter's, and the way to the leaf in its tree."""
+    names: list[str] = []
+    for position, argument in enumerate(args):
+        stem = _parameter(function, position)
+        for path, _ in jax.tree_util.tree_flatten_with_path(argument)[0]:
+            steps = re.findall(r"\w+", jax.tree_util.keystr(path))
+            names.append(_free("_".join([stem, *steps]), names))
+    return names
+
+
+def _parameter(function: Callable[..., Any], position: int) -> str:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return f"x{position}"
+    for index, parameter in enumerate(signature.parameters.values()):
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return f"{parameter.name}{position - index}"
+        if index == position:
+            return parameter.name
+    return f"x{position}"
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    found, count = name, 1
+    while found in taken:
+        count += 1
+        found = f"{name}_{count}"
+    return found
+
+
+def _sizes(aval: Any) -> tuple[int, ...]:
+    if not all(isinstance(size, int) for size in aval.shape):
+        raise CaptureError("", f"sizes are not known in {aval}")
+    return tuple(aval.shape)
+
+
+class _Reader:
+    """Reads equations in order; what cannot be read only matters where it is used."""
+
+    def __init__(self, constants: Constants) -> None:
+        self.constants = constants
+
+    def closed(self, closed: ClosedJaxpr, arguments: Sequence[_Known]) -> list[_Known]:
+        return self.open(closed.jaxpr, [self.constant(one) for one in closed.consts], arguments)
+
+    def open(
+        self, jaxpr: Jaxpr, constants: Sequence[_Known], arguments: Sequence[_Known]
+    ) -> list[_Known]:
+        values: dict[Any, _Known] = dict(zip(jaxpr.constvars, constants, strict=True))
+        values.update(zip(jaxpr.invars, arguments, strict=True))
+
+        def value(atom: Any) -> _Known:
+            return self.constant(atom.val, atom.aval) if isinstance(atom, Literal) else values[atom]
+
+        for equation in jaxpr.eqns:
+            found = self.equation(equation, [value(atom) for atom in equation.invars])
+            values.update(zip(equation.outvars, found, strict=True))
+        return [value(atom) for atom in jaxpr.outvars]
+
+    def constant(self, held: Any, aval: Any = None) -> _Known:
+        try:
+            return self.constants.value(held, aval)
+        except TensorError as error:
+            return _named(error, "a constant", "")
+
+    def equation(self, equation: JaxprEqn, operands: Sequence[_Known]) -> Sequence[_Known]:
+        primitive = equation.primitive.name
+        if primitive in _INLINED:
+            return self.inlined(equation, operands)
+        try:
+            if primitive == "cond":
+                return self.branch(equation, operands)
+            return _read(equation, operands)
+        except TensorError as error:
+            return [_named(error, primitive, _where(equation))] * len(equation.outvars)
+
+    def inlined(self, equation: JaxprEqn, operands: Sequence[_Known]) -> Sequence[_Known]:
+        params = equation.params
+        body = next(params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params)
+        if isinstance(body, Jaxpr):
+            return self.open(body, (), operands)
+        return self.closed(body, operands)
+
+    def branch(self, equation: JaxprEqn, operands: Sequence[_Known]) -> Sequence[_Known]:
+        """A choice that is made beforehand, such as one by platform."""
+        (which,) = _readable(operands[:1])
+        place = known(which)
+        if place is None:
+            raise CaptureError("", "on what is computed")
+        branches = equation.params["branches"]
+        chosen = min(max(int(place), 0), len(branches) - 1)
+        return self.closed(branches[chosen], operands[1:])
+
+
+def _read(equation: JaxprEqn, operands: Sequence[_Known]) -> Sequence[Value]:
+    primitive = equation.primitive.name
+    rule = RULES.get(primitive)
+    if rule is None:
+        raise CaptureError("")
+    unsigned = any(getattr(atom.aval, "dtype", None) == np.uint32 for atom in equation.invars)
+    if unsigned and primitive in {"neg", "sub"}:
+        raise CaptureError("", "of numbers without a sign")
+    found = rule(*_readable(operands), **_plain(equation.params))
+    return [found] if isinstance(found, Value) else found
+
+
+def _readable(operands: Iterable[_Known]) -> list[Value]:
+    found = []
+    for operand in operands:
+        if isinstance(operand, CaptureError):
+            raise operand
+        found.append(operand)
+    return found
+
+
+def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _integers(value) for name, value in params.items()}
+
+
+def _integers(value: Any) -> Any:
+    """Tuples of integers, where NumPy's integers stood among them."""
+    if type(value) in (tuple, list):
+        return tuple(map(_integers, value))
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def _named(error: TensorError, primitive: str, where: str) -> CaptureError:
+    known = error if isinstance(error, CaptureError) else CaptureError("", str(error))
+    return known.at(primitive, where)
+
+
+def _where(equation: JaxprEqn) -> str:
+    """The line of the function that the equation comes from."""
+    place = summarize(equation.source_info)
+    return "" if __file__ in place else place
+
+
+__all__ = ["Captured", "capture"]
+
+del _contractions, _indexing, _layout, _pointwise

@@ -1,0 +1,232 @@
+"""Primitives that move elements, and those that reduce axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..tensor import DType, apply, literal
+from .rules import demand, reads
+from .values import Value, element_type, pointwise, uniform, whole
+
+
+@reads("copy", "copy_p", "stop_gradient", "device_put", "optimization_barrier", "name",
+       "sharding_constraint", "layout_constraint", "reshard", "pvary")  # fmt: skip
+def _same(*operands: Value, **params: Any) -> Sequence[Value]:
+    return operands
+
+
+@reads("broadcast_in_dim")
+def _broadcast_in_dim(
+    x: Value, shape: Sequence[int], broadcast_dimensions: Sequence[int], **params: Any
+) -> Value:
+    sizes = tuple(shape)
+    if not x.term.shape:
+        return replace(x, shape=sizes)
+    at = dict(zip(broadcast_dimensions, x.term.shape, strict=True))
+    return x.reshaped(tuple(at.get(axis, 1) for axis in range(len(sizes))), sizes)
+
+
+@reads("reshape")
+def _reshape(
+    x: Value, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None, **params: Any
+) -> Value:
+    demand(dimensions is None, "in another order")
+    sizes = tuple(new_sizes)
+    if [size for size in sizes if size != 1] == [size for size in x.shape if size != 1]:
+        return x.over(sizes)
+    if not x.term.shape:
+        return replace(x, shape=sizes)
+    return whole(apply("reshape", x.full(), shape=sizes), x.dtype)
+
+
+@reads("squeeze")
+def _squeeze(x: Value, dimensions: Sequence[int], **params: Any) -> Value:
+    return x.over(size for axis, size in enumerate(x.shape) if axis not in dimensions)
+
+
+@reads("expand_dims")
+def _expand_dims(x: Value, dimensions: Sequence[int], **params: Any) -> Value:
+    rest = iter(x.shape)
+    rank = x.rank + len(dimensions)
+    return x.over(1 if axis in dimensions else next(rest) for axis in range(rank))
+
+
+@reads("transpose")
+def _transpose(x: Value, permutation: Sequence[int], **params: Any) -> Value:
+    return transposed(x, permutation)
+
+
+def transposed(x: Value, order: Sequence[int]) -> Value:
+    shape = tuple(x.shape[axis] for axis in order)
+    if not x.term.shape or list(order) == sorted(order):
+        return replace(x, shape=shape)
+    return Value(apply("transpose", x.term, axes=tuple(order)), shape, x.dtype)
+
+
+@reads("slice")
+def _slice(
+    x: Value,
+    start_indices: Sequence[int],
+    limit_indices: Sequence[int],
+    strides: Sequence[int] | None = None,
+    **params: Any,
+) -> Value:
+    steps = strides or (1,) * x.rank
+    for axis, (start, stop, step) in enumerate(
+        zip(start_indices, limit_indices, steps, strict=True)
+    ):
+        x = sliced(x, axis, start, stop, step)
+    return x
+
+
+def sliced(x: Value, axis: int, start: int, stop: int, step: int = 1) -> Value:
+    """Every `step`-th element from `start` on; the term is cut only where it is not repeated."""
+    size = max(0, -(-(stop - start) // step))
+    if size == x.shape[axis]:
+        return x
+    shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+    if not x.term.shape or (x.term.shape[axis] == 1 and size):
+        return replace(x, shape=shape)
+    term = apply("slice", x.wide([axis]).term, axis=axis, start=start, stop=stop, step=step)
+    return Value(term, shape, x.dtype)
+
+
+@reads("split")
+def _split(x: Value, sizes: Sequence[int], axis: int, **params: Any) -> Sequence[Value]:
+    ends = [sum(sizes[:count]) for count in range(len(sizes) + 1)]
+    return [sliced(x, axis, start, stop) for start, stop in pairwise(ends)]
+
+
+@reads("unstack")
+def _unstack(x: Value, axis: int, **params: Any) -> Sequence[Value]:
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+    return [sliced(x, axis, at, at + 1).over(shape) for at in range(x.shape[axis])]
+
+
+@reads("concatenate")
+def _concatenate(*operands: Value, dimension: int, **params: Any) -> Value:
+    return joined(operands, dimension)
+
+
+def joined(parts: Sequence[Value], axis: int) -> Value:
+    """Side by side along an axis."""
+    filled = [part for part in parts if part.shape[axis]] or list(parts[:1])
+    if len(filled) == 1:
+        return filled[0]
+    term = apply("concatenate", *(part.full() for part in filled), axis=axis)
+    return whole(term, parts[0].dtype)
+
+
+@reads("stack")
+def _stack(*operands: Value, axis: int, **params: Any) -> Value:
+    return whole(apply("stack", *(value.full() for value in operands), axis=axis),
+                 operands[0].dtype)  # fmt: skip
+
+
+@reads("tile")
+def _tile(x: Value, reps: Sequence[int], **params: Any) -> Value:
+    demand(len(reps) == x.rank, "with more repeats than axes")
+    shape = tuple(size * times for size, times in zip(x.shape, reps, strict=True))
+    if not x.term.shape:
+        return replace(x, shape=shape)
+    for axis, times in enumerate(reps):
+        if times > 1 and x.shape[axis] != 1:
+            x = joined([x] * times, axis)
+    return replace(x, shape=shape)
+
+
+@reads("pad")
+def _pad(
+    x: Value, filler: Value, padding_config: Sequence[tuple[int, int, int]], **params: Any
+) -> Value:
+    demand(all(inner == 0 for _, _, inner in padding_config), "between elements")
+    for axis, (low, high, _) in enumerate(padding_config):
+        x = sliced(x, axis, max(0, -low), x.shape[axis] - max(0, -high))
+        x = _padded(x, filler, axis, max(0, low), max(0, high))
+    return x
+
+
+def _padded(x: Value, filler: Value, axis: int, low: int, high: int) -> Value:
+    if not low and not high:
+        return x
+    if filler.number is not None and math.isfinite(filler.number):
+        term = apply("pad", x.full(), axis=axis, low=low, high=high, value=filler.number)
+        return whole(term, x.dtype)
+
+    def edge(size: int) -> Value:
+        return replace(filler, shape=(*x.shape[:axis], size, *x.shape[axis + 1 :]))
+
+    return joined([edge(low), x, edge(high)], axis)
+
+
+@reads("rev")
+def _rev(x: Value, dimensions: Sequence[int], **params: Any) -> Value:
+    for axis in dimensions:
+        size = x.shape[axis]
+        demand(size <= 32, f"of {size} elements")
+        x = joined([sliced(x, axis, at, at + 1) for at in reversed(range(size))], axis)
+    return x
+
+
+@reads("platform_index")
+def _platform_index(platforms: Sequence[Sequence[str] | None], **params: Any) -> Value:
+    """The way for any platform: all of them compute the same."""
+    demand(None in platforms, "without a way for any platform")
+    return uniform(platforms.index(None), (), DType.I32)
+
+
+@reads("iota")
+def _iota(dtype: Any, shape: Sequence[int], dimension: int, **params: Any) -> Value:
+    own = DType.I32 if dtype == np.uint32 else element_type(dtype)
+    row = tuple(size if axis == dimension else 1 for axis, size in enumerate(shape))
+    return Value(apply("iota", shape=row, axis=dimension, dtype=own), tuple(shape), own)
+
+
+def _reduced(operator: str, x: Value, axes: Sequence[int]) -> Value:
+    shape = tuple(size for axis, size in enumerate(x.shape) if axis not in axes)
+    if not axes:
+        return x
+    term = apply(operator, x.wide(axes).typed(), axes=tuple(sorted(axes)))
+    return Value(term, shape, x.dtype)
+
+
+def _declare_reduction(primitive: str, operator: str) -> None:
+    @reads(primitive)
+    def rule(x: Value, axes: Sequence[int], **params: Any) -> Value:
+        return _reduced(operator, x, axes)
+
+
+for _primitive, _operator in {
+    "reduce_sum": "sum",
+    "reduce_max": "max",
+    "reduce_min": "min",
+}.items():
+    _declare_reduction(_primitive, _operator)
+
+
+@reads("reduce_or")
+def _reduce_or(x: Value, axes: Sequence[int], **params: Any) -> Value:
+    return _any(x, axes)
+
+
+@reads("reduce_and")
+def _reduce_and(x: Value, axes: Sequence[int], **params: Any) -> Value:
+    return _not(_any(_not(x), axes))
+
+
+def _any(x: Value, axes: Sequence[int]) -> Value:
+    """Counts, so that nothing but numbers is ever reduced."""
+    demand(x.dtype is DType.BOOL, "on the bits of a number")
+    one, zero = uniform(1, (), DType.I32), uniform(0, (), DType.I32)
+    count = _reduced("sum", pointwise("select", x, one, zero), axes)
+    return pointwise("less", zero, count, dtype=DType.BOOL)
+
+
+def _not(x: Value) -> Value:
+    return replace(x, term=apply("equal", x.term, literal(0)))

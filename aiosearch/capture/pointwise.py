@@ -1,0 +1,204 @@
+"""Primitives that work on each element by itself."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..tensor import DType, apply, literal
+from .rules import demand, reads
+from .values import FLOATING, Value, element_type, known, pointwise, uniform
+
+_SAME = {
+    "abs": "abs",
+    "add": "add",
+    "add_any": "add",
+    "and": "minimum",
+    "cos": "cos",
+    "erf": "erf",
+    "exp": "exp",
+    "expm1": "expm1",
+    "floor": "floor",
+    "log": "log",
+    "log1p": "log1p",
+    "logistic": "sigmoid",
+    "max": "maximum",
+    "min": "minimum",
+    "mul": "mul",
+    "neg": "neg",
+    "or": "maximum",
+    "rsqrt": "rsqrt",
+    "sin": "sin",
+    "sqrt": "sqrt",
+    "square": "square",
+    "sub": "sub",
+    "tanh": "tanh",
+}
+_COMPARED = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal"}
+_TURNED = {"gt": "less", "ge": "less_equal"}
+_LOGIC = frozenset({"and", "or"})
+
+
+def _declare_same(primitive: str, operator: str) -> None:
+    @reads(primitive)
+    def rule(*operands: Value, **params: Any) -> Value:
+        logic = operands[0].dtype is DType.BOOL
+        demand(not logic or primitive not in {"add", "mul", "sub"}, "arithmetic on truth values")
+        demand(logic or primitive not in _LOGIC, "on the bits of a number")
+        return pointwise(operator, *operands)
+
+
+def _declare_comparison(primitive: str, operator: str, turned: bool) -> None:
+    @reads(primitive)
+    def rule(x: Value, y: Value, **params: Any) -> Value:
+        operands = (y, x) if turned else (x, y)
+        return pointwise(operator, *operands, dtype=DType.BOOL)
+
+
+for _primitive, _operator in _SAME.items():
+    _declare_same(_primitive, _operator)
+for _primitive, _operator in _COMPARED.items():
+    _declare_comparison(_primitive, _operator, turned=False)
+for _primitive, _operator in _TURNED.items():
+    _declare_comparison(_primitive, _operator, turned=True)
+
+
+def _scalar(number: int | float, like: Value) -> Value:
+    return uniform(number, (), like.dtype)
+
+
+@reads("not")
+def _not(x: Value, **params: Any) -> Value:
+    demand(x.dtype is DType.BOOL, "on the bits of a number")
+    return replace(x, term=apply("equal", x.term, literal(0)))
+
+
+@reads("xor")
+def _xor(x: Value, y: Value, **params: Any) -> Value:
+    demand(x.dtype is DType.BOOL, "on the bits of a number")
+    return pointwise("not_equal", x, y)
+
+
+@reads("div")
+def _div(x: Value, y: Value, **params: Any) -> Value:
+    demand(x.dtype in FLOATING, "of whole numbers, which rounds")
+    return pointwise("div", x, y)
+
+
+@reads("integer_pow")
+def _integer_pow(x: Value, y: int, **params: Any) -> Value:
+    return pointwise("square", x) if y == 2 else pointwise("power", x, exponent=y)
+
+
+@reads("pow")
+def _pow(x: Value, y: Value, **params: Any) -> Value:
+    if y.number is not None:
+        return pointwise("power", x, exponent=y.number)
+    if x.number is not None and x.number > 0:
+        return _exponential(x.number, y)
+    return pointwise("pow", x, _converted(y, x.dtype), dtype=x.dtype)
+
+
+def _exponential(base: int | float, x: Value) -> Value:
+    rate = apply("log", literal(base))
+    return replace(x, term=apply("exp", apply("mul", x.term, rate)))
+
+
+@reads("exp2")
+def _exp2(x: Value, **params: Any) -> Value:
+    return _exponential(2, x)
+
+
+@reads("one_minus_square")
+def _one_minus_square(x: Value, **params: Any) -> Value:
+    return pointwise("sub", _scalar(1, x), pointwise("square", x))
+
+
+@reads("erfc")
+def _erfc(x: Value, **params: Any) -> Value:
+    return pointwise("sub", _scalar(1, x), pointwise("erf", x))
+
+
+@reads("tan")
+def _tan(x: Value, **params: Any) -> Value:
+    return pointwise("div", pointwise("sin", x), pointwise("cos", x))
+
+
+@reads("sign")
+def _sign(x: Value, **params: Any) -> Value:
+    """What is not a number stays what it is, and so does a zero."""
+    zero = _scalar(0, x)
+    above = pointwise("less", zero, x, dtype=DType.BOOL)
+    below = pointwise("less", x, zero, dtype=DType.BOOL)
+    rest = pointwise("select", below, _scalar(-1, x), x)
+    return pointwise("select", above, _scalar(1, x), rest)
+
+
+@reads("ceil")
+def _ceil(x: Value, **params: Any) -> Value:
+    return pointwise("neg", pointwise("floor", pointwise("neg", x)))
+
+
+@reads("round")
+def _round(x: Value, rounding_method: Any, **params: Any) -> Value:
+    demand(rounding_method.name == "TO_NEAREST_EVEN", "halves away from zero")
+    return pointwise("round", x)
+
+
+@reads("is_finite")
+def _is_finite(x: Value, **params: Any) -> Value:
+    return pointwise("less", pointwise("abs", x), _scalar(math.inf, x), dtype=DType.BOOL)
+
+
+@reads("clamp")
+def _clamp(low: Value, x: Value, high: Value, **params: Any) -> Value:
+    if _plain(low.number) and _plain(high.number):
+        return pointwise("clamp", x, low=low.number, high=high.number)
+    return pointwise("minimum", pointwise("maximum", x, low), high, dtype=x.dtype)
+
+
+def _plain(number: int | float | None) -> bool:
+    return number is not None and math.isfinite(number)
+
+
+@reads("select_n")
+def _select_n(which: Value, *cases: Value, **params: Any) -> Value:
+    demand(which.dtype is DType.BOOL, "among more than two cases")
+    if len(cases) == 1:
+        return cases[0]
+    otherwise, then = cases
+    fixed = known(which) if not which.term.shape else None
+    if fixed is not None:
+        return then if fixed.all() else otherwise
+    return pointwise("select", which, then, otherwise)
+
+
+@reads("convert_element_type")
+def _convert(x: Value, new_dtype: Any, **params: Any) -> Value:
+    dtype = element_type(new_dtype)
+    if x.number is not None and dtype in FLOATING:
+        return uniform(float(np.asarray(x.number).astype(new_dtype)), x.shape, dtype)
+    return _converted(x, dtype)
+
+
+def _converted(x: Value, dtype: DType) -> Value:
+    if dtype is x.dtype:
+        return x
+    if dtype is DType.BOOL:
+        return pointwise("not_equal", x, _scalar(0, x), dtype=dtype)
+    if x.dtype is DType.BOOL:
+        return pointwise("select", x, uniform(1, (), dtype), uniform(0, (), dtype), dtype=dtype)
+    if dtype is DType.I32:
+        return _truncated(x)
+    return replace(x, term=apply("cast", x.term, dtype=dtype), dtype=dtype)
+
+
+def _truncated(x: Value) -> Value:
+    if x.number is not None and math.isfinite(x.number):
+        return uniform(int(x.number), x.shape, DType.I32)
+    below = pointwise("less", x, _scalar(0, x), dtype=DType.BOOL)
+    found = pointwise("select", below, _ceil(x), pointwise("floor", x))
+    return replace(found, term=apply("cast", found.term, dtype=DType.I32), dtype=DType.I32)

@@ -1,0 +1,124 @@
+"""Arrays of a trace: a term, and the shape that it is repeated to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..tensor import DType, Program, Term, apply, literal
+from ..tensor.referee import run
+from ..tensor.terms import INPUT, LITERAL, walk
+from .errors import CaptureError
+
+Number: TypeAlias = "int | float"
+
+FLOATING = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
+_DTYPES = {
+    "float64": DType.F64,
+    "float32": DType.F32,
+    "float16": DType.F16,
+    "bfloat16": DType.BF16,
+    "int32": DType.I32,
+    "int64": DType.I32,
+    "bool": DType.BOOL,
+}
+
+
+@dataclass(frozen=True)
+class Value:
+    """An array that is only repeated along its axes when an operator needs it whole.
+
+    The term is of rank 0, or of the array's rank with size one where it is yet to be repeated.
+    """
+
+    term: Term
+    shape: tuple[int, ...]
+    dtype: DType
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def number(self) -> Number | None:
+        """The one number that it holds everywhere, where that is written down."""
+        if self.term.operator is not LITERAL:
+            return None
+        return self.term.parameter("value")  # type: ignore[no-any-return]
+
+    def full(self) -> Term:
+        """The whole array, in its own element type."""
+        return self.wide(range(self.rank)).typed()
+
+    def typed(self) -> Term:
+        """The term in the array's element type; literals take any until then."""
+        if self.term.dtype is self.dtype:
+            return self.term
+        return apply("cast", self.term, dtype=self.dtype)
+
+    def wide(self, axes: Iterable[int]) -> Value:
+        """The same with these axes at their size."""
+        whole = set(axes)
+        shape = tuple(
+            size if axis in whole else 1 if not self.term.shape else self.term.shape[axis]
+            for axis, size in enumerate(self.shape)
+        )
+        if shape == self.term.shape:
+            return self
+        return replace(self, term=apply("broadcast", self.term, shape=shape))
+
+    def over(self, shape: Iterable[int]) -> Value:
+        """A reshape that only puts in, or leaves out, axes of size one."""
+        sizes = tuple(shape)
+        if not self.term.shape:
+            return replace(self, shape=sizes)
+        own = iter(
+            term for term, size in zip(self.term.shape, self.shape, strict=True) if size != 1
+        )
+        return self.reshaped(tuple(1 if size == 1 else next(own) for size in sizes), sizes)
+
+    def reshaped(self, term: tuple[Any, ...], shape: tuple[int, ...]) -> Value:
+        """The term in one shape, which stands for another."""
+        found = self.term if term == self.term.shape else apply("reshape", self.term, shape=term)
+        return Value(found, shape, self.dtype)
+
+
+def whole(term: Term, dtype: DType) -> Value:
+    """A value that is nowhere repeated."""
+    return Value(term, tuple(int(size) for size in term.shape), dtype)  # type: ignore[arg-type]
+
+
+def uniform(number: Number, shape: tuple[int, ...], dtype: DType) -> Value:
+    """One number everywhere."""
+    if number != number:
+        return Value(apply("div", literal(0), literal(0)), shape, dtype)
+    if dtype is DType.BOOL:
+        return Value(apply("equal", literal(0), literal(0 if number else 1)), shape, dtype)
+    return Value(literal(number), shape, dtype)
+
+
+def pointwise(operator: str, *values: Value, dtype: DType | None = None, **given: Any) -> Value:
+    """A pointwise operator; operands of rank 0 meet any."""
+    shape = tuple(np.broadcast_shapes(*(value.shape for value in values)))
+    own = dtype or values[-1].dtype
+    return Value(apply(operator, *(value.term for value in values), **given), shape, own)
+
+
+def element_type(dtype: Any) -> DType:
+    """The language's name of a NumPy or JAX element type."""
+    found = _DTYPES.get(str(dtype))
+    if found is None:
+        raise CaptureError("", f"no element type {dtype} in the tensor language")
+    return found
+
+
+def known(value: Value) -> NDArray[Any] | None:
+    """The array itself, where it depends on no input."""
+    if any(term.operator is INPUT for term in walk([value.term])):
+        return None
+    (found,) = run(Program("known", (), (value.term,)), ())
+    return np.broadcast_to(found, value.shape)

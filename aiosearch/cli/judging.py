@@ -1,0 +1,52 @@
+"""A verdict about two programs, as the console script tells it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import AiosearchError
+from ..tensor import Program
+
+RANKS = ("proved", "tested", "cannot judge", "refuted")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A verdict and what it rests on, for people and for programs."""
+
+    status: str
+    lines: tuple[str, ...]
+    evidence: dict[str, Any]
+
+    @property
+    def accepted(self) -> bool:
+        return self.status in ("proved", "tested")
+
+    @property
+    def rank(self) -> int:
+        """Smaller is better."""
+        return RANKS.index(self.status)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Compares two programs as the command line asks for it."""
+
+    seed: int
+    strict: bool
+    floats: bool
+
+    def __call__(self, one: Program, two: Program, floats: bool = True) -> Outcome:
+        from ..equivalence import verify
+
+        verdict = verify(
+            one, two, seed=self.seed, strict=self.strict, floats=self.floats and floats
+        )
+        return Outcome(verdict.status, tuple(verdict.summary().splitlines()), verdict.to_dict())
+
+
+def not_judged(reason: AiosearchError | str, **facts: Any) -> Outcome:
+    """The outcome where something stands in the way."""
+    text = str(reason).removeprefix("cannot judge: ")
+    return Outcome("cannot judge", (text,), {"reason": text, **facts})

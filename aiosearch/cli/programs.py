@@ -1,0 +1,47 @@
+"""`aiosearch programs`: the built-in programs, and any program as text, JSON or a drawing."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..tensor.files import to_json
+from ..tensor.programs import BUILTINS, Builtin
+from ..tensor.text import write
+from .exits import Exit
+from .output import give, give_json, table
+from .targets import find_program, sizes
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Lists the built-in programs or shows one, and gives the exit code."""
+    if arguments.action == "show":
+        give(_shown(arguments).rstrip("\n"))
+    elif arguments.json:
+        give_json([_facts(builtin) for builtin in BUILTINS.values()])
+    else:
+        rows = [("program", "sizes", "what it computes")]
+        rows += [(one.name, _sizes(one), one.summary) for one in BUILTINS.values()]
+        give(table(rows))
+    return Exit.FINE
+
+
+def _shown(arguments: argparse.Namespace) -> str:
+    program = find_program(arguments.program, sizes(arguments.shape))
+    if arguments.svg:
+        from ..tensor.drawing import draw
+
+        return draw(program)
+    return to_json(program).decode() if arguments.json else write(program)
+
+
+def _facts(builtin: Builtin) -> dict[str, object]:
+    return {
+        "name": builtin.name,
+        "summary": builtin.summary,
+        "inputs": builtin.inputs,
+        "sizes": builtin.sizes,
+    }
+
+
+def _sizes(builtin: Builtin) -> str:
+    return " ".join(f"{label}={size}" for label, size in builtin.sizes.items())

@@ -1,0 +1,150 @@
+"""From what a command names to a tensor program: a built-in, a file, or a JAX function."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..tensor import DType, Program, TensorError, TensorType, Term
+from ..tensor.files import from_json
+from ..tensor.programs import BUILTINS, Builtin
+from ..tensor.text import parse
+from . import modules
+from .fields import split
+from .usage import UsageError, nearest
+
+if TYPE_CHECKING:
+    from ..capture import Captured
+
+_ARGUMENT = re.compile(r"(\w+)\[\s*(\d+(?:\s*,\s*\d+)*)?\s*\]")
+_NUMPY = {
+    DType.F64: "float64",
+    DType.F32: "float32",
+    DType.F16: "float16",
+    DType.BF16: "bfloat16",
+    DType.I32: "int32",
+    DType.BOOL: "bool",
+}
+
+
+@dataclass(frozen=True)
+class Both:
+    """Two programs of the same inputs."""
+
+    one: Program
+    two: Program
+    held: tuple[str, ...]
+    """The last inputs: arrays that functions closed over."""
+
+
+def sizes(given: Sequence[str]) -> dict[str, int]:
+    """What `--shape NAME=N` says, once for each."""
+    found = {}
+    for name, text in split(given, "--shape").items():
+        if not text.isdecimal():
+            raise UsageError(f"--shape {name}={text}: a size is a whole number")
+        found[name] = int(text)
+    return found
+
+
+def types(given: Sequence[str]) -> list[TensorType]:
+    """What `--arg f32[16,4096]` says, once for each."""
+    return [_type(text) for text in given]
+
+
+def find(target: str, given: Mapping[str, int]) -> Program | Builtin:
+    """A program of a file, or a built-in one, at the given sizes if there are any."""
+    builtin = BUILTINS.get(target)
+    if builtin is not None:
+        return builtin.program(**given) if given else builtin
+    path = Path(target)
+    if not path.is_file():
+        raise UsageError(
+            f"{target!r} is no file and no built-in program{nearest(target, BUILTINS)};"
+            " `aiosearch programs` lists those, and a function is module:function"
+        )
+    return _read(path)
+
+
+def find_program(target: str, given: Mapping[str, int]) -> Program:
+    """The same, a built-in program at its own sizes where none are given."""
+    found = find(target, given)
+    return found.program() if isinstance(found, Builtin) else found
+
+
+def both(one: str, two: str, given: Mapping[str, int], arguments: Sequence[TensorType]) -> Both:
+    """Two programs; a function without arguments given takes those of the other program."""
+    targets = (one, two)
+    programs = {name: find_program(name, given) for name in targets if not _is_function(name)}
+    functions = {name for name in targets if _is_function(name)}
+    if functions and not arguments and not programs:
+        raise UsageError(f"{one} and {two} need the types of their arguments: --arg f32[16,4096]")
+    known = next(iter(programs.values()), None)
+    if not arguments and known is not None:
+        arguments = [term.type for term in known.inputs]
+    captured = {name: _capture(name, arguments) for name in functions}
+    held = {
+        term.parameter("name"): term
+        for found in captured.values()
+        for term in found.program.inputs
+        if term.parameter("name") in found.constants
+    }
+    programs |= {name: found.program for name, found in captured.items()}
+    first, second = (_with_held(programs[name], held) for name in targets)
+    return Both(first, second, tuple(held))
+
+
+def _with_held(program: Program, held: Mapping[str, Term]) -> Program:
+    own = [term for term in program.inputs if term not in held.values()]
+    return Program(program.name, (*own, *held.values()), program.outputs)
+
+
+def _is_function(target: str) -> bool:
+    return ":" in target and target not in BUILTINS and not Path(target).is_file()
+
+
+def _capture(target: str, arguments: Sequence[TensorType]) -> Captured:
+    import jax
+    import jax.numpy as jnp
+
+    from ..capture import capture
+
+    function = modules.find(target)
+    if not callable(function):
+        raise UsageError(f"{target} is no function")
+    traced = [jax.ShapeDtypeStruct(one.shape, jnp.dtype(_NUMPY[one.dtype])) for one in arguments]
+    try:
+        return capture(function, *traced)
+    except TensorError:
+        raise
+    except Exception as error:
+        shown = ", ".join(map(str, arguments))
+        raise UsageError(
+            f"{target}({shown}) cannot be traced: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _type(text: str) -> TensorType:
+    found = _ARGUMENT.fullmatch(text.strip())
+    names = [dtype.value for dtype in _NUMPY]
+    if found is None or found[1] not in names:
+        raise UsageError(f"--arg {text}: write it as f32[16,4096], of {', '.join(names)}")
+    shape = tuple(int(size) for size in found[2].split(",")) if found[2] else ()
+    return TensorType(DType(found[1]), shape)
+
+
+def _read(path: Path) -> Program:
+    try:
+        data = path.read_bytes()
+        if data.lstrip()[:1] == b"{":
+            return from_json(data)
+        return parse(data.decode())
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is neither text nor JSON") from None
+    except TensorError as error:
+        raise UsageError(f"{path}: {error}") from None

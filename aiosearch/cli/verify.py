@@ -1,0 +1,58 @@
+"""`aiosearch verify`: whether two programs compute the same, and how that is known."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..capture import CaptureError
+from . import mugraphs
+from .exits import Exit
+from .judging import Judge, Outcome, not_judged
+from .output import give, give_json
+from .targets import both, sizes, types
+from .usage import UsageError
+
+_SENTENCES = {
+    "proved": "{} and {} compute the same, for all shapes",
+    "tested": "{} and {} compute the same, as far as tests tell",
+    "refuted": "{} and {} do not compute the same",
+    "cannot judge": "whether {} and {} compute the same is not known",
+}
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compares two programs, or each of a file's graphs with one, and gives the exit code."""
+    judge = Judge(arguments.seed, arguments.strict, not arguments.no_floats)
+    if arguments.mugraph is not None:
+        if arguments.targets or arguments.program is None:
+            raise UsageError("--mugraph FILE takes --program NAME, and no other program")
+        return mugraphs.compare(arguments, judge)
+    if len(arguments.targets) != 2 or arguments.program is not None:
+        raise UsageError(
+            "name two programs, as in `aiosearch verify A B`, or a file of Mirage's graphs and what"
+            " they should be: --mugraph FILE --program NAME"
+        )
+    found = _compared(arguments, judge)
+    if arguments.json:
+        given = {"programs": arguments.targets, "verdict": found.status}
+        give_json(given | {"evidence": found.evidence})
+    else:
+        give(f"{found.status}: {_SENTENCES[found.status].format(*arguments.targets)}")
+        for line in found.lines:
+            give(f"  {line}".rstrip())
+    return Exit.FINE if found.accepted else Exit.FAILED
+
+
+def _compared(arguments: argparse.Namespace, judge: Judge) -> Outcome:
+    one, two = arguments.targets
+    try:
+        found = both(one, two, sizes(arguments.shape), types(arguments.arg))
+    except CaptureError as error:
+        return not_judged(error, primitive=error.primitive)
+    outcome = judge(found.one, found.two)
+    if found.held and outcome.status == "refuted":
+        return not_judged(
+            "they differ for some values of the arrays that they close over"
+            f" ({', '.join(found.held)}), which need not be the values that these have"
+        )
+    return outcome

@@ -1,0 +1,1 @@
+"""Are two tensor programs the same: fields, proofs, floats; counterexamples."""

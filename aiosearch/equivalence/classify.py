@@ -1,0 +1,83 @@
+"""Which of many small programs compute the same as one: the truth that other checks are held to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from ..tensor.floats import Array
+from ..tensor.terms import Program
+from .differences import MARGIN, apart, measured, outside, real
+from .distributions import draw_inputs
+from .machine import require_comparable
+from .noise import Measured
+
+DRAWS = ("normal", "zeros", "positive", "integers", "mixed", "small")
+"""Values that programs in sensible use do not overflow on."""
+
+CLEAR = 1e-3
+"""A value says something if its noise is below this share of the output's largest."""
+
+
+class Referee:
+    """An original on several draws; each candidate is compared with it in float64."""
+
+    def __init__(self, a: Program, seed: int = 0, draws: Sequence[str] = DRAWS) -> None:
+        self.original = a
+        self._trials: list[tuple[list[Array], list[Measured], list[Array]]] = []
+        for name in draws:
+            inputs = draw_inputs(a, name, seed)
+            truth = measured(a, inputs)
+            self._trials.append((inputs, truth, [_clear(value) for value in truth]))
+
+    def differs(self, b: Program) -> bool | None:
+        """True where a difference is certain, None where it is too close to call."""
+        require_comparable(self.original, b)
+        settled = [False] * len(b.outputs)
+        doubtful = False
+        for inputs, truth, clear in self._trials:
+            found = real(b, inputs)
+            if not all(map(_near, truth, found)):
+                theirs = measured(b, inputs)
+                if any(
+                    apart(ours, other).any() or outside(ours, other).any()
+                    for ours, other in zip(truth, theirs, strict=True)
+                ):
+                    return True
+                doubtful |= any(map(_doubtful, truth, theirs))
+                clear = [ours & _clear(other) for ours, other in zip(clear, theirs, strict=True)]
+            for output, places in enumerate(clear):
+                settled[output] |= not places.size or bool(places.any())
+        return None if doubtful or not all(settled) else False
+
+
+@lru_cache(maxsize=16)
+def _referee(a: Program, seed: int) -> Referee:
+    return Referee(a, seed)
+
+
+def referee_differs(a: Program, b: Program, seed: int = 0) -> bool | None:
+    """Whether two small programs differ as functions; None where it is too close to call."""
+    return _referee(a, seed).differs(b)
+
+
+def _clear(known: Measured) -> Array:
+    """Where a value is finite and not made of noise."""
+    size = np.max(np.abs(known.value), where=np.isfinite(known.value), initial=0.0)
+    return np.asarray(np.isfinite(known.value) & (known.spread <= CLEAR * size))
+
+
+def _near(known: Measured, found: Array) -> bool:
+    """Whether the noise of the original alone explains all differences where it is finite."""
+    with np.errstate(all="ignore"):
+        near = np.abs(known.value - found) <= MARGIN * known.spread
+    return bool(np.all(near | ~np.isfinite(known.value)))
+
+
+def _doubtful(ours: Measured, theirs: Measured) -> bool:
+    """Whether some difference is more than noise, if too small to be claimed."""
+    with np.errstate(all="ignore"):
+        gap = np.abs(ours.value - theirs.value)
+        return bool(np.any(np.isfinite(gap) & (gap > MARGIN * (ours.spread + theirs.spread))))

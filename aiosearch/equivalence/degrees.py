@@ -1,0 +1,230 @@
+"""How large the polynomials behind a program's values can be, for the bound on chance agreement.
+
+Every element is a quotient of polynomials in the inputs, where each exponential, root and value
+known by name counts as an unknown of its own. Four numbers bound them for a whole tensor: the
+degrees above and below, and the bits of the sum of the absolute coefficients above and below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..tensor.algebra import Function
+from ..tensor.errors import ShapeError
+from ..tensor.evaluate import evaluate
+from ..tensor.terms import Program, Term
+from .scalars import MOST_LOGS
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """A tensor of which the shape and four bounds are known."""
+
+    shape: tuple[int, ...]
+    above: float = 1.0
+    below: float = 0.0
+    bits_above: float = 0.0
+    bits_below: float = 0.0
+
+    @property
+    def degree(self) -> float:
+        return self.above + self.below
+
+    @property
+    def bits(self) -> float:
+        return self.bits_above + self.bits_below
+
+    def at(self, shape: Sequence[int]) -> Bounded:
+        return Bounded(tuple(shape), self.above, self.below, self.bits_above, self.bits_below)
+
+
+class Degrees:
+    """Evaluates programs in bounds, and keeps the largest met."""
+
+    def __init__(self) -> None:
+        self.degree = 1.0
+        self.bits = 1.0
+        self.logs = 0
+        """How many logarithms are taken one after the other, at most."""
+        self._logged = 0
+
+    def _met(self, value: Bounded) -> Bounded:
+        self.degree = max(self.degree, value.degree)
+        self.bits = max(self.bits, value.bits)
+        return value
+
+    def constant(self, value: Fraction) -> Bounded:
+        above, below = abs(value.numerator).bit_length(), value.denominator.bit_length()
+        return Bounded((), 0.0, 0.0, float(above), float(below))
+
+    def iota(self, shape: Sequence[int], axis: int) -> Bounded:
+        return Bounded(tuple(shape), 0.0, 0.0, float(max(shape[axis], 1).bit_length()))
+
+    def add(self, x: Bounded, y: Bounded) -> Bounded:
+        return self._met(
+            Bounded(
+                np.broadcast_shapes(x.shape, y.shape),
+                max(x.above + y.below, y.above + x.below),
+                x.below + y.below,
+                max(x.bits_above + y.bits_below, y.bits_above + x.bits_below) + 1,
+                x.bits_below + y.bits_below,
+            )
+        )
+
+    subtract = add
+
+    def multiply(self, x: Bounded, y: Bounded) -> Bounded:
+        return self._met(
+            Bounded(
+                np.broadcast_shapes(x.shape, y.shape),
+                x.above + y.above,
+                x.below + y.below,
+                x.bits_above + y.bits_above,
+                x.bits_below + y.bits_below,
+            )
+        )
+
+    def divide(self, x: Bounded, y: Bounded) -> Bounded:
+        return self.multiply(x, Bounded(y.shape, y.below, y.above, y.bits_below, y.bits_above))
+
+    def negative(self, x: Bounded) -> Bounded:
+        return x
+
+    def exp(self, x: Bounded) -> Bounded:
+        """An unknown, or powers of what was under logarithms, of which few are taken out."""
+        if not self._logged:
+            return Bounded(x.shape)
+        times = MOST_LOGS * self._logged
+        degree, bits = times * self.degree, times * self.bits
+        return self._met(Bounded(x.shape, 1 + degree, degree, bits, bits))
+
+    def log(self, x: Bounded) -> Bounded:
+        self.logs += 1
+        self._logged += math.prod(x.shape)
+        return Bounded(x.shape)
+
+    def sqrt(self, x: Bounded) -> Bounded:
+        """The root of a quotient is the root of above times below, over below."""
+        return self._met(
+            Bounded(
+                x.shape,
+                max(1.0, x.degree / 2),
+                x.below,
+                x.bits / 2,
+                x.bits_below,
+            )
+        )
+
+    def absolute(self, x: Bounded) -> Bounded:
+        return self.sqrt(self.multiply(x, x))
+
+    def maximum(self, x: Bounded, y: Bounded) -> Bounded:
+        return self._one_of(np.broadcast_shapes(x.shape, y.shape), [x, y])
+
+    minimum = maximum
+
+    def compare(self, how: str, x: Bounded, y: Bounded) -> Bounded:
+        return Bounded(self.subtract(x, y).shape)
+
+    def select(self, where: Bounded, x: Bounded, y: Bounded) -> Bounded:
+        return self._one_of(np.broadcast_shapes(where.shape, x.shape, y.shape), [x, y])
+
+    def function(self, function: Function, *arguments: Bounded) -> Bounded:
+        return Bounded(np.broadcast_shapes(*(argument.shape for argument in arguments)))
+
+    def sum(self, x: Bounded, axes: Sequence[int]) -> Bounded:
+        count = math.prod(x.shape[axis] for axis in axes)
+        shape = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
+        return self._total(x.at(shape), count)
+
+    def _total(self, x: Bounded, count: int) -> Bounded:
+        rest = max(count - 1, 0)
+        return self._met(
+            Bounded(
+                x.shape,
+                x.above + rest * x.below,
+                count * x.below,
+                x.bits_above + rest * x.bits_below + math.log2(max(count, 1)),
+                count * x.bits_below,
+            )
+        )
+
+    def largest(self, x: Bounded, axes: Sequence[int]) -> Bounded:
+        shape = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
+        return self._one_of(shape, [x])
+
+    def matmul(self, x: Bounded, y: Bounded) -> Bounded:
+        lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        product = self.multiply(x.at(()), y.at(()))
+        return self._total(product.at((*lead, x.shape[-2], y.shape[-1])), x.shape[-1])
+
+    def size(self, x: Bounded, axis: int) -> Bounded:
+        return self.constant(Fraction(x.shape[axis]))
+
+    def broadcast(self, x: Bounded, shape: Sequence[int]) -> Bounded:
+        return x.at(shape)
+
+    def reshape(self, x: Bounded, shape: Sequence[int]) -> Bounded:
+        return x.at(shape)
+
+    def transpose(self, x: Bounded, axes: Sequence[int]) -> Bounded:
+        return x.at([x.shape[axis] for axis in axes])
+
+    def slice(self, x: Bounded, axis: int, start: int, stop: int, step: int) -> Bounded:
+        return x.at((*x.shape[:axis], len(range(start, stop, step)), *x.shape[axis + 1 :]))
+
+    def concatenate(self, xs: Sequence[Bounded], axis: int) -> Bounded:
+        first = xs[0].shape
+        size = sum(x.shape[axis] for x in xs)
+        return self._one_of((*first[:axis], size, *first[axis + 1 :]), xs)
+
+    def pad(self, x: Bounded, axis: int, low: int, high: int, value: Fraction) -> Bounded:
+        shape = (*x.shape[:axis], low + x.shape[axis] + high, *x.shape[axis + 1 :])
+        return self._one_of(shape, [x, self.constant(value)])
+
+    def diagonal(self, x: Bounded) -> Bounded:
+        return x.at(x.shape[:-1])
+
+    def windows(self, x: Bounded, axis: int, window: int, stride: int, dilation: int) -> Bounded:
+        reach = (window - 1) * dilation + 1
+        places = (x.shape[axis] - reach) // stride + 1
+        return x.at((*x.shape[:axis], places, window, *x.shape[axis + 1 :]))
+
+    def cast(self, x: Bounded, dtype: str) -> Bounded:
+        return self._one_of(x.shape, [x])
+
+    def shape(self, x: Bounded) -> tuple[int, ...]:
+        return x.shape
+
+    def _one_of(self, shape: Sequence[int], values: Sequence[Bounded]) -> Bounded:
+        """Elements that are one of these, or known by name."""
+        return Bounded(
+            tuple(shape),
+            max(1.0, *(value.above for value in values)),
+            max(value.below for value in values),
+            max(value.bits_above for value in values),
+            max(value.bits_below for value in values),
+        )
+
+
+def degrees(*programs: Program) -> Degrees:
+    """The bounds of everything that some programs compute."""
+    found = Degrees()
+    for program in programs:
+        words: Any = found
+        evaluate(program, words, [Bounded(sizes(term)) for term in program.inputs])
+    return found
+
+
+def sizes(term: Term) -> tuple[int, ...]:
+    """A shape of plain numbers; raises ShapeError where a size is unknown."""
+    found = tuple(size for size in term.shape if isinstance(size, int))
+    if len(found) != len(term.shape):
+        raise ShapeError(f"{term.type} has sizes that are not known")
+    return found

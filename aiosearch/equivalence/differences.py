@@ -1,0 +1,126 @@
+"""How two programs differ on given inputs, as functions of real numbers and in their own types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from ..tensor.evaluate import evaluate
+from ..tensor.floats import Array, Floats
+from ..tensor.terms import Program
+from .machine import OWN, execute
+from .noise import REAL, Measured, exactly
+
+MARGIN = 2.0**10
+"""A difference is one of the functions if it is this many times the noise of both values."""
+
+LEAST_RELATIVE = 1e-6
+"""Differences below this share of a value may come from how literals are written."""
+
+_DOUBLE = Floats(np.float64)
+
+
+def real(program: Program, inputs: Sequence[Array]) -> list[Array]:
+    """The outputs in float64."""
+    with np.errstate(all="ignore"):
+        return evaluate(program, _DOUBLE, [exactly(x).value for x in inputs])
+
+
+def measured(program: Program, inputs: Sequence[Array]) -> list[Measured]:
+    """The outputs in float64, with their noise."""
+    return execute(program, REAL, [exactly(x) for x in inputs])
+
+
+class Pair:
+    """An original and a candidate on the same inputs; what is asked for is computed once."""
+
+    def __init__(self, a: Program, b: Program, inputs: list[Array]) -> None:
+        self.a = a
+        self.b = b
+        self.inputs = inputs
+
+    @cached_property
+    def real(self) -> tuple[list[Array], list[Array]]:
+        return real(self.a, self.inputs), real(self.b, self.inputs)
+
+    @cached_property
+    def typed(self) -> tuple[list[Array], list[Array]]:
+        """The outputs in the programs' own element types."""
+        return execute(self.a, OWN, self.inputs), execute(self.b, OWN, self.inputs)
+
+    @cached_property
+    def _measured(self) -> list[tuple[Measured, Measured, Array]]:
+        """Both sides of each output, and where the original is finite in its own types."""
+        ours, theirs = measured(self.a, self.inputs), measured(self.b, self.inputs)
+        finite = [np.isfinite(value) for value in execute(self.a, OWN, self.inputs)]
+        return list(zip(ours, theirs, finite, strict=True))
+
+    @cached_property
+    def _alike(self) -> bool:
+        """Whether a glance at the values shows that no real difference can be claimed."""
+        return all(_alike(one, other) for one, other in zip(*self.real, strict=True))
+
+    def values_differ(self) -> list[Array]:
+        """Where both are finite, and rounding does not explain the difference."""
+        if self._alike:
+            return self._nowhere()
+        return [apart(ours, theirs) & finite for ours, theirs, finite in self._measured]
+
+    def leaves_domain(self) -> list[Array]:
+        """Where the candidate certainly is not finite and the original is."""
+        if self._alike:
+            return self._nowhere()
+        return [outside(ours, theirs) & finite for ours, theirs, finite in self._measured]
+
+    def overflows(self) -> list[Array]:
+        """Where the candidate is not finite in its own types and the original is."""
+        ours, theirs = self.typed
+        if all(np.isfinite(value).all() for value in theirs):
+            return self._nowhere()
+        return [
+            np.isfinite(own) & ~np.isfinite(other) & np.isfinite(known.value) & ~known.unsure
+            for own, other, (known, _, _) in zip(ours, theirs, self._measured, strict=True)
+        ]
+
+    def redefines(self) -> list[Array]:
+        """Where the original certainly is not finite and the candidate is something else."""
+        if all(np.isfinite(value).all() for value in self.real[0]):
+            return self._nowhere()
+        return [
+            ~np.isfinite(ours.value)
+            & ~(ours.unsure | theirs.unsure)
+            & ~_same(ours.value, theirs.value)
+            for ours, theirs, _ in self._measured
+        ]
+
+    def _nowhere(self) -> list[Array]:
+        return [np.zeros(value.shape, np.bool_) for value in self.real[0]]
+
+
+def apart(ours: Measured, theirs: Measured) -> Array:
+    """Where two values are finite and differ by more than rounding explains."""
+    with np.errstate(all="ignore"):
+        gap = np.abs(ours.value - theirs.value)
+        size = np.maximum(np.abs(ours.value), np.abs(theirs.value))
+        least = np.maximum(MARGIN * (ours.spread + theirs.spread), LEAST_RELATIVE * size)
+        return np.asarray(np.isfinite(gap) & (gap > least))
+
+
+def outside(ours: Measured, theirs: Measured) -> Array:
+    """Where the second certainly is not finite and the first is."""
+    unsure = ours.unsure | theirs.unsure
+    return np.isfinite(ours.value) & ~np.isfinite(theirs.value) & ~unsure
+
+
+def _same(x: Array, y: Array) -> Array:
+    return (np.isnan(x) & np.isnan(y)) | np.equal(x, y)
+
+
+def _alike(ours: Array, theirs: Array) -> bool:
+    """Differences are too small to be claimed wherever the first is finite."""
+    finite = np.isfinite(ours)
+    with np.errstate(all="ignore"):
+        near = np.abs(ours - theirs) <= LEAST_RELATIVE * np.abs(ours)
+    return bool(np.all(near | ~finite))

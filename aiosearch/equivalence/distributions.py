@@ -1,0 +1,179 @@
+"""Named distributions of inputs, the same on every machine for the same seed."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..tensor.errors import ShapeError
+from ..tensor.floats import Array
+from ..tensor.terms import Program
+from ..tensor.types import DType, TensorType
+from .machine import rounded, working
+
+_LARGE = {DType.F16: 2.0**3, DType.BF16: 2.0**10, DType.F32: 2.0**10, DType.F64: 2.0**10}
+_TINY = {DType.F16: 2.0**-8, DType.BF16: 2.0**-30, DType.F32: 2.0**-30, DType.F64: 2.0**-100}
+_SPREAD = {DType.F16: 3.0, DType.BF16: 10.0, DType.F32: 10.0, DType.F64: 10.0}
+_SPECIAL_SHARE = 1 / 16
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """What a distribution draws one input from."""
+
+    random: np.random.Generator
+    shape: tuple[int, ...]
+    dtype: DType
+
+    def normal(self) -> Array:
+        return self.random.standard_normal(self.shape, dtype=_precision(self.dtype))
+
+    def whole(self, low: int, high: int) -> Array:
+        """Whole numbers, both ends included."""
+        return self.random.integers(low, high + 1, self.shape).astype(_precision(self.dtype))
+
+    def chance(self, share: float, shape: tuple[int, ...] | None = None) -> Array:
+        wide = self.shape if shape is None else shape
+        return np.less(self.random.random(wide, np.float32), share)
+
+
+def _precision(dtype: DType) -> Any:
+    return np.float32 if working(dtype) is np.float32 else np.float64
+
+
+def _mixed(draw: _Draw) -> Array:
+    spread = _SPREAD[draw.dtype]
+    exponents = draw.random.random(draw.shape, np.float32) * (2 * spread) - spread
+    return np.asarray(draw.normal() * np.exp2(exponents))
+
+
+def _zeros(draw: _Draw) -> Array:
+    """A quarter of the elements and of the rows is zero, of either sign."""
+    x = draw.normal()
+    gone = draw.chance(0.25)
+    if x.ndim:
+        gone |= draw.chance(0.25, (*draw.shape[:-1], 1))
+    return np.where(gone, np.copysign(x.dtype.type(0), x), x)
+
+
+def _equal(draw: _Draw) -> Array:
+    return np.full(draw.shape, draw.random.standard_normal(), _precision(draw.dtype))
+
+
+def _powers(draw: _Draw) -> Array:
+    signs = np.where(draw.chance(0.5), -1, 1)
+    return signs * np.exp2(draw.whole(-3, 3))
+
+
+def _cancelling(draw: _Draw) -> Array:
+    """Each second element along the last axis is the first one's opposite."""
+    x = draw.normal()
+    if x.ndim:
+        x[..., 1::2] = -x[..., : x.shape[-1] - 1 : 2]
+    return x
+
+
+def _huge(draw: _Draw) -> Array:
+    """One element of each row is far larger than the others."""
+    x = draw.normal()
+    if x.ndim and x.size:
+        rows = x.reshape(-1, x.shape[-1])
+        where = draw.random.integers(0, x.shape[-1], len(rows))
+        rows[np.arange(len(rows)), where] *= _LARGE[draw.dtype]
+    return x
+
+
+_DRAWN: dict[str, Callable[[_Draw], Array]] = {
+    "normal": _Draw.normal,
+    "small": lambda draw: draw.normal() / 8,
+    "large": lambda draw: draw.normal() * _LARGE[draw.dtype],
+    "tiny": lambda draw: draw.normal() * _TINY[draw.dtype],
+    "mixed": _mixed,
+    "zeros": _zeros,
+    "positive": lambda draw: np.abs(draw.normal()) + 0.125,
+    "equal": _equal,
+    "powers": _powers,
+    "cancelling": _cancelling,
+    "huge": _huge,
+    "sorted": lambda draw: np.sort(draw.normal(), axis=-1) if draw.shape else draw.normal(),
+    "integers": lambda draw: draw.whole(-3, 3),
+}
+
+ADVERSARIAL = ("equal", "powers", "cancelling", "huge", "sorted", "integers")
+"""Patterns that `adversarial` deals out to the inputs in turn; each is a distribution, too."""
+
+DISTRIBUTIONS = (
+    "normal", "small", "large", "tiny", "mixed", "zeros", "positive", "adversarial",
+)  # fmt: skip
+"""What the float layer draws from."""
+
+SPECIAL = ("nans", "infinities")
+"""Normal inputs, some of them not finite: for the strict policy only."""
+
+EVERY = (*DISTRIBUTIONS, *ADVERSARIAL)
+
+_WHOLE = {"large": 1000, "tiny": 1, "zeros": 1}
+"""The largest whole number that an integer input is drawn from, where it is not 8."""
+
+
+def draw_inputs(program: Program, distribution: str, seed: int) -> list[Array]:
+    """A value of each input of a program, rounded to its element type, in its working type."""
+    types = [term.type for term in program.inputs]
+    return draw(types, distribution, seed)
+
+
+def draw(types: Sequence[TensorType], distribution: str, seed: int) -> list[Array]:
+    """A value of each type, which depends on the seed, the name and the position alone."""
+    if distribution not in (*EVERY, *SPECIAL):
+        known = ", ".join((*EVERY, *SPECIAL))
+        raise ValueError(f"no distribution {distribution!r}: there are {known}")
+    return [
+        _one(type_, _pattern(distribution, seed, index), _random(seed, distribution, index))
+        for index, type_ in enumerate(types)
+    ]
+
+
+def _pattern(distribution: str, seed: int, index: int) -> str:
+    if distribution != "adversarial":
+        return distribution
+    return ADVERSARIAL[(seed + index) % len(ADVERSARIAL)]
+
+
+def _random(seed: int, distribution: str, index: int) -> np.random.Generator:
+    words = np.random.SeedSequence([seed, zlib.crc32(distribution.encode()), index])
+    return np.random.Generator(np.random.PCG64(words))
+
+
+def _one(type_: TensorType, name: str, random: np.random.Generator) -> Array:
+    shape = _numbers(type_)
+    drawn = _Draw(random, shape, type_.dtype)
+    if type_.dtype is DType.BOOL:
+        return np.ones(shape, np.bool_) if name == "equal" else np.asarray(drawn.chance(0.5))
+    if type_.dtype is DType.I32:
+        most = _WHOLE.get(name, 8)
+        low = 1 if name == "positive" else -most
+        return np.asarray(drawn.whole(low, most))
+    if name in SPECIAL:
+        return _special(drawn, name)
+    return rounded(np.asarray(_DRAWN[name](drawn)), type_.dtype)
+
+
+def _numbers(type_: TensorType) -> tuple[int, ...]:
+    for size in type_.shape:
+        if not isinstance(size, int):
+            raise ShapeError(f"{type_} has no value: {size} is no number")
+    return tuple(size for size in type_.shape if isinstance(size, int))
+
+
+def _special(draw: _Draw, name: str) -> Array:
+    """Some elements that are not finite; one at least, where there is any."""
+    x = rounded(np.asarray(draw.normal()), draw.dtype)
+    where = np.asarray(draw.chance(_SPECIAL_SHARE))
+    if where.size:
+        where.reshape(-1)[draw.random.integers(where.size)] = True
+    odd = np.full(draw.shape, np.nan) if name == "nans" else np.copysign(np.inf, x)
+    return np.where(where, odd, x).astype(x.dtype)

@@ -1,0 +1,242 @@
+"""Two programs in floating point, at their real shapes and types, under the domain policy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from ..tensor.floats import Array
+from ..tensor.terms import Program
+from ..tensor.types import DType
+from .distributions import DISTRIBUTIONS, SPECIAL, draw_inputs
+from .machine import OWN, UNIT, execute, require_comparable
+from .noise import TYPED, Measured, stored
+
+SLACK = 4.0
+"""Units in the last place that a candidate may lose beyond twice what the original loses."""
+
+
+class Status(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How a candidate fared on one distribution.
+
+    Errors are counted in units in the last place, where a unit is at least what one rounding of
+    each operand of the original does to the element: sums that cancel are not held to their own
+    small size.
+    """
+
+    distribution: str
+    status: Status
+    reason: str
+    original_error: float
+    candidate_error: float
+    compared: int
+    """Elements at which the original is finite and determined by its inputs."""
+    undetermined: int
+    """Elements at which the original is finite and rounding decides its value."""
+    newly_defined: int
+    """Elements at which the candidate is finite and the original is not."""
+    output: int = 0
+    index: tuple[int, ...] = ()
+    """Where the candidate is worst."""
+    expected: float = math.nan
+    found: float = math.nan
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "distribution": self.distribution,
+            "status": self.status.value,
+            "reason": self.reason,
+            "original_error_ulp": plain(self.original_error),
+            "candidate_error_ulp": plain(self.candidate_error),
+            "compared": self.compared,
+            "undetermined": self.undetermined,
+            "newly_defined": self.newly_defined,
+            "worst": {
+                "output": self.output,
+                "index": list(self.index),
+                "expected": plain(self.expected),
+                "found": plain(self.found),
+            },
+        }
+
+
+@dataclass(frozen=True)
+class FloatEvidence:
+    """What the float layer found, and from what it can be found again."""
+
+    seed: int
+    strict: bool
+    trials: tuple[Trial, ...]
+
+    @property
+    def outcome(self) -> str:
+        """`differ` if any trial failed, `agree` if any passed, else `unknown`."""
+        found = {trial.status for trial in self.trials}
+        if Status.FAILED in found:
+            return "differ"
+        return "agree" if Status.PASSED in found else "unknown"
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """The distributions that say nothing."""
+        return self._named(Status.SKIPPED)
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        return self._named(Status.FAILED)
+
+    @property
+    def newly_defined(self) -> int:
+        return sum(trial.newly_defined for trial in self.trials)
+
+    def _named(self, status: Status) -> tuple[str, ...]:
+        return tuple(trial.distribution for trial in self.trials if trial.status is status)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "outcome": self.outcome,
+            "seed": self.seed,
+            "strict": self.strict,
+            "trials": [trial.to_dict() for trial in self.trials],
+        }
+
+
+def plain(number: float) -> float | str:
+    """A number that JSON can hold; others by name."""
+    return float(number) if math.isfinite(number) else str(float(number))
+
+
+def compare_floats(
+    a: Program,
+    b: Program,
+    *,
+    seed: int = 0,
+    strict: bool = False,
+    distributions: Sequence[str] = DISTRIBUTIONS,
+) -> FloatEvidence:
+    """Runs the original `a` and the candidate `b` in their own types, against float64."""
+    require_comparable(a, b)
+    names = [*distributions, *(SPECIAL if strict else ())]
+    return FloatEvidence(seed, strict, tuple(_trial(a, b, name, seed, strict) for name in names))
+
+
+def _trial(a: Program, b: Program, distribution: str, seed: int, strict: bool) -> Trial:
+    inputs = draw_inputs(a, distribution, seed)
+    ours = execute(a, OWN, inputs)
+    theirs = execute(b, OWN, inputs)
+    known = [stored(x, term.dtype) for x, term in zip(inputs, a.inputs, strict=True)]
+    truth = execute(a, TYPED, known)
+    dtypes = [term.dtype for term in a.outputs]
+    outputs = [
+        _Output(number, dtype, own, other, known, strict)
+        for number, (dtype, own, other, known) in enumerate(
+            zip(dtypes, ours, theirs, truth, strict=True)
+        )
+    ]
+    return _judged(distribution, outputs)
+
+
+class _Output:
+    """One output of one trial."""
+
+    def __init__(
+        self, number: int, dtype: DType, ours: Array, theirs: Array, truth: Measured, strict: bool
+    ) -> None:
+        self.number = number
+        self.dtype = dtype
+        self.shape = ours.shape
+        self.ours = ours.astype(np.float64)
+        self.theirs = theirs.astype(np.float64)
+        self.truth = truth.value.astype(np.float64)
+        self.loss = math.sqrt(UNIT.get(dtype, UNIT[DType.F64]))
+        finite = np.isfinite(self.ours)
+        size = np.max(np.abs(self.truth), where=np.isfinite(self.truth), initial=0.0)
+        noise = np.broadcast_to(truth.spread, finite.shape)
+        clear = np.isfinite(self.truth) & (noise <= self.loss * size)
+        self.compared = finite & clear
+        self.undetermined = int(np.count_nonzero(finite & ~clear))
+        self.newly_defined = int(np.count_nonzero(~finite & np.isfinite(self.theirs)))
+        self.broken = self.compared & ~np.isfinite(self.theirs)
+        if strict:
+            self.broken |= ~finite & ~_same_kind(self.ours, self.theirs)
+        self.ulp = 2 * np.maximum(noise, UNIT.get(dtype, 0.0) * np.abs(self.truth))
+        self.original = self._errors(self.ours)
+        self.candidate = self._errors(self.theirs)
+        off = np.abs(np.where(self.compared, self.ours - self.truth, 0.0))
+        self.lost = bool(np.any(off > self.loss * size))
+
+    def _errors(self, values: Array) -> Array:
+        """Errors in units in the last place, where they are compared."""
+        off = np.abs(values - self.truth)
+        return np.where(self.compared & (off > 0), off / self.ulp, 0.0)
+
+    def shown_in(self, trial: Trial) -> Trial:
+        """Points at the first broken element, or at the one with the largest error."""
+        broken = bool(self.broken.any())
+        where = np.unravel_index(np.argmax(self.broken if broken else self.candidate), self.shape)
+        index = tuple(int(one) for one in where)
+        expected = float((self.ours if broken else self.truth)[index])
+        return replace(
+            trial,
+            output=self.number,
+            index=index,
+            expected=expected,
+            found=float(self.theirs[index]),
+        )
+
+
+def _same_kind(x: Array, y: Array) -> Array:
+    """Both nan, or both the same infinity."""
+    return (np.isnan(x) & np.isnan(y)) | (np.isinf(x) & np.equal(x, y))
+
+
+def _largest(errors: Array) -> float:
+    return float(np.max(errors, initial=0.0))
+
+
+def _judged(distribution: str, outputs: list[_Output]) -> Trial:
+    original = max(_largest(output.original) for output in outputs)
+    candidate = max(_largest(output.candidate) for output in outputs)
+    status, reason = _status(outputs, original, candidate)
+    trial = Trial(
+        distribution,
+        status,
+        reason,
+        original,
+        candidate,
+        compared=sum(int(np.count_nonzero(output.compared)) for output in outputs),
+        undetermined=sum(output.undetermined for output in outputs),
+        newly_defined=sum(output.newly_defined for output in outputs),
+    )
+    worst = max(outputs, key=lambda output: (output.broken.any(), _largest(output.candidate)))
+    return worst.shown_in(trial) if worst.ours.size else trial
+
+
+def _status(outputs: list[_Output], original: float, candidate: float) -> tuple[Status, str]:
+    if any(output.broken.any() for output in outputs):
+        return Status.FAILED, "the candidate is not finite where the original is, or the reverse"
+    if all(not output.ours.size for output in outputs):
+        return Status.PASSED, "no element to compare"
+    if any(output.lost for output in outputs):
+        return Status.SKIPPED, "the original itself is inaccurate"
+    if not any(output.compared.any() for output in outputs):
+        if any(output.undetermined for output in outputs):
+            return Status.SKIPPED, "rounding decides the original's value"
+        return Status.SKIPPED, "the original is nowhere finite"
+    if any(original > 1 / output.loss for output in outputs):
+        return Status.SKIPPED, "the original itself is inaccurate"
+    if candidate > 2 * original + SLACK:
+        return Status.FAILED, "the candidate loses more than rounding explains"
+    return Status.PASSED, ""

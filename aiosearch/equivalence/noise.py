@@ -1,0 +1,310 @@
+"""Float64 values that carry the noise which rounding alone explains.
+
+The noise is a running error analysis of first order: operands' noises are added up element by
+element, and as independent ones where a sum runs over many. It tells a difference of two functions
+from one of two roundings, and near zero it says what a unit in the last place is worth there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..tensor.algebra import Function
+from ..tensor.floats import Array, Floats, Number
+from ..tensor.types import DType
+from .machine import LEAST, UNIT, Machine, Working
+
+_PLAIN = Floats(np.float64)
+_ROOT = 2.0**-26
+_NOTHING = np.zeros(())
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A value, and the noise of each element; without one, each is known to `unit` of itself."""
+
+    value: Array
+    noise: Array | None = None
+    unit: float = 0.0
+
+    @property
+    def spread(self) -> Array:
+        """The noise as an array; infinite where nothing can be said of the value."""
+        if self.noise is not None:
+            return self.noise
+        return np.abs(self.value) * self.unit if self.unit else _NOTHING
+
+    @property
+    def unsure(self) -> Array:
+        return ~np.isfinite(self.spread)
+
+    def moved(self, move: Callable[[Array], Array]) -> Measured:
+        """The same elements elsewhere."""
+        noise = None if self.noise is None else move(self.noise)
+        return Measured(move(self.value), noise, self.unit)
+
+
+def exactly(value: Array) -> Measured:
+    """A value that both programs are given alike."""
+    return Measured(value if value.dtype == np.bool_ else value.astype(np.float64))
+
+
+def stored(value: Array, dtype: DType) -> Measured:
+    """A value that is known as well as its element type can hold it."""
+    exact = exactly(value)
+    if dtype not in UNIT or not np.isfinite(exact.value).all():
+        return exact
+    return Measured(exact.value, None, UNIT[dtype])
+
+
+def _settled(value: Array, noise: Array, unsure: Callable[[], Array]) -> Measured:
+    """Infinities and nans are certain where they do not come from noise."""
+    if np.isfinite(noise).all():
+        return Measured(value, noise)
+    finite = np.isfinite(value)
+    left = np.where(np.isnan(noise), np.inf, noise)
+    return Measured(value, np.where(finite, left, np.where(unsure(), np.inf, 0.0)))
+
+
+def _any_unsure(*operands: Measured) -> Array:
+    found: Array = np.zeros((), np.bool_)
+    for operand in operands:
+        found = found | operand.unsure
+    return found
+
+
+class Noise:
+    """The words on measured values, where each operation rounds by at most `unit`."""
+
+    def __init__(self, unit: float, least: float) -> None:
+        self.unit = unit
+        self.least = least
+
+    def _own(self, value: Array) -> Array:
+        return np.abs(value) * self.unit + self.least
+
+    def _made(self, value: Array, noise: Array, *operands: Measured) -> Measured:
+        return _settled(value, noise + self._own(value), lambda: _any_unsure(*operands))
+
+    def _risky(self, value: Array, noise: Array, risky: Array, *operands: Measured) -> Measured:
+        """Where the noise decides what the value is, nothing is known of it."""
+        whole = np.where(risky, np.inf, noise + self._own(value))
+        return _settled(value, whole, lambda: _any_unsure(*operands) | risky)
+
+    def constant(self, value: Fraction | float) -> Measured:
+        number = float(value)
+        return Measured(np.asarray(number), None, 0.0 if number == value else self.unit)
+
+    def iota(self, shape: Sequence[Number], axis: int) -> Measured:
+        return Measured(_PLAIN.iota(shape, axis))
+
+    def add(self, x: Measured, y: Measured) -> Measured:
+        return self._made(x.value + y.value, x.spread + y.spread, x, y)
+
+    def subtract(self, x: Measured, y: Measured) -> Measured:
+        return self._made(x.value - y.value, x.spread + y.spread, x, y)
+
+    def multiply(self, x: Measured, y: Measured) -> Measured:
+        value = x.value * y.value
+        if x.noise is None and y.noise is None:
+            return self._made(value, np.abs(value) * (x.unit + y.unit), x, y)
+        noise = np.abs(x.value) * y.spread + np.abs(y.value) * x.spread
+        return self._made(value, noise, x, y)
+
+    def divide(self, x: Measured, y: Measured) -> Measured:
+        value, size = x.value / y.value, np.abs(y.value)
+        risky = (y.spread > 0) & (2 * y.spread >= size)
+        noise = (x.spread + np.abs(value) * y.spread) / size
+        return self._risky(value, noise, risky, x, y)
+
+    def negative(self, x: Measured) -> Measured:
+        return Measured(-x.value, x.noise, x.unit)
+
+    def exp(self, x: Measured) -> Measured:
+        value = np.exp(x.value)
+        return self._made(value, value * np.expm1(x.spread), x)
+
+    def log(self, x: Measured) -> Measured:
+        size = np.abs(x.value)
+        risky = (x.spread > 0) & (2 * x.spread >= size)
+        return self._risky(np.log(x.value), x.spread / size, risky, x)
+
+    def sqrt(self, x: Measured) -> Measured:
+        value, spread = np.sqrt(x.value), x.spread
+        reach = np.sqrt(x.value + spread) - np.sqrt(np.maximum(x.value - spread, 0))
+        return self._risky(value, reach, (x.value < 0) & (spread >= -x.value), x)
+
+    def absolute(self, x: Measured) -> Measured:
+        return Measured(np.abs(x.value), x.noise, x.unit)
+
+    def maximum(self, x: Measured, y: Measured) -> Measured:
+        return self._either(np.maximum(x.value, y.value), x, y)
+
+    def minimum(self, x: Measured, y: Measured) -> Measured:
+        return self._either(np.minimum(x.value, y.value), x, y)
+
+    def _either(self, value: Array, x: Measured, y: Measured) -> Measured:
+        noise = np.broadcast_to(np.maximum(x.spread, y.spread), value.shape)
+        return _settled(value, noise, lambda: _any_unsure(x, y))
+
+    def compare(self, how: str, x: Measured, y: Measured) -> Measured:
+        value = _PLAIN.compare(how, x.value, y.value)
+        noise = x.spread + y.spread
+        open_ = (noise > 0) & ~(np.abs(x.value - y.value) > noise)
+        return Measured(value, np.where(open_, np.inf, 0.0))
+
+    def select(self, where: Measured, x: Measured, y: Measured) -> Measured:
+        value = np.where(where.value, x.value, y.value)
+        chosen = np.where(where.value, x.spread, y.spread)
+        if where.noise is None:
+            return Measured(value, np.broadcast_to(chosen, value.shape))
+        between = np.abs(x.value - y.value) + np.maximum(x.spread, y.spread)
+        noise = np.where(where.noise > 0, between, chosen)
+        noise = np.broadcast_to(noise, value.shape)
+        return Measured(value, np.where(np.isnan(noise), np.inf, noise))
+
+    def function(self, function: Function, *arguments: Measured) -> Measured:
+        values = [argument.value for argument in arguments]
+        value = _PLAIN.function(function, *values)
+        noise = _NOTHING
+        for place, argument in enumerate(arguments):
+            if argument.noise is not None or argument.unit:
+                noise = noise + self._through(function, values, value, place, argument.spread)
+        return self._made(value, noise, *arguments)
+
+    def _through(
+        self, function: Function, values: list[Array], value: Array, place: int, spread: Array
+    ) -> Array:
+        """What the noise of one argument becomes: its size times the slope to either side."""
+        own = values[place]
+        reach = spread if function.integral else np.maximum(spread, np.abs(own) * _ROOT)
+        low, high = (
+            _PLAIN.function(function, *values[:place], moved, *values[place + 1 :])
+            for moved in (own - reach, own + reach)
+        )
+        change = np.maximum(np.abs(high - value), np.abs(low - value))
+        if function.integral:
+            return np.asarray(change)
+        slope = np.where(reach > 0, change / reach, 0.0)
+        return np.where(np.isfinite(own), slope * spread, 0.0)
+
+    def sum(self, x: Measured, axes: Sequence[int]) -> Measured:
+        squares = _PLAIN.sum(x.value * x.value, axes)
+        if x.noise is None:
+            noise = np.sqrt(squares * (self.unit**2 + x.unit**2))
+        else:
+            noise = np.sqrt(_PLAIN.sum(x.noise * x.noise, axes) + squares * self.unit**2)
+        value = _PLAIN.sum(x.value, axes)
+        whole = noise + self._own(value)
+        return _settled(value, whole, lambda: _any_along(x, axes))
+
+    def largest(self, x: Measured, axes: Sequence[int]) -> Measured:
+        value = _PLAIN.largest(x.value, axes)
+        if x.noise is None:
+            return Measured(value, None, x.unit)
+        noise = np.max(x.noise, axis=tuple(axes), keepdims=True, initial=0.0)
+        return _settled(value, noise, lambda: _any_along(x, axes))
+
+    def matmul(self, x: Measured, y: Measured) -> Measured:
+        value = x.value @ y.value
+        noise = np.sqrt(self._crossed(x, y)) + self._own(value)
+        return _settled(value, noise, lambda: _any_along(x, (-1,)) | _any_along(y, (-2,)))
+
+    def _crossed(self, x: Measured, y: Measured) -> Array:
+        """The squared noise of all products, added up."""
+        left, right = x.value * x.value, y.value * y.value
+        known = self.unit**2 + y.unit**2 if y.noise is None else self.unit**2
+        if x.noise is None:
+            total = (left @ right) * (known + x.unit**2)
+        else:
+            total = (x.noise * x.noise + left * known) @ right
+        return np.asarray(total if y.noise is None else total + left @ (y.noise * y.noise))
+
+    def size(self, x: Measured, axis: int) -> Measured:
+        return Measured(_PLAIN.size(x.value, axis))
+
+    def broadcast(self, x: Measured, shape: Sequence[Number]) -> Measured:
+        return x.moved(lambda array: _PLAIN.broadcast(array, shape))
+
+    def reshape(self, x: Measured, shape: Sequence[Number]) -> Measured:
+        return x.moved(lambda array: _PLAIN.reshape(array, shape))
+
+    def transpose(self, x: Measured, axes: Sequence[int]) -> Measured:
+        return x.moved(lambda array: _PLAIN.transpose(array, axes))
+
+    def slice(self, x: Measured, axis: int, start: Number, stop: Number, step: int) -> Measured:
+        return x.moved(lambda array: _PLAIN.slice(array, axis, start, stop, step))
+
+    def concatenate(self, xs: Sequence[Measured], axis: int) -> Measured:
+        value = _PLAIN.concatenate([x.value for x in xs], axis)
+        if all(x.noise is None and x.unit == xs[0].unit for x in xs):
+            return Measured(value, None, xs[0].unit)
+        parts = [np.broadcast_to(x.spread, x.value.shape) for x in xs]
+        return Measured(value, _PLAIN.concatenate(parts, axis))
+
+    def pad(self, x: Measured, axis: int, low: Number, high: Number, value: Fraction) -> Measured:
+        padded = _PLAIN.pad(x.value, axis, low, high, value)
+        if x.noise is None:
+            return Measured(padded, None, x.unit)
+        return Measured(padded, _PLAIN.pad(x.noise, axis, low, high, Fraction(0)))
+
+    def diagonal(self, x: Measured) -> Measured:
+        return x.moved(_PLAIN.diagonal)
+
+    def windows(
+        self, x: Measured, axis: int, window: Number, stride: int, dilation: int
+    ) -> Measured:
+        return x.moved(lambda array: _PLAIN.windows(array, axis, window, stride, dilation))
+
+    def cast(self, x: Measured, dtype: str) -> Measured:
+        value = _PLAIN.cast(x.value, dtype)
+        if dtype == DType.BOOL:
+            open_ = (x.spread > 0) & (np.abs(x.value) <= x.spread)
+            return Measured(value, np.where(open_, np.inf, 0.0))
+        if dtype == DType.I32:
+            open_ = np.trunc(x.value - x.spread) != np.trunc(x.value + x.spread)
+            return Measured(value, np.where(open_, np.inf, 0.0))
+        return Measured(value, x.noise, x.unit)
+
+    def shape(self, x: Measured) -> tuple[int, ...]:
+        return x.value.shape
+
+
+def _any_along(x: Measured, axes: Sequence[int]) -> Array:
+    unsure = np.broadcast_to(x.unsure, x.value.shape)
+    return np.asarray(np.any(unsure, axis=tuple(axes), keepdims=True))
+
+
+def _remembered(measured: Measured, dtype: DType) -> Measured:
+    """What a value in memory is known to, after it was rounded to its element type."""
+    unit = UNIT.get(dtype)
+    if unit is None or measured.value.dtype == np.bool_:
+        return measured
+    if measured.noise is None:
+        return Measured(measured.value, None, max(unit, measured.unit))
+    rounding = np.abs(measured.value) * unit + LEAST[dtype]
+    noise = measured.noise + np.where(np.isfinite(measured.value), rounding, 0.0)
+    return Measured(measured.value, noise)
+
+
+_DOUBLE = Noise(UNIT[DType.F64], LEAST[DType.F64])
+_NOISES: dict[Working, Noise] = {
+    np.float32: Noise(UNIT[DType.F32], LEAST[DType.F32]),
+    np.float64: _DOUBLE,
+}
+
+
+def _as_is(measured: Measured, _: Any) -> Measured:
+    return measured
+
+
+REAL: Machine[Measured] = Machine(algebra=lambda _: _DOUBLE, meet=_as_is, store=_as_is)
+"""Runs a program as a function of real numbers; the noise is that of double precision."""
+
+TYPED: Machine[Measured] = Machine(algebra=_NOISES.__getitem__, meet=_as_is, store=_remembered)
+"""The same values; the noise is that of the element types that the program declares."""

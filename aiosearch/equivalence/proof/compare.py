@@ -1,0 +1,163 @@
+"""Proves that two programs over symbolic sizes are equal, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from ...tensor.evaluate import evaluate
+from ...tensor.terms import Program
+from . import reals
+from .arithmetic import collect, minus, multiply, of_base
+from .elements import CASES, Conditions, ElementAlgebra, Elements, Scalar, digits, ranges
+from .indices import CasesNeeded, Index, Names, SplitNeeded, Unprovable, Var
+from .rules import Rule, fire, recorded
+from .scalars import ONE, Monomial, Poly, Whole
+from .sums import fused
+
+CLEARINGS = 4
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Whether a proof was found; if not, what stood in the way."""
+
+    proved: bool
+    rules: tuple[Rule, ...] = ()
+    obstacle: str = ""
+
+    def __str__(self) -> str:
+        if not self.proved:
+            return f"none found: {self.obstacle}"
+        return f"found, by {len(self.rules)} rules" + "".join(f"\n      {r}" for r in self.rules)
+
+    def to_dict(self) -> dict[str, Any]:
+        if not self.proved:
+            return {"proved": False, "obstacle": self.obstacle}
+        return {"proved": True, "rules": [rule.value for rule in self.rules]}
+
+
+def prove(a: Program, b: Program, values: Mapping[str, int]) -> Proof:
+    """Proves that `b` equals `a`, at all sizes that the names may take.
+
+    Both are read as functions of real numbers, and compared wherever `a` is one. Where floats go
+    on after a division by zero, only running them can tell.
+    """
+    with recorded() as rules:
+        try:
+            algebra = ElementAlgebra(values)
+            inputs = [algebra.input(term.parameter("name"), term.shape) for term in a.inputs]
+            ours = evaluate(a, algebra, inputs)
+            theirs = evaluate(b, algebra, inputs)
+            for number, (one, two) in enumerate(zip(ours, theirs, strict=True)):
+                obstacle = _outputs(one, two)
+                if obstacle:
+                    return Proof(False, (), f"output {number}: {obstacle}")
+        except Unprovable as error:
+            return Proof(False, (), str(error))
+        except RecursionError:
+            return Proof(False, (), "the program is too deep")
+        return Proof(True, tuple(sorted(rules)))
+
+
+def _outputs(ours: Elements, theirs: Elements) -> str:
+    if ours.shape != theirs.shape:
+        return f"shapes {list(ours.shape)} and {list(theirs.shape)}"
+    if any(size == 0 for size in ours.shape):
+        return ""
+    free = [Var(size) for size in ours.shape]
+    work = [(tuple(Index.of(var) for var in free), tuple(free))]
+    for _ in range(CASES):
+        if not work:
+            return ""
+        indices, vars_ = work.pop()
+        try:
+            obstacle = _elements(ours.at(indices), theirs.at(indices), vars_)
+            if obstacle:
+                return obstacle
+        except SplitNeeded as split:
+            work.append(digits(indices, vars_, split))
+        except CasesNeeded as cases:
+            work += ranges(indices, vars_, cases)
+    return "too many cases"
+
+
+def _elements(ours: Scalar, theirs: Scalar, free: Sequence[Var]) -> str:
+    if not equal_reals(ours.poly, theirs.poly):
+        names = {var: f"i{number}" for number, var in enumerate(free)}
+        return f"{_short(ours.poly, names)} is not seen to be {_short(theirs.poly, names)}"
+    known = _keys(ours.sure, free)
+    for key, text in _keys(theirs.demands, free).items():
+        if key not in known:
+            return f"the second needs {text}, which the first does not"
+    return ""
+
+
+def equal(a: Poly, b: Poly) -> bool:
+    """Whether two expressions are the same wherever both are defined."""
+    if a.key({}) == b.key({}):
+        return True
+    rest = minus(a, b)
+    for _ in range(CLEARINGS):
+        if not rest.terms:
+            return True
+        below = _denominator(rest)
+        if below is None:
+            return False
+        fire(Rule.COMMON_DENOMINATOR)
+        rest = cleared(rest, *below)
+    return not rest.terms
+
+
+def equal_reals(a: Poly, b: Poly) -> bool:
+    """As `equal`, with z3's help where maxima, signs and choices are met."""
+    if equal(a, b):
+        return True
+    if not reals.worth_asking(a, b) or not reals.same(a, b):
+        return False
+    fire(Rule.Z3)
+    return True
+
+
+def _denominator(a: Poly) -> tuple[Whole, int] | None:
+    """A sum that divides some summand, and how often at most."""
+    for term in a.terms:
+        for base, power in term.factors:
+            if isinstance(base, Whole) and power < 0 and not base.vars.intersection(term.bound):
+                key = base.key({})
+                most = max(
+                    -own
+                    for other in a.terms
+                    for one, own in other.factors
+                    if own < 0 and one.key({}) == key
+                )
+                return base, -int(-most // 1)
+    return None
+
+
+def cleared(a: Poly, base: Whole, power: int) -> Poly:
+    """Multiplies by a power of a sum, so that it divides no summand any more."""
+    above = of_base(base, Fraction(power))
+    found: list[Monomial] = []
+    for term in a.terms:
+        found += multiply(Poly((term,)), above).terms
+    return collect(found)
+
+
+def _keys(conditions: Conditions, free: Sequence[Var]) -> dict[str, str]:
+    """Conditions by a text that does not depend on the names of what they hold for all of."""
+    found: dict[str, str] = {}
+    names = {var: f"i{number}" for number, var in enumerate(free)}
+    for need, poly in conditions.by_key.values():
+        forall = [var for var in poly.vars if var not in free]
+        whole = Monomial(ONE, (), ((Whole(poly), ONE),), None, forall)
+        key = fused(whole).key({})
+        found[f"{need} {key}"] = f"{_short(poly, names)} {need}"
+    return found
+
+
+def _short(a: Poly, names: Names, limit: int = 160) -> str:
+    text = a.key(names)
+    return text if len(text) <= limit else f"{text[:limit]}…"

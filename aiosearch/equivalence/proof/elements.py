@@ -1,0 +1,501 @@
+"""Programs read element by element: the algebra whose tensors are functions of indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import TypeAlias
+
+from ...tensor.algebra import Function
+from ...tensor.operator import Numbers, regroup
+from ...tensor.sizes import Dim, Size, product, quotient
+from ...tensor.types import DType
+from .arithmetic import (
+    constant,
+    exponential,
+    minus,
+    multiply,
+    negated,
+    of_base,
+    of_index,
+    of_size,
+    plus,
+    raised,
+    summed,
+    taken_out,
+)
+from .functions import absolute, applied, logarithm
+from .indices import (
+    ZERO,
+    CasesNeeded,
+    Index,
+    SplitNeeded,
+    Unprovable,
+    Var,
+    border,
+    divide,
+)
+from .maxima import largest
+from .roots import separated
+from .rules import Rule, fire
+from .scalars import HALF, ZERO_POLY, Call, Element, Item, Poly
+from .signs import nonnegative, positive
+
+CASES = 64
+"""How often one sum, or one output, is cut into cases or digits."""
+
+
+class Need(StrEnum):
+    """What an expression needs to be a real number."""
+
+    NONZERO = "≠ 0"
+    NONNEGATIVE = "≥ 0"
+
+
+Condition: TypeAlias = tuple[Need, Poly]
+
+
+class Conditions:
+    """Conditions by their text."""
+
+    __slots__ = ("by_key",)
+
+    def __init__(self, by_key: Mapping[str, Condition]) -> None:
+        self.by_key = by_key
+
+    def and_(self, other: Conditions) -> Conditions:
+        if not other.by_key:
+            return self
+        if not self.by_key:
+            return other
+        return Conditions({**self.by_key, **other.by_key})
+
+    def common(self, other: Conditions) -> Conditions:
+        return Conditions({k: v for k, v in self.by_key.items() if k in other.by_key})
+
+
+
+NOTHING = Conditions({})
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """The value of an element, with what it needs: certainly, and perhaps."""
+
+    poly: Poly
+    sure: Conditions = NOTHING
+    """It is a real number only where these hold."""
+    demands: Conditions = NOTHING
+    """It is a real number wherever these hold; of a choice, those of both branches."""
+
+
+class Elements:
+    """A tensor as a function from indices to the value of that element."""
+
+    __slots__ = ("_at", "_known", "shape")
+
+    def __init__(self, shape: Sequence[Dim], at: Callable[[tuple[Index, ...]], Scalar]) -> None:
+        self.shape = tuple(shape)
+        self._at = at
+        self._known: dict[tuple[str, ...], Scalar] = {}
+
+    def at(self, indices: Sequence[Index]) -> Scalar:
+        own = tuple(
+            ZERO if size == 1 else index for index, size in zip(indices, self.shape, strict=True)
+        )
+        key = tuple(index.key({}) for index in own)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._at(own)
+        return found
+
+
+def met(*operands: Scalar) -> tuple[Conditions, Conditions]:
+    sure, demands = NOTHING, NOTHING
+    for operand in operands:
+        sure, demands = sure.and_(operand.sure), demands.and_(operand.demands)
+    return sure, demands
+
+
+def needing(scalar: Scalar, need: Need, poly: Poly) -> Scalar:
+    """The same value, under one more condition."""
+    condition = Conditions({f"{need}{poly.key({})}": (need, poly)})
+    return Scalar(scalar.poly, scalar.sure.and_(condition), scalar.demands.and_(condition))
+
+
+class ElementAlgebra(Numbers):
+    """Operators on elements; `values` tells sizes apart where their order has to be known."""
+
+    def __init__(self, values: Mapping[str, int]) -> None:
+        self.values = values
+
+    def value(self, dim: Dim) -> int:
+        found = dim.at(self.values) if isinstance(dim, Size) else dim
+        if not isinstance(found, int):
+            raise Unprovable(f"the size {dim} is not known")
+        return found
+
+    def input(self, name: str, shape: Sequence[Dim]) -> Elements:
+        return Elements(shape, lambda at: Scalar(of_base(Element(name, at))))
+
+    def constant(self, value: Fraction) -> Elements:
+        if not isinstance(value, Fraction):
+            raise Unprovable(f"the literal {value}")
+        poly = constant(value)
+        return Elements((), lambda at: Scalar(poly))
+
+    def iota(self, shape: Sequence[Dim], axis: int) -> Elements:
+        return Elements(shape, lambda at: Scalar(of_index(at[axis])))
+
+    # Pointwise
+
+    def _map(self, function: Callable[..., Scalar], *operands: Elements) -> Elements:
+        rank = max(len(operand.shape) for operand in operands)
+        shape: list[Dim] = [1] * rank
+        for operand in operands:
+            for axis, size in enumerate(operand.shape):
+                if size != 1:
+                    shape[axis] = size
+
+        def at(indices: tuple[Index, ...]) -> Scalar:
+            return function(*(operand.at(indices if operand.shape else ()) for operand in operands))
+
+        return Elements(shape, at)
+
+    def add(self, x: Elements, y: Elements) -> Elements:
+        return self._map(lambda a, b: Scalar(plus(a.poly, b.poly), *met(a, b)), x, y)
+
+    def subtract(self, x: Elements, y: Elements) -> Elements:
+        return self._map(lambda a, b: Scalar(minus(a.poly, b.poly), *met(a, b)), x, y)
+
+    def multiply(self, x: Elements, y: Elements) -> Elements:
+        return self._map(lambda a, b: Scalar(multiply(a.poly, b.poly), *met(a, b)), x, y)
+
+    def divide(self, x: Elements, y: Elements) -> Elements:
+        return self._map(_divided, x, y)
+
+    def negative(self, x: Elements) -> Elements:
+        return self._map(lambda a: Scalar(negated(a.poly), a.sure, a.demands), x)
+
+    def exp(self, x: Elements) -> Elements:
+        return self._map(lambda a: Scalar(exponential(a.poly), *met(a)), x)
+
+    def log(self, x: Elements) -> Elements:
+        return self._map(_log, x)
+
+    def sqrt(self, x: Elements) -> Elements:
+        return self._map(_root, x)
+
+    def absolute(self, x: Elements) -> Elements:
+        return self._map(lambda a: Scalar(absolute(a.poly), a.sure, a.demands), x)
+
+    def maximum(self, x: Elements, y: Elements) -> Elements:
+        def of(a: Scalar, b: Scalar) -> Scalar:
+            return Scalar(largest([((), a.poly), ((), b.poly)]), *met(a, b))
+
+        return self._map(of, x, y)
+
+    def minimum(self, x: Elements, y: Elements) -> Elements:
+        return self.negative(self.maximum(self.negative(x), self.negative(y)))
+
+    def compare(self, how: str, x: Elements, y: Elements) -> Elements:
+        def of(a: Scalar, b: Scalar) -> Scalar:
+            call = Call(how, [minus(a.poly, b.poly)])
+            return Scalar(of_base(call), *met(a, b))
+
+        return self._map(of, x, y)
+
+    def select(self, where: Elements, x: Elements, y: Elements) -> Elements:
+        return self._map(_selected, where, x, y)
+
+    def function(self, function: Function, *arguments: Elements) -> Elements:
+        def of(*operands: Scalar) -> Scalar:
+            polys = [operand.poly for operand in operands]
+            return Scalar(applied(function, polys), *met(*(o for o in operands)))
+
+        return self._map(of, *arguments)
+
+    def cast(self, x: Elements, dtype: str) -> Elements:
+        if dtype not in (DType.I32, DType.BOOL):
+            return x
+        return self._map(lambda a: Scalar(of_base(Call(f"cast {dtype}", [a.poly])), *met(a)), x)
+
+    # Over axes
+
+    def sum(self, x: Elements, axes: Sequence[int]) -> Elements:
+        for axis in axes:
+            x = self._sum(x, axis)
+        return x
+
+    def _sum(self, x: Elements, axis: int) -> Elements:
+        def at(indices: tuple[Index, ...]) -> Scalar:
+            return total(x.shape[axis], lambda k: x.at((*indices[:axis], k, *indices[axis + 1 :])))
+
+        return Elements((*x.shape[:axis], 1, *x.shape[axis + 1 :]), at)
+
+    def largest(self, x: Elements, axes: Sequence[int]) -> Elements:
+        def at(indices: tuple[Index, ...]) -> Scalar:
+            parts = runs(
+                [x.shape[axis] for axis in axes],
+                lambda at: x.at(_placed(indices, axes, at)),
+            )
+            items: list[Item] = [(bound, part.poly) for bound, part in parts]
+            if not items:
+                raise Unprovable("the largest of nothing")
+            return Scalar(largest(items), *met(*(part for _, part in parts)))
+
+        kept = [1 if axis in axes else size for axis, size in enumerate(x.shape)]
+        return Elements(kept, at)
+
+    def matmul(self, x: Elements, y: Elements) -> Elements:
+        lead = [
+            two if one == 1 else one for one, two in zip(x.shape[:-2], y.shape[:-2], strict=True)
+        ]
+
+        def at(indices: tuple[Index, ...]) -> Scalar:
+            *front, row, column = indices
+
+            def product_at(k: Index) -> Scalar:
+                a, b = x.at((*front, row, k)), y.at((*front, k, column))
+                return Scalar(multiply(a.poly, b.poly), *met(a, b))
+
+            return total(x.shape[-1], product_at)
+
+        return Elements((*lead, x.shape[-2], y.shape[-1]), at)
+
+    def size(self, x: Elements, axis: int) -> Elements:
+        poly = of_size(x.shape[axis])
+        return Elements((), lambda at: Scalar(poly))
+
+    # Structure
+
+    def broadcast(self, x: Elements, shape: Sequence[Dim]) -> Elements:
+        return Elements(shape, lambda at: x.at(at if x.shape else ()))
+
+    def reshape(self, x: Elements, shape: Sequence[Dim]) -> Elements:
+        new = tuple(shape)
+        if new == x.shape:
+            return x
+        groups = regroup(self, x.shape, new)
+
+        def at(indices: tuple[Index, ...]) -> Scalar:
+            found: list[Index] = [ZERO] * len(x.shape)
+            for left, right in groups:
+                _regrouped(indices, new, right, found, x.shape, left)
+            return x.at(found)
+
+        return Elements(new, at)
+
+    def transpose(self, x: Elements, axes: Sequence[int]) -> Elements:
+        where = {axis: place for place, axis in enumerate(axes)}
+        return Elements(
+            [x.shape[axis] for axis in axes],
+            lambda at: x.at([at[where[axis]] for axis in range(len(axes))]),
+        )
+
+    def slice(self, x: Elements, axis: int, start: Dim, stop: Dim, step: int) -> Elements:
+        length = stop - start
+        if step > 1:
+            length = self.over(length + (-self.value(length) % step), step, "slice")
+
+        def at(indices: tuple[Index, ...]) -> Scalar:
+            moved = indices[axis].times(step).shifted(start)
+            if length == 1:
+                moved = Index((), start)
+            return x.at((*indices[:axis], moved, *indices[axis + 1 :]))
+
+        return Elements((*x.shape[:axis], length, *x.shape[axis + 1 :]), at)
+
+    def concatenate(self, xs: Sequence[Elements], axis: int) -> Elements:
+        whole: Dim = 0
+        for x in xs:
+            whole = whole + x.shape[axis]
+
+        def at(indices: tuple[Index, ...]) -> Scalar:
+            index, start = indices[axis], Index((), 0).constant
+            for x in xs[:-1]:
+                if border(index, start + x.shape[axis]):
+                    break
+                start = start + x.shape[axis]
+            else:
+                x = xs[-1]
+            return x.at((*indices[:axis], index.shifted(0 - start), *indices[axis + 1 :]))
+
+        first = xs[0].shape
+        return Elements((*first[:axis], whole, *first[axis + 1 :]), at)
+
+    def pad(self, x: Elements, axis: int, low: Dim, high: Dim, value: Fraction) -> Elements:
+        size = x.shape[axis]
+
+        def at(indices: tuple[Index, ...]) -> Scalar:
+            index = indices[axis]
+            inner = (*indices[:axis], index.shifted(0 - low), *indices[axis + 1 :])
+            try:
+                outside = (low != 0 and border(index, low)) or not border(index, low + size)
+            except Unprovable:
+                inside = of_base(Call(f"within {low} {low + size}", [of_index(index)]))
+                element = x.at(inner)
+                rest = multiply(minus(constant(1), inside), constant(value))
+                return Scalar(plus(multiply(inside, element.poly), rest), NOTHING, element.demands)
+            return Scalar(constant(value)) if outside else x.at(inner)
+
+        return Elements((*x.shape[:axis], low + size + high, *x.shape[axis + 1 :]), at)
+
+    def diagonal(self, x: Elements) -> Elements:
+        return Elements(x.shape[:-1], lambda at: x.at((*at, at[-1])))
+
+    def windows(self, x: Elements, axis: int, window: Dim, stride: int, dilation: int) -> Elements:
+        reach = (self.value(window) - 1) * dilation + 1
+        places = (self.value(x.shape[axis]) - reach) // stride + 1
+
+        def at(indices: tuple[Index, ...]) -> Scalar:
+            moved = indices[axis].times(stride).plus(indices[axis + 1].times(dilation))
+            return x.at((*indices[:axis], moved, *indices[axis + 2 :]))
+
+        return Elements((*x.shape[:axis], places, window, *x.shape[axis + 1 :]), at)
+
+    def shape(self, x: Elements) -> tuple[Dim, ...]:
+        return x.shape
+
+
+def runs(
+    extents: Sequence[Dim], body: Callable[[tuple[Index, ...]], Scalar]
+) -> list[tuple[tuple[Var, ...], Scalar]]:
+    """The body over all indices: cases, each with the variables that it runs over."""
+    vars_ = [Var(extent) for extent in extents]
+    work = [(tuple(Index.of(var) for var in vars_), tuple(v for v in vars_ if v.extent != 1))]
+    if any(extent == 0 for extent in extents):
+        return []
+    found: list[tuple[tuple[Var, ...], Scalar]] = []
+    for _ in range(CASES):
+        if not work:
+            return found
+        indices, bound = work.pop()
+        try:
+            found.append((bound, body(indices)))
+        except SplitNeeded as split:
+            if split.var not in bound:
+                raise
+            fire(Rule.SUM_SPLIT)
+            work.append(digits(indices, bound, split))
+        except CasesNeeded as cases:
+            if cases.var not in bound:
+                raise
+            fire(Rule.SUM_RANGES)
+            work += ranges(indices, bound, cases)
+    raise Unprovable("too many cases")
+
+
+Run: TypeAlias = tuple[tuple[Index, ...], tuple[Var, ...]]
+
+
+def digits(indices: Sequence[Index], bound: Sequence[Var], split: SplitNeeded) -> Run:
+    """Writes a variable as two digits."""
+    outer = quotient(split.var.extent, split.inner)
+    if outer is None:
+        raise Unprovable(f"{split.inner} does not divide {split.var.extent}")
+    high, low = Var(outer), Var(split.inner)
+    value = Index.of(high).times(split.inner).plus(Index.of(low))
+    rest = [var for var in bound if var is not split.var]
+    fresh = [var for var in (high, low) if var.extent != 1]
+    return tuple(index.at({split.var: value}) for index in indices), (*rest, *fresh)
+
+
+def ranges(indices: Sequence[Index], bound: Sequence[Var], cases: CasesNeeded) -> list[Run]:
+    """Cuts a variable's range in two."""
+    rest = [var for var in bound if var is not cases.var]
+    found: list[Run] = []
+    for start, extent in ((0, cases.border), (cases.border, cases.var.extent - cases.border)):
+        if extent == 0:
+            continue
+        part = Var(extent)
+        value = Index.of(part).shifted(start)
+        fresh = [part] if extent != 1 else []
+        found.append((tuple(index.at({cases.var: value}) for index in indices), (*rest, *fresh)))
+    return found
+
+
+def total(extent: Dim, body: Callable[[Index], Scalar]) -> Scalar:
+    """The sum of the body over an index."""
+    poly, parts = ZERO_POLY, []
+    for bound, part in runs([extent], lambda at: body(at[0])):
+        poly = plus(poly, summed(part.poly, bound))
+        parts.append(part)
+    return Scalar(poly, *met(*parts))
+
+
+def _placed(
+    indices: Sequence[Index], axes: Sequence[int], values: Sequence[Index]
+) -> tuple[Index, ...]:
+    found = list(indices)
+    for axis, value in zip(axes, values, strict=True):
+        found[axis] = value
+    return tuple(found)
+
+
+def _regrouped(
+    indices: Sequence[Index],
+    new: Sequence[Dim],
+    right: Sequence[int],
+    found: list[Index],
+    old: Sequence[Dim],
+    left: Sequence[int],
+) -> None:
+    """Reads the old axes' indices off the row-major position that the new ones give."""
+    if len(left) == 1 and len(right) == 1:
+        found[left[0]] = indices[right[0]]
+        return
+    position = ZERO
+    for place, axis in enumerate(right):
+        stride = product(new[inner] for inner in right[place + 1 :])
+        position = position.plus(indices[axis].times(stride))
+    for place, axis in enumerate(left):
+        stride = product(old[inner] for inner in left[place + 1 :])
+        found[axis], position = divide(position, stride)
+
+
+def _divided(a: Scalar, b: Scalar) -> Scalar:
+    below = raised(b.poly, Fraction(-1))
+    found = Scalar(multiply(a.poly, below), *met(a, b))
+    for term in below.terms:
+        for base, power in term.factors:
+            poly = of_base(base)
+            if power < 0 and not positive(poly):
+                found = needing(found, Need.NONZERO, poly)
+    return found
+
+
+def _root(a: Scalar) -> Scalar:
+    found = Scalar(raised(a.poly, HALF), a.sure, a.demands)
+    return found if nonnegative(a.poly) else needing(found, Need.NONNEGATIVE, _direction(a.poly))
+
+
+def _log(a: Scalar) -> Scalar:
+    found = Scalar(logarithm(a.poly), a.sure, a.demands)
+    if positive(a.poly):
+        return found
+    found = needing(found, Need.NONZERO, _direction(a.poly))
+    return found if nonnegative(a.poly) else needing(found, Need.NONNEGATIVE, _direction(a.poly))
+
+
+def _direction(a: Poly) -> Poly:
+    """What decides the sign: positive numbers, sizes and exponentials are left out."""
+
+    if len(a.terms) != 1:
+        content, primitive = taken_out(a, HALF)
+        return primitive if content.number > 0 else negated(primitive)
+    found = constant(1 if a.terms[0].number > 0 else -1)
+    for part in separated(a.terms[0]):
+        for base, power in part.factors:
+            found = multiply(found, of_base(base, power))
+    return found
+
+
+def _selected(where: Scalar, a: Scalar, b: Scalar) -> Scalar:
+    sure = where.sure.and_(a.sure.common(b.sure))
+    demands = where.demands.and_(a.demands).and_(b.demands)
+    if a.poly.key({}) == b.poly.key({}):
+        return Scalar(a.poly, sure, demands)
+    return Scalar(of_base(Call("select", [where.poly, a.poly, b.poly])), sure, demands)

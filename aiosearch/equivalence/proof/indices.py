@@ -1,0 +1,191 @@
+"""Which element of a tensor is meant: sums of index variables, with sizes as coefficients."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from ...tensor.sizes import Dim, quotient
+
+_numbers = itertools.count()
+
+
+class Var:
+    """An index that runs from 0 to below its extent."""
+
+    __slots__ = ("extent", "number")
+
+    def __init__(self, extent: Dim) -> None:
+        self.extent = extent
+        self.number = next(_numbers)
+
+    def __repr__(self) -> str:
+        return f"i{self.number}<{self.extent}"
+
+
+class Unprovable(Exception):
+    """The proof has no means for this."""
+
+
+class SplitNeeded(Exception):
+    """An index is used as two digits: it has to be written `high * inner + low`."""
+
+    def __init__(self, var: Var, inner: Dim) -> None:
+        self.var, self.inner = var, inner
+
+
+class CasesNeeded(Exception):
+    """An index crosses a border between two tensors: below and above are two cases."""
+
+    def __init__(self, var: Var, border: Dim) -> None:
+        self.var, self.border = var, border
+
+
+Names: TypeAlias = Mapping[Var, str]
+
+
+def _number(term: tuple[Var, Dim]) -> int:
+    return term[0].number
+
+
+class Index:
+    """A sum of index variables times sizes, and a constant. Immutable."""
+
+    __slots__ = ("_key", "constant", "terms")
+
+    def __init__(self, terms: Iterable[tuple[Var, Dim]], constant: Dim = 0) -> None:
+        self.terms = tuple(sorted(terms, key=_number))
+        self.constant = constant
+        self._key: str | None = None
+
+    @classmethod
+    def of(cls, var: Var) -> Index:
+        """A variable's value; one that can only be zero is zero."""
+        return cls(((var, 1),) if var.extent != 1 else ())
+
+    @property
+    def vars(self) -> tuple[Var, ...]:
+        return tuple(var for var, _ in self.terms)
+
+    def plus(self, other: Index) -> Index:
+        factors: dict[Var, Dim] = dict(self.terms)
+        for var, factor in other.terms:
+            factors[var] = factors.get(var, 0) + factor
+        return Index(
+            ((var, factor) for var, factor in factors.items() if factor != 0),
+            self.constant + other.constant,
+        )
+
+    def times(self, factor: Dim) -> Index:
+        if factor == 1:
+            return self
+        if factor == 0:
+            return ZERO
+        return Index(((var, own * factor) for var, own in self.terms), self.constant * factor)
+
+    def shifted(self, by: Dim) -> Index:
+        return Index(self.terms, self.constant + by)
+
+    def at(self, values: Mapping[Var, Index]) -> Index:
+        """Puts indices in the place of variables."""
+        if not any(var in values for var, _ in self.terms):
+            return self
+        result = Index((), self.constant)
+        for var, factor in self.terms:
+            value = values.get(var)
+            part = Index(((var, factor),)) if value is None else value.times(factor)
+            result = result.plus(part)
+        return result
+
+    def key(self, names: Names) -> str:
+        """The same for indices that are the same under these names."""
+        if not names or not any(var in names for var, _ in self.terms):
+            if self._key is None:
+                self._key = self._text({})
+            return self._key
+        return self._text(names)
+
+    def _text(self, names: Names) -> str:
+        parts = sorted(
+            f"{names.get(var) or f'i{var.number}'}" + ("" if factor == 1 else f"*({factor})")
+            for var, factor in self.terms
+        )
+        if self.constant != 0 or not parts:
+            parts.append(str(self.constant))
+        return "+".join(parts)
+
+    def __repr__(self) -> str:
+        return self.key({})
+
+
+ZERO = Index(())
+
+
+def fits(low: Iterable[tuple[Var, Dim]], limit: Dim) -> bool:
+    """Whether a sum of digits always stays below a limit."""
+    reach: Dim = 1
+    for var, factor in low:
+        reach = reach + (var.extent - 1) * factor
+    return at_most(reach, limit)
+
+
+def at_most(a: Dim, b: Dim) -> bool:
+    """Whether `a <= b` for all sizes; False also where it is not known."""
+    if a == b:
+        return True
+    rest = b - a
+    if isinstance(rest, int):
+        return rest >= 0
+    ratio = quotient(b, a)
+    if ratio is not None:
+        return True
+    return all(factor > 0 for _, factor in rest.terms)
+
+
+def divide(index: Index, by: Dim) -> tuple[Index, Index]:
+    """Writes an index as `high * by + low`; asks for a split where a variable straddles."""
+    if by == 1:
+        return index, ZERO
+    high: list[tuple[Var, Dim]] = []
+    low: list[tuple[Var, Dim]] = []
+    for var, factor in index.terms:
+        whole = quotient(factor, by)
+        if whole is not None:
+            high.append((var, whole))
+        else:
+            low.append((var, factor))
+    above = quotient(index.constant, by)
+    rest: Dim = 0
+    if above is None:
+        above, rest = 0, index.constant
+    if not fits(low, by - rest):
+        _split(low, by)
+    return Index(high, above), Index(low, rest)
+
+
+def _split(low: list[tuple[Var, Dim]], by: Dim) -> None:
+    """Finds the variable that reaches over the border, and asks for its digits."""
+    for var, factor in low:
+        inner = quotient(by, factor)
+        if inner is None or inner in (1, var.extent) or quotient(var.extent, inner) is None:
+            continue
+        raise SplitNeeded(var, inner)
+    raise Unprovable(f"an index that is split by {by} in another way than it is made")
+
+
+def border(index: Index, at: Dim) -> bool:
+    """Whether an index is always below a border; asks for cases where it crosses it."""
+    reach: Dim = index.constant + 1
+    for var, factor in index.terms:
+        reach = reach + (var.extent - 1) * factor
+    if at_most(reach, at):
+        return True
+    if at_most(at, index.constant):
+        return False
+    for var, factor in index.terms:
+        lower = [(other, f) for other, f in index.terms if other is not var]
+        step = quotient(at - index.constant, factor)
+        if step is not None and fits(lower, factor):
+            raise CasesNeeded(var, step)
+    raise Unprovable(f"an index that crosses the border {at} in the middle of a digit")

@@ -1,0 +1,272 @@
+"""What field values become under functions that are not arithmetic.
+
+Exponentials, roots and logarithms keep the laws that hold wherever both sides are finite. Other
+functions are known by name: equal arguments give equal values, and nothing else is known, so that
+values which agree are equal and values which differ may yet be.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from .ring import Field, Ring, Value
+
+_SMOOTH = 2**12 * 3**4 * 5**2 * 7**2
+"""Denominators that constants are recognised by: what divides this."""
+
+LIMIT = 2**56
+MOST_LOGS = 16
+"""The highest power of what is under a logarithm that an exponential gives back."""
+
+_MOST_ROOTS = 48
+_DECIDED = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne}
+
+
+class Scalars:
+    """Functions of the values of one field, with what they have met."""
+
+    def __init__(self, field: Field) -> None:
+        self.field = field
+        self.met: set[str] = set()
+        self.guesses = 0
+        """How often a field element was looked at to see whether it is a small constant."""
+        self.limit = LIMIT if field.prime >> 120 else 0
+        self._roots: dict[int, Value] = {}
+        self._formal: list[tuple[int, int]] = []
+        self._given: list[tuple[int, int]] = []
+        self._products: dict[int, Value] | None = None
+        self._logs: dict[int, tuple[int, Value]] = {}
+        self._powers: dict[int, Value] = {}
+        self._maxima: dict[int, dict[int, Value]] = {}
+
+    def trust(self) -> None:
+        """From now on, roots met so far are of what is not negative: the original took them."""
+        self._given = list(self._formal)
+
+    def constant(self, value: Value) -> Fraction | None:
+        """The small fraction that a value is, if it is one."""
+        if not isinstance(value, int) or not self.limit:
+            return None
+        self.guesses += 1
+        scaled = value * _SMOOTH % self.field.prime
+        if scaled < self.limit:
+            return Fraction(scaled, _SMOOTH)
+        if self.field.prime - scaled < self.limit:
+            return Fraction(scaled - self.field.prime, _SMOOTH)
+        return None
+
+    def element(self, value: Fraction) -> int:
+        """Raises ZeroDivisionError where the prime divides the denominator."""
+        prime = self.field.prime
+        if value.denominator == 1:
+            return value.numerator % prime
+        if not value.denominator % prime:
+            raise ZeroDivisionError
+        return value.numerator * pow(value.denominator, -1, prime) % prime
+
+    def exp(self, value: Value) -> Value:
+        """Sums become products, and logarithms what they are of."""
+        if isinstance(value, int):
+            return Ring(self.field, {(value, ()): 1}) if value else 1
+        found: Value = 1
+        if self._powers:
+            value, found = self._without_logs(value)
+        key = self.field.key(value)
+        return found * Ring(self.field, {(key, ()): 1}) if key else found
+
+    def _without_logs(self, value: Ring) -> tuple[Value, Value]:
+        """Takes the logarithms with small whole factors out of an exponent."""
+        found: Value = 1
+        rest = dict(value.terms)
+        for (exponent, generators), coefficient in value.terms.items():
+            if exponent or len(generators) != 1 or generators[0] not in self._powers:
+                continue
+            times = self._whole(coefficient)
+            if times:
+                base = self._powers[generators[0]]
+                if times < 0:
+                    base = self.field.invert(base)
+                for _ in range(abs(times)):
+                    found = found * base % self.field.prime
+                del rest[exponent, generators]
+        return self.field.collect(rest, 0), found
+
+    def _whole(self, coefficient: int) -> int:
+        signed = min(coefficient, coefficient - self.field.prime, key=abs)
+        return signed if abs(signed) <= MOST_LOGS else 0
+
+    def log(self, value: Value) -> Value:
+        """Exponentials that are factors of the whole become summands."""
+        self._by_name("log")
+        if value == 1:
+            return 0
+        if isinstance(value, int):
+            return self._log(value)
+        _, exponent, _ = value.normal
+        moved = value * Ring(self.field, {(-exponent % self.field.prime, ()): 1})
+        return exponent + self._log(moved) if moved != 1 else exponent
+
+    def _log(self, value: Value) -> Value:
+        key = self.field.key(value)
+        if key not in self._logs:
+            generator = self.field.generator()
+            self._logs[key] = (generator, value)
+            self._powers[generator] = value
+        return Ring(self.field, {(0, (self._logs[key][0],)): 1})
+
+    def sqrt(self, value: Value) -> Value:
+        """A formal root; exponentials that are factors of the whole are halved."""
+        self.met.add("sqrt")
+        if isinstance(value, int):
+            return self._sqrt(value) if value else 0
+        _, exponent, _ = value.normal
+        moved = value * Ring(self.field, {(-exponent % self.field.prime, ()): 1})
+        if not isinstance(moved, int):
+            self.field.doubts.add("a root of a sum of exponentials")
+        half = exponent * pow(2, -1, self.field.prime) % self.field.prime
+        return self._sqrt(self.field.key(moved)) * self.exp(half) % self.field.prime
+
+    def _sqrt(self, square: int) -> Value:
+        found = self._roots.get(square)
+        if found is None:
+            self.field.compared += len(self._roots)
+            found = self._roots[square] = self._rational(square) or self._split(square)
+        return found
+
+    def _rational(self, square: int) -> Value | None:
+        """The root of a positive constant, or of a positive constant times a known square."""
+        constant = self.constant(square)
+        if constant is not None:
+            return self._constant_root(constant) if constant > 0 else None
+        for known, inverse in self._formal[:_MOST_ROOTS]:
+            ratio = self.constant(square * inverse % self.field.prime)
+            if ratio is not None and ratio > 0:
+                return self._constant_root(ratio) * self._roots[known] % self.field.prime
+        return None
+
+    def _split(self, square: int) -> Value:
+        """The product of two roots that the original took, or a new root."""
+        if self._given:
+            if self._products is None:
+                self._products = self._pairs()
+            found = self._products.get(square)
+            if found is not None:
+                return found
+        return self._new(square)
+
+    def _pairs(self) -> dict[int, Value]:
+        given = [known for known, _ in self._given[:_MOST_ROOTS]]
+        found = dict[int, Value]()
+        for at, one in enumerate(given):
+            for other in given[:at]:
+                square = one * other % self.field.prime
+                found[square] = self._roots[one] * self._roots[other]
+        return found
+
+    def _new(self, square: int) -> Value:
+        generator = self.field.generator()
+        self.field.squares[generator] = square
+        self._formal.append((square, pow(square, -1, self.field.prime)))
+        if len(self._formal) > _MOST_ROOTS:
+            self.field.doubts.add(f"more than {_MOST_ROOTS} different roots")
+        return Ring(self.field, {(0, (generator,)): 1})
+
+    def _constant_root(self, constant: Fraction) -> Value:
+        """Of a positive constant, over the roots of primes."""
+        left, outside = constant.numerator * constant.denominator, 1
+        value: Value = 1
+        prime = 2
+        while prime * prime <= left and prime < 1000:
+            while left % (prime * prime) == 0:
+                left, outside = left // (prime * prime), outside * prime
+            if left % prime == 0:
+                left, value = left // prime, value * self._prime_root(prime)
+            prime += 1
+        whole = math.isqrt(left)
+        if whole * whole == left:
+            outside *= whole
+        else:
+            value = value * self._prime_root(left)
+        factor = self.element(Fraction(outside, constant.denominator))
+        return value * factor % self.field.prime
+
+    def _prime_root(self, number: int) -> Value:
+        if number not in self._roots:
+            generator = self.field.generator()
+            self.field.squares[generator] = number
+            self._roots[number] = Ring(self.field, {(0, (generator,)): 1})
+        return self._roots[number]
+
+    def absolute(self, value: Value) -> Value:
+        """The root of the square."""
+        return self.sqrt(value * value % self.field.prime)
+
+    def maximum(self, values: Iterable[Value]) -> Value:
+        """The largest, known by the set that it is the largest of."""
+        members: dict[int, Value] = {}
+        for value in values:
+            key = self.field.key(value)
+            members.update(self._maxima.get(key, {key: value}))
+        members = self._largest_constant(members)
+        if len(members) == 1:
+            return next(iter(members.values()))
+        self._by_name("maximum")
+        found = self.field.symbol("maximum", *sorted(members))
+        self._maxima[found] = members
+        return found
+
+    def _largest_constant(self, members: dict[int, Value]) -> dict[int, Value]:
+        constants = {
+            key: constant
+            for key, value in members.items()
+            if (constant := self.constant(value)) is not None
+        }
+        if len(constants) < 2:
+            return members
+        largest = max(constants, key=lambda key: constants[key])
+        return {k: v for k, v in members.items() if k == largest or k not in constants}
+
+    def compare(self, how: str, x: Value, y: Value) -> Value:
+        """One or zero where it can be told, else known by the difference."""
+        difference = (x - y) % self.field.prime
+        constant = self.constant(difference)
+        if constant is not None:
+            return int(_DECIDED[how](constant, 0))
+        if how == "!=":
+            return (1 - self.compare("==", x, y)) % self.field.prime
+        self._by_name("a comparison")
+        key = self.field.key(difference)
+        return self.field.symbol(how, self._unsigned(key) if how == "==" else key)
+
+    def select(self, where: Value, x: Value, y: Value) -> Value:
+        if where == 1 or self.field.equal(x, y):
+            return x
+        if where == 0:
+            return y
+        self._by_name("select")
+        return self.field.symbol("select", *map(self.field.key, (where, x, y)))
+
+    def named(self, name: str, even: bool, arguments: Sequence[Value]) -> Value:
+        """A function that is known by name."""
+        self._by_name(name)
+        keys = [self.field.key(argument) for argument in arguments]
+        if even:
+            keys[0] = self._unsigned(keys[0])
+        return self.field.symbol(name, *keys)
+
+    def whole(self, value: Value) -> Value:
+        """Rounded towards zero."""
+        constant = self.constant(value)
+        if constant is not None and constant.denominator == 1:
+            return value
+        return self.named("rounding", False, [value])
+
+    def _unsigned(self, key: int) -> int:
+        return min(key, -key % self.field.prime)
+
+    def _by_name(self, name: str) -> None:
+        self.met.add(name)
+        self.field.doubts.add(f"{name}, of which little is known")

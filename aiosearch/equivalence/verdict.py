@@ -1,0 +1,85 @@
+"""What is known of two programs, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from .counterexample import Counterexample
+from .fields import FieldEvidence
+from .floats import FloatEvidence
+from .proof import Proof
+
+
+class Status(StrEnum):
+    """The four things that can be said. What is not proved is not refuted."""
+
+    PROVED = "proved"
+    """Equal as functions of real numbers, at all shapes; no float trial speaks against it."""
+    TESTED = "tested"
+    """Equal but for the bound, at the shape that was tested; no float trial speaks against it."""
+    REFUTED = "refuted"
+    """They differ, on inputs that can be drawn again."""
+    CANNOT_JUDGE = "cannot judge"
+    """Something stands in the way, which the reason names."""
+
+    @property
+    def accepted(self) -> bool:
+        return self in (Status.PROVED, Status.TESTED)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A status, what it is about, and the evidence of each layer that was asked."""
+
+    status: Status
+    reason: str
+    """What stands in the way, or where they differ; empty where they are equal."""
+    scope: str
+    """The shapes that the status is about."""
+    shape: str
+    """The reduced shape that the fields were asked at."""
+    fields: FieldEvidence | None = None
+    proof: Proof | None = None
+    here: Proof | None = None
+    """A proof for the programs' own sizes only, asked for where there is none for all."""
+    floats: FloatEvidence | None = None
+    counterexample: Counterexample | None = None
+    labels: str = ""
+    """The axes that the second program confuses, if it does."""
+
+    def summary(self) -> list[str]:
+        """What to show: the verdict, then a line for each layer."""
+        return list(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield f"{self.status} — {self.scope}" if self.status.accepted else f"{self.status}"
+        if self.reason:
+            yield f"  because {self.reason}"
+        if self.labels:
+            yield f"  labels: {self.labels}"
+        if self.fields is not None:
+            yield f"  a fields: {self.fields}, at {self.shape}"
+        if self.proof is not None:
+            yield f"  b proof: {self.proof}"
+        if self.here is not None:
+            yield f"  b proof at these sizes: {self.here}"
+        if self.floats is not None:
+            yield f"  c floats: {self.floats}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: the status and all evidence."""
+        parts: dict[str, Any] = {
+            "verdict": self.status.value,
+            "reason": self.reason,
+            "scope": self.scope,
+            "labels": self.labels,
+            "shape": self.shape,
+        }
+        for name in ("fields", "proof", "here", "floats", "counterexample"):
+            evidence = getattr(self, name)
+            if evidence is not None:
+                parts[name] = evidence.to_dict()
+        return {name: part for name, part in parts.items() if part not in ("", None)}

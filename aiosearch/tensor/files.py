@@ -1,0 +1,329 @@
+"""Programs as JSON of a stated version: nodes in a list, which name one another by number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from .errors import FormatError, TensorError, UnknownOperator
+from .mugraph import ACCUMULATE, LOAD, READ, RESULT, WRITE, Block, Kernel, read, results, write
+from .operator import Kind, Parameter
+from .outline import graph_steps
+from .parsing import parse_number, parse_size
+from .printing import number_text, size_text
+from .reading import (
+    BLOCK_PARAMETERS,
+    KERNEL_PARAMETERS,
+    MOST_BYTES,
+    build,
+    check,
+    check_shape,
+    declared,
+)
+from .sizes import Dim, Size
+from .terms import INPUT, LITERAL, Program, Term, literal, tensor
+
+FORMAT = "aiosearch.program"
+VERSION = 1
+
+T = TypeVar("T")
+
+_EXACT = 1 << 53
+"""Whole numbers up to here are JSON numbers; larger ones are strings."""
+
+Whole: TypeAlias = Annotated[int, Meta(ge=-_EXACT, le=_EXACT)]
+Value: TypeAlias = "bool | Whole | float | str | list[Whole | str | None] | None"
+
+
+class Header(Struct, frozen=True):
+    """What every version begins with."""
+
+    format: str
+    version: int
+
+
+class Input(Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    dtype: str
+    shape: list[Whole | str]
+    labels: list[str | None]
+
+
+class Store(Struct, frozen=True, forbid_unknown_fields=True):
+    """A tile, by its number in the block, and the data axis of each grid axis."""
+
+    tile: int
+    map: list[Whole | None]
+
+
+class BlockNode(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An operator in a block graph; operands are numbers in it, those of `load` in the program."""
+
+    op: str
+    args: list[int] = []
+    params: dict[str, Value] = {}
+
+
+class Node(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An operator; or a `kernel` with its block graph, whose outputs are `result` nodes."""
+
+    op: str
+    args: list[int] = []
+    params: dict[str, Value] = {}
+    block: list[BlockNode] = []
+    stores: list[Store] = []
+
+
+class Document(Struct, frozen=True, forbid_unknown_fields=True):
+    """Inputs are numbered from 0, nodes from there on."""
+
+    format: str
+    version: int
+    name: str
+    inputs: list[Input]
+    nodes: list[Node]
+    outputs: list[int]
+
+
+def to_json(program: Program) -> bytes:
+    """The program as a JSON document that `from_json` reads back."""
+    return msgspec.json.encode(_document(program))
+
+
+def to_dict(program: Program) -> dict[str, Any]:
+    """What `to_json` writes, as plain dictionaries and lists."""
+    return msgspec.to_builtins(_document(program))  # type: ignore[no-any-return]
+
+
+def from_json(data: bytes | str) -> Program:
+    """The program of a document; raises FormatError for anything else."""
+    if len(data) > MOST_BYTES:
+        raise FormatError(f"a file of {len(data)} bytes: there may be {MOST_BYTES}")
+    return _read(lambda type_: msgspec.json.decode(data, type=type_))
+
+
+def from_dict(document: Any) -> Program:
+    """The program of what `to_dict` gave; raises FormatError for anything else."""
+    return _read(lambda type_: msgspec.convert(document, type_))
+
+
+# Writing
+
+
+def _document(program: Program) -> Document:
+    numbers: dict[Any, int] = {term: number for number, term in enumerate(program.inputs)}
+    nodes: list[Node] = []
+
+    def add(what: Any, node: Node) -> None:
+        numbers[what] = len(program.inputs) + len(nodes)
+        nodes.append(node)
+
+    for step in graph_steps(program):
+        if isinstance(step, Kernel):
+            add(step, _kernel_node(step, numbers))
+            for index, term in enumerate(results(step)):
+                add(term, Node("result", [numbers[step]], {"index": index}))
+        elif step.operator is not INPUT:
+            args = [numbers[argument] for argument in step.arguments]
+            add(step, Node(step.operator.name, args, _params(step)))
+    inputs = [_input(term) for term in program.inputs]
+    outputs = [numbers[output] for output in program.outputs]
+    return Document(FORMAT, VERSION, program.name, inputs, nodes, outputs)
+
+
+def _input(term: Term) -> Input:
+    shape = [_dim_value(size) for size in term.shape]
+    return Input(term.parameter("name"), str(term.dtype), shape, list(term.parameter("labels")))
+
+
+def _kernel_node(kernel: Kernel, outside: dict[Any, int]) -> Node:
+    numbers: dict[Any, int] = {}
+    block: list[BlockNode] = []
+    for term in kernel.body:
+        scope = outside if term.operator is LOAD else numbers
+        args = [scope[argument] for argument in term.arguments]
+        numbers[term] = len(block)
+        block.append(BlockNode(term.operator.name, args, _params(term)))
+    stores = [Store(numbers[tile], list(maps)) for tile, maps in kernel.outputs]
+    params = {"grid": _value(kernel.grid), "range": _value(kernel.range)}
+    return Node("kernel", [], params, block, stores)
+
+
+def _params(term: Term) -> dict[str, Value]:
+    """A term's parameters, without those that follow from the kernel around."""
+    own = BLOCK_PARAMETERS.get(term.operator.name)
+    names = None if own is None else {parameter.name for parameter in own}
+    return {
+        name: _value(value) for name, value in term.parameters if names is None or name in names
+    }
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_value(item) for item in value]
+    if isinstance(value, (Size, Fraction)):
+        return number_text(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else number_text(value)
+    if isinstance(value, int) and abs(value) > _EXACT:
+        return number_text(value)
+    return value
+
+
+def _dim_value(size: Dim) -> int | str:
+    return size_text(size) if isinstance(size, Size) else size
+
+
+# Reading
+
+
+def _read(decode: Callable[[Any], Any]) -> Program:
+    try:
+        header = decode(Header)
+        if header.format != FORMAT:
+            raise FormatError(f"the format is {header.format!r}, not {FORMAT!r}")
+        if not 1 <= header.version <= VERSION:
+            raise FormatError(
+                f"version {header.version} of {FORMAT}: this aiosearch reads up to {VERSION}"
+            )
+        document = decode(Document)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise FormatError(f"no {FORMAT}: {error}") from error
+    return _Reader(document).program()
+
+
+class _Reader:
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._entries: list[Term | tuple[Term, ...]] = []
+
+    def program(self) -> Program:
+        document = self._document
+        for number, one in enumerate(document.inputs):
+            self._entries.append(_placed(f"input {number}", _tensor, one))
+        inputs = tuple(entry for entry in self._entries if isinstance(entry, Term))
+        for node in document.nodes:
+            where = f"node {len(self._entries)} ({node.op})"
+            self._entries.append(_placed(where, self._node, node))
+        outputs = _placed("outputs", self._terms, document.outputs)
+        return _placed("program", Program, document.name, inputs, outputs)
+
+    def _term(self, number: int) -> Term:
+        found = _entry(self._entries, number)
+        if isinstance(found, Term):
+            return found
+        raise FormatError(f"{number} is a kernel: one of its results is meant")
+
+    def _terms(self, numbers: Sequence[int]) -> tuple[Term, ...]:
+        return tuple(map(self._term, numbers))
+
+    def _node(self, node: Node) -> Term | tuple[Term, ...]:
+        if node.op == "kernel":
+            return self._kernel(node)
+        if node.block or node.stores:
+            raise FormatError("only a kernel has a block graph")
+        if node.op == RESULT.name:
+            return self._result(node)
+        return _applied(node.op, self._terms(node.args), node.params)
+
+    def _result(self, node: Node) -> Term:
+        if len(node.args) != 1 or node.params.keys() != {"index"}:
+            raise FormatError("a result has a kernel and an index")
+        kernel, index = _entry(self._entries, node.args[0]), node.params["index"]
+        if isinstance(kernel, Term) or not isinstance(index, int) or isinstance(index, bool):
+            raise FormatError("a result has a kernel and an index")
+        return _entry(kernel, index)
+
+    def _kernel(self, node: Node) -> tuple[Term, ...]:
+        given = _given(KERNEL_PARAMETERS, node.params)
+        if node.args or len(given) != len(KERNEL_PARAMETERS):
+            raise FormatError("a kernel has grid and range, and loads its operands")
+        grid = given["grid"]
+        if not isinstance(grid, tuple):
+            raise FormatError(f"the grid is a list, not {grid!r}")
+        check_shape((*grid, given["range"]))
+        block = Block(grid, given["range"])
+        tiles: list[Term] = []
+        for number, inner in enumerate(node.block):
+            where = f"block node {number} ({inner.op})"
+            tiles.append(_placed(where, self._tile, block, tiles, inner))
+        stores = [(_entry(tiles, store.tile), tuple(store.map)) for store in node.stores]
+        return tuple(check(term) for term in block.results(*stores))
+
+    def _tile(self, block: Block, tiles: Sequence[Term], node: BlockNode) -> Term:
+        makers: dict[str, Callable[..., Term]] = {
+            LOAD.name: block.load,
+            ACCUMULATE.name: block.accumulate,
+            READ.name: read,
+            WRITE.name: write,
+        }
+        maker = makers.get(node.op)
+        outside = node.op == LOAD.name
+        operands = [self._term(n) if outside else _entry(tiles, n) for n in node.args]
+        if maker is None:
+            return _applied(node.op, operands, node.params)
+        if len(operands) != 1:
+            raise FormatError(f"{node.op} takes one operand, not {len(operands)}")
+        given = _given(BLOCK_PARAMETERS.get(node.op, ()), node.params)
+        return check(maker(operands[0], **given))
+
+
+def _placed(where: str, make: Callable[..., T], *arguments: Any) -> T:
+    """What can be made there; an error in it names the place."""
+    try:
+        return make(*arguments)
+    except UnknownOperator as error:
+        inner = f", {error.where}" if error.where else ""
+        raise UnknownOperator(error.name, f"{where}{inner}") from None
+    except TensorError as error:
+        raise FormatError(f"{where}: {error}") from error
+
+
+def _entry(entries: Sequence[T], number: int) -> T:
+    if not 0 <= number < len(entries):
+        raise FormatError(f"{number} is none of the {len(entries)} before it")
+    return entries[number]
+
+
+def _tensor(given: Input) -> Term:
+    shape = [_dim(size) for size in given.shape]
+    check_shape(shape)
+    return tensor(given.name, given.dtype, shape, given.labels)
+
+
+def _applied(op: str, operands: Sequence[Term], params: dict[str, Value]) -> Term:
+    if op == LITERAL.name and not operands and params.keys() == {"value"}:
+        value = _parameter(LITERAL.parameters[0], params["value"])
+        check_shape([value] if isinstance(value, Size) else [])
+        return literal(value)
+    operator = declared(op)
+    if operator is None:
+        raise FormatError(f"{op} has no place here")
+    return build(operator, operands, _given(operator.parameters, params))
+
+
+def _given(parameters: Sequence[Parameter], params: dict[str, Value]) -> dict[str, Any]:
+    known = {parameter.name: parameter for parameter in parameters}
+    unknown = params.keys() - known.keys()
+    if unknown:
+        raise FormatError(f"no parameter {', '.join(sorted(unknown))}")
+    return {name: _parameter(known[name], value) for name, value in params.items()}
+
+
+def _parameter(parameter: Parameter, value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_parameter(parameter, item) for item in value)
+    if isinstance(value, str) and parameter.kind in (Kind.SIZE, Kind.SHAPE):
+        return parse_size(value)
+    if isinstance(value, str) and parameter.kind is Kind.NUMBER:
+        return parse_number(value)
+    return value
+
+
+def _dim(value: int | str) -> Dim:
+    return parse_size(value) if isinstance(value, str) else value

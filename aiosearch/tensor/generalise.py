@@ -1,0 +1,297 @@
+"""Programs for all shapes: the sizes of concrete programs, replaced by unknowns that fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from .errors import ShapeError, TensorError
+from .mugraph import ACCUMULATE, LOAD, READ, RESULT, WRITE, Block, Kernel, read, write
+from .operator import NUMBERS, Dimensions, Kind
+from .sizes import Dim, Size
+from .terms import LITERAL, Program, Term, apply, literal, tensor
+from .unknowns import Unknowns
+
+Resize: TypeAlias = Callable[[Term, str, int, Dim], Dim]
+"""The new size for a term's parameter: its name, which of its sizes, and the old size."""
+
+
+@dataclass(frozen=True)
+class Generalised:
+    """Programs over named sizes, on the inputs of the first."""
+
+    programs: tuple[Program, ...]
+    values: dict[str, int]
+    """What each named size was in the concrete programs."""
+    axes: dict[str, Dim]
+    """The inputs' axes in named sizes, by readable names."""
+    fixed: dict[str, str]
+    """Sizes that had to stay numbers, each with the number and the reason."""
+
+    def at(self, values: Mapping[str, int]) -> list[Program]:
+        """The programs at other sizes; raises ShapeError where they do not fit."""
+        return _resized(self.programs, lambda dim: _at(dim, values))
+
+    @property
+    def small(self) -> dict[str, int]:
+        """Small values: two, or three to tell an axis from its neighbours."""
+        found = dict.fromkeys(self.values, 2)
+        settled: set[str] = set()
+        for one in self.programs[0].inputs:
+            seen: set[Dim] = set()
+            for dim in one.shape:
+                names = dim.names if isinstance(dim, Size) else frozenset()
+                if 2 in seen and not names & settled and any(dim == Size.named(n) for n in names):
+                    found.update(dict.fromkeys(names, 3))
+                settled |= names
+                seen.add(_at(dim, found))
+        return found
+
+    def reduced(self) -> list[Program]:
+        """The programs at a shape small enough for exhaustive arithmetic."""
+        return self.at(self.small)
+
+    def shape_text(self, values: Mapping[str, int] | None = None) -> str:
+        """What each axis is at the reduced shape, or at other values: `row=2, feature=2·2·2`."""
+        chosen = self.small if values is None else values
+        return ", ".join(f"{axis}={_digits(dim, chosen)}" for axis, dim in self.axes.items())
+
+
+def generalise(programs: Sequence[Program], keep: Collection[int] = ()) -> Generalised:
+    """Concrete programs with the same inputs, as programs over named sizes.
+
+    The structure stays; a size stays a number where an operator counts with it, or where no
+    unknowns can be found that fit for all values, and where an axis has one of the sizes to keep.
+    """
+    _check_inputs(programs)
+    try:
+        return _generalised(programs, keep)
+    except ShapeError as error:
+        return _concrete(programs, str(error))
+
+
+def literal_sizes(programs: Iterable[Program]) -> set[int]:
+    """The sizes of axes that a literal also is, or its reciprocal, or the square of either.
+
+    Such a program may be right at its own shape only: these are the sizes to keep.
+    """
+    terms = [term for program in programs for term in program.terms()]
+    sizes = {size for term in terms for size in term.shape if isinstance(size, int) and size > 1}
+    said: set[int] = set()
+    for term in terms:
+        if term.operator is LITERAL and not isinstance(term.parameter("value"), Size):
+            said |= _sizes_said(abs(float(term.parameter("value"))))
+    return sizes & said
+
+
+def _sizes_said(number: float) -> set[int]:
+    if not 1e-9 < number < 1e9:
+        return set()
+    meant = (number, 1 / number, number**2, number**-2)
+    return {round(one) for one in meant if math.isclose(one, round(one), rel_tol=1e-6)}
+
+
+def _check_inputs(programs: Sequence[Program]) -> None:
+    first = [one.type for one in programs[0].inputs]
+    for program in programs[1:]:
+        if [one.type for one in program.inputs] != first:
+            raise TensorError(f"{program.name} has other inputs than {programs[0].name}")
+
+
+def _concrete(programs: Sequence[Program], reason: str) -> Generalised:
+    inputs = programs[0].inputs
+    same = tuple(_rebuilt(programs, inputs, lambda term, name, place, dim: dim, NUMBERS))
+    return Generalised(same, {}, _axes(inputs), {"every size": reason})
+
+
+def _generalised(programs: Sequence[Program], keep: Collection[int]) -> Generalised:
+    unknowns = Unknowns()
+    inputs = [_opened(one, unknowns) for one in programs[0].inputs]
+    opened = _rebuilt(programs, inputs, _schedules(programs, unknowns), unknowns)
+    _join_outputs(programs, opened, unknowns)
+    for program in opened if keep else ():
+        for dim in {dim for term in program.terms() for dim in term.shape}:
+            if unknowns.value(dim) in keep:
+                unknowns.number(dim, "a size to keep")
+    names = unknowns.names()
+    pretty = {name: Size.named(own) for name, own in names.items()}
+
+    def final(dim: Dim) -> Dim:
+        return _at(unknowns.resolve(dim), pretty)
+
+    found = tuple(_resized(opened, final))
+    return Generalised(
+        found,
+        {own: unknowns.values[name] for name, own in names.items()},
+        _axes(found[0].inputs),
+        {
+            unknowns.hint(name): f"{unknowns.values[name]}: {why}"
+            for name, why in unknowns.fixed.items()
+        },
+    )
+
+
+def _join_outputs(
+    programs: Sequence[Program], opened: Sequence[Program], unknowns: Unknowns
+) -> None:
+    """Outputs in the same position with the same shape are meant to be the same."""
+    first, *others = zip(programs, opened, strict=True)
+    for program, own in others:
+        was, now = (first[0].outputs, program.outputs), (first[1].outputs, own.outputs)
+        for one, two, ours, theirs in zip(*was, *now, strict=False):
+            if one.shape == two.shape:
+                for a, b in zip(ours.shape, theirs.shape, strict=True):
+                    unknowns.same(a, b, "outputs")
+
+
+def _axis_names(one: Term) -> list[str]:
+    """The label of each axis, or the input's name and the axis."""
+    name = one.parameter("name")
+    joint = "_" if name[-1:].isdigit() else ""
+    return [label or f"{name}{joint}{axis}" for axis, label in enumerate(one.parameter("labels"))]
+
+
+def _axes(inputs: Iterable[Term]) -> dict[str, Dim]:
+    """The sizes of the inputs' axes; a label that has several is told apart by the input."""
+    found: dict[str, Dim] = {}
+    for one in inputs:
+        for axis, (name, dim) in enumerate(zip(_axis_names(one), one.shape, strict=True)):
+            if found.setdefault(name, dim) != dim:
+                found[f"{one.parameter('name')}.{axis}"] = dim
+    return found
+
+
+def _opened(one: Term, unknowns: Unknowns) -> Term:
+    """An input with an unknown for each axis."""
+    shape = [
+        unknowns.fresh(name, unknowns.value(size))
+        for name, size in zip(_axis_names(one), one.shape, strict=True)
+    ]
+    return tensor(one.parameter("name"), one.dtype, shape, one.parameter("labels"))
+
+
+Schedule: TypeAlias = tuple[Dim, Dim, Dim, Dim]
+"""A kernel's grid and its range."""
+
+
+def _schedules(programs: Sequence[Program], unknowns: Unknowns) -> Resize:
+    """Unknowns for parameters; the terms of one kernel share its grid and its loop."""
+    schedules: dict[Term, Schedule] = {}
+    for program in programs:
+        for term in program.terms():
+            if term.operator is RESULT and term not in schedules:
+                _schedule(term, schedules, unknowns)
+
+    def resize(term: Term, name: str, place: int, dim: Dim) -> Dim:
+        if name in ("grid", "range"):
+            return schedules[term][3 if name == "range" else place]
+        return unknowns.fresh(name, unknowns.value(dim))
+
+    return resize
+
+
+def _schedule(result: Term, schedules: dict[Term, Schedule], unknowns: Unknowns) -> None:
+    kernel: Kernel = result.parameter("kernel")
+    body = [term for term in kernel.body if term.operator in (LOAD, ACCUMULATE)]
+    loops = any(term.operator is LOAD and term.parameter("loop") is not None for term in body)
+    held = {schedules[term] for term in body if term in schedules}
+    chosen = next(iter(held), None)
+    if chosen is None:
+        x, y, z = (
+            unknowns.fresh(f"g{axis}", unknowns.value(size))
+            for axis, size in zip("xyz", kernel.grid, strict=True)
+        )
+        count = unknowns.fresh("f", unknowns.value(kernel.range))
+        chosen = (x, y, z, count if loops else unknowns.number(count, "a loop that splits nothing"))
+    schedules.update(dict.fromkeys([result, *body], chosen))
+    for term, other in list(schedules.items()):
+        if other in held:
+            schedules[term] = chosen
+
+
+def _rebuilt(
+    programs: Iterable[Program], inputs: Sequence[Term], resize: Resize, dims: Dimensions
+) -> list[Program]:
+    """The same structure over other inputs and sizes."""
+    built: dict[Term, Term] = {}
+    stored: dict[Kernel, tuple[Term, ...]] = {}
+    found = []
+    for program in programs:
+        built.update(zip(program.inputs, inputs, strict=True))
+        for term in program.terms():
+            if term not in built:
+                arguments = [built[argument] for argument in term.arguments]
+                built[term] = _remade(term, arguments, resize, dims, stored)
+        outputs = tuple(built[output] for output in program.outputs)
+        found.append(Program(program.name, tuple(inputs), outputs))
+    return found
+
+
+def _remade(
+    term: Term,
+    arguments: Sequence[Term],
+    resize: Resize,
+    dims: Dimensions,
+    stored: dict[Kernel, tuple[Term, ...]],
+) -> Term:
+    operator = term.operator
+    if operator is RESULT:
+        kernel: Kernel = term.parameter("kernel")
+        if kernel not in stored:
+            grid = [resize(term, "grid", axis, size) for axis, size in enumerate(kernel.grid)]
+            maps = [split for _, split in kernel.outputs]
+            block = Block(grid, resize(term, "range", 0, kernel.range), dims)
+            stored[kernel] = block.results(*zip(arguments, maps, strict=True))
+        index: int = term.parameter("index")
+        return stored[kernel][index]
+    if operator is READ:
+        return read(arguments[0])
+    if operator is WRITE:
+        return write(arguments[0])
+    given = {
+        parameter.name: _size(term, parameter.name, parameter.kind, value, resize)
+        for parameter, (_, value) in zip(operator.parameters, term.parameters, strict=True)
+    }
+    if operator is LOAD:
+        block = Block(given["grid"], given["range"], dims)
+        return block.load(arguments[0], given["map"], given["loop"])
+    if operator is ACCUMULATE:
+        block = Block((), given["range"], dims)
+        return block.accumulate(arguments[0], given["kind"], given["columns"])
+    if operator is LITERAL:
+        return literal(given["value"])
+    return apply(operator, *arguments, dims=dims, **given)
+
+
+def _size(term: Term, name: str, kind: Kind, value: Any, resize: Resize) -> Any:
+    if kind is Kind.SIZE or (kind is Kind.NUMBER and isinstance(value, Size)):
+        return resize(term, name, 0, value)
+    if kind is Kind.SHAPE:
+        return tuple(resize(term, name, place, dim) for place, dim in enumerate(value))
+    return value
+
+
+def _resized(programs: Sequence[Program], final: Callable[[Dim], Dim]) -> list[Program]:
+    inputs = [
+        tensor(
+            one.parameter("name"), one.dtype, [final(dim) for dim in one.shape],
+            one.parameter("labels"),
+        )
+        for one in programs[0].inputs
+    ]  # fmt: skip
+    return _rebuilt(programs, inputs, lambda term, name, place, dim: final(dim), NUMBERS)
+
+
+def _digits(dim: Dim, values: Mapping[str, int]) -> str:
+    """A size as the product of its parts."""
+    if isinstance(dim, int) or dim.monomial is None:
+        return str(_at(dim, values))
+    powers, factor = dim.monomial
+    parts = [str(factor)] if factor != 1 else []
+    return "·".join(parts + [str(values[name]) for name, power in powers for _ in range(power)])
+
+
+def _at(dim: Dim, values: Mapping[str, Dim]) -> Dim:
+    return dim if isinstance(dim, int) else dim.at(values)

@@ -1,0 +1,396 @@
+"""Reads programs from text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, NoReturn, TypeVar
+
+from .errors import FormatError, ShapeError, TensorError, UnknownOperator
+from .mugraph import ACCUMULATE, LOAD, WRITE, Block, read, write
+from .operator import Kind, Parameter
+from .reading import (
+    BLOCK_PARAMETERS,
+    KERNEL_PARAMETERS,
+    STORE_PARAMETERS,
+    MisfitError,
+    build,
+    check,
+    check_shape,
+    declared,
+)
+from .sizes import Dim, Powers, Size, simple
+from .terms import Number, Program, Term, literal, tensor
+from .tokens import Form, Token, placed, shown, tokens
+from .types import Place
+
+T = TypeVar("T")
+
+_DEEPEST = 50
+_LISTS = (Kind.SHAPE, Kind.AXES, Kind.PERMUTATION, Kind.COUNTS)
+_TILES = (Place.LOOP, Place.AFTER)
+
+
+def parse(text: str) -> Program:
+    """The program of a text; raises FormatError that shows the line and what was expected."""
+    return _Parser(text).program()
+
+
+def parse_number(text: str) -> Number:
+    """A number as `number_text` writes it: whole, decimal, fraction, infinite, or a named size."""
+    parser = _Reader(text)
+    return parser.ended(parser.number())
+
+
+def parse_size(text: str) -> Dim:
+    """A size as `size_text` writes it, such as `16`, `K` or `2·h + 1`."""
+    parser = _Reader(text)
+    return parser.ended(parser.size())
+
+
+class _Reader:
+    """Reads tokens, and the values made of them."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = tokens(text)
+        self._index = 0
+
+    @property
+    def token(self) -> Token:
+        return self._tokens[self._index]
+
+    def fail(self, message: str, token: Token | None = None) -> NoReturn:
+        raise FormatError(placed(self._text, (token or self.token).start, message))
+
+    def at(self, word: str, ahead: int = 0) -> bool:
+        token = self._tokens[min(self._index + ahead, len(self._tokens) - 1)]
+        return token.text == word and token.form in (Form.NAME, Form.SIGN)
+
+    def next(self) -> Token:
+        token = self.token
+        if token.form is not Form.END:
+            self._index += 1
+        return token
+
+    def accept(self, word: str) -> bool:
+        if self.at(word):
+            self._index += 1
+            return True
+        return False
+
+    def expect(self, word: str) -> None:
+        if not self.accept(word):
+            self.fail(f"expected {word!r}, found {self.token}")
+
+    def ended(self, value: T) -> T:
+        if self.token.form is not Form.END:
+            self.fail(f"expected the end of the text, found {self.token}")
+        return value
+
+    def name(self, what: str = "a name") -> str:
+        if self.token.form not in (Form.NAME, Form.QUOTED):
+            self.fail(f"expected {what}, found {self.token}")
+        return self.next().text
+
+    def several(self, opening: str, closing: str, one: Callable[[], T]) -> list[T]:
+        """What stands between brackets, with commas between; one may follow the last."""
+        self.expect(opening)
+        found: list[T] = []
+        while not self.accept(closing):
+            found.append(one())
+            if not self.accept(",") and not self.at(closing):
+                self.fail(f"expected ',' or {closing!r}, found {self.token}")
+        return found
+
+    def plain_number(self) -> Number:
+        sign = -1 if self.accept("-") else 1
+        if self.accept("inf"):
+            return sign * math.inf
+        token = self.next()
+        if token.form is Form.FLOAT:
+            return sign * float(token.text)
+        if token.form is not Form.WHOLE:
+            self.fail(f"expected a number, found {token}", token)
+        if not self.accept("/"):
+            return sign * int(token.text)
+        below = self.next()
+        if below.form is not Form.WHOLE or int(below.text) == 0:
+            self.fail(f"expected a whole number above 0, found {below}", below)
+        return Fraction(sign * int(token.text), int(below.text))
+
+    def number(self) -> Number:
+        start = self._index
+        if not self.at("-") and self.token.form is Form.NAME and not self.at("inf"):
+            return self.size()
+        found = self.plain_number()
+        if any(map(self.at, "·*^+-")):
+            self._index = start
+            return self.size()
+        return found
+
+    def size(self) -> Dim:
+        """A sum of products of numbers and names."""
+        terms: dict[Powers, int] = {}
+        sign = -1 if self.accept("-") else 1
+        while True:
+            powers, factor = self._product()
+            terms[powers] = terms.get(powers, 0) + sign * factor
+            if not self.at("+") and not self.at("-"):
+                return simple(Size(terms))
+            sign = -1 if self.next().text == "-" else 1
+
+    def _product(self) -> tuple[Powers, int]:
+        powers: dict[str, int] = {}
+        factor = 1
+        while True:
+            token = self.next()
+            if token.form is Form.WHOLE:
+                factor *= int(token.text)
+                if factor >= 1 << 1024:
+                    self.fail("a size beyond all memory", token)
+            elif token.form is Form.NAME:
+                powers[token.text] = powers.get(token.text, 0) + self._power()
+            else:
+                self.fail(f"expected a size, found {token}", token)
+            if not self.accept("·") and not self.accept("*"):
+                return tuple(sorted((name, n) for name, n in powers.items() if n)), factor
+
+    def _power(self) -> int:
+        if not self.accept("^"):
+            return 1
+        token = self.next()
+        if token.form is not Form.WHOLE:
+            self.fail(f"expected a power, found {token}", token)
+        return int(token.text)
+
+    def value(self, kind: Kind) -> Any:
+        """A parameter's value, of the form that its kind asks for."""
+        if kind is Kind.NUMBER:
+            return self.number()
+        if kind in (Kind.DTYPE, Kind.FLAG):
+            word = self.name()
+            return {"true": True, "false": False}.get(word, word) if kind is Kind.FLAG else word
+        if kind is Kind.WORD:
+            return self._word()
+        if kind in _LISTS:
+            return tuple(self.several("[", "]", self.size))
+        return self.size()
+
+    def _word(self) -> Any:
+        """A map, an axis or a name."""
+        if self.at("["):
+            return tuple(self.several("[", "]", self._word))
+        if self.accept("_"):
+            return None
+        return self.size() if self.token.form is Form.WHOLE else self.name()
+
+
+class _Parser(_Reader):
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._terms: dict[str, Term] = {}
+        self._block: Block | None = None
+        self._local: list[str] = []
+        self._in_thread = False
+        self._depth = 0
+
+    def program(self) -> Program:
+        start = self.token
+        self.expect("program")
+        name = self.name("the program's name")
+        inputs = self.several("(", ")", self._input)
+        self.expect("{")
+        while not self.at("return"):
+            self._statement()
+        self.expect("return")
+        outputs = [self._expression()]
+        while self.accept(","):
+            outputs.append(self._expression())
+        self.expect("}")
+        made = self._made(start, lambda: Program(name, tuple(inputs), tuple(outputs)))
+        return self.ended(made)
+
+    def _made(self, token: Token, make: Callable[[], T]) -> T:
+        """What can be made there; an error in it names the place."""
+        try:
+            return make()
+        except UnknownOperator as error:
+            raise UnknownOperator(error.name, shown(self._text, token.start)) from None
+        except ShapeError as error:
+            raise MisfitError(placed(self._text, token.start, str(error))) from error
+        except FormatError:
+            raise
+        except TensorError as error:
+            raise FormatError(placed(self._text, token.start, str(error))) from error
+
+    def _input(self) -> Term:
+        start = self.token
+        name = self.name("an input's name")
+        self.expect(":")
+        dtype = self.name("an element type")
+        axes = self.several("[", "]", self._axis)
+        shape, labels = [size for _, size in axes], [label for label, _ in axes]
+        self._made(start, lambda: check_shape(shape))
+        term = self._made(start, lambda: tensor(name, dtype, shape, labels))
+        self._bind(start, term)
+        return term
+
+    def _axis(self) -> tuple[str | None, Dim]:
+        if not self.at("=", 1):
+            return None, self.size()
+        label = self.name("a label")
+        self.expect("=")
+        return label, self.size()
+
+    def _statement(self) -> None:
+        targets = [self._target()]
+        while self.accept(","):
+            targets.append(self._target())
+        self.expect("=")
+        values: Sequence[Term]
+        if self._block is None and self.at("kernel"):
+            values = self._kernel()
+        else:
+            values = [self._expression()]
+        if len(values) != len(targets):
+            self.fail(f"{len(targets)} names for {len(values)} results", targets[0])
+        for target, term in zip(targets, values, strict=True):
+            if target.text != "_" or target.form is Form.QUOTED:
+                self._bind(target, term)
+
+    def _target(self) -> Token:
+        token = self.token
+        self.name("a name to define, 'return' or '}'")
+        return token
+
+    def _bind(self, token: Token, term: Term) -> None:
+        if token.text in self._terms:
+            self.fail(f"{token.text!r} is defined already", token)
+        self._terms[token.text] = term
+        if self._block is not None:
+            self._local.append(token.text)
+
+    def _kernel(self) -> Sequence[Term]:
+        start = self.next()
+        given = self._parameters(KERNEL_PARAMETERS)
+        self._made(start, lambda: check_shape((*given["grid"], given["range"])))
+        block = self._block = self._made(start, lambda: Block(given["grid"], given["range"]))
+        stores: list[tuple[Term, Any]] = []
+        self.expect("{")
+        while not self.accept("}"):
+            if self.at("thread"):
+                self._thread()
+            elif self.at("store"):
+                stores.append(self._store())
+            else:
+                self._statement()
+        found = self._made(start, lambda: [check(term) for term in block.results(*stores)])
+        for name in self._local:
+            del self._terms[name]
+        self._local, self._block = [], None
+        return found
+
+    def _thread(self) -> None:
+        self.next()
+        self.expect("{")
+        self._in_thread = True
+        while not self.accept("}"):
+            self._statement()
+        self._in_thread = False
+
+    def _store(self) -> tuple[Term, Any]:
+        self.next()
+        start = self.token
+        operands, given = self._arguments(STORE_PARAMETERS)
+        if len(operands) != 1:
+            self.fail(f"store takes one tile, not {len(operands)}", start)
+        return operands[0], given.get("map", ())
+
+    def _expression(self) -> Term:
+        """A name, a number, or a call."""
+        token = self.token
+        if token.form is Form.NAME and self.at("(", 1):
+            return self._call()
+        if token.form in (Form.NAME, Form.QUOTED) and not self.at("inf"):
+            return self._named()
+        number = self.plain_number()
+        return self._made(token, lambda: literal(number))
+
+    def _operand(self) -> Term:
+        """An expression; in a thread, tiles are read."""
+        term = self._expression()
+        return read(term) if self._in_thread and term.place in _TILES else term
+
+    def _named(self) -> Term:
+        term = self._terms.get(self.token.text)
+        if term is None:
+            self.fail(f"nothing is named {self.token} here")
+        self.next()
+        return term
+
+    def _call(self) -> Term:
+        start = self.next()
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            self.fail(f"more than {_DEEPEST} calls within one another: name some", start)
+        term = self._size_literal() if start.text == "size" else self._applied(start)
+        self._depth -= 1
+        return term
+
+    def _size_literal(self) -> Term:
+        start = self.token
+        self.expect("(")
+        size = self.size()
+        self.expect(")")
+        self._made(start, lambda: check_shape([size]))
+        return self._made(start, lambda: literal(size))
+
+    def _applied(self, start: Token) -> Term:
+        operator = self._made(start, lambda: declared(start.text))
+        if operator is None:
+            return self._special(start)
+        operands, given = self._arguments(operator.parameters)
+        return self._made(start, lambda: build(operator, operands, given))
+
+    def _special(self, start: Token) -> Term:
+        """What only a block has."""
+        block, parameters = self._block, BLOCK_PARAMETERS.get(start.text)
+        if block is None or parameters is None or self._in_thread is not (start.text == WRITE.name):
+            self.fail(f"{start.text!r} has no place here", start)
+        operands, given = self._arguments(parameters)
+        if len(operands) != 1:
+            self.fail(f"{start.text} takes one operand, not {len(operands)}", start)
+        makers: dict[str, Callable[..., Term]] = {
+            LOAD.name: block.load, ACCUMULATE.name: block.accumulate, WRITE.name: write
+        }  # fmt: skip
+        return self._made(start, lambda: check(makers[start.text](operands[0], **given)))
+
+    def _parameters(self, parameters: Sequence[Parameter]) -> dict[str, Any]:
+        start = self.token
+        operands, given = self._arguments(parameters)
+        if operands or len(given) != len(parameters):
+            names = ", ".join(parameter.name for parameter in parameters)
+            self.fail(f"expected {names}", start)
+        return given
+
+    def _arguments(self, parameters: Sequence[Parameter]) -> tuple[list[Term], dict[str, Any]]:
+        """Operands, then parameters by name."""
+        kinds = {parameter.name: parameter.kind for parameter in parameters}
+        operands: list[Term] = []
+        given: dict[str, Any] = {}
+
+        def one() -> None:
+            if not self.at("=", 1):
+                operands.append(self._operand())
+                return
+            token = self.next()
+            if token.text not in kinds or token.text in given:
+                known = ", ".join(name for name in kinds if name not in given) or "none"
+                self.fail(f"no parameter {token} here: there are {known}", token)
+            self.expect("=")
+            given[token.text] = self.value(kinds[token.text])
+
+        self.several("(", ")", one)
+        return operands, given

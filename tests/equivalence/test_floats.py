@@ -1,0 +1,239 @@
+"""The float layer passes right rewrites, fails wrong ones, and says when it cannot tell."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from float_pairs import RIGHT, WRONG, elementwise, over
+
+from aiosearch.equivalence.distributions import DISTRIBUTIONS, SPECIAL
+from aiosearch.equivalence.floats import SLACK, Status, compare_floats
+from aiosearch.tensor import Program, ShapeError, Term, apply, literal, tensor
+
+TYPES = ("f16", "bf16", "f32", "f64")
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_right_rewrite_passes_in_every_type(name: str, dtype: str, seed: int) -> None:
+    evidence = compare_floats(*RIGHT[name](dtype), seed=seed)
+    assert evidence.outcome == "agree", evidence.to_dict()
+    assert "normal" not in evidence.skipped
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_rewrite_fails_in_every_type(name: str, dtype: str) -> None:
+    evidence = compare_floats(*WRONG[name](dtype))
+    assert evidence.outcome == "differ"
+    assert "normal" in evidence.failed
+
+
+def test_a_right_rewrite_that_stores_what_overflows_half_precision_fails() -> None:
+    def spelled(x: Term) -> Term:
+        return x / (1 + apply("exp", -x))
+
+    half = compare_floats(*elementwise(lambda x: apply("silu", x), spelled, "f16"))
+    assert half.failed == ("large",)
+    single = compare_floats(*elementwise(lambda x: apply("silu", x), spelled, "bf16"))
+    assert single.outcome == "agree"
+
+
+def test_every_distribution_is_reported_and_special_inputs_are_for_the_strict_policy() -> None:
+    pair = RIGHT["silu"]("f32")
+    assert [trial.distribution for trial in compare_floats(*pair).trials] == [*DISTRIBUTIONS]
+    strict = compare_floats(*pair, strict=True)
+    assert [trial.distribution for trial in strict.trials] == [*DISTRIBUTIONS, *SPECIAL]
+
+
+def test_the_same_seed_gives_the_same_evidence() -> None:
+    pair = RIGHT["rms_norm"]("f16")
+    assert compare_floats(*pair, seed=7) == compare_floats(*pair, seed=7)
+    assert compare_floats(*pair, seed=7) != compare_floats(*pair, seed=8)
+
+
+def test_evidence_is_json_even_where_values_are_not_finite() -> None:
+    evidence = compare_floats(*elementwise(lambda x: x, lambda x: x * 1e30 * 1e30 / 1e30 / 1e30))
+    found = json.loads(json.dumps(evidence.to_dict(), allow_nan=False))
+    assert found["outcome"] == "differ"
+    assert found["trials"][0]["worst"]["found"] in ("inf", "-inf")
+
+
+def test_a_candidate_may_lose_twice_what_the_original_loses_and_a_little_more() -> None:
+    far = 1 + 40 * 2.0**-24
+    near = 1 + 6 * 2.0**-24
+    assert compare_floats(*elementwise(lambda x: x, lambda x: x * near)).outcome == "agree"
+    evidence = compare_floats(*elementwise(lambda x: x, lambda x: x * far))
+    assert evidence.outcome == "differ"
+    assert evidence.trials[0].candidate_error > SLACK
+
+
+def test_sums_that_cancel_are_not_held_to_their_own_small_size() -> None:
+    x = tensor("X", "f32", (64, 256))
+    make = over(x)
+    halves = [apply("slice", x, axis=1, start=start, stop=start + 128) for start in (0, 128)]
+    parts = [apply("sum", half, axes=(1,)) for half in halves]
+    evidence = compare_floats(make(apply("sum", x, axes=(1,))), make(parts[0] + parts[1]))
+    assert not evidence.failed
+
+
+def test_rows_that_are_small_are_compared_at_their_own_size() -> None:
+    x = tensor("X", "f32", (4, 8))
+    scale = apply("exp", apply("iota", shape=(4, 1), axis=0, dtype="f32") * -15)
+    shift = apply("equal", apply("iota", shape=(4, 1), axis=0, dtype="f32"), literal(3))
+    wrong = x * scale + apply("cast", shift, dtype="f32") * 1e-22
+    evidence = compare_floats(over(x)(x * scale), over(x)(wrong))
+    assert evidence.trials[0].status is Status.FAILED
+    assert evidence.trials[0].index[0] == 3
+
+
+def test_an_inaccurate_original_is_skipped_and_named() -> None:
+    x = tensor("X", "f32", (16, 64))
+    make = over(x)
+    mean = apply("mean", x, axes=(1,), keep=True)
+    far = x + 1e9
+    careless = far - 1e9
+    evidence = compare_floats(make(careless * 1), make(x))
+    assert "normal" in evidence.skipped
+    assert evidence.trials[0].reason == "rounding decides the original's value"
+    assert compare_floats(make(x - mean), make(x - mean)).outcome == "agree"
+
+
+def test_an_original_that_overflows_inside_and_returns_zero_is_skipped() -> None:
+    """The square overflows in half precision, so that what is divided by it is lost."""
+    x = tensor("X", "f16", (4, 16))
+    make = over(x)
+    square = apply("square", x * 4096)
+    evidence = compare_floats(make(x / square), make(x / square), distributions=["normal"])
+    assert evidence.skipped == ("normal",)
+    assert evidence.trials[0].reason == "the original itself is inaccurate"
+    assert evidence.outcome == "unknown"
+
+
+def test_where_the_original_is_nowhere_finite_nothing_is_said() -> None:
+    x = tensor("X", "f32", (4, 4))
+    make = over(x)
+    evidence = compare_floats(make(x / 0), make(x))
+    assert evidence.outcome == "unknown"
+    assert evidence.trials[0].newly_defined == 16
+
+
+def test_a_quotient_of_exponentials_may_be_more_defined_but_not_under_strict() -> None:
+    pair = elementwise(
+        lambda x, y: apply("exp", apply("log", x) - apply("log", y)), lambda x, y: x / y, count=2
+    )
+    evidence = compare_floats(*pair)
+    assert evidence.outcome == "agree"
+    assert evidence.newly_defined > 0
+    assert compare_floats(*pair, strict=True).outcome == "differ"
+
+
+def test_strict_demands_nan_for_nan_and_the_same_infinity() -> None:
+    same = elementwise(lambda x: apply("log", x), lambda x: apply("log", x * 1))
+    assert compare_floats(*same, strict=True).outcome == "agree"
+    flipped = elementwise(lambda x: 1 / apply("abs", x), lambda x: 1 / x, count=1)
+    evidence = compare_floats(*flipped, strict=True)
+    assert evidence.outcome == "differ"
+
+
+def test_special_inputs_tell_relu_from_a_product_with_zero() -> None:
+    pair = elementwise(lambda x: apply("maximum", x, x * 0), lambda x: apply("relu", x))
+    assert compare_floats(*pair).outcome == "agree"
+    strict = compare_floats(*pair, strict=True)
+    assert strict.failed == ("infinities",)
+
+
+def test_a_rewrite_that_introduces_a_nan_or_an_infinity_fails() -> None:
+    for candidate in (
+        lambda x: x * x / x,
+        lambda x: apply("sqrt", x) * apply("sqrt", x),
+        lambda x: apply("log", apply("exp", x)),
+        lambda x: apply("exp", apply("log", x)),
+    ):
+        evidence = compare_floats(*elementwise(lambda x: x, candidate))
+        assert evidence.outcome == "differ"
+
+
+def test_a_softmax_without_its_maximum_fails_on_large_inputs_alone() -> None:
+    def with_maximum(x: Term) -> Term:
+        e = apply("exp", x - apply("max", x, axes=(1,), keep=True))
+        return e / apply("sum", e, axes=(1,), keep=True)
+
+    def without(x: Term) -> Term:
+        e = apply("exp", x)
+        return e / apply("sum", e, axes=(1,), keep=True)
+
+    evidence = compare_floats(*elementwise(with_maximum, without))
+    assert "large" in evidence.failed
+    assert "normal" not in evidence.failed
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0), (1, 1), (1, 5)])
+def test_axes_of_size_zero_and_one_are_compared_like_others(shape: tuple[int, int]) -> None:
+    x = tensor("X", "f16", shape)
+    make = over(x)
+    total = apply("sum", x, axes=(1,), keep=True)
+    assert compare_floats(make(total * x), make(x * total)).outcome == "agree"
+
+
+def test_a_scalar_output_is_compared() -> None:
+    x = tensor("X", "f32", (3,))
+    make = over(x)
+    total = apply("sum", x, axes=(0,))
+    assert compare_floats(make(total), make(total * 1)).outcome == "agree"
+    assert compare_floats(make(total), make(total * 2)).outcome == "differ"
+
+
+def test_an_infinite_literal_masks_what_it_is_added_to() -> None:
+    x = tensor("X", "f32", (4, 8))
+    make = over(x)
+    column = apply("iota", shape=(4, 8), axis=1, dtype="f32")
+    seen = apply("less", column, literal(5))
+    masked = apply("select", seen, x, apply("broadcast", literal(float("-inf")), shape=(4, 8)))
+    e = apply("exp", masked - apply("max", masked, axes=(1,), keep=True))
+    soft = e / apply("sum", e, axes=(1,), keep=True)
+    short = apply("slice", x, axis=1, start=0, stop=5)
+    f = apply("exp", short - apply("max", short, axes=(1,), keep=True))
+    sliced = f / apply("sum", f, axes=(1,), keep=True)
+    padded = apply("pad", sliced, axis=1, low=0, high=3, value=0)
+    evidence = compare_floats(make(soft), make(padded))
+    assert evidence.outcome == "agree"
+    assert not evidence.failed
+
+
+def test_outputs_are_told_apart() -> None:
+    x = tensor("X", "f32", (4,))
+    make = over(x)
+    evidence = compare_floats(make(x, x * 2), make(x, x * 3))
+    assert evidence.trials[0].output == 1
+    assert compare_floats(make(x, x * 2), make(x * 2, x)).outcome == "differ"
+
+
+def test_integer_and_bool_inputs_are_exact() -> None:
+    n, flag = tensor("N", "i32", (8,)), tensor("B", "bool", (8,))
+    make = over(n, flag)
+    chosen = apply("select", flag, n, n * 2)
+    factor = n * (2 - apply("cast", flag, dtype="i32"))
+    assert compare_floats(make(chosen), make(factor)).outcome == "agree"
+    assert compare_floats(make(chosen), make(n)).outcome == "differ"
+
+
+def test_programs_of_other_shapes_are_refused() -> None:
+    x, y = tensor("X", "f32", (4,)), tensor("X", "f32", (5,))
+    with pytest.raises(ShapeError, match="other inputs"):
+        compare_floats(Program("a", (x,), (x,)), Program("b", (y,), (y,)))
+    with pytest.raises(ShapeError, match="other outputs"):
+        compare_floats(over(x)(x), over(x)(apply("sum", x, axes=(0,))))
+
+
+def test_values_that_rounding_decides_are_counted_and_not_compared() -> None:
+    x = tensor("X", "f32", (64,))
+    zero = (x * 3 - x) - x * 2
+    evidence = compare_floats(over(x)(x + zero * 0, zero), over(x)(x, zero * 5))
+    trial = evidence.trials[0]
+    assert trial.status is Status.PASSED
+    assert trial.undetermined == 64
+    assert np.isfinite(trial.original_error)
