@@ -7,10 +7,10 @@ from dataclasses import replace
 from math import prod
 from typing import Any, TypeAlias
 
-from ..tensor import DType, Term, apply
+from ..tensor import DType, apply
 from .layout import transposed
 from .rules import demand, reads
-from .values import Value, element_type, pointwise, whole
+from .values import Value, element_type, pointwise, reshaped, whole
 
 _Axes: TypeAlias = Sequence[int]
 
@@ -63,14 +63,10 @@ def _outer(x: Value, y: Value, batch: int) -> Value:
 def _product(x: Value, y: Value, batch: int, summed: int) -> Value:
     lead, inner = x.shape[:batch], prod(y.shape[batch : batch + summed])
     rows, columns = x.shape[batch : x.rank - summed], y.shape[batch + summed :]
-    left = _reshaped(x.full(), (*lead, prod(rows), inner))
-    right = _reshaped(y.full(), (*lead, inner, prod(columns)))
+    left = reshaped(x.full(), (*lead, prod(rows), inner))
+    right = reshaped(y.full(), (*lead, inner, prod(columns)))
     found = apply("matmul", left, right)
-    return whole(_reshaped(found, (*lead, *rows, *columns)), x.dtype)
-
-
-def _reshaped(term: Term, shape: Sequence[int]) -> Term:
-    return term if tuple(shape) == term.shape else apply("reshape", term, shape=tuple(shape))
+    return whole(reshaped(found, (*lead, *rows, *columns)), x.dtype)
 
 
 @reads("conv_general_dilated")

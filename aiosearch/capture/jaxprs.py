@@ -18,6 +18,7 @@ from . import contractions as _contractions
 from . import indexing as _indexing
 from . import layout as _layout
 from . import pointwise as _pointwise
+from . import reductions as _reductions
 from .constants import Constants
 from .errors import CaptureError
 from .rules import RULES
@@ -223,4 +224,4 @@ def _where(equation: JaxprEqn) -> str:
 
 __all__ = ["Captured", "capture"]
 
-del _contractions, _indexing, _layout, _pointwise
+del _contractions, _indexing, _layout, _pointwise, _reductions

@@ -1,4 +1,4 @@
-"""Primitives that move elements, and those that reduce axes."""
+"""Primitives that move elements."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor import DType, apply, literal
+from ..tensor import DType, Term, apply
 from .rules import demand, reads
-from .values import Value, element_type, pointwise, uniform, whole
+from .values import Value, element_type, reshaped, uniform, whole
 
 
 @reads("copy", "copy_p", "stop_gradient", "device_put", "optimization_barrier", "name",
@@ -42,7 +42,7 @@ def _reshape(
         return x.over(sizes)
     if not x.term.shape:
         return replace(x, shape=sizes)
-    return whole(apply("reshape", x.full(), shape=sizes), x.dtype)
+    return whole(reshaped(x.full(), sizes), x.dtype)
 
 
 @reads("squeeze")
@@ -64,9 +64,19 @@ def _transpose(x: Value, permutation: Sequence[int], **params: Any) -> Value:
 
 def transposed(x: Value, order: Sequence[int]) -> Value:
     shape = tuple(x.shape[axis] for axis in order)
-    if not x.term.shape or list(order) == sorted(order):
+    if not x.term.shape:
         return replace(x, shape=shape)
-    return Value(apply("transpose", x.term, axes=tuple(order)), shape, x.dtype)
+    return Value(_ordered(x.term, tuple(order)), shape, x.dtype)
+
+
+def _ordered(term: Term, order: tuple[int, ...]) -> Term:
+    """A transpose, one for any number of them."""
+    if order == tuple(range(len(order))):
+        return term
+    if term.operator.name == "transpose":
+        before = term.parameter("axes")
+        return _ordered(term.arguments[0], tuple(before[axis] for axis in order))
+    return apply("transpose", term, axes=order)
 
 
 @reads("slice")
@@ -186,47 +196,3 @@ def _iota(dtype: Any, shape: Sequence[int], dimension: int, **params: Any) -> Va
     own = DType.I32 if dtype == np.uint32 else element_type(dtype)
     row = tuple(size if axis == dimension else 1 for axis, size in enumerate(shape))
     return Value(apply("iota", shape=row, axis=dimension, dtype=own), tuple(shape), own)
-
-
-def _reduced(operator: str, x: Value, axes: Sequence[int]) -> Value:
-    shape = tuple(size for axis, size in enumerate(x.shape) if axis not in axes)
-    if not axes:
-        return x
-    term = apply(operator, x.wide(axes).typed(), axes=tuple(sorted(axes)))
-    return Value(term, shape, x.dtype)
-
-
-def _declare_reduction(primitive: str, operator: str) -> None:
-    @reads(primitive)
-    def rule(x: Value, axes: Sequence[int], **params: Any) -> Value:
-        return _reduced(operator, x, axes)
-
-
-for _primitive, _operator in {
-    "reduce_sum": "sum",
-    "reduce_max": "max",
-    "reduce_min": "min",
-}.items():
-    _declare_reduction(_primitive, _operator)
-
-
-@reads("reduce_or")
-def _reduce_or(x: Value, axes: Sequence[int], **params: Any) -> Value:
-    return _any(x, axes)
-
-
-@reads("reduce_and")
-def _reduce_and(x: Value, axes: Sequence[int], **params: Any) -> Value:
-    return _not(_any(_not(x), axes))
-
-
-def _any(x: Value, axes: Sequence[int]) -> Value:
-    """Counts, so that nothing but numbers is ever reduced."""
-    demand(x.dtype is DType.BOOL, "on the bits of a number")
-    one, zero = uniform(1, (), DType.I32), uniform(0, (), DType.I32)
-    count = _reduced("sum", pointwise("select", x, one, zero), axes)
-    return pointwise("less", zero, count, dtype=DType.BOOL)
-
-
-def _not(x: Value) -> Value:
-    return replace(x, term=apply("equal", x.term, literal(0)))

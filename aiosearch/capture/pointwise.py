@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from ..tensor import DType, apply, literal
+from ..tensor.sizes import product
 from .rules import demand, reads
-from .values import FLOATING, Value, element_type, known, pointwise, uniform
+from .values import FLOATING, Value, element_type, known, pointwise, reshaped, truth, uniform
 
 _SAME = {
     "abs": "abs",
@@ -39,31 +40,59 @@ _SAME = {
 }
 _COMPARED = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal"}
 _TURNED = {"gt": "less", "ge": "less_equal"}
+_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add,
+    "mul": operator.mul,
+    "sub": operator.sub,
+}
 _LOGIC = frozenset({"and", "or"})
 
 
-def _declare_same(primitive: str, operator: str) -> None:
+def _declare_same(primitive: str, name: str) -> None:
     @reads(primitive)
     def rule(*operands: Value, **params: Any) -> Value:
         logic = operands[0].dtype is DType.BOOL
         demand(not logic or primitive not in {"add", "mul", "sub"}, "arithmetic on truth values")
         demand(logic or primitive not in _LOGIC, "on the bits of a number")
-        return pointwise(operator, *operands)
+        return _folded(primitive, *operands) or pointwise(name, *operands)
 
 
-def _declare_comparison(primitive: str, operator: str, turned: bool) -> None:
+def _declare_comparison(primitive: str, name: str, turned: bool) -> None:
     @reads(primitive)
     def rule(x: Value, y: Value, **params: Any) -> Value:
         operands = (y, x) if turned else (x, y)
-        return pointwise(operator, *operands, dtype=DType.BOOL)
+        return pointwise(name, *operands, dtype=DType.BOOL)
 
 
-for _primitive, _operator in _SAME.items():
-    _declare_same(_primitive, _operator)
-for _primitive, _operator in _COMPARED.items():
-    _declare_comparison(_primitive, _operator, turned=False)
-for _primitive, _operator in _TURNED.items():
-    _declare_comparison(_primitive, _operator, turned=True)
+_NEUTRAL = {"max": -math.inf, "min": math.inf}
+
+
+def _folded(primitive: str, x: Value, y: Value | None = None) -> Value | None:
+    """What need not be computed: arithmetic on plain numbers, and neutral operands."""
+    if y is None:
+        return None
+    a, b = x.number, y.number
+    if isinstance(a, int) and isinstance(b, int) and primitive in _ARITHMETIC:
+        shape = x.shape or y.shape
+        return uniform(_ARITHMETIC[primitive](a, b), shape, x.dtype)
+    for one, other in ((x, y), (y, x)):
+        if one.shape not in (other.shape, ()):
+            continue
+        if primitive in _LOGIC and truth(one) is (primitive == "and"):
+            return other
+        if one.number is not None and one.number == _NEUTRAL.get(primitive, math.nan):
+            return other
+        if primitive == "add" and one.number == 0 and x.dtype is DType.I32:
+            return other
+    return None
+
+
+for _primitive, _name in _SAME.items():
+    _declare_same(_primitive, _name)
+for _primitive, _name in _COMPARED.items():
+    _declare_comparison(_primitive, _name, turned=False)
+for _primitive, _name in _TURNED.items():
+    _declare_comparison(_primitive, _name, turned=True)
 
 
 def _scalar(number: int | float, like: Value) -> Value:
@@ -85,7 +114,20 @@ def _xor(x: Value, y: Value, **params: Any) -> Value:
 @reads("div")
 def _div(x: Value, y: Value, **params: Any) -> Value:
     demand(x.dtype in FLOATING, "of whole numbers, which rounds")
-    return pointwise("div", x, y)
+    return _mean(x, y) or pointwise("div", x, y)
+
+
+def _mean(total: Value, count: Value) -> Value | None:
+    """A sum over as many elements as it is divided by."""
+    term = total.term
+    inner = term.arguments[0] if term.operator.name == "reshape" else term
+    if inner.operator.name != "sum":
+        return None
+    summed, given = inner.arguments[0], dict(inner.parameters)
+    if product(summed.shape[axis] for axis in given["axes"]) != count.number:
+        return None
+    mean = apply("mean", summed, **given)
+    return replace(total, term=reshaped(mean, term.shape))
 
 
 @reads("integer_pow")
@@ -170,6 +212,8 @@ def _select_n(which: Value, *cases: Value, **params: Any) -> Value:
     if len(cases) == 1:
         return cases[0]
     otherwise, then = cases
+    if truth(then) is True and truth(otherwise) is False and which.shape == then.shape:
+        return which
     fixed = known(which) if not which.term.shape else None
     if fixed is not None:
         return then if fixed.all() else otherwise
@@ -178,10 +222,7 @@ def _select_n(which: Value, *cases: Value, **params: Any) -> Value:
 
 @reads("convert_element_type")
 def _convert(x: Value, new_dtype: Any, **params: Any) -> Value:
-    dtype = element_type(new_dtype)
-    if x.number is not None and dtype in FLOATING:
-        return uniform(float(np.asarray(x.number).astype(new_dtype)), x.shape, dtype)
-    return _converted(x, dtype)
+    return _converted(x, element_type(new_dtype))
 
 
 def _converted(x: Value, dtype: DType) -> Value:
@@ -193,6 +234,8 @@ def _converted(x: Value, dtype: DType) -> Value:
         return pointwise("select", x, uniform(1, (), dtype), uniform(0, (), dtype), dtype=dtype)
     if dtype is DType.I32:
         return _truncated(x)
+    if x.term.dtype is DType.WEAK:
+        return replace(x, dtype=dtype)
     return replace(x, term=apply("cast", x.term, dtype=dtype), dtype=dtype)
 
 

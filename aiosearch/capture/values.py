@@ -13,6 +13,7 @@ from ..tensor import DType, Program, Term, apply, literal
 from ..tensor.referee import run
 from ..tensor.terms import INPUT, LITERAL, walk
 from .errors import CaptureError
+from .literals import meant
 
 Number: TypeAlias = "int | float"
 
@@ -83,8 +84,21 @@ class Value:
 
     def reshaped(self, term: tuple[Any, ...], shape: tuple[int, ...]) -> Value:
         """The term in one shape, which stands for another."""
-        found = self.term if term == self.term.shape else apply("reshape", self.term, shape=term)
-        return Value(found, shape, self.dtype)
+        return Value(reshaped(self.term, term), shape, self.dtype)
+
+
+def reshaped(term: Term, shape: tuple[Any, ...]) -> Term:
+    """A reshape, one for any number of them; a reduction may keep its axes instead."""
+    if term.shape == shape:
+        return term
+    if term.operator.name == "reshape":
+        return reshaped(term.arguments[0], shape)
+    given = dict(term.parameters)
+    if given.get("keep") is False:
+        kept = apply(term.operator, *term.arguments, **{**given, "keep": True})
+        if kept.shape == shape:
+            return kept
+    return apply("reshape", term, shape=shape)
 
 
 def whole(term: Term, dtype: DType) -> Value:
@@ -98,7 +112,15 @@ def uniform(number: Number, shape: tuple[int, ...], dtype: DType) -> Value:
         return Value(apply("div", literal(0), literal(0)), shape, dtype)
     if dtype is DType.BOOL:
         return Value(apply("equal", literal(0), literal(0 if number else 1)), shape, dtype)
-    return Value(literal(number), shape, dtype)
+    return Value(literal(number) if dtype is DType.I32 else meant(number, dtype), shape, dtype)
+
+
+def truth(value: Value) -> bool | None:
+    """The one truth value that it holds everywhere, where that is written down."""
+    for told in (True, False):
+        if value.term is uniform(told, (), DType.BOOL).term:
+            return told
+    return None
 
 
 def pointwise(operator: str, *values: Value, dtype: DType | None = None, **given: Any) -> Value:

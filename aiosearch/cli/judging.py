@@ -17,6 +17,7 @@ class Outcome:
 
     status: str
     lines: tuple[str, ...]
+    """The verdict first."""
     evidence: dict[str, Any]
 
     @property
@@ -38,15 +39,16 @@ class Judge:
     floats: bool
 
     def __call__(self, one: Program, two: Program, floats: bool = True) -> Outcome:
-        from ..equivalence import verify
+        from ..equivalence.verify import verify
 
         verdict = verify(
             one, two, seed=self.seed, strict=self.strict, floats=self.floats and floats
         )
-        return Outcome(verdict.status, tuple(verdict.summary().splitlines()), verdict.to_dict())
+        return Outcome(verdict.status, tuple(verdict.summary()), verdict.to_dict())
 
 
 def not_judged(reason: AiosearchError | str, **facts: Any) -> Outcome:
     """The outcome where something stands in the way."""
     text = str(reason).removeprefix("cannot judge: ")
-    return Outcome("cannot judge", (text,), {"reason": text, **facts})
+    lines = ("cannot judge", f"  because {text}")
+    return Outcome("cannot judge", lines, {"verdict": "cannot judge", "reason": text, **facts})

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from ..tensor import FormatError, Program, TensorError, UnknownOperator
 from ..tensor.mirage import MirageGraph, load_mugraphs
@@ -44,10 +43,11 @@ def compare(arguments: argparse.Namespace, judge: Judge) -> int:
     for number, judged in enumerate(_judged(graphs, reference, judge)):
         counts[judged.outcome.status] += 1
         if arguments.json:
-            give_json({"graph": number, "program": arguments.program, **_facts(judged)})
+            named = {"graph": number, "program": arguments.program, "inputs": judged.inputs}
+            give_json(named | judged.outcome.evidence)
         else:
-            lines = "; ".join(judged.outcome.lines)
-            give(f"graph {number:<3}  {judged.outcome.status:<12}  {lines}".rstrip())
+            lines = "; ".join(" ".join(line.split()) for line in judged.outcome.lines)
+            give(f"graph {number:<3}  {lines}")
     told = ", ".join(f"{counts[status]} {status}" for status in RANKS if counts[status])
     tell(f"{told or 'no graphs'}, in {time.perf_counter() - started:.1f} s")
     return Exit.FAILED if counts["refuted"] + counts["cannot judge"] else Exit.FINE
@@ -60,11 +60,6 @@ def _load(path: Path) -> list[MirageGraph | FormatError]:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except FormatError as error:
         raise UsageError(f"{path}: {error}") from None
-
-
-def _facts(judged: _Judged) -> dict[str, Any]:
-    outcome = judged.outcome
-    return {"verdict": outcome.status, "inputs": judged.inputs, "evidence": outcome.evidence}
 
 
 def _judged(

@@ -19,8 +19,8 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.json:
         give_json([_facts(builtin) for builtin in BUILTINS.values()])
     else:
-        rows = [("program", "sizes", "what it computes")]
-        rows += [(one.name, _sizes(one), one.summary) for one in BUILTINS.values()]
+        rows = [("program", "what it computes")]
+        rows += [(builtin.name, builtin.summary) for builtin in BUILTINS.values()]
         give(table(rows))
     return Exit.FINE
 
@@ -41,7 +41,3 @@ def _facts(builtin: Builtin) -> dict[str, object]:
         "inputs": builtin.inputs,
         "sizes": builtin.sizes,
     }
-
-
-def _sizes(builtin: Builtin) -> str:
-    return " ".join(f"{label}={size}" for label, size in builtin.sizes.items())

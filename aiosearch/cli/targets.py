@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..tensor import DType, Program, TensorError, TensorType, Term
 from ..tensor.files import from_json
@@ -59,7 +59,7 @@ def find(target: str, given: Mapping[str, int]) -> Program | Builtin:
     """A program of a file, or a built-in one, at the given sizes if there are any."""
     builtin = BUILTINS.get(target)
     if builtin is not None:
-        return builtin.program(**given) if given else builtin
+        return builtin.program(DType.F16, **given) if given else builtin
     path = Path(target)
     if not path.is_file():
         raise UsageError(
@@ -115,7 +115,8 @@ def _capture(target: str, arguments: Sequence[TensorType]) -> Captured:
     function = modules.find(target)
     if not callable(function):
         raise UsageError(f"{target} is no function")
-    traced = [jax.ShapeDtypeStruct(one.shape, jnp.dtype(_NUMPY[one.dtype])) for one in arguments]
+    struct: Any = jax.ShapeDtypeStruct  # which jax leaves without annotations
+    traced = [struct(one.shape, jnp.dtype(_NUMPY[one.dtype])) for one in arguments]
     try:
         return capture(function, *traced)
     except TensorError:

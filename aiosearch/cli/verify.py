@@ -12,13 +12,6 @@ from .output import give, give_json
 from .targets import both, sizes, types
 from .usage import UsageError
 
-_SENTENCES = {
-    "proved": "{} and {} compute the same, for all shapes",
-    "tested": "{} and {} compute the same, as far as tests tell",
-    "refuted": "{} and {} do not compute the same",
-    "cannot judge": "whether {} and {} compute the same is not known",
-}
-
 
 def run(arguments: argparse.Namespace) -> int:
     """Compares two programs, or each of a file's graphs with one, and gives the exit code."""
@@ -34,12 +27,10 @@ def run(arguments: argparse.Namespace) -> int:
         )
     found = _compared(arguments, judge)
     if arguments.json:
-        given = {"programs": arguments.targets, "verdict": found.status}
-        give_json(given | {"evidence": found.evidence})
+        give_json({"programs": arguments.targets, **found.evidence})
     else:
-        give(f"{found.status}: {_SENTENCES[found.status].format(*arguments.targets)}")
         for line in found.lines:
-            give(f"  {line}".rstrip())
+            give(line)
     return Exit.FINE if found.accepted else Exit.FAILED
 
 

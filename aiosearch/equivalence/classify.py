@@ -20,6 +20,9 @@ DRAWS = ("normal", "zeros", "positive", "integers", "mixed", "small")
 CLEAR = 1e-3
 """A value says something if its noise is below this share of the output's largest."""
 
+NOTHING = 1e-10
+"""Or if it is zero as far as this: the draws are of size one."""
+
 
 class Referee:
     """An original on several draws; each candidate is compared with it in float64."""
@@ -66,7 +69,7 @@ def referee_differs(a: Program, b: Program, seed: int = 0) -> bool | None:
 def _clear(known: Measured) -> Array:
     """Where a value is finite and not made of noise."""
     size = np.max(np.abs(known.value), where=np.isfinite(known.value), initial=0.0)
-    return np.asarray(np.isfinite(known.value) & (known.spread <= CLEAR * size))
+    return np.asarray(np.isfinite(known.value) & (known.spread <= CLEAR * size + NOTHING))
 
 
 def _near(known: Measured, found: Array) -> bool:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from ..tensor.algebra import Function
 from ..tensor.errors import ShapeError
 from ..tensor.evaluate import evaluate
 from ..tensor.terms import Program, Term
-from .scalars import MOST_LOGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +45,42 @@ class Bounded:
 
 
 class Degrees:
-    """Evaluates programs in bounds, and keeps the largest met."""
+    """Evaluates programs in bounds, and keeps the largest met.
 
-    def __init__(self) -> None:
-        self.degree = 1.0
-        self.bits = 1.0
-        self.logs = 0
-        """How many logarithms are taken one after the other, at most."""
-        self._logged = 0
+    `widest` is the most terms that a sum had whose exponents were moved by their mean, and
+    `released` the highest power of what is under logarithms that an exponential gave back.
+    """
+
+    def __init__(self, widest: int = 1, released: int = 0) -> None:
+        self.widest = widest
+        self.released = released
+        self._largest = Bounded(())
+        self._argument = Bounded((), 0.0, 0.0, 0.0, 0.0)
+        self._logged = Bounded((), 0.0, 0.0, 0.0, 0.0)
+
+    @property
+    def degree(self) -> float:
+        """Of everything that is compared: coefficients, keys, and sums of exponents."""
+        argument = self._argument
+        return 2 * self._largest.degree + 1 + argument.above + self._exponents * argument.below
+
+    @property
+    def bits(self) -> float:
+        """Of the integer coefficients of what is compared."""
+        argument, count = self._argument, self._exponents
+        each = argument.bits_below + math.log2(1 + self.widest)
+        return 2 * self._largest.bits + argument.bits_above + count * each + math.log2(1 + count)
+
+    @property
+    def _exponents(self) -> float:
+        """How many arguments of exponentials an exponent is made of, at most.
+
+        A term is a product of no more exponentials than its degree, each moved by a mean.
+        """
+        return 2 * self._largest.degree**2 * (1 + self.widest)
 
     def _met(self, value: Bounded) -> Bounded:
-        self.degree = max(self.degree, value.degree)
-        self.bits = max(self.bits, value.bits)
+        self._largest = _larger(self._largest, value)
         return value
 
     def constant(self, value: Fraction) -> Bounded:
@@ -97,28 +121,30 @@ class Degrees:
         return x
 
     def exp(self, x: Bounded) -> Bounded:
-        """An unknown, or powers of what was under logarithms, of which few are taken out."""
-        if not self._logged:
-            return Bounded(x.shape)
-        times = MOST_LOGS * self._logged
-        degree, bits = times * self.degree, times * self.bits
+        """An unknown, times powers of what was under logarithms."""
+        self._argument = _larger(self._argument, x)
+        degree = self.released * self._logged.degree
+        bits = self.released * self._logged.bits
         return self._met(Bounded(x.shape, 1 + degree, degree, bits, bits))
 
     def log(self, x: Bounded) -> Bounded:
-        self.logs += 1
-        self._logged += math.prod(x.shape)
-        return Bounded(x.shape)
+        """An unknown, plus a mean of exponents."""
+        self._logged = _larger(self._logged, x)
+        argument, count = self._argument, self.widest * x.degree
+        return self._met(
+            Bounded(
+                x.shape,
+                1 + argument.above + count * argument.below,
+                count * argument.below,
+                1 + argument.bits_above + count * (argument.bits_below + math.log2(self.widest)),
+                count * (argument.bits_below + math.log2(self.widest)),
+            )
+        )
 
     def sqrt(self, x: Bounded) -> Bounded:
         """The root of a quotient is the root of above times below, over below."""
         return self._met(
-            Bounded(
-                x.shape,
-                max(1.0, x.degree / 2),
-                x.below,
-                x.bits / 2,
-                x.bits_below,
-            )
+            Bounded(x.shape, max(1.0, x.degree / 2), x.below, x.bits / 2, x.bits_below)
         )
 
     def absolute(self, x: Bounded) -> Bounded:
@@ -204,20 +230,24 @@ class Degrees:
 
     def _one_of(self, shape: Sequence[int], values: Sequence[Bounded]) -> Bounded:
         """Elements that are one of these, or known by name."""
-        return Bounded(
-            tuple(shape),
-            max(1.0, *(value.above for value in values)),
-            max(value.below for value in values),
-            max(value.bits_above for value in values),
-            max(value.bits_below for value in values),
-        )
+        return reduce(_larger, values, Bounded(())).at(shape)
 
 
-def degrees(*programs: Program) -> Degrees:
+def _larger(x: Bounded, y: Bounded) -> Bounded:
+    return Bounded(
+        x.shape,
+        max(x.above, y.above),
+        max(x.below, y.below),
+        max(x.bits_above, y.bits_above),
+        max(x.bits_below, y.bits_below),
+    )
+
+
+def degrees(*programs: Program, widest: int = 1, released: int = 0) -> Degrees:
     """The bounds of everything that some programs compute."""
-    found = Degrees()
+    found = Degrees(widest, released)
+    words: Any = found
     for program in programs:
-        words: Any = found
         evaluate(program, words, [Bounded(sizes(term)) for term in program.inputs])
     return found
 

@@ -25,12 +25,14 @@ _DOUBLE = Floats(np.float64)
 def real(program: Program, inputs: Sequence[Array]) -> list[Array]:
     """The outputs in float64."""
     with np.errstate(all="ignore"):
-        return evaluate(program, _DOUBLE, [exactly(x).value for x in inputs])
+        found = evaluate(program, _DOUBLE, [exactly(x).value for x in inputs])
+    return [value.astype(np.float64) for value in found]
 
 
 def measured(program: Program, inputs: Sequence[Array]) -> list[Measured]:
     """The outputs in float64, with their noise."""
-    return execute(program, REAL, [exactly(x) for x in inputs])
+    found = execute(program, REAL, [exactly(x) for x in inputs])
+    return [Measured(one.value.astype(np.float64), one.noise, one.unit) for one in found]
 
 
 class Pair:

@@ -11,7 +11,8 @@ import numpy as np
 from ..tensor.algebra import Function
 from ..tensor.floats import Array, Floats
 from ..tensor.types import DType
-from .ring import Field, Ring, Value
+from .field import Field
+from .ring import Ring, Value
 from .scalars import Scalars
 
 

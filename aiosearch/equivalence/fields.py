@@ -31,15 +31,16 @@ from ..tensor.evaluate import evaluate
 from ..tensor.terms import Program, Term
 from . import draws as drawn
 from .degrees import Degrees, degrees, sizes
+from .field import Field
 from .field_algebra import Array, Fields, Obstacle, array
-from .ring import Field, Ring, Value
+from .ring import Ring, Value
 
 ATTEMPTS = 4
 """How often a draw is made before a zero divisor counts as the program's."""
 
-_ROOT = "a root that may be a rational function"
+_ROOTS = "roots, of which a product may be a rational function"
 _EXTRA = 6
-"""Draws made beyond those asked for to show that a root is no rational function."""
+"""Draws made beyond those asked for, to show that roots are no rational functions."""
 
 Place: TypeAlias = tuple[int, tuple[int, ...]]
 """An output and an index of it."""
@@ -71,10 +72,19 @@ class FieldEvidence:
 class _Draw:
     algebra: Fields
     redrawn: int
-    place: Place | None
-    """Where the programs differ first."""
+    difference: _Difference | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """Two elements that differ, and what is formal in it."""
+
+    place: Place
     doubts: frozenset[str]
-    """Why they might be equal nevertheless."""
+    """Why the functions might be equal nevertheless."""
+    roots: frozenset[int]
+    odd: frozenset[int]
+    """Those of the roots whose radicands are no squares in the field."""
 
 
 def compare_fields(
@@ -90,52 +100,88 @@ def compare_fields(
     try:
         while len(made) < draws or _undecided(made, draws):
             made.append(_draw(a, b, seed, len(made), prime))
-            if made[-1].place is not None and made[-1].doubts != {_ROOT}:
+            if _settled(made):
                 break
     except Obstacle as obstacle:
         return FieldEvidence("unknown", seed, len(made), 0, 1.0, 0.0, (), str(obstacle))
-    return _evidence(made, seed, degrees(a, b), prime)
+    return _evidence(a, b, made, seed, prime)
+
+
+def _differences(made: Sequence[_Draw]) -> list[_Difference]:
+    return [draw.difference for draw in made if draw.difference is not None]
+
+
+def _settled(made: Sequence[_Draw]) -> bool:
+    """Whether no further draw will say more of how the programs differ."""
+    found = _differences(made)
+    return bool(found) and (bool(found[0].doubts) or _independent(found))
 
 
 def _undecided(made: Sequence[_Draw], draws: int) -> bool:
-    """Whether one more draw may show that a difference is not that of a root from a function."""
-    return len(made) < draws + _EXTRA and any(draw.doubts for draw in made)
+    return bool(_differences(made)) and len(made) < draws + _EXTRA
+
+
+def _independent(found: Sequence[_Difference]) -> bool:
+    """Whether no product of the roots in a difference is a rational function.
+
+    Then what has them as summands is not zero. A product is none where, in some draw, an odd number
+    of its radicands are no squares: so the draws have to tell all products apart from one.
+    """
+    roots = sorted(found[0].roots)
+    rows = [
+        sum(1 << bit for bit, root in enumerate(roots) if root in difference.odd)
+        for difference in found
+        if difference.roots == found[0].roots
+    ]
+    rank = 0
+    for bit in range(len(roots)):
+        pivot = next((row for row in rows if row >> bit & 1), None)
+        if pivot is None:
+            return False
+        rank += 1
+        rows = [row ^ pivot if row >> bit & 1 else row for row in rows]
+    return rank == len(roots)
 
 
 def _evidence(
-    made: Sequence[_Draw], seed: int, limits: Degrees, prime: int | None
+    a: Program, b: Program, made: Sequence[_Draw], seed: int, prime: int | None
 ) -> FieldEvidence:
-    redrawn = sum(draw.redrawn for draw in made)
-    functions = tuple(sorted(set[str]().union(*(draw.algebra.scalars.met for draw in made))))
-    degree = max((_degree(limits, draw.algebra.field) for draw in made), default=0.0)
-    apart = [draw for draw in made if draw.place is not None]
-    if not apart:
-        bound = math.prod(_chance(limits, draw.algebra, prime) for draw in made)
-        return FieldEvidence("agree", seed, len(made), redrawn, bound, degree, functions)
-    draw = min(apart, key=lambda draw: len(draw.doubts))
-    assert draw.place is not None
-    outcome = "unknown" if draw.doubts else "differ"
-    reason = "; ".join(sorted(draw.doubts))
-    return FieldEvidence(
-        outcome, seed, len(made), redrawn, 1.0, degree, functions, reason, *draw.place
+    algebras = [draw.algebra for draw in made]
+    functions = tuple(sorted(set[str]().union(*(own.scalars.met for own in algebras))))
+    limits = degrees(
+        a,
+        b,
+        widest=max((own.field.widest for own in algebras), default=1),
+        released=max((own.scalars.released for own in algebras), default=0),
     )
-
-
-def _degree(limits: Degrees, field: Field) -> float:
-    """Exponents are sums of arguments, less means over the sums that were inverted.
-
-    There are no more of them than the degree of what they are in; a logarithm makes one a value.
-    """
-    once = 2 * limits.degree**3 * (1 + field.widest)
-    return float(once ** (1 + limits.logs))
+    found = _differences(made)
+    outcome, reason, bound, output, index = "agree", "", 1.0, None, None
+    if found:
+        doubts = found[0].doubts or (frozenset() if _independent(found) else {_ROOTS})
+        outcome, reason = "unknown" if doubts else "differ", "; ".join(sorted(doubts))
+        output, index = found[0].place
+    else:
+        bound = math.prod(_chance(limits, own, prime) for own in algebras)
+    redrawn = sum(draw.redrawn for draw in made)
+    return FieldEvidence(
+        outcome,
+        seed,
+        len(made),
+        redrawn,
+        bound,
+        limits.degree,
+        functions,
+        reason,
+        output,
+        index,
+    )
 
 
 def _chance(limits: Degrees, algebra: Fields, prime: int | None) -> float:
     """Of agreement in one draw by programs that differ."""
     field, scalars = algebra.field, algebra.scalars
-    degree = _degree(limits, field)
-    bits = degree * limits.bits if prime is None else 0.0
-    pairs = field.compared * (degree + bits) / (prime or 2 ** (drawn.BITS - 1))
+    bits = limits.bits if prime is None else 0.0
+    pairs = field.compared * (limits.degree + bits) / (prime or 2 ** (drawn.BITS - 1))
     guesses = scalars.guesses * 2 * scalars.limit / field.prime
     return min(1.0, ATTEMPTS * (pairs + guesses))
 
@@ -154,11 +200,11 @@ def _draw(a: Program, b: Program, seed: int, number: int, prime: int | None) -> 
             left = evaluate(a, words, inputs)
             algebra.scalars.trust()
             right = evaluate(b, words, inputs)
-            place, doubts = _first_difference(algebra.field, left, right)
+            difference = _first_difference(algebra.field, left, right)
         except ZeroDivisionError:
             continue
-        return _Draw(algebra, attempt, place, doubts)
-    raise Obstacle(f"a divisor is zero in {ATTEMPTS} draws of {ATTEMPTS}: division by zero")
+        return _Draw(algebra, attempt, difference)
+    raise Obstacle(f"division by zero: a divisor is zero in {ATTEMPTS} draws of {ATTEMPTS}")
 
 
 def _random(term: Term, prime: int, name: bytes, index: int) -> Array:
@@ -169,31 +215,23 @@ def _random(term: Term, prime: int, name: bytes, index: int) -> Array:
 
 def _first_difference(
     field: Field, left: Sequence[Array], right: Sequence[Array]
-) -> tuple[Place | None, frozenset[str]]:
+) -> _Difference | None:
     for output, (x, y) in enumerate(zip(left, right, strict=True)):
         for at, (one, other) in enumerate(zip(x.flat, y.flat, strict=True)):
             if not field.equal(one, other):
                 index = tuple(int(n) for n in np.unravel_index(at, x.shape))
-                return (output, index), _doubts(field, one - other)
-    return None, frozenset()
+                return _difference(field, (output, index), one - other)
+    return None
 
 
-def _doubts(field: Field, difference: Value) -> frozenset[str]:
-    """Why a value that is not zero might stand for zero.
-
-    One root whose radicand is no square in the field is the root of no square of a function, so
-    that what has it as a summand is not zero. Of several roots one draw cannot say that.
-    """
-    if isinstance(difference, Ring) and difference.inverses:
-        difference, _ = difference.cleared()
-    terms = difference.terms if isinstance(difference, Ring) else {}
+def _difference(field: Field, place: Place, value: Value) -> _Difference:
+    if isinstance(value, Ring) and value.inverses:
+        value, _ = value.cleared()
+    terms = value.terms if isinstance(value, Ring) else {}
     roots = {g for _, generators in terms for g in generators if g in field.squares}
     half = (field.prime - 1) // 2
-    if len(roots) > 1:
-        return frozenset(field.doubts | {"several roots, which may depend on each other"})
-    if any(pow(field.squares[root], half, field.prime) == 1 for root in roots):
-        return frozenset(field.doubts | {_ROOT})
-    return frozenset(field.doubts)
+    odd = {root for root in roots if pow(field.squares[root], half, field.prime) != 1}
+    return _Difference(place, frozenset(field.doubts), frozenset(roots), frozenset(odd))
 
 
 def _demand_same_shapes(what: str, one: Sequence[Term], other: Sequence[Term]) -> None:

@@ -139,12 +139,13 @@ def _trial(a: Program, b: Program, distribution: str, seed: int, strict: bool) -
     known = [stored(x, term.dtype) for x, term in zip(inputs, a.inputs, strict=True)]
     truth = execute(a, TYPED, known)
     dtypes = [term.dtype for term in a.outputs]
-    outputs = [
-        _Output(number, dtype, own, other, known, strict)
-        for number, (dtype, own, other, known) in enumerate(
-            zip(dtypes, ours, theirs, truth, strict=True)
-        )
-    ]
+    with np.errstate(all="ignore"):
+        outputs = [
+            _Output(number, dtype, own, other, real, strict)
+            for number, (dtype, own, other, real) in enumerate(
+                zip(dtypes, ours, theirs, truth, strict=True)
+            )
+        ]
     return _judged(distribution, outputs)
 
 

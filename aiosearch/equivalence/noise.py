@@ -17,7 +17,7 @@ import numpy as np
 from ..tensor.algebra import Function
 from ..tensor.floats import Array, Floats, Number
 from ..tensor.types import DType
-from .machine import LEAST, UNIT, Machine, Working
+from .machine import LEAST, UNIT, Machine, Working, rounded
 
 _PLAIN = Floats(np.float64)
 _ROOT = 2.0**-26
@@ -107,7 +107,8 @@ class Noise:
         return self._made(x.value + y.value, x.spread + y.spread, x, y)
 
     def subtract(self, x: Measured, y: Measured) -> Measured:
-        return self._made(x.value - y.value, x.spread + y.spread, x, y)
+        noise = _NOTHING if x is y else x.spread + y.spread
+        return self._made(x.value - y.value, noise, x, y)
 
     def multiply(self, x: Measured, y: Measured) -> Measured:
         value = x.value * y.value
@@ -154,6 +155,8 @@ class Noise:
 
     def compare(self, how: str, x: Measured, y: Measured) -> Measured:
         value = _PLAIN.compare(how, x.value, y.value)
+        if x is y:
+            return Measured(value)
         noise = x.spread + y.spread
         open_ = (noise > 0) & ~(np.abs(x.value - y.value) > noise)
         return Measured(value, np.where(open_, np.inf, 0.0))
@@ -180,18 +183,25 @@ class Noise:
     def _through(
         self, function: Function, values: list[Array], value: Array, place: int, spread: Array
     ) -> Array:
-        """What the noise of one argument becomes: its size times the slope to either side."""
+        """What the noise of one argument becomes: the change over it, or its size times the slope.
+
+        The change alone would miss what is too small to be added to the argument.
+        """
         own = values[place]
-        reach = spread if function.integral else np.maximum(spread, np.abs(own) * _ROOT)
-        low, high = (
-            _PLAIN.function(function, *values[:place], moved, *values[place + 1 :])
-            for moved in (own - reach, own + reach)
-        )
-        change = np.maximum(np.abs(high - value), np.abs(low - value))
+
+        def change(reach: Array) -> Array:
+            low, high = (
+                _PLAIN.function(function, *values[:place], moved, *values[place + 1 :])
+                for moved in (own - reach, own + reach)
+            )
+            return np.asarray(np.maximum(np.abs(high - value), np.abs(low - value)))
+
         if function.integral:
-            return np.asarray(change)
-        slope = np.where(reach > 0, change / reach, 0.0)
-        return np.where(np.isfinite(own), slope * spread, 0.0)
+            return change(spread)
+        reach = np.maximum(spread, np.abs(own) * _ROOT)
+        slope = np.where(reach > 0, change(reach) / reach, 0.0)
+        noise = np.maximum(change(spread), slope * spread)
+        return np.where(np.isfinite(own), noise, 0.0)
 
     def sum(self, x: Measured, axes: Sequence[int]) -> Measured:
         squares = _PLAIN.sum(x.value * x.value, axes)
@@ -286,10 +296,15 @@ def _remembered(measured: Measured, dtype: DType) -> Measured:
     if unit is None or measured.value.dtype == np.bool_:
         return measured
     if measured.noise is None:
-        return Measured(measured.value, None, max(unit, measured.unit))
+        exact = not measured.unit and _holds(dtype, measured.value)
+        return Measured(measured.value, None, 0.0 if exact else max(unit, measured.unit))
     rounding = np.abs(measured.value) * unit + LEAST[dtype]
     noise = measured.noise + np.where(np.isfinite(measured.value), rounding, 0.0)
     return Measured(measured.value, noise)
+
+
+def _holds(dtype: DType, value: Array) -> bool:
+    return bool(np.array_equal(rounded(value, dtype), value, equal_nan=True))
 
 
 _DOUBLE = Noise(UNIT[DType.F64], LEAST[DType.F64])

@@ -12,15 +12,14 @@ import operator
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from .ring import Field, Ring, Value
+from .field import Field
+from .ring import Ring, Value
 
 _SMOOTH = 2**12 * 3**4 * 5**2 * 7**2
 """Denominators that constants are recognised by: what divides this."""
 
-LIMIT = 2**56
-MOST_LOGS = 16
-"""The highest power of what is under a logarithm that an exponential gives back."""
-
+_LIMIT = 2**56
+_MOST_POWERS = 16
 _MOST_ROOTS = 48
 _DECIDED = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne}
 
@@ -33,7 +32,9 @@ class Scalars:
         self.met: set[str] = set()
         self.guesses = 0
         """How often a field element was looked at to see whether it is a small constant."""
-        self.limit = LIMIT if field.prime >> 120 else 0
+        self.released = 0
+        """The most powers of what is under logarithms that one exponential gave back."""
+        self.limit = _LIMIT if field.prime >> 120 else 0
         self._roots: dict[int, Value] = {}
         self._formal: list[tuple[int, int]] = []
         self._given: list[tuple[int, int]] = []
@@ -80,7 +81,7 @@ class Scalars:
     def _without_logs(self, value: Ring) -> tuple[Value, Value]:
         """Takes the logarithms with small whole factors out of an exponent."""
         found: Value = 1
-        rest = dict(value.terms)
+        rest, released = dict(value.terms), 0
         for (exponent, generators), coefficient in value.terms.items():
             if exponent or len(generators) != 1 or generators[0] not in self._powers:
                 continue
@@ -92,11 +93,13 @@ class Scalars:
                 for _ in range(abs(times)):
                     found = found * base % self.field.prime
                 del rest[exponent, generators]
+                released += abs(times)
+        self.released = max(self.released, released)
         return self.field.collect(rest, 0), found
 
     def _whole(self, coefficient: int) -> int:
         signed = min(coefficient, coefficient - self.field.prime, key=abs)
-        return signed if abs(signed) <= MOST_LOGS else 0
+        return signed if abs(signed) <= _MOST_POWERS else 0
 
     def log(self, value: Value) -> Value:
         """Exponentials that are factors of the whole become summands."""

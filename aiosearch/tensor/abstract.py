@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from .algebra import Function
 from .evaluate import evaluate
-from .operator import NUMBERS
+from .operator import NUMBERS, window_count
 from .sizes import Dim, Size, product
 from .terms import Program
 from .types import Shape
@@ -193,8 +193,7 @@ class Abstracts:
         return Shaped(x.term, x.shape[:-1])
 
     def windows(self, x: Shaped, axis: int, window: Dim, stride: int, dilation: int) -> Shaped:
-        reach = (NUMBERS.number(window, "window") - 1) * dilation + 1
-        places = (NUMBERS.number(x.shape[axis], "places") - reach) // stride + 1
+        places = window_count(NUMBERS, x.shape[axis], window, stride, dilation)
         return Shaped(x.term, (*x.shape[:axis], places, window, *x.shape[axis + 1 :]))
 
     def cast(self, x: Shaped, dtype: str) -> Shaped:

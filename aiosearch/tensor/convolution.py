@@ -8,7 +8,7 @@ from typing import Any
 
 from .algebra import Algebra, V
 from .errors import ShapeError
-from .operator import Dimensions, Kind, Operator, Parameter, declare
+from .operator import Dimensions, Kind, Operator, Parameter, declare, window_count
 from .sizes import Dim, product
 from .types import Shape
 
@@ -33,11 +33,8 @@ def _shape(
     dims.same(image[-1], filters[-2], "convolution: channels")
     found: list[Dim] = []
     for axis in range(places):
-        size = dims.number(image[1 + axis], "convolution: places") + low[axis] + high[axis]
-        reach = (dims.number(filters[axis], "convolution: window") - 1) * dilation[axis] + 1
-        if strides[axis] < 1 or dilation[axis] < 1 or not 1 <= reach <= size:
-            raise ShapeError(f"convolution: a window of {reach} over {size} places")
-        found.append((size - reach) // strides[axis] + 1)
+        size = image[1 + axis] + (low[axis] + high[axis])
+        found.append(window_count(dims, size, filters[axis], strides[axis], dilation[axis]))
     return (image[0], *found, filters[-1])
 
 

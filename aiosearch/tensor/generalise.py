@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import TypeAlias
 
 from .errors import ShapeError, TensorError
-from .mugraph import ACCUMULATE, LOAD, READ, RESULT, WRITE, Block, Kernel, read, write
-from .operator import NUMBERS, Dimensions, Kind
+from .mugraph import ACCUMULATE, LOAD, RESULT, Kernel
+from .operator import NUMBERS
+from .rebuild import Resize, rebuilt
 from .sizes import Dim, Size
-from .terms import LITERAL, Program, Term, apply, literal, tensor
+from .terms import LITERAL, Program, Term, tensor
 from .unknowns import Unknowns
-
-Resize: TypeAlias = Callable[[Term, str, int, Dim], Dim]
-"""The new size for a term's parameter: its name, which of its sizes, and the old size."""
 
 
 @dataclass(frozen=True)
@@ -34,20 +33,30 @@ class Generalised:
         """The programs at other sizes; raises ShapeError where they do not fit."""
         return _resized(self.programs, lambda dim: _at(dim, values))
 
-    @property
+    @cached_property
     def small(self) -> dict[str, int]:
-        """Small values: two, or three to tell an axis from its neighbours."""
-        found = dict.fromkeys(self.values, 2)
-        settled: set[str] = set()
+        """Values for a small shape: twos and threes, or a little more where those do not fit."""
+        for more in range(5):
+            chosen = {name: size + 2 * more for name, size in self._smallest().items()}
+            try:
+                self.at(chosen)
+            except ShapeError:
+                continue
+            return chosen
+        return self.values
+
+    def _smallest(self) -> dict[str, int]:
+        """Two, or three for an axis of one name beside an axis of two."""
+        found: dict[str, int] = {}
         for one in self.programs[0].inputs:
-            seen: set[Dim] = set()
+            before: Dim = 0
             for dim in one.shape:
                 names = dim.names if isinstance(dim, Size) else frozenset()
-                if 2 in seen and not names & settled and any(dim == Size.named(n) for n in names):
-                    found.update(dict.fromkeys(names, 3))
-                settled |= names
-                seen.add(_at(dim, found))
-        return found
+                lone = any(dim == Size.named(name) for name in names)
+                for name in names:
+                    found.setdefault(name, 3 if lone and before == 2 else 2)
+                before = _at(dim, found)
+        return dict.fromkeys(self.values, 2) | found
 
     def reduced(self) -> list[Program]:
         """The programs at a shape small enough for exhaustive arithmetic."""
@@ -102,14 +111,14 @@ def _check_inputs(programs: Sequence[Program]) -> None:
 
 def _concrete(programs: Sequence[Program], reason: str) -> Generalised:
     inputs = programs[0].inputs
-    same = tuple(_rebuilt(programs, inputs, lambda term, name, place, dim: dim, NUMBERS))
+    same = tuple(rebuilt(programs, inputs, lambda term, name, place, dim: dim, NUMBERS))
     return Generalised(same, {}, _axes(inputs), {"every size": reason})
 
 
 def _generalised(programs: Sequence[Program], keep: Collection[int]) -> Generalised:
     unknowns = Unknowns()
     inputs = [_opened(one, unknowns) for one in programs[0].inputs]
-    opened = _rebuilt(programs, inputs, _schedules(programs, unknowns), unknowns)
+    opened = rebuilt(programs, inputs, _schedules(programs, unknowns), unknowns)
     _join_outputs(programs, opened, unknowns)
     for program in opened if keep else ():
         for dim in {dim for term in program.terms() for dim in term.shape}:
@@ -211,68 +220,6 @@ def _schedule(result: Term, schedules: dict[Term, Schedule], unknowns: Unknowns)
             schedules[term] = chosen
 
 
-def _rebuilt(
-    programs: Iterable[Program], inputs: Sequence[Term], resize: Resize, dims: Dimensions
-) -> list[Program]:
-    """The same structure over other inputs and sizes."""
-    built: dict[Term, Term] = {}
-    stored: dict[Kernel, tuple[Term, ...]] = {}
-    found = []
-    for program in programs:
-        built.update(zip(program.inputs, inputs, strict=True))
-        for term in program.terms():
-            if term not in built:
-                arguments = [built[argument] for argument in term.arguments]
-                built[term] = _remade(term, arguments, resize, dims, stored)
-        outputs = tuple(built[output] for output in program.outputs)
-        found.append(Program(program.name, tuple(inputs), outputs))
-    return found
-
-
-def _remade(
-    term: Term,
-    arguments: Sequence[Term],
-    resize: Resize,
-    dims: Dimensions,
-    stored: dict[Kernel, tuple[Term, ...]],
-) -> Term:
-    operator = term.operator
-    if operator is RESULT:
-        kernel: Kernel = term.parameter("kernel")
-        if kernel not in stored:
-            grid = [resize(term, "grid", axis, size) for axis, size in enumerate(kernel.grid)]
-            maps = [split for _, split in kernel.outputs]
-            block = Block(grid, resize(term, "range", 0, kernel.range), dims)
-            stored[kernel] = block.results(*zip(arguments, maps, strict=True))
-        index: int = term.parameter("index")
-        return stored[kernel][index]
-    if operator is READ:
-        return read(arguments[0])
-    if operator is WRITE:
-        return write(arguments[0])
-    given = {
-        parameter.name: _size(term, parameter.name, parameter.kind, value, resize)
-        for parameter, (_, value) in zip(operator.parameters, term.parameters, strict=True)
-    }
-    if operator is LOAD:
-        block = Block(given["grid"], given["range"], dims)
-        return block.load(arguments[0], given["map"], given["loop"])
-    if operator is ACCUMULATE:
-        block = Block((), given["range"], dims)
-        return block.accumulate(arguments[0], given["kind"], given["columns"])
-    if operator is LITERAL:
-        return literal(given["value"])
-    return apply(operator, *arguments, dims=dims, **given)
-
-
-def _size(term: Term, name: str, kind: Kind, value: Any, resize: Resize) -> Any:
-    if kind is Kind.SIZE or (kind is Kind.NUMBER and isinstance(value, Size)):
-        return resize(term, name, 0, value)
-    if kind is Kind.SHAPE:
-        return tuple(resize(term, name, place, dim) for place, dim in enumerate(value))
-    return value
-
-
 def _resized(programs: Sequence[Program], final: Callable[[Dim], Dim]) -> list[Program]:
     inputs = [
         tensor(
@@ -281,7 +228,7 @@ def _resized(programs: Sequence[Program], final: Callable[[Dim], Dim]) -> list[P
         )
         for one in programs[0].inputs
     ]  # fmt: skip
-    return _rebuilt(programs, inputs, lambda term, name, place, dim: final(dim), NUMBERS)
+    return rebuilt(programs, inputs, lambda term, name, place, dim: final(dim), NUMBERS)
 
 
 def _digits(dim: Dim, values: Mapping[str, int]) -> str:

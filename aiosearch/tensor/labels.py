@@ -29,7 +29,7 @@ from .axes import (
 from .errors import LabelError
 from .evaluate import step
 from .mugraph import LEAD
-from .operator import NUMBERS, regroup
+from .operator import NUMBERS, regroup, window_count
 from .sizes import Dim
 from .terms import Program, Term
 from .types import Place
@@ -57,26 +57,29 @@ def explain_labels(reference: Program, candidate: Program) -> str | None:
 
     No proof that it is wrong: the reason, where a candidate was found to be wrong.
     """
-    inputs = _declared(reference)
-    _infer(reference, inputs)
-    kinds: dict[Label, str] = {}
-    for axis in (axis for labelled in inputs for axis in labelled):
-        for label, _ in axis.digits:
-            if isinstance(label, Label):
-                kinds.setdefault(label.root(), f"{label.root().name or ''}%{len(kinds)}")
-
-    def sorts() -> list[Labelled]:
-        return [tuple(_sort(axis, kinds) for axis in labelled) for labelled in inputs]
-
     try:
-        _infer(reference, sorts())
+        inputs = _declared(reference)
+        _infer(reference, inputs)
+        kinds = _kinds(inputs)
+        _infer(reference, _sorted(inputs, kinds))
     except LabelError:
         return None
     try:
-        _infer(candidate, sorts())
+        _infer(candidate, _sorted(inputs, kinds))
     except LabelError as clash:
         return str(clash)
     return None
+
+
+def _kinds(inputs: Sequence[Labelled]) -> dict[Label, str]:
+    """A name of its own for each label that the inputs have."""
+    digits = [label for axes in inputs for axis in axes for label, _ in axis.digits]
+    roots = dict.fromkeys(label.root() for label in digits if isinstance(label, Label))
+    return {root: str(index) for index, root in enumerate(roots)}
+
+
+def _sorted(inputs: Sequence[Labelled], kinds: dict[Label, str]) -> list[Labelled]:
+    return [tuple(_sort(axis, kinds) for axis in axes) for axes in inputs]
 
 
 def _sort(axis: Axis, kinds: dict[Label, str]) -> Axis:
@@ -225,8 +228,7 @@ class Labels:
         return (*x[:-2], meet(x[-2], x[-1], len(x) - 2))
 
     def windows(self, x: Labelled, axis: int, window: Dim, stride: int, dilation: int) -> Labelled:
-        reach = (NUMBERS.number(window, "window") - 1) * dilation + 1
-        places = (NUMBERS.number(x[axis].size, "places") - reach) // stride + 1
+        places = window_count(NUMBERS, x[axis].size, window, stride, dilation)
         return (*x[:axis], resized(x[axis], places), new_axis(window), *x[axis + 1 :])
 
     def shape(self, x: Labelled) -> tuple[Dim, ...]:

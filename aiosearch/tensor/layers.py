@@ -39,12 +39,12 @@ def arrange(
     sizes: Sequence[tuple[float, float]],
     edges: Sequence[Edge],
     zones: Sequence[int],
-    zone_gap: float = 0.0,
+    gaps: Sequence[float] = (),
     sink: bool = False,
 ) -> Layout:
-    """Each zone lies below the one before; with `sink`, sources stand just above their use."""
+    """Each zone lies below the one before, with a gap; `sink` puts sources just above their use."""
     layers = _layers(len(sizes), edges, zones, sink)
-    return _Arrangement(sizes, edges, zones, layers, zone_gap).layout()
+    return _Arrangement(sizes, edges, zones, layers, gaps).layout()
 
 
 def _layers(count: int, edges: Sequence[Edge], zones: Sequence[int], sink: bool) -> list[int]:
@@ -88,9 +88,9 @@ class _Arrangement:
         edges: Sequence[Edge],
         zones: Sequence[int],
         layers: Sequence[int],
-        zone_gap: float,
+        gaps: Sequence[float],
     ) -> None:
-        self._sizes, self._edges, self._zones, self._zone_gap = sizes, edges, zones, zone_gap
+        self._sizes, self._edges, self._zones, self._gaps = sizes, edges, zones, gaps
         self._spots = [
             _Spot(width, layer, box)
             for box, ((width, _), layer) in enumerate(zip(sizes, layers, strict=True))
@@ -123,7 +123,7 @@ class _Arrangement:
         return self._measured()
 
     def _order(self) -> None:
-        """Sorts each row by where its neighbours stand; keeps the order with the fewest crossings."""
+        """Sorts each row by where its neighbours stand; keeps what has the fewest crossings."""
         for row in self._rows:
             self._spread(row)
         best, best_orders = self._crossings(), [list(row) for row in self._rows]
@@ -132,9 +132,8 @@ class _Arrangement:
             for row in self._rows if down else reversed(self._rows):
                 for spot in row:
                     near = spot.above if down else spot.below
-                    spot.order = (
-                        _mean(other.x + port for other, _, port in near) if near else spot.x
-                    )
+                    ends = [other.x + port for other, _, port in near]
+                    spot.order = _mean(ends) if ends else spot.x
                 row.sort(key=lambda spot: spot.order)
                 self._spread(row)
             crossings = self._crossings()
@@ -180,16 +179,16 @@ class _Arrangement:
         tops, bottoms = self._heights()
         left = min((spot.x for row in self._rows for spot in row), default=0.0)
         layout = Layout(height=max(bottoms, default=0.0))
-        for spot, (_, height) in zip(self._spots, self._sizes, strict=True):
-            spare = bottoms[spot.layer] - tops[spot.layer] - height
-            layout.places.append((spot.x - left, tops[spot.layer] + spare / 2))
+        for spot in self._spots[: len(self._sizes)]:
+            layout.places.append((spot.x - left, tops[spot.layer]))
         for row in self._rows:
             for spot in row:
                 layout.width = max(layout.width, spot.x + spot.width - left)
         for edge, chain in zip(self._edges, self._chains, strict=True):
             layout.routes.append(self._route(edge, chain, layout, left, tops, bottoms))
         for zone in range(max(self._zones, default=-1) + 1):
-            own = [spot.layer for spot in self._spots if self._zones[spot.box or 0] == zone]
+            pairs = zip(self._spots, self._zones, strict=True)
+            own = [spot.layer for spot, its in pairs if its == zone]
             layout.zones.append((tops[min(own)], bottoms[max(own)]) if own else (0.0, 0.0))
         return layout
 
@@ -201,7 +200,7 @@ class _Arrangement:
         for row in self._rows:
             boxes = [spot.box for spot in row if spot.box is not None]
             here = max([zone, *(self._zones[box] for box in boxes)])
-            y += self._zone_gap if here > zone else 0.0
+            y += sum(self._gaps[zone:here])
             zone = here
             tops.append(y)
             bottoms.append(y + max([0.0, *(self._sizes[box][1] for box in boxes)]))
@@ -222,10 +221,8 @@ class _Arrangement:
         points = [(x + edge.source_port, y + self._sizes[edge.source][1])]
         points.append((points[0][0], bottoms[chain[0].layer]))
         for spot in chain[1:-1]:
-            points += [
-                (spot.x - left + 1, tops[spot.layer]),
-                (spot.x - left + 1, bottoms[spot.layer]),
-            ]
+            x = spot.x - left + 1
+            points += [(x, tops[spot.layer]), (x, bottoms[spot.layer])]
         x, y = layout.places[edge.target]
         points += [(x + edge.target_port, tops[chain[-1].layer]), (x + edge.target_port, y)]
         return points

@@ -19,16 +19,16 @@ def exact(number: float | int | Fraction) -> Fraction:
     if value.denominator == 1:
         return value
     margin = abs(value) / 2**25
-    return _simplest(value - margin, value + margin)
+    return simplest(value - margin, value + margin)
 
 
-def _simplest(low: Fraction, high: Fraction) -> Fraction:
+def simplest(low: Fraction, high: Fraction) -> Fraction:
     """The fraction with the smallest denominator in an interval."""
     if low < 0 < high:
         return Fraction(0)
     if high <= 0:
-        return -_simplest(-high, -low)
+        return -simplest(-high, -low)
     whole = math.floor(low)
     if whole == low or whole + 1 <= high:
         return Fraction(whole if whole == low else whole + 1)
-    return whole + 1 / _simplest(1 / (high - whole), 1 / (low - whole))
+    return whole + 1 / simplest(1 / (high - whole), 1 / (low - whole))

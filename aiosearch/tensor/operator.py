@@ -180,11 +180,24 @@ def axis_of(axis: int, rank: int) -> int:
 Group: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 
 
+def window_count(dims: Dimensions, size: Dim, window: Dim, stride: int, dilation: int) -> Dim:
+    """How many windows there are along an axis; a window's size has to be a known number."""
+    reach = (dims.number(window, "a window's size") - 1) * dilation + 1
+    if stride < 1 or dilation < 1 or not 1 <= reach <= dims.value(size):
+        raise ShapeError(f"windows of {reach} places, {stride} apart, over {size}")
+    if stride == 1 and reach < dims.value(size):
+        return size - (reach - 1)
+    return (dims.number(size, "an axis with windows") - reach) // stride + 1
+
+
 def regroup(dims: Dimensions, old: Shape, new: Shape) -> list[Group]:
     """Pairs the axes of a reshape: each group of old axes holds what a group of new ones holds.
 
     Groups are as small as can be; axes of size one stand alone, with nothing on the other side.
+    Where there are no elements all axes are one group.
     """
+    if 0 in old and 0 in new:
+        return [(tuple(range(len(old))), tuple(range(len(new))))]
     groups: list[Group] = []
     i = j = 0
     while i < len(old) or j < len(new):
@@ -236,4 +249,5 @@ __all__ = [
     "find",
     "pointwise_shape",
     "regroup",
+    "window_count",
 ]

@@ -81,11 +81,13 @@ def _registers(write: Term, done: set[Term]) -> list[Term]:
 
 
 def _join(found: list[Step], terms: Sequence[Term]) -> None:
-    """Adds to the last thread where its registers are used again, else starts another."""
+    """Adds to the last thread where its registers, but not its tiles, are used; else starts one."""
     last = found[-1] if found else None
     if isinstance(last, Thread):
         known = set(last.terms)
-        if any(argument in known for term in terms for argument in term.arguments):
+        used = {argument for term in terms for argument in term.arguments}
+        read = {argument for term in used if term.operator is READ for argument in term.arguments}
+        if used & known and not read & known:
             found[-1] = Thread((*last.terms, *terms))
             return
     found.append(Thread(tuple(terms)))

@@ -124,7 +124,7 @@ def _gelu(k: Algebra[V], x: V) -> V:
 def _gelu_tanh(k: Algebra[V], x: V) -> V:
     half = k.multiply(x, k.constant(Fraction(1, 2)))
     cube = k.multiply(x, k.multiply(x, x))
-    inner = k.add(x, k.multiply(cube, k.constant(Fraction(44715, 1000000))))
+    inner = k.add(x, k.multiply(cube, k.constant(exact(0.044715))))
     scaled = k.multiply(inner, k.constant(exact(math.sqrt(2 / math.pi))))
     return k.multiply(half, k.add(k.constant(Fraction(1)), k.function(TANH, scaled)))
 

@@ -26,7 +26,7 @@ class Builtin:
     sizes: Mapping[str, int]
     output: Callable[..., Term]
 
-    def program(self, dtype: str | DType = DType.F16, **sizes: Dim) -> Program:
+    def program(self, dtype: str | DType = DType.F16, /, **sizes: Dim) -> Program:
         """The program at these sizes, by default the built-in ones."""
         unknown = sizes.keys() - self.sizes.keys()
         if unknown:
@@ -45,7 +45,7 @@ class Builtin:
 BUILTINS: dict[str, Builtin] = {}
 
 
-def builtin(name: str, dtype: str | DType = DType.F16, **sizes: Dim) -> Program:
+def builtin(name: str, dtype: str | DType = DType.F16, /, **sizes: Dim) -> Program:
     """A built-in program, at its own sizes where no others are given."""
     found = BUILTINS.get(name)
     if found is None:

@@ -37,7 +37,8 @@ def test_a_right_rewrite_that_stores_what_overflows_half_precision_fails() -> No
         return x / (1 + apply("exp", -x))
 
     half = compare_floats(*elementwise(lambda x: apply("silu", x), spelled, "f16"))
-    assert half.failed == ("large",)
+    assert "large" in half.failed
+    assert "normal" not in half.failed
     single = compare_floats(*elementwise(lambda x: apply("silu", x), spelled, "bf16"))
     assert single.outcome == "agree"
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from saved_graphs import Record, Saved
 
-from aiosearch.tensor import FormatError, Program, ShapeError, UnknownOperator, apply, tensor
+from aiosearch.tensor import FormatError, ShapeError, UnknownOperator, apply, tensor
 from aiosearch.tensor.evaluate import evaluate
 from aiosearch.tensor.floats import Floats
 from aiosearch.tensor.mirage import MirageGraph, load_mugraphs, read_mugraph

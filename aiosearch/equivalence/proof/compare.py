@@ -10,11 +10,22 @@ from typing import Any
 from ...tensor.evaluate import evaluate
 from ...tensor.terms import Program
 from . import reals
-from .arithmetic import collect, minus, multiply, of_base
-from .elements import CASES, Conditions, ElementAlgebra, Elements, Scalar, digits, ranges
+from .arithmetic import collect, minus, multiply, of_base, raised
+from .elements import (
+    CASES,
+    NOTHING,
+    Conditions,
+    ElementAlgebra,
+    Elements,
+    Need,
+    Scalar,
+    digits,
+    ranges,
+)
 from .indices import CasesNeeded, Index, Names, SplitNeeded, Unprovable, Var
 from .rules import Rule, fire, recorded
 from .scalars import ONE, Monomial, Poly, Whole
+from .signs import assuming
 from .sums import fused
 
 CLEARINGS = 4
@@ -47,12 +58,8 @@ def prove(a: Program, b: Program, values: Mapping[str, int]) -> Proof:
     """
     with recorded() as rules:
         try:
-            algebra = ElementAlgebra(values)
-            inputs = [algebra.input(term.parameter("name"), term.shape) for term in a.inputs]
-            ours = evaluate(a, algebra, inputs)
-            theirs = evaluate(b, algebra, inputs)
-            for number, (one, two) in enumerate(zip(ours, theirs, strict=True)):
-                obstacle = _outputs(one, two)
+            for number in range(len(a.outputs)):
+                obstacle = _Output(a, b, values, number).obstacle()
                 if obstacle:
                     return Proof(False, (), f"output {number}: {obstacle}")
         except Unprovable as error:
@@ -62,33 +69,78 @@ def prove(a: Program, b: Program, values: Mapping[str, int]) -> Proof:
         return Proof(True, tuple(sorted(rules)))
 
 
-def _outputs(ours: Elements, theirs: Elements) -> str:
-    if ours.shape != theirs.shape:
-        return f"shapes {list(ours.shape)} and {list(theirs.shape)}"
-    if any(size == 0 for size in ours.shape):
-        return ""
-    free = [Var(size) for size in ours.shape]
-    work = [(tuple(Index.of(var) for var in free), tuple(free))]
-    for _ in range(CASES):
-        if not work:
+class _Output:
+    """One output of both programs, element by element."""
+
+    def __init__(self, a: Program, b: Program, values: Mapping[str, int], number: int) -> None:
+        self._programs = a, b
+        self._values = values
+        self._number = number
+
+    def obstacle(self) -> str:
+        """What stands in the way of a proof; empty where there is one."""
+        ours, theirs = self._read()
+        if ours.shape != theirs.shape:
+            return f"shapes {list(ours.shape)} and {list(theirs.shape)}"
+        if any(size == 0 for size in ours.shape):
             return ""
-        indices, vars_ = work.pop()
-        try:
-            obstacle = _elements(ours.at(indices), theirs.at(indices), vars_)
-            if obstacle:
-                return obstacle
-        except SplitNeeded as split:
-            work.append(digits(indices, vars_, split))
-        except CasesNeeded as cases:
-            work += ranges(indices, vars_, cases)
-    return "too many cases"
+        free = [Var(size) for size in ours.shape]
+        work = [(tuple(Index.of(var) for var in free), tuple(free))]
+        for _ in range(CASES):
+            if not work:
+                return ""
+            indices, vars_ = work.pop()
+            try:
+                obstacle = self._case(ours, theirs, indices, vars_)
+                if obstacle:
+                    return obstacle
+            except SplitNeeded as split:
+                work.append(digits(indices, vars_, split))
+            except CasesNeeded as cases:
+                work += ranges(indices, vars_, cases)
+        return "too many cases"
+
+    def _read(self) -> tuple[Elements, Elements]:
+        """Both outputs as functions of indices."""
+        algebra = ElementAlgebra(self._values)
+        a, b = self._programs
+        inputs = [algebra.input(term.parameter("name"), term.shape) for term in a.inputs]
+        outputs = (evaluate(program, algebra, inputs)[self._number] for program in (a, b))
+        return next(outputs), next(outputs)
+
+    def _case(
+        self, ours: Elements, theirs: Elements, indices: Sequence[Index], free: Sequence[Var]
+    ) -> str:
+        """Compares one element; then once more with what the first is seen to need."""
+        first = ours.at(indices)
+        obstacle = _elements(first, theirs.at(indices), free)
+        needed = _signs(first.sure) if obstacle else frozenset()
+        if not needed:
+            return obstacle
+        with assuming(needed):
+            one, two = self._read()
+            again = _elements(one.at(indices), two.at(indices), free, first.sure)
+        return obstacle if again else ""
 
 
-def _elements(ours: Scalar, theirs: Scalar, free: Sequence[Var]) -> str:
+def _signs(conditions: Conditions) -> frozenset[str]:
+    """The bases that cannot be below zero where these conditions hold."""
+    found: set[str] = set()
+    for need, poly in conditions.by_key.values():
+        if need is Need.NONNEGATIVE and len(poly.terms) == 1:
+            term = poly.terms[0]
+            if term.number > 0 and len(term.factors) == 1 and term.factors[0][1] == 1:
+                found.add(term.factors[0][0].key({}))
+    return frozenset(found)
+
+
+def _elements(
+    ours: Scalar, theirs: Scalar, free: Sequence[Var], known_before: Conditions = NOTHING
+) -> str:
     if not equal_reals(ours.poly, theirs.poly):
         names = {var: f"i{number}" for number, var in enumerate(free)}
         return f"{_short(ours.poly, names)} is not seen to be {_short(theirs.poly, names)}"
-    known = _keys(ours.sure, free)
+    known = _keys(ours.sure.and_(known_before), free)
     for key, text in _keys(theirs.demands, free).items():
         if key not in known:
             return f"the second needs {text}, which the first does not"
@@ -139,10 +191,12 @@ def _denominator(a: Poly) -> tuple[Whole, int] | None:
 
 def cleared(a: Poly, base: Whole, power: int) -> Poly:
     """Multiplies by a power of a sum, so that it divides no summand any more."""
-    above = of_base(base, Fraction(power))
+    divided, spread = of_base(base, Fraction(power)), raised(base.poly, Fraction(power))
+    key = base.key({})
     found: list[Monomial] = []
     for term in a.terms:
-        found += multiply(Poly((term,)), above).terms
+        below = any(one.key({}) == key for one, _ in term.factors)
+        found += multiply(Poly((term,)), divided if below else spread).terms
     return collect(found)
 
 

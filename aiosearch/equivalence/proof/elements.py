@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from ...tensor.algebra import Function
-from ...tensor.operator import Numbers, regroup
+from ...tensor.operator import NUMBERS, Numbers, regroup, window_count
 from ...tensor.sizes import Dim, Size, product, quotient
 from ...tensor.types import DType
 from .arithmetic import (
@@ -74,7 +74,6 @@ class Conditions:
 
     def common(self, other: Conditions) -> Conditions:
         return Conditions({k: v for k, v in self.by_key.items() if k in other.by_key})
-
 
 
 NOTHING = Conditions({})
@@ -347,8 +346,7 @@ class ElementAlgebra(Numbers):
         return Elements(x.shape[:-1], lambda at: x.at((*at, at[-1])))
 
     def windows(self, x: Elements, axis: int, window: Dim, stride: int, dilation: int) -> Elements:
-        reach = (self.value(window) - 1) * dilation + 1
-        places = (self.value(x.shape[axis]) - reach) // stride + 1
+        places = window_count(NUMBERS, x.shape[axis], window, stride, dilation)
 
         def at(indices: tuple[Index, ...]) -> Scalar:
             moved = indices[axis].times(stride).plus(indices[axis + 1].times(dilation))
@@ -458,13 +456,17 @@ def _regrouped(
 
 def _divided(a: Scalar, b: Scalar) -> Scalar:
     below = raised(b.poly, Fraction(-1))
-    found = Scalar(multiply(a.poly, below), *met(a, b))
+    return _nonzero(Scalar(multiply(a.poly, below), *met(a, b)), below)
+
+
+def _nonzero(scalar: Scalar, below: Poly) -> Scalar:
+    """The same value, needing every factor of one over something not to be zero."""
     for term in below.terms:
         for base, power in term.factors:
             poly = of_base(base)
             if power < 0 and not positive(poly):
-                found = needing(found, Need.NONZERO, poly)
-    return found
+                scalar = needing(scalar, Need.NONZERO, poly)
+    return scalar
 
 
 def _root(a: Scalar) -> Scalar:
@@ -476,7 +478,7 @@ def _log(a: Scalar) -> Scalar:
     found = Scalar(logarithm(a.poly), a.sure, a.demands)
     if positive(a.poly):
         return found
-    found = needing(found, Need.NONZERO, _direction(a.poly))
+    found = _nonzero(found, raised(a.poly, Fraction(-1)))
     return found if nonnegative(a.poly) else needing(found, Need.NONNEGATIVE, _direction(a.poly))
 
 

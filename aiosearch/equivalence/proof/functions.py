@@ -20,7 +20,7 @@ from .arithmetic import (
 from .roots import separated
 from .rules import Rule, fire
 from .scalars import HALF, ONE, Base, Call, Monomial, Poly, Whole
-from .signs import POSITIVE_CALLS, base_positive, nonnegative
+from .signs import POSITIVE_CALLS, base_nonnegative, base_positive, nonnegative
 
 
 def applied(function: Function, arguments: Sequence[Poly]) -> Poly:
@@ -100,7 +100,7 @@ def logarithm(a: Poly) -> Poly:
             size = Poly((Monomial(ONE, ((name, ONE),)),))
             result = plus(result, scaled(of_base(Call("log", [size])), power))
         for base, power in part.factors:
-            if base_positive(base):
+            if base_positive(base) or base_nonnegative(base):
                 fire(Rule.LOG_PRODUCT)
                 result = plus(result, scaled(_log_of(of_base(base)), power))
             else:

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 from .scalars import Base, Call, Largest, Monomial, Poly, Position, Whole
 
 POSITIVE_CALLS: set[str] = set()
 """Functions that are above zero, by name."""
+
+_assumed: ContextVar[frozenset[str]] = ContextVar("assumed", default=frozenset())
+
+
+@contextmanager
+def assuming(bases: frozenset[str]) -> Iterator[None]:
+    """Within, these bases are not below zero; nor are they zero where something divides by them."""
+    token = _assumed.set(bases)
+    try:
+        yield
+    finally:
+        _assumed.reset(token)
 
 
 def nonnegative(a: Poly) -> bool:
@@ -28,6 +44,8 @@ def _term(term: Monomial, strictly: bool) -> bool:
 
 
 def base_nonnegative(base: Base) -> bool:
+    if (assumed := _assumed.get()) and base.key({}) in assumed:
+        return True
     if isinstance(base, Call):
         return base.name == "abs" or base.name in POSITIVE_CALLS
     if isinstance(base, Whole):

@@ -1,0 +1,89 @@
+"""Primitives that reduce axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..tensor import DType, Term, apply, literal
+from .layout import transposed
+from .rules import demand, reads
+from .values import Value, pointwise, uniform, whole
+
+
+def _reduced(operator: str, x: Value, axes: Sequence[int]) -> Value:
+    shape = tuple(size for axis, size in enumerate(x.shape) if axis not in axes)
+    if not axes:
+        return x
+    if operator == "sum":
+        x, axes = _diagonal(x, tuple(axes))
+        if not axes:
+            return x
+    term = apply(operator, x.wide(axes).typed(), axes=tuple(sorted(axes)), keep=False)
+    return Value(term, shape, x.dtype)
+
+
+def _declare_reduction(primitive: str, operator: str) -> None:
+    @reads(primitive)
+    def rule(x: Value, axes: Sequence[int], **params: Any) -> Value:
+        return _reduced(operator, x, axes)
+
+
+for _primitive, _operator in {
+    "reduce_sum": "sum",
+    "reduce_max": "max",
+    "reduce_min": "min",
+}.items():
+    _declare_reduction(_primitive, _operator)
+
+
+@reads("reduce_or")
+def _reduce_or(x: Value, axes: Sequence[int], **params: Any) -> Value:
+    return _any(x, axes)
+
+
+@reads("reduce_and")
+def _reduce_and(x: Value, axes: Sequence[int], **params: Any) -> Value:
+    return _not(_any(_not(x), axes))
+
+
+def _any(x: Value, axes: Sequence[int]) -> Value:
+    """Counts, so that nothing but numbers is ever reduced."""
+    demand(x.dtype is DType.BOOL, "on the bits of a number")
+    one, zero = uniform(1, (), DType.I32), uniform(0, (), DType.I32)
+    count = _reduced("sum", pointwise("select", x, one, zero), axes)
+    return pointwise("less", zero, count, dtype=DType.BOOL)
+
+
+def _not(x: Value) -> Value:
+    return replace(x, term=apply("equal", x.term, literal(0)))
+
+
+def _diagonal(x: Value, axes: tuple[int, ...]) -> tuple[Value, tuple[int, ...]]:
+    """A sum of what is masked by the identity, as the sum of a diagonal; and its axes."""
+    if x.term.operator.name != "select":
+        return x, axes
+    mask, kept, other = x.term.arguments
+    pair = sorted(_counted(mask))
+    if len(pair) != 2 or other is not literal(0) or not set(pair) & set(axes):
+        return x, axes
+    first, second = pair
+    if x.shape[first] != x.shape[second] or not kept.shape:
+        return x, axes
+    rest = [axis for axis in range(x.rank) if axis not in pair]
+    square = transposed(Value(kept, x.shape, x.dtype), [*rest, *pair]).full()
+    row = whole(apply("diagonal", square), x.dtype)
+    gone = first if first in axes else second
+    stays = second if gone == first else first
+    places = [axis for axis in range(x.rank) if axis != gone]
+    held = [*rest, stays]
+    turned = transposed(row, [held.index(axis) for axis in places])
+    return turned, tuple(places.index(axis) for axis in axes if axis != gone)
+
+
+def _counted(mask: Term) -> set[int]:
+    """The axes whose places a mask compares for equality."""
+    if mask.operator.name != "equal":
+        return set()
+    return {side.parameter("axis") for side in mask.arguments if side.operator.name == "iota"}

@@ -1,0 +1,229 @@
+"""Draws programs as SVG: the kernel graph, custom kernels as boxes in it, threads as boxes in those."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from . import figures
+from .figures import Figure, Graph, box, chip, page, upright, wide, words
+from .mugraph import ACCUMULATE, LOAD, READ, WRITE, Kernel, results
+from .outline import Thread, block_steps, graph_steps
+from .printing import number_text, value_text
+from .sizes import Size
+from .terms import INPUT, LITERAL, Program, Term
+from .types import Place
+
+_PAD = 16.0
+_HEAD = 34.0
+_DOT = 8.0
+_ZONE_LABEL = 22.0
+_AFTER_ZONE = (Place.AFTER, Place.AFTER_REGISTER)
+
+
+def draw(program: Program) -> str:
+    """The program as an SVG document, readable on light and on dark pages."""
+    graph = Graph()
+    for term in program.inputs:
+        graph.add(_input(term), (), [term])
+    for step in graph_steps(program):
+        if isinstance(step, Kernel):
+            loads = [term.arguments[0] for term in step.body if term.operator is LOAD]
+            own = results(step)
+            graph.add(_kernel(step, own), loads, own)
+        elif step.operator not in (INPUT, LITERAL):
+            graph.add(_operator(step, tag=True), _values(step), [step])
+    for index, output in enumerate(program.outputs):
+        name = "output" if len(program.outputs) == 1 else f"output {index}"
+        values = [output] if output.operator is not LITERAL else []
+        detail = "" if values else _constant(output)
+        graph.add(chip(name, detail, figures.OUTPUT, len(values)), values, zone=1)
+    layout, body = graph.drawn(sink=True)
+    return page(f"program {program.name}", layout.width, layout.height, body)
+
+
+def _input(term: Term) -> Figure:
+    labels = [label for label in term.parameter("labels") if label is not None]
+    detail = " × ".join(labels) if len(labels) == len(term.shape) else ", ".join(labels)
+    return chip(term.parameter("name"), detail, figures.INPUT, 0, str(term.type))
+
+
+def _operator(term: Term, tag: bool) -> Figure:
+    values = _values(term)
+    title = term.operator.name
+    if term.arguments and len(values) < len(term.arguments):
+        title += f"({', '.join(map(_operand, term.arguments))})"
+    shown = str(term.type) if tag else ""
+    return chip(title, _details(term), figures.OPERATOR, len(values), shown)
+
+
+def _values(term: Term) -> list[Term]:
+    """The operands that lines come from."""
+    inside = term.place not in (Place.DEVICE, Place.ANYWHERE)
+    return [one for one in term.arguments if not _is_constant(one, inside)]
+
+
+def _is_constant(term: Term, inside: bool) -> bool:
+    return term.operator is LITERAL or (inside and term.place is Place.ANYWHERE)
+
+
+def _operand(term: Term) -> str:
+    return _constant(term) if term.place is Place.ANYWHERE else "·"
+
+
+def _constant(term: Term) -> str:
+    if term.operator is not LITERAL:
+        return "const"
+    value = term.parameter("value")
+    text = number_text(value) if not isinstance(value, Size) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) and len(text) > 8 else text
+
+
+def _details(term: Term) -> str:
+    shown = []
+    for parameter, (name, value) in zip(term.operator.parameters, term.parameters, strict=True):
+        if parameter.required or value != parameter.default:
+            text = value_text(value)
+            shown.append(name if text == "true" else f"{name} {text}")
+    return ", ".join(shown)
+
+
+def _splits(maps: Sequence[int | None], loop: int | None = None) -> str:
+    """Which axis each grid axis and the loop split."""
+    named = [*zip("xyz", maps, strict=True), ("loop", loop)]
+    shown = [f"{name}→{axis}" for name, axis in named if axis is not None]
+    return ", ".join(shown) or "whole"
+
+
+def _kernel(kernel: Kernel, own: Sequence[Term]) -> Figure:
+    """A large box: title, what each iteration does, what comes after, ports at the borders."""
+    graph = _block(kernel, own)
+    layout, inside = graph.drawn(gaps=(_ZONE_LABEL + _PAD,))
+    grid = "×".join(map(str, kernel.grid))
+    title = f"custom kernel · grid {grid} · loop {kernel.range}"
+    width = max(layout.width + 4 * _PAD, wide(title, 13) + 2 * _PAD)
+    left = (width - layout.width) / 2
+    top = _HEAD + _ZONE_LABEL + _PAD / 2
+    height = top + layout.height + 2 * _PAD
+    parts = [box(width, height, figures.KERNEL)]
+    labels = [figures.label(title, 10, 7, figures.KERNEL, 13)]
+    turns = "iteration" if kernel.range == 1 else "iterations"
+    (first, last), (begin, _), (_, end) = layout.zones
+    for (low, high), style, text in (
+        ((first, last), figures.LOOP, f"loop: {kernel.range} {turns}"),
+        ((begin, end), figures.AFTER, "after the loop"),
+    ):
+        y = top + low - _ZONE_LABEL
+        parts.append(box(width - 2 * _PAD, high - low + _ZONE_LABEL + _PAD / 2, style, _PAD, y))
+        labels.append(figures.label(text, _PAD + 6, y + 3, style))
+    loads, stores = [], []
+    for node, figure in enumerate(graph.figures):
+        x, y = layout.places[node]
+        if not figure.inputs:
+            loads.append(left + x + figure.width / 2)
+            parts.append(upright(loads[-1], 0, top + y, True))
+        if not figure.outputs:
+            stores.append(left + x + figure.width / 2)
+            parts.append(upright(stores[-1], top + y + figure.height, height, False))
+    parts += [*labels, f'<g transform="translate({left:.1f} {top:.1f})">{inside}</g>']
+    parts += [
+        figures.tagged(str(term.type), x, height) for term, x in zip(own, stores, strict=True)
+    ]
+    total = height + figures.TAG_SPACE
+    return Figure(width, total, "".join(parts), loads, stores, pointed=False)
+
+
+def _block(kernel: Kernel, own: Sequence[Term]) -> Graph:
+    graph = Graph()
+    steps = block_steps(kernel)
+    needed = {term for step in steps if isinstance(step, Thread) for term in _reads(step)}
+    for step in steps:
+        if isinstance(step, Thread):
+            operands = _reads(step)
+            given = [one for one in step.terms if one.operator is WRITE or one in needed]
+            zone = int(step.terms[0].place in _AFTER_ZONE)
+            graph.add(_thread(step, operands, given), operands, given, zone)
+        elif step.operator is LOAD:
+            graph.add(_load(step), (), [step])
+        elif step.operator is ACCUMULATE:
+            graph.add(_accumulator(step), step.arguments, [step], 1)
+        else:
+            zone = int(step.place is Place.AFTER)
+            graph.add(_operator(step, tag=True), _values(step), [step], zone)
+    for index, ((tile, maps), term) in enumerate(zip(kernel.outputs, own, strict=True)):
+        name = "store" if len(own) == 1 else f"store {index}"
+        least = wide(str(term.type), 10.5) + 14
+        store = chip(name, _splits(maps), figures.STORE, 1, least=least)
+        graph.add(Figure(store.width, store.height, store.body, store.inputs), [tile], (), 2)
+    return graph
+
+
+def _load(term: Term) -> Figure:
+    source = term.arguments[0]
+    name = f" {source.parameter('name')}" if source.operator is INPUT else ""
+    splits = _splits(term.parameter("map"), term.parameter("loop"))
+    return chip(f"load{name}", splits, figures.LOAD, 0, str(term.type))
+
+
+def _accumulator(term: Term) -> Figure:
+    kind = term.parameter("kind")
+    detail = {"none": "", "redtox": f"redtox {term.parameter('columns')}"}.get(kind, kind)
+    return chip("accumulate", detail, figures.ACCUMULATOR, 1, str(term.type))
+
+
+def _reads(thread: Thread) -> list[Term]:
+    """What a thread takes: tiles that it reads, registers of threads before."""
+    found: dict[Term, None] = {}
+    for term in thread.terms:
+        for argument in term.arguments:
+            if argument not in thread.terms and argument.place is not Place.ANYWHERE:
+                found[_tile(argument)] = None
+    return list(found)
+
+
+def _tile(term: Term) -> Term:
+    return term.arguments[0] if term.operator is READ else term
+
+
+def _written(term: Term) -> Term:
+    """The registers that a tile is written from."""
+    return term.arguments[0] if term.operator is WRITE else term
+
+
+def _thread(thread: Thread, operands: Sequence[Term], given: Sequence[Term]) -> Figure:
+    """A box of operators on registers, with a dot for each tile read or written."""
+    graph = Graph()
+    for operand in operands:
+        graph.add(_dot(0, 1), (), [operand])
+    for term in thread.terms:
+        if term.operator is not WRITE:
+            graph.add(_operator(term, tag=False), [_tile(one) for one in _values(term)], [term], 1)
+    dots = [
+        graph.add(_dot(1, 0, str(term.type)), [_tile(_written(term))], zone=2) for term in given
+    ]
+    layout, inside = graph.drawn()
+    left = wide("thread", 11) + _PAD
+    width, height = left + layout.width + _PAD, layout.height - _DOT
+    parts = [
+        box(width, height, figures.THREAD, 0, _DOT / 2),
+        words("thread", 8, _DOT / 2 + 17, 11, "start"),
+        f'<g transform="translate({left:.1f} 0)">{inside}</g>',
+    ]
+    ports = [
+        left + x + figure.width / 2
+        for (x, _), figure in zip(layout.places, graph.figures, strict=True)
+    ]
+    outputs = [ports[dot] for dot in dots]
+    parts += [
+        figures.tagged(str(term.type), x, layout.height)
+        for term, x in zip(given, outputs, strict=True)
+    ]
+    tall = layout.height + figures.TAG_SPACE
+    return Figure(width, tall, "".join(parts), ports[: len(operands)], outputs, pointed=False)
+
+
+def _dot(operands: int, results: int, tag: str = "") -> Figure:
+    """A port of a thread, with room for the tag below."""
+    width = max(_DOT, wide(tag, 10.5) + 14 if tag else 0.0)
+    body = box(_DOT, _DOT, figures.DOT, (width - _DOT) / 2)
+    middle = width / 2
+    return Figure(width, _DOT, body, [middle] * operands, [middle] * results, pointed=False)

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import saved_graphs
+from console import Cli, Outcome
+
+from aiosearch.tensor.programs import builtin
+from aiosearch.tensor.text import write
+
+DATA = Path(__file__).parents[1] / "data" / "mirage"
+SMALL = [f"--shape={size}" for size in ("row=4", "feature=8", "rank=2", "column=6")]
+MERGED = """
+program merged(X: f16[row=4, feature=8], W: f16[feature=8, column=6],
+               A: f16[feature=8, rank=2], B: f16[rank=2, column=6]) {
+  a = matmul(A, B)
+  b = add(W, a)
+  return matmul(X, b)
+}
+"""
+MODULE = """
+import jax.numpy as jnp
+
+table = jnp.arange(8.0, dtype="float16")
+other = jnp.ones(8, dtype="float16")
+
+def plain(x, w, a, b):
+    return x @ w + (x @ a) @ b
+
+def merged(x, w, a, b):
+    return x @ (w + a @ b)
+
+def wrong(x, w, a, b):
+    return x @ w + x @ a @ b * 2
+
+def sorted_(x):
+    return jnp.sort(x)
+
+def shifted(x):
+    return x + table
+
+def shifted_too(x):
+    return table + x
+
+def shifted_otherwise(x):
+    return x + other
+
+def broken(x):
+    return x @ x @ "text"
+
+number = 3
+"""
+
+
+@pytest.fixture
+def _files() -> None:
+    small = builtin("lora", row=4, feature=8, rank=2, column=6)
+    Path("plain.txt").write_text(write(small))
+    Path("doubled.txt").write_text(write(small).replace("add(a, c)", "add(a, mul(c, 2))"))
+    Path("module_of_functions.py").write_text(MODULE)
+
+
+def verdict(outcome: Outcome) -> str:
+    """The verdict, which the exit code goes with."""
+    (found,) = outcome.events
+    accepted = found["verdict"] in ("proved", "tested")
+    assert outcome.code == (0 if accepted else 1), outcome.err
+    return str(found["verdict"])
+
+
+@pytest.mark.usefixtures("_files")
+def test_files(cli: Cli) -> None:
+    """Programs of files and built-in ones are compared, as text or JSON."""
+    Path("doubled.json").write_text(cli("programs", "show", "doubled.txt", "--json").out)
+    assert verdict(cli("verify", "lora", "plain.txt", *SMALL, "--json")) == "proved"
+    assert verdict(cli("verify", "plain.txt", "doubled.json", "--json")) == "refuted"
+
+
+@pytest.mark.usefixtures("_files")
+def test_for_people(cli: Cli) -> None:
+    """The verdict comes first, then a line for each layer; progress and complaints are elsewhere."""
+    outcome = cli("verify", "lora", "plain.txt", *SMALL)
+    assert outcome.code == 0
+    lines = outcome.out.splitlines()
+    assert lines[0].startswith("proved")
+    assert [layer for layer in ("fields", "proof", "floats") if layer in outcome.out] == [
+        "fields",
+        "proof",
+        "floats",
+    ]
+    assert "floats" not in cli("verify", "lora", "plain.txt", *SMALL, "--no-floats").out
+    outcome = cli("verify", "lora", "doubled.txt", *SMALL)
+    assert outcome.code == 1
+    assert outcome.out.startswith("refuted")
+
+
+@pytest.mark.usefixtures("_files")
+def test_functions(cli: Cli) -> None:
+    """Functions are traced with the types given, or with those of the program beside them."""
+    mine = "module_of_functions.py:"
+    given = [f"--arg=f32[{shape}]" for shape in ("4,8", "8,6", "8,2", "2,6")]
+    assert verdict(cli("verify", f"{mine}plain", f"{mine}plain", *given, "--json")) == "proved"
+    assert verdict(cli("verify", f"{mine}plain", f"{mine}wrong", *given, "--json")) == "refuted"
+    assert verdict(cli("verify", "plain.txt", f"{mine}plain", "--json")) == "proved"
+    assert verdict(cli("verify", "lora", f"{mine}wrong", *SMALL, "--json")) == "refuted"
+
+
+@pytest.mark.usefixtures("_files")
+def test_function_that_cannot_be_captured(cli: Cli) -> None:
+    """A primitive that stands in the way is named, and nothing is said of the function."""
+    name = "module_of_functions.py:sorted_"
+    outcome = cli("verify", name, name, "--arg=f32[8]", "--json")
+    assert verdict(outcome) == "cannot judge"
+    assert outcome.events[0]["primitive"] == "sort"
+    assert "sort" in cli("verify", name, name, "--arg=f32[8]").out
+
+
+@pytest.mark.usefixtures("_files")
+def test_functions_with_arrays_of_their_own(cli: Cli) -> None:
+    """Arrays that functions close over are more inputs, one for each array."""
+    mine, argument = "module_of_functions.py:", "--arg=f16[8]"
+
+    def compare(other: str) -> str:
+        return verdict(cli("verify", f"{mine}shifted", f"{mine}{other}", argument, "--json"))
+
+    assert compare("shifted_too") == "proved"
+    assert compare("shifted_otherwise") == "cannot judge"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "name two programs"),
+        (["lora"], "name two programs"),
+        (["lora", "lora", "lora"], "name two programs"),
+        (["lora", "lora", "--program", "lora"], "name two programs"),
+        (["--mugraph", "x.json"], "--program NAME"),
+        (["lora", "lora", "--mugraph", "x.json"], "--program NAME"),
+        (["--mugraph", "nowhere.json", "--program", "lora"], "cannot read nowhere.json"),
+        (["--mugraph", "plain.txt", "--program", "lora"], "not a file of Mirage's graphs"),
+        (["--mugraph", "plain.txt", "--program", "laura"], "did you mean lora?"),
+        (["lora", "nowhere.txt"], "'nowhere.txt' is no file and no built-in program"),
+        (["lora", "rms_norm"], "the programs have other inputs"),
+        (["module_of_functions.py:plain", "module_of_functions.py:merged"], "--arg f32[16,4096]"),
+        (["lora", "module_of_functions.py:number"], "number is no function"),
+        (["lora", "module_of_functions.py:nothing"], "has no 'nothing'"),
+        (["lora", "module_of_functions.py:broken", "--arg=f32[2,2]"], "cannot be traced"),
+        (["lora", "x:y", "--arg", "f12[3]"], "--arg f12[3]: write it as f32[16,4096]"),
+        (["lora", "x:y", "--arg", "f32[3"], "--arg f32[3: write it as"),
+        (["lora", "lora", "--seed", "x"], "--seed"),
+    ],
+)
+@pytest.mark.usefixtures("_files")
+def test_wrong_usage(cli: Cli, arguments: list[str], told: str) -> None:
+    """What is wrong is said in a sentence, with exit code 2."""
+    outcome = cli("verify", *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("aiosearch: ")
+    assert "Traceback" not in outcome.err
+    assert told in outcome.err
+
+
+def saved(cli: Cli, data: bytes, program: str, *more: str) -> tuple[int, list[dict[str, Any]]]:
+    Path("saved.json").write_bytes(data)
+    outcome = cli("verify", "--mugraph", "saved.json", "--program", program, "--json", *more)
+    return outcome.code, outcome.events
+
+
+def test_saved_graphs(cli: Cli) -> None:
+    """Each graph of a file gets a line with the verdict and the order of its inputs."""
+    data = (DATA / "norm_transformer_bs1.json").read_bytes()
+    code, lines = saved(cli, data, "ntrans", "--no-floats")
+    assert code == 0
+    assert [line["graph"] for line in lines] == list(range(9))
+    assert {line["verdict"] for line in lines} <= {"proved", "tested"}
+    assert all(line["inputs"] == {"X": 1, "H": 0, "alpha": 2} for line in lines)
+
+
+def test_saved_graph_in_floats(cli: Cli) -> None:
+    """Floats are compared for the order of the inputs that is right."""
+    data = json.dumps(json.loads((DATA / "norm_transformer_bs1.json").read_bytes())[:1]).encode()
+    code, (line,) = saved(cli, data, "ntrans")
+    assert (code, line["floats"]["outcome"]) == (0, "agree")
+
+
+def test_wrong_graphs(cli: Cli) -> None:
+    """Wrong graphs are refuted."""
+    document = json.loads(saved_graphs.gated().json())
+    wrong = json.loads(saved_graphs.gated().json().replace(b"kn_mul_op", b"kn_add_op"))
+    code, lines = saved(cli, json.dumps(document + wrong).encode(), "gated_mlp", "--no-floats")
+    assert code == 1
+    assert [line["verdict"] for line in lines] == ["proved", "refuted"]
+
+
+def test_graphs_that_cannot_be_judged(cli: Cli) -> None:
+    """An unknown operator, a damaged graph and one of other inputs are not judged, and why."""
+    data = saved_graphs.gated().json()
+    unknown = json.loads(data.replace(b"tb_silu_op", b"tb_swish_op"))
+    damaged = json.loads(data.replace(b'"forloop_range": 4', b'"forloop_range": 5'))
+    other = json.loads(saved_graphs.many_heads().json())
+    document = json.dumps(unknown + damaged + other).encode()
+    code, lines = saved(cli, document, "gated_mlp", "--no-floats")
+    assert code == 1
+    assert {line["verdict"] for line in lines} == {"cannot judge"}
+    assert lines[0]["operator"] == "tb_swish_op"
+    assert "5 does not divide 256" in lines[1]["reason"]
+    assert "f16[8, 16, 64]" in lines[2]["reason"]
+
+
+def test_graphs_for_people(cli: Cli) -> None:
+    """A line for each graph, and on stderr how many there are of each verdict."""
+    Path("saved.json").write_bytes(saved_graphs.gated().json())
+    outcome = cli("verify", "--mugraph", "saved.json", "--program", "gated_mlp", "--no-floats")
+    assert outcome.code == 0
+    assert outcome.out.startswith("graph 0    proved")
+    assert outcome.out.count("\n") == 1
+    assert "1 graphs, which should be gated_mlp" in outcome.err
+    assert "1 proved, in " in outcome.err
+
+
+def test_program_of_a_file(cli: Cli) -> None:
+    """The program that the graphs should be may come from a file too, with its own shapes."""
+    Path("mine.txt").write_text(write(builtin("gated_mlp", row=8, feature=256, hidden=512)))
+    code, (line,) = saved(cli, saved_graphs.gated().json(), "mine.txt", "--no-floats")
+    assert (code, line["verdict"]) == (0, "proved")
+    code, (line,) = saved(cli, saved_graphs.gated().json(), "gated_mlp", "--shape=row=4")
+    assert (code, line["verdict"]) == (1, "cannot judge")
+
+
+def test_no_graphs(cli: Cli) -> None:
+    """A file without graphs has none that are wrong."""
+    assert saved(cli, b"[]", "lora") == (0, [])
