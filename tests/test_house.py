@@ -24,6 +24,9 @@ ALLOWED = {
     "strategies": {"errors", "_lazy"},
     "checks": {"errors", "problem", "engine", "_lazy"},
     "workloads": {"problem"},
+    "tensor": {"errors"},
+    "equivalence": {"_lazy", "errors", "tensor"},
+    "capture": {"_lazy", "errors", "tensor"},
     "engine": {
         "_lazy", "checks", "errors", "events", "limits", "orders", "pool", "problem", "result",
         "statistics", "strategies", "__version__",
@@ -32,7 +35,16 @@ ALLOWED = {
 """What each part of the package may import from the others."""
 
 
-@pytest.mark.parametrize("name", ["aiosearch", "aiosearch.checks", "aiosearch.strategies"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "aiosearch",
+        "aiosearch.checks",
+        "aiosearch.strategies",
+        "aiosearch.tensor",
+        "aiosearch.equivalence",
+    ],
+)
 def test_all_is_sorted_and_true(name: str) -> None:
     """Every public name is there, and listed once, in order."""
     module = importlib.import_module(name)
@@ -50,6 +62,16 @@ def test_imports_are_light(statement: str) -> None:
     ).stdout.split()
     assert not set(HEAVY) & set(loaded)
     assert "asyncio" not in loaded
+
+
+@pytest.mark.parametrize("package", ["aiosearch.tensor", "aiosearch.equivalence.verify"])
+def test_programs_are_judged_without_jax(package: str) -> None:
+    """Numbers need NumPy; neither jax nor z3 is loaded before something asks for it."""
+    script = f"import sys, {package}; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not {"jax", "z3", "aiosearch.engine"} & set(loaded)
 
 
 @pytest.mark.parametrize("part", sorted(ALLOWED))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -21,6 +19,7 @@ from . import pointwise as _pointwise
 from . import reductions as _reductions
 from .constants import Constants
 from .errors import CaptureError
+from .names import input_names, title
 from .rules import RULES
 from .values import Value, element_type, known, whole
 
@@ -32,7 +31,7 @@ _INLINED = frozenset(
         "core_call",
         "custom_jvp_call",
         "custom_vjp_call",
-        "custom_vjp_call_jaxpr",
+        "eval_jaxpr",
         "jit",
         "named_call",
         "pjit",
@@ -61,58 +60,32 @@ def capture(function: Callable[..., Any], *args: Any, name: str | None = None) -
 
     Arguments are arrays or `jax.ShapeDtypeStruct`s, or trees of them, whose leaves become inputs.
     """
-    closed = jax.make_jaxpr(function)(*args)
+    closed = _traced(function, args)
     inputs = [
         tensor(own, element_type(var.aval.dtype), _sizes(var.aval))
-        for own, var in zip(_names(function, args), closed.jaxpr.invars, strict=True)
+        for own, var in zip(input_names(function, args), closed.jaxpr.invars, strict=True)
     ]
     constants = Constants()
     reader = _Reader(constants)
     arguments = [whole(term, term.dtype) for term in inputs]
     outputs = [_whole(value) for value in reader.closed(closed, arguments)]
     used = constants.used(outputs)
-    own = name or getattr(function, "__name__", "") or "captured"
-    title = re.sub(r"\W", "_", own).strip("_") or "captured"
-    program = Program(title, (*inputs, *used), tuple(outputs))
+    program = Program(title(function, name), (*inputs, *used), tuple(outputs))
     return Captured(program, {term.parameter("name"): array for term, array in used.items()})
+
+
+def _traced(function: Callable[..., Any], args: Sequence[Any]) -> ClosedJaxpr:
+    try:
+        return jax.make_jaxpr(function)(*args)
+    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
+        reason = str(error).partition("\n")[0]
+        raise CaptureError("", f"it depends on what its arguments hold: {reason}") from None
 
 
 def _whole(value: _Known) -> Term:
     if isinstance(value, CaptureError):
         raise value
     return value.full()
-
-
-def _names(function: Callable[..., Any], args: Sequence[Any]) -> list[str]:
-    """A name for each leaf: the parameter's, and the way to the leaf in its tree."""
-    names: list[str] = []
-    for position, argument in enumerate(args):
-        stem = _parameter(function, position)
-        for path, _ in jax.tree_util.tree_flatten_with_path(argument)[0]:
-            steps = re.findall(r"\w+", jax.tree_util.keystr(path))
-            names.append(_free("_".join([stem, *steps]), names))
-    return names
-
-
-def _parameter(function: Callable[..., Any], position: int) -> str:
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return f"x{position}"
-    for index, parameter in enumerate(signature.parameters.values()):
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            return f"{parameter.name}{position - index}"
-        if index == position:
-            return parameter.name
-    return f"x{position}"
-
-
-def _free(name: str, taken: Sequence[str]) -> str:
-    found, count = name, 1
-    while found in taken:
-        count += 1
-        found = f"{name}_{count}"
-    return found
 
 
 def _sizes(aval: Any) -> tuple[int, ...]:
@@ -165,8 +138,10 @@ class _Reader:
         params = equation.params
         body = next(params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params)
         if isinstance(body, Jaxpr):
-            return self.open(body, (), operands)
-        return self.closed(body, operands)
+            body = ClosedJaxpr(body, ())
+        place, before = _where(equation), {id(operand) for operand in operands}
+        found = self.closed(body, operands)
+        return [value if id(value) in before else _seen_from(value, place) for value in found]
 
     def branch(self, equation: JaxprEqn, operands: Sequence[_Known]) -> Sequence[_Known]:
         """A choice that is made beforehand, such as one by platform."""
@@ -179,15 +154,22 @@ class _Reader:
         return self.closed(branches[chosen], operands[1:])
 
 
+def _seen_from(value: _Known, place: str) -> _Known:
+    """Names the line of the call: a traced body is kept, with the lines of its first call."""
+    if isinstance(value, CaptureError) and place:
+        return CaptureError(value.primitive, value.reason, place)
+    return value
+
+
 def _read(equation: JaxprEqn, operands: Sequence[_Known]) -> Sequence[Value]:
-    primitive = equation.primitive.name
+    primitive, values = equation.primitive.name, _readable(operands)
     rule = RULES.get(primitive)
     if rule is None:
         raise CaptureError("")
     unsigned = any(getattr(atom.aval, "dtype", None) == np.uint32 for atom in equation.invars)
     if unsigned and primitive in {"neg", "sub"}:
         raise CaptureError("", "of numbers without a sign")
-    found = rule(*_readable(operands), **_plain(equation.params))
+    found = rule(*values, **_plain(equation.params))
     return [found] if isinstance(found, Value) else found
 
 

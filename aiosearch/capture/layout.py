@@ -158,11 +158,11 @@ def _pad(
     demand(all(inner == 0 for _, _, inner in padding_config), "between elements")
     for axis, (low, high, _) in enumerate(padding_config):
         x = sliced(x, axis, max(0, -low), x.shape[axis] - max(0, -high))
-        x = _padded(x, filler, axis, max(0, low), max(0, high))
+        x = padded(x, filler, axis, max(0, low), max(0, high))
     return x
 
 
-def _padded(x: Value, filler: Value, axis: int, low: int, high: int) -> Value:
+def padded(x: Value, filler: Value, axis: int, low: int, high: int) -> Value:
     if not low and not high:
         return x
     if filler.number is not None and math.isfinite(filler.number):

@@ -13,8 +13,8 @@ from fractions import Fraction
 from ..tensor import DType, Term, apply, literal
 from ..tensor.numbers import simplest
 
-_BITS = {DType.F16: 12, DType.BF16: 9}
-_FAMILIAR = (0.044715, math.sqrt(2 / math.pi), math.log(2), 1 / math.log(2), math.pi, math.e)
+_HALVES = {DType.F16: 11, DType.BF16: 8}
+_WELL_KNOWN = (0.044715, math.sqrt(2 / math.pi), math.pi, math.e)
 
 
 def meant(number: int | float, dtype: DType) -> Term:
@@ -22,16 +22,41 @@ def meant(number: int | float, dtype: DType) -> Term:
     if not math.isfinite(number) or number == int(number):
         return literal(number)
     sign, size = math.copysign(1, number), Fraction(abs(number))
-    bits = _BITS.get(dtype, 25)
-    margin = Fraction(1, 2**bits)
-    fraction = simplest(size * (1 - margin), size * (1 + margin))
-    square = simplest((size * (1 - margin)) ** 2, (size * (1 + margin)) ** 2)
-    effort, limit = 4 * _height(square), 16 * 2 ** (bits / 2)
+    bits = _HALVES.get(dtype, 24)
+    smallest = -25 if dtype is DType.F16 else -150
+    margin = Fraction(2) ** max(math.frexp(number)[1] - 1 - bits, smallest)
+    logarithm = _logarithm(size, margin)
+    if logarithm is not None:
+        return _signed(sign, logarithm)
+    if dtype in _HALVES:
+        plain = _plain(size, margin)
+        if plain is not None:
+            return literal(sign * plain)
+    fraction = simplest(size - margin, size + margin)
+    square = simplest((size - margin) ** 2, (size + margin) ** 2)
+    effort, limit = 4 * _height(square), 32 * 2 ** (bits / 2)
     if effort <= limit and effort < _height(fraction):
         return _signed(sign, _root(square))
-    if dtype not in _BITS:
+    if dtype not in _HALVES:
         return literal(number)
     return literal(sign * _unrounded(size, margin, fraction, limit))
+
+
+def _logarithm(size: Fraction, margin: Fraction) -> Term | None:
+    """The logarithm of two or its reciprocal, with which powers of two are made exponentials."""
+    two = apply("log", literal(2))
+    if abs(size - Fraction(math.log(2))) <= margin:
+        return two
+    if abs(size - Fraction(1 / math.log(2))) <= margin:
+        return apply("reciprocal", two)
+    return None
+
+
+def _plain(size: Fraction, margin: Fraction) -> float | None:
+    """A few parts of a power of two, or a number that everybody knows."""
+    if (size.numerator & -size.numerator) * 16 > size.numerator:
+        return float(size)
+    return next((known for known in _WELL_KNOWN if abs(size - Fraction(known)) <= margin), None)
 
 
 def _signed(sign: float, term: Term) -> Term:
@@ -51,15 +76,8 @@ def _root(square: Fraction) -> Term:
 
 
 def _unrounded(size: Fraction, margin: Fraction, fraction: Fraction, limit: float) -> float:
-    """A well-known number, else a simple fraction, else the shortest decimal."""
-    for number in _FAMILIAR:
-        if abs(size - Fraction(number)) <= margin * size:
-            return number
+    """A simple fraction, or else the shortest decimal."""
     if _height(fraction) <= limit:
         return float(fraction)
-    digits = next(n for n in range(1, 18) if _near(f"{float(size):.{n}g}", size, margin))
-    return float(f"{float(size):.{digits}g}")
-
-
-def _near(text: str, size: Fraction, margin: Fraction) -> bool:
-    return abs(Fraction(text) - size) <= margin * size
+    decimals = (f"{float(size):.{digits}g}" for digits in range(1, 18))
+    return float(next(text for text in decimals if abs(Fraction(text) - size) <= margin))

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ..tensor import DType, apply, literal
 from ..tensor.sizes import product
 from .rules import demand, reads
@@ -71,20 +73,22 @@ def _folded(primitive: str, x: Value, y: Value | None = None) -> Value | None:
     """What need not be computed: arithmetic on plain numbers, and neutral operands."""
     if y is None:
         return None
+    shape = np.broadcast_shapes(x.shape, y.shape)
     a, b = x.number, y.number
     if isinstance(a, int) and isinstance(b, int) and primitive in _ARITHMETIC:
-        shape = x.shape or y.shape
         return uniform(_ARITHMETIC[primitive](a, b), shape, x.dtype)
     for one, other in ((x, y), (y, x)):
-        if one.shape not in (other.shape, ()):
-            continue
-        if primitive in _LOGIC and truth(one) is (primitive == "and"):
-            return other
-        if one.number is not None and one.number == _NEUTRAL.get(primitive, math.nan):
-            return other
-        if primitive == "add" and one.number == 0 and x.dtype is DType.I32:
-            return other
+        if _neutral(primitive, one):
+            return replace(other, shape=shape)
     return None
+
+
+def _neutral(primitive: str, x: Value) -> bool:
+    if primitive in _LOGIC:
+        return truth(x) is (primitive == "and")
+    if primitive == "add":
+        return x.number == 0 and x.dtype is DType.I32
+    return primitive in _NEUTRAL and x.number == _NEUTRAL[primitive]
 
 
 for _primitive, _name in _SAME.items():
@@ -152,6 +156,36 @@ def _exponential(base: int | float, x: Value) -> Value:
 @reads("exp2")
 def _exp2(x: Value, **params: Any) -> Value:
     return _exponential(2, x)
+
+
+@reads("log2")
+def _log2(x: Value, **params: Any) -> Value:
+    return replace(x, term=apply("div", apply("log", x.term), apply("log", literal(2))))
+
+
+@reads("sinh")
+def _sinh(x: Value, **params: Any) -> Value:
+    return _half(x, "sub")
+
+
+@reads("cosh")
+def _cosh(x: Value, **params: Any) -> Value:
+    return _half(x, "add")
+
+
+def _half(x: Value, joined: str) -> Value:
+    """Half of what the exponentials of both signs give together."""
+    both = pointwise(joined, pointwise("exp", x), pointwise("exp", pointwise("neg", x)))
+    return pointwise("mul", both, _scalar(0.5, x), dtype=x.dtype)
+
+
+@reads("polynomial")
+def _polynomial(x: Value, *factors: Value, **params: Any) -> Value:
+    """From the constant term on."""
+    found = factors[-1]
+    for factor in reversed(factors[:-1]):
+        found = pointwise("add", pointwise("mul", found, x), factor)
+    return found
 
 
 @reads("one_minus_square")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial, reduce
 from typing import Any
 
 from ..tensor import DType, Term, apply, literal
-from .layout import transposed
+from .layout import padded, sliced, transposed
 from .rules import demand, reads
 from .values import Value, pointwise, uniform, whole
 
@@ -58,6 +60,42 @@ def _any(x: Value, axes: Sequence[int]) -> Value:
 
 def _not(x: Value) -> Value:
     return replace(x, term=apply("equal", x.term, literal(0)))
+
+
+_POOLED = {
+    "reduce_window_sum": ("add", 0),
+    "reduce_window_max": ("maximum", -math.inf),
+    "reduce_window_min": ("minimum", math.inf),
+}
+
+
+def _declare_pooling(primitive: str, name: str, outside: int | float) -> None:
+    @reads(primitive)
+    def rule(
+        x: Value,
+        window_dimensions: Sequence[int],
+        window_strides: Sequence[int],
+        padding: Sequence[tuple[int, int]],
+        base_dilation: Sequence[int],
+        window_dilation: Sequence[int],
+        **params: Any,
+    ) -> Value:
+        """Axis by axis: every place of the window is a slice of its own."""
+        demand(all(step == 1 for step in base_dilation), "with steps between elements")
+        demand(sum(window_dimensions) <= 32 + x.rank, "over large windows")
+        for axis, (window, stride, (low, high), dilation) in enumerate(
+            zip(window_dimensions, window_strides, padding, window_dilation, strict=True)
+        ):
+            x = padded(x, uniform(outside, (), x.dtype), axis, low, high)
+            last = x.shape[axis] - (window - 1) * dilation
+            starts = range(0, window * dilation, dilation)
+            parts = [sliced(x, axis, start, start + last, stride) for start in starts]
+            x = reduce(partial(pointwise, name), parts)
+        return x
+
+
+for _primitive, (_name, _outside) in _POOLED.items():
+    _declare_pooling(_primitive, _name, _outside)
 
 
 def _diagonal(x: Value, axes: tuple[int, ...]) -> tuple[Value, tuple[int, ...]]:

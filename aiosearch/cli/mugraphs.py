@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -38,9 +38,12 @@ def compare(arguments: argparse.Namespace, judge: Judge) -> int:
     started = time.perf_counter()
     reference = find(arguments.program, sizes(arguments.shape))
     graphs = _load(Path(arguments.mugraph))
-    tell(f"{arguments.mugraph}: {len(graphs)} graphs, which should be {arguments.program}")
+    tell(f"{arguments.mugraph}: {_count(len(graphs))} to compare with {arguments.program}")
+    bench = _Bench(reference, judge)
+    bench.find_order([graph for graph in graphs if isinstance(graph, MirageGraph)])
     counts: Counter[str] = Counter()
-    for number, judged in enumerate(_judged(graphs, reference, judge)):
+    for number, graph in enumerate(graphs):
+        judged = bench.judged(graph)
         counts[judged.outcome.status] += 1
         if arguments.json:
             named = {"graph": number, "program": arguments.program, "inputs": judged.inputs}
@@ -49,7 +52,7 @@ def compare(arguments: argparse.Namespace, judge: Judge) -> int:
             lines = "; ".join(" ".join(line.split()) for line in judged.outcome.lines)
             give(f"graph {number:<3}  {lines}")
     told = ", ".join(f"{counts[status]} {status}" for status in RANKS if counts[status])
-    tell(f"{told or 'no graphs'}, in {time.perf_counter() - started:.1f} s")
+    tell(f"{told or 'nothing to judge'}, in {time.perf_counter() - started:.1f} s")
     return Exit.FAILED if counts["refuted"] + counts["cannot judge"] else Exit.FINE
 
 
@@ -62,47 +65,62 @@ def _load(path: Path) -> list[MirageGraph | FormatError]:
         raise UsageError(f"{path}: {error}") from None
 
 
-def _judged(
-    graphs: list[MirageGraph | FormatError], reference: Program | Builtin, judge: Judge
-) -> Iterator[_Judged]:
-    """Each graph's outcome; graphs that are the same program are compared once."""
-    known: dict[Program, _Judged] = {}
-    for graph in graphs:
+def _count(number: int) -> str:
+    return "1 graph" if number == 1 else f"{number} graphs"
+
+
+class _Bench:
+    """Judges the graphs of one file, which all have their inputs in one order."""
+
+    def __init__(self, reference: Program | Builtin, judge: Judge) -> None:
+        self._reference = reference
+        self._judge = judge
+        self._votes: Counter[tuple[int, ...]] = Counter()
+        self._known: dict[Program, _Judged] = {}
+
+    def find_order(self, graphs: Sequence[MirageGraph]) -> None:
+        """Finds the order of inputs in which most of the graphs are right."""
+        for graph in {graph.program(): graph for graph in graphs}.values():
+            orders = self._orders(graph)
+            for pair in orders if len(orders) > 1 else ():
+                if self._outcome(pair, floats=False).accepted:
+                    self._votes[pair.order] += 1
+                    break
+
+    def judged(self, graph: MirageGraph | FormatError) -> _Judged:
+        """A graph's outcome; graphs that are the same program are compared once."""
         if isinstance(graph, UnknownOperator):
-            yield _Judged(not_judged(graph, operator=graph.name), {})
-        elif isinstance(graph, FormatError):
-            yield _Judged(not_judged(graph), {})
-        else:
-            program = graph.program()
-            if program not in known:
-                known[program] = _judge(graph, reference, judge)
-            yield known[program]
+            return _Judged(not_judged(graph, operator=graph.name), {})
+        if isinstance(graph, FormatError):
+            return _Judged(not_judged(graph), {})
+        program = graph.program()
+        if program not in self._known:
+            self._known[program] = self._best(graph)
+        return self._known[program]
 
+    def _orders(self, graph: MirageGraph) -> list[Pair]:
+        """The orders that its inputs can have, what others of the file have first."""
+        found = islice(pairs(graph, self._reference), MOST_ORDERS)
+        return sorted(found, key=lambda pair: -self._votes[pair.order])
 
-def _judge(graph: MirageGraph, reference: Program | Builtin, judge: Judge) -> _Judged:
-    """The best outcome of all orders of the inputs."""
-    orders = list(islice(pairs(graph, reference), MOST_ORDERS))
-    found = None
-    for pair in orders:
-        outcome = _outcome(pair, judge, alone=len(orders) == 1)
-        if found is None or outcome.rank < found.outcome.rank:
-            names = [term.parameter("name") for term in pair.reference.inputs]
-            found = _Judged(outcome, dict(zip(names, pair.order, strict=True)))
-        if outcome.accepted:
-            break
-    if found is None:
-        shapes = ", ".join(str(term.type) for term in graph.inputs)
-        return _Judged(not_judged(f"its inputs {shapes} are not those of {reference.name}"), {})
-    return found
+    def _best(self, graph: MirageGraph) -> _Judged:
+        """The outcome in the file's order, or the best one of all orders if none is known."""
+        orders = self._orders(graph)
+        if not orders:
+            shapes = ", ".join(str(term.type) for term in graph.inputs)
+            name = self._reference.name
+            return _Judged(not_judged(f"its inputs {shapes} are not those of {name}"), {})
+        if self._votes[orders[0].order] or len(orders) == 1:
+            return self._in_order(orders[0], floats=True)
+        found = [self._in_order(pair, floats=False) for pair in orders]
+        return min(found, key=lambda judged: judged.outcome.rank)
 
+    def _in_order(self, pair: Pair, floats: bool) -> _Judged:
+        names = [term.parameter("name") for term in pair.reference.inputs]
+        return _Judged(self._outcome(pair, floats), dict(zip(names, pair.order, strict=True)))
 
-def _outcome(pair: Pair, judge: Judge, alone: bool) -> Outcome:
-    """Floats are compared only where nothing else speaks against this order of the inputs."""
-    try:
-        if not alone:
-            quick = judge(pair.reference, pair.graph, floats=False)
-            if not (judge.floats and quick.accepted):
-                return quick
-        return judge(pair.reference, pair.graph)
-    except TensorError as error:
-        return not_judged(error)
+    def _outcome(self, pair: Pair, floats: bool) -> Outcome:
+        try:
+            return self._judge(pair.reference, pair.graph, floats)
+        except TensorError as error:
+            return not_judged(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,8 +118,10 @@ def _capture(target: str, arguments: Sequence[TensorType]) -> Captured:
         raise UsageError(f"{target} is no function")
     struct: Any = jax.ShapeDtypeStruct  # which jax leaves without annotations
     traced = [struct(one.shape, jnp.dtype(_NUMPY[one.dtype])) for one in arguments]
+    wide = any(one.dtype is DType.F64 for one in arguments)
     try:
-        return capture(function, *traced)
+        with jax.enable_x64(True) if wide else nullcontext():
+            return capture(function, *traced)
     except TensorError:
         raise
     except Exception as error:

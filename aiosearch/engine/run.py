@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +33,7 @@ from ..limits import Limits
 from ..orders import Order
 from ..problem import Obligation
 from ..result import Result, SearchStatus, Solutions
-from ..statistics import Statistics, WorkerStatistics
+from ..statistics import Statistics
 from ..strategies import Plan, Strategy
 from .bundles import ROOT
 from .claims import LocalClaims, SharedClaims
@@ -43,6 +42,7 @@ from .counts import Counts
 from .found import Found
 from .hooks import Hooks
 from .keeping import Keeper
+from .pace import REPORT_SHARE, Pace
 from .questions import Questions
 from .reference import Reference, element_type, refer, return_type
 from .session import Session
@@ -59,10 +59,6 @@ MEMORY_SECONDS = 0.25
 GRACE_SECONDS = 0.03
 """How long a search that ends early waits for its workers' last reports."""
 REPORT_SECONDS = 0.2
-PACE_SECONDS = 3.0
-"""Over how long the rate of nodes is taken, at least."""
-REPORT_SHARE = 0.02
-"""Reports come this share of the elapsed time apart, so that a crash repeats little of it."""
 
 log = logging.getLogger("aiosearch")
 
@@ -122,7 +118,7 @@ class Run:
         self._deaths = 0
         self._unreadable = False
         self._reference: Reference | None = None
-        self._pace: deque[tuple[float, int]] = deque()
+        self._pace = Pace()
 
     # Starting
 
@@ -175,8 +171,9 @@ class Run:
                 nodes=self._coordinator.totals.nodes,
             )
         )
-        self._pace.append((self.seconds, self._coordinator.totals.nodes))
+        self._pace.rate(self.seconds, self._coordinator.totals.nodes)
         self._ticker = asyncio.get_running_loop().create_task(self._tick())
+        self._ticker.add_done_callback(self._ticked)
         self._coordinator.start(tasks, next_id)
         if self.found.best_cost is not None:
             self._coordinator.beat(self.found.best_cost)
@@ -436,6 +433,12 @@ class Run:
                 next_progress = now + self._settings.progress_seconds
                 self._emit(self._progress())
 
+    def _ticked(self, ticker: asyncio.Task[None]) -> None:
+        """Looking after a search must not fail unseen."""
+        error = None if ticker.cancelled() else ticker.exception()
+        if isinstance(error, Exception):
+            self.fail(error)
+
     def _progress(self) -> Progress:
         books = self._books
         nodes = books.totals.nodes
@@ -447,7 +450,7 @@ class Run:
         return Progress(
             seconds=self.seconds,
             nodes=nodes,
-            nodes_per_second=self._nodes_per_second(nodes),
+            nodes_per_second=self._pace.rate(self.seconds, nodes),
             open=books.ledger.subtrees,
             solutions=len(self.found.encoded),
             best_cost=self.found.best_cost,
@@ -457,16 +460,6 @@ class Run:
             checks=checks.checks if checks else 0,
             checks_in_flight=checks.in_flight if checks else 0,
         )
-
-    def _nodes_per_second(self, nodes: int) -> float:
-        """The rate over the last few reports; in a long search they come seconds apart."""
-        now, pace = self.seconds, self._pace
-        pace.append((now, nodes))
-        window = max(PACE_SECONDS, 3 * REPORT_SHARE * now)
-        while len(pace) > 2 and pace[0][0] < now - window:
-            pace.popleft()
-        before, fewer = pace[0]
-        return (nodes - fewer) / (now - before) if now > before else 0.0
 
     @property
     def seconds(self) -> float:
@@ -520,6 +513,7 @@ class Run:
     def statistics(self) -> Statistics:
         books = self._coordinator
         counts = books.totals if books else Counts()
+        now = time.monotonic_ns()
         return Statistics(
             seconds=self.seconds,
             nodes=counts.nodes,
@@ -538,28 +532,9 @@ class Run:
             solutions=len(self.found.encoded),
             hook_errors=self._hooks.errors,
             worker_deaths=self._deaths,
-            workers=self._worker_statistics(),
+            workers=tuple(seat.statistics(now) for seat in books.seats) if books else (),
             checks=self._questions.statistics() if self._questions else None,
         )
-
-    def _worker_statistics(self) -> tuple[WorkerStatistics, ...]:
-        found = []
-        for seat in self._coordinator.seats if self._coordinator else ():
-            idle = seat.idle_ns
-            if seat.alive and not seat.busy:
-                idle += time.monotonic_ns() - seat.idle_since
-            found.append(
-                WorkerStatistics(
-                    nodes=seat.counts.nodes,
-                    tasks=seat.tasks,
-                    reports=seat.reports,
-                    messages=seat.messages,
-                    busy=seat.counts.busy_ns / 1e9,
-                    waiting=seat.counts.waiting_ns / 1e9,
-                    idle=idle / 1e9,
-                )
-            )
-        return tuple(found)
 
 
 def _reported(transaction: Transaction, seconds: float) -> WorkReported:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from ..statistics import WorkerStatistics
 from .bundles import Bundle
 from .counts import Counts
 from .wire import Report
@@ -49,6 +50,19 @@ class Seat:
         self.alive, self.busy, self.owner, self.sequence = True, False, owner, 0
         self.idle_since = now
         self._works = 0
+
+    def statistics(self, now: int) -> WorkerStatistics:
+        """What its workers did until now, in seconds and counts."""
+        idle = self.idle_ns + (now - self.idle_since if self.alive and not self.busy else 0)
+        return WorkerStatistics(
+            nodes=self.counts.nodes,
+            tasks=self.tasks,
+            reports=self.reports,
+            messages=self.messages,
+            busy=self.counts.busy_ns / 1e9,
+            waiting=self.counts.waiting_ns / 1e9,
+            idle=idle / 1e9,
+        )
 
     def leave(self) -> dict[int, Bundle]:
         """Its worker died; gives what it held."""

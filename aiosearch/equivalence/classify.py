@@ -17,6 +17,9 @@ from .noise import Measured
 DRAWS = ("normal", "zeros", "positive", "integers", "mixed", "small")
 """Values that programs in sensible use do not overflow on."""
 
+SETTLING = ("normal", "positive", "mixed", "small")
+"""Those among them on which agreement means something: few values are zero."""
+
 CLEAR = 1e-3
 """A value says something if its noise is below this share of the output's largest."""
 
@@ -29,18 +32,18 @@ class Referee:
 
     def __init__(self, a: Program, seed: int = 0, draws: Sequence[str] = DRAWS) -> None:
         self.original = a
-        self._trials: list[tuple[list[Array], list[Measured], list[Array]]] = []
+        self._trials: list[tuple[str, list[Array], list[Measured], list[Array]]] = []
         for name in draws:
             inputs = draw_inputs(a, name, seed)
             truth = measured(a, inputs)
-            self._trials.append((inputs, truth, [_clear(value) for value in truth]))
+            self._trials.append((name, inputs, truth, [_clear(value) for value in truth]))
 
     def differs(self, b: Program) -> bool | None:
         """True where a difference is certain, None where it is too close to call."""
         require_comparable(self.original, b)
         settled = [False] * len(b.outputs)
         doubtful = False
-        for inputs, truth, clear in self._trials:
+        for name, inputs, truth, clear in self._trials:
             found = real(b, inputs)
             if not all(map(_near, truth, found)):
                 theirs = measured(b, inputs)
@@ -51,8 +54,11 @@ class Referee:
                     return True
                 doubtful |= any(map(_doubtful, truth, theirs))
                 clear = [ours & _clear(other) for ours, other in zip(clear, theirs, strict=True)]
-            for output, places in enumerate(clear):
-                settled[output] |= not places.size or bool(places.any())
+            if name in SETTLING:
+                settled = [
+                    before or _mostly(places, known)
+                    for before, places, known in zip(settled, clear, truth, strict=True)
+                ]
         return None if doubtful or not all(settled) else False
 
 
@@ -70,6 +76,12 @@ def _clear(known: Measured) -> Array:
     """Where a value is finite and not made of noise."""
     size = np.max(np.abs(known.value), where=np.isfinite(known.value), initial=0.0)
     return np.asarray(np.isfinite(known.value) & (known.spread <= CLEAR * size + NOTHING))
+
+
+def _mostly(places: Array, known: Measured) -> bool:
+    """Whether half of the finite values say something, or there is no value at all."""
+    finite = np.count_nonzero(np.isfinite(known.value))
+    return not places.size or bool(0 < finite <= 2 * np.count_nonzero(places))
 
 
 def _near(known: Measured, found: Array) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -78,10 +79,7 @@ class Fields(Floats):
         return _each(self.scalars.select, where, x, y)
 
     def function(self, function: Function, *arguments: Array) -> Array:
-        def named(*values: Value) -> Value:
-            return self.scalars.named(function.name, function.even, values)
-
-        return _each(named, *arguments)
+        return _each(partial(self.scalars.named, function), *arguments)
 
     def sum(self, x: Array, axes: Sequence[int]) -> Array:
         if _plain(x):

@@ -29,6 +29,7 @@ import numpy as np
 from ..tensor.errors import ShapeError
 from ..tensor.evaluate import evaluate
 from ..tensor.terms import Program, Term
+from ..tensor.types import DType
 from . import draws as drawn
 from .degrees import Degrees, degrees, sizes
 from .field import Field
@@ -192,6 +193,8 @@ def _draw(a: Program, b: Program, seed: int, number: int, prime: int | None) -> 
     for attempt in range(ATTEMPTS):
         name = repr((seed, number, attempt)).encode()
         algebra = Fields(Field(modulus, name))
+        if any(term.dtype is DType.BOOL for term in a.inputs):
+            algebra.field.doubts.add("inputs that are true or false")
         words: Any = algebra
         inputs = [
             _random(term, algebra.field.prime, name, index) for index, term in enumerate(a.inputs)

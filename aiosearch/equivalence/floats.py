@@ -14,11 +14,14 @@ from ..tensor.floats import Array
 from ..tensor.terms import Program
 from ..tensor.types import DType
 from .distributions import DISTRIBUTIONS, SPECIAL, draw_inputs
-from .machine import OWN, UNIT, execute, require_comparable
+from .machine import OWN, UNIT, Working, execute, require_comparable, working
 from .noise import TYPED, Measured, stored
 
 SLACK = 4.0
 """Units in the last place that a candidate may lose beyond twice what the original loses."""
+
+_FLOOR: dict[Working, float] = {np.float32: 2.0**-116, np.float64: 2.0**-1012}
+"""No unit is smaller: what is near the end of a type's range is lost when its inverse overflows."""
 
 
 class Status(StrEnum):
@@ -31,9 +34,8 @@ class Status(StrEnum):
 class Trial:
     """How a candidate fared on one distribution.
 
-    Errors are counted in units in the last place, where a unit is at least what one rounding of
-    each operand of the original does to the element: sums that cancel are not held to their own
-    small size.
+    Errors are counted in units in the last place, where a unit is at least what roundings on the
+    way of the original do to the element: sums that cancel are not held to their own small size.
     """
 
     distribution: str
@@ -172,7 +174,11 @@ class _Output:
         self.broken = self.compared & ~np.isfinite(self.theirs)
         if strict:
             self.broken |= ~finite & ~_same_kind(self.ours, self.theirs)
-        self.ulp = 2 * np.maximum(noise, UNIT.get(dtype, 0.0) * np.abs(self.truth))
+        own = 2 * UNIT.get(dtype, 0.0) * np.abs(self.truth)
+        self.ulp = np.maximum(np.maximum(noise, own), _FLOOR[working(dtype)])
+        if dtype is DType.F64:
+            # The referee rounds as the programs do: the original's share of the difference is 0.
+            self.ulp *= 2
         self.original = self._errors(self.ours)
         self.candidate = self._errors(self.theirs)
         off = np.abs(np.where(self.compared, self.ours - self.truth, 0.0))

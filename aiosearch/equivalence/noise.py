@@ -7,6 +7,7 @@ from one of two roundings, and near zero it says what a unit in the last place i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -86,7 +87,15 @@ class Noise:
         self.least = least
 
     def _own(self, value: Array) -> Array:
-        return np.abs(value) * self.unit + self.least
+        size = np.abs(value)
+        noise = size * self.unit
+        small = size < self.least / self.unit
+        return noise + (small & (size > 0)) * self.least if small.any() else noise
+
+    def _vanished(self, value: Array, nonzero: Callable[[], Array]) -> Array:
+        """The noise of zeros that are none: results too small for the type."""
+        zero = value == 0
+        return (zero & nonzero()) * self.least if zero.any() else _NOTHING
 
     def _made(self, value: Array, noise: Array, *operands: Measured) -> Measured:
         return _settled(value, noise + self._own(value), lambda: _any_unsure(*operands))
@@ -113,22 +122,26 @@ class Noise:
     def multiply(self, x: Measured, y: Measured) -> Measured:
         value = x.value * y.value
         if x.noise is None and y.noise is None:
-            return self._made(value, np.abs(value) * (x.unit + y.unit), x, y)
-        noise = np.abs(x.value) * y.spread + np.abs(y.value) * x.spread
-        return self._made(value, noise, x, y)
+            noise = np.abs(value) * (x.unit + y.unit)
+        else:
+            noise = np.abs(x.value) * y.spread + np.abs(y.value) * x.spread
+        gone = self._vanished(value, lambda: (x.value != 0) & (y.value != 0))
+        return self._made(value, noise + gone, x, y)
 
     def divide(self, x: Measured, y: Measured) -> Measured:
         value, size = x.value / y.value, np.abs(y.value)
         risky = (y.spread > 0) & (2 * y.spread >= size)
         noise = (x.spread + np.abs(value) * y.spread) / size
-        return self._risky(value, noise, risky, x, y)
+        gone = self._vanished(value, lambda: (x.value != 0) & np.isfinite(y.value))
+        return self._risky(value, noise + gone, risky, x, y)
 
     def negative(self, x: Measured) -> Measured:
         return Measured(-x.value, x.noise, x.unit)
 
     def exp(self, x: Measured) -> Measured:
         value = np.exp(x.value)
-        return self._made(value, value * np.expm1(x.spread), x)
+        gone = self._vanished(value, lambda: np.isfinite(x.value))
+        return self._made(value, value * np.expm1(x.spread) + gone, x)
 
     def log(self, x: Measured) -> Measured:
         size = np.abs(x.value)
@@ -204,14 +217,14 @@ class Noise:
         return np.where(np.isfinite(own), noise, 0.0)
 
     def sum(self, x: Measured, axes: Sequence[int]) -> Measured:
-        squares = _PLAIN.sum(x.value * x.value, axes)
-        if x.noise is None:
-            noise = np.sqrt(squares * (self.unit**2 + x.unit**2))
-        else:
-            noise = np.sqrt(_PLAIN.sum(x.noise * x.noise, axes) + squares * self.unit**2)
         value = _PLAIN.sum(x.value, axes)
-        whole = noise + self._own(value)
-        return _settled(value, whole, lambda: _any_along(x, axes))
+        squares = _PLAIN.sum(x.value * x.value, axes)
+        own = self.unit * _roundings(x.value.size, value.size)
+        if x.noise is None:
+            noise = np.sqrt(squares * (own**2 + x.unit**2))
+        else:
+            noise = np.sqrt(_PLAIN.sum(x.noise * x.noise, axes) + squares * own**2)
+        return _settled(value, noise + np.abs(value) * own, lambda: _any_along(x, axes))
 
     def largest(self, x: Measured, axes: Sequence[int]) -> Measured:
         value = _PLAIN.largest(x.value, axes)
@@ -222,18 +235,11 @@ class Noise:
 
     def matmul(self, x: Measured, y: Measured) -> Measured:
         value = x.value @ y.value
-        noise = np.sqrt(self._crossed(x, y)) + self._own(value)
+        own = self.unit * _roundings(x.value.shape[-1], 1)
+        crossed = np.sqrt(_crossed(x, y, own))
+        gone = self._vanished(value, lambda: crossed > 0)
+        noise = crossed + np.abs(value) * own + gone
         return _settled(value, noise, lambda: _any_along(x, (-1,)) | _any_along(y, (-2,)))
-
-    def _crossed(self, x: Measured, y: Measured) -> Array:
-        """The squared noise of all products, added up."""
-        left, right = x.value * x.value, y.value * y.value
-        known = self.unit**2 + y.unit**2 if y.noise is None else self.unit**2
-        if x.noise is None:
-            total = (left @ right) * (known + x.unit**2)
-        else:
-            total = (x.noise * x.noise + left * known) @ right
-        return np.asarray(total if y.noise is None else total + left @ (y.noise * y.noise))
 
     def size(self, x: Measured, axis: int) -> Measured:
         return Measured(_PLAIN.size(x.value, axis))
@@ -285,6 +291,22 @@ class Noise:
         return x.value.shape
 
 
+def _roundings(count: int, into: int) -> float:
+    """How often a sum of so many elements into so many is rounded, where it is done in pairs."""
+    return max(1.0, math.log2(max(count, 1) / max(into, 1)))
+
+
+def _crossed(x: Measured, y: Measured, own: float) -> Array:
+    """The squared noise of all products of rows and columns, added up."""
+    left, right = x.value * x.value, y.value * y.value
+    known = own**2 + y.unit**2 if y.noise is None else own**2
+    if x.noise is None:
+        total = (left @ right) * (known + x.unit**2)
+    else:
+        total = (x.noise * x.noise + left * known) @ right
+    return np.asarray(total if y.noise is None else total + left @ (y.noise * y.noise))
+
+
 def _any_along(x: Measured, axes: Sequence[int]) -> Array:
     unsure = np.broadcast_to(x.unsure, x.value.shape)
     return np.asarray(np.any(unsure, axis=tuple(axes), keepdims=True))
@@ -298,9 +320,9 @@ def _remembered(measured: Measured, dtype: DType) -> Measured:
     if measured.noise is None:
         exact = not measured.unit and _holds(dtype, measured.value)
         return Measured(measured.value, None, 0.0 if exact else max(unit, measured.unit))
-    rounding = np.abs(measured.value) * unit + LEAST[dtype]
-    noise = measured.noise + np.where(np.isfinite(measured.value), rounding, 0.0)
-    return Measured(measured.value, noise)
+    rounding = np.maximum(np.abs(measured.value) * unit, LEAST[dtype])
+    kept = (measured.value == 0) | ~np.isfinite(measured.value)
+    return Measured(measured.value, measured.noise + np.where(kept, 0.0, rounding))
 
 
 def _holds(dtype: DType, value: Array) -> bool:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from fractions import Fraction
 
+from ..tensor.algebra import Function
 from .field import Field
 from .ring import Ring, Value
 
@@ -252,20 +253,23 @@ class Scalars:
         self._by_name("select")
         return self.field.symbol("select", *map(self.field.key, (where, x, y)))
 
-    def named(self, name: str, even: bool, arguments: Sequence[Value]) -> Value:
-        """A function that is known by name."""
-        self._by_name(name)
+    def named(self, function: Function, *arguments: Value) -> Value:
+        """A function that is known by name, and by what it makes of a sign."""
+        self._by_name(function.name)
         keys = [self.field.key(argument) for argument in arguments]
-        if even:
+        turned = (function.even or function.odd) and self._unsigned(keys[0]) != keys[0]
+        if turned:
             keys[0] = self._unsigned(keys[0])
-        return self.field.symbol(name, *keys)
+        found = self.field.symbol(function.name, *keys)
+        return -found % self.field.prime if turned and function.odd else found
 
     def whole(self, value: Value) -> Value:
         """Rounded towards zero."""
         constant = self.constant(value)
         if constant is not None and constant.denominator == 1:
             return value
-        return self.named("rounding", False, [value])
+        self._by_name("rounding")
+        return self.field.symbol("rounding", self.field.key(value))
 
     def _unsigned(self, key: int) -> int:
         return min(key, -key % self.field.prime)

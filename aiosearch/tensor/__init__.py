@@ -18,7 +18,6 @@ from .types import DType, Place, TensorType
 
 __all__ = [
     "ACCUMULATORS",
-    "OPERATORS",
     "Algebra",
     "Block",
     "DType",
@@ -28,6 +27,7 @@ __all__ = [
     "Function",
     "Kernel",
     "LabelError",
+    "OPERATORS",
     "Operator",
     "Place",
     "Program",

@@ -40,7 +40,10 @@ class Label:
         return True
 
     def __str__(self) -> str:
-        return self.origin or self.root().origin or "an axis"
+        root = self.root()
+        if self.origin and root.name and not self.name:
+            return f"{self.origin} ({root.origin})"
+        return self.origin or root.origin or "an axis"
 
 
 @dataclass(frozen=True, slots=True)

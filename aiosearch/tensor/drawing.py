@@ -1,11 +1,11 @@
-"""Draws programs as SVG: the kernel graph, custom kernels as boxes in it, threads as boxes in those."""
+"""Draws programs as SVG: custom kernels are boxes in the kernel graph, threads boxes in those."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from . import figures
-from .figures import Figure, Graph, box, chip, page, upright, wide, words
+from .figures import Figure, Graph, box, chip, page, upright, wide
 from .mugraph import ACCUMULATE, LOAD, READ, WRITE, Kernel, results
 from .outline import Thread, block_steps, graph_steps
 from .printing import number_text, value_text
@@ -16,7 +16,9 @@ from .types import Place
 _PAD = 16.0
 _HEAD = 34.0
 _DOT = 8.0
-_ZONE_LABEL = 22.0
+_TIMES = "\N{MULTIPLICATION SIGN}"
+_RIM = 12.0
+_GUTTER = 20.0
 _AFTER_ZONE = (Place.AFTER, Place.AFTER_REGISTER)
 
 
@@ -42,8 +44,8 @@ def draw(program: Program) -> str:
 
 
 def _input(term: Term) -> Figure:
-    labels = [label for label in term.parameter("labels") if label is not None]
-    detail = " × ".join(labels) if len(labels) == len(term.shape) else ", ".join(labels)
+    labels = [label or "·" for label in term.parameter("labels")]
+    detail = ", ".join(labels) if any(term.parameter("labels")) else ""
     return chip(term.parameter("name"), detail, figures.INPUT, 0, str(term.type))
 
 
@@ -97,39 +99,50 @@ def _splits(maps: Sequence[int | None], loop: int | None = None) -> str:
 def _kernel(kernel: Kernel, own: Sequence[Term]) -> Figure:
     """A large box: title, what each iteration does, what comes after, ports at the borders."""
     graph = _block(kernel, own)
-    layout, inside = graph.drawn(gaps=(_ZONE_LABEL + _PAD,))
-    grid = "×".join(map(str, kernel.grid))
+    layout, inside = graph.drawn(gaps=(2 * _RIM,))
+    grid = _TIMES.join(map(str, kernel.grid))
     title = f"custom kernel · grid {grid} · loop {kernel.range}"
-    width = max(layout.width + 4 * _PAD, wide(title, 13) + 2 * _PAD)
-    left = (width - layout.width) / 2
-    top = _HEAD + _ZONE_LABEL + _PAD / 2
-    height = top + layout.height + 2 * _PAD
+    width = max(layout.width + 4 * _PAD + _GUTTER, wide(title, 13) + 2 * _PAD)
+    left = (width - layout.width + _GUTTER) / 2
+    top = _HEAD + _RIM
+    height = top + layout.height + _RIM + _PAD
     parts = [box(width, height, figures.KERNEL)]
-    labels = [figures.label(title, 10, 7, figures.KERNEL, 13)]
-    turns = "iteration" if kernel.range == 1 else "iterations"
     (first, last), (begin, _), (_, end) = layout.zones
-    for (low, high), style, text in (
-        ((first, last), figures.LOOP, f"loop: {kernel.range} {turns}"),
-        ((begin, end), figures.AFTER, "after the loop"),
-    ):
-        y = top + low - _ZONE_LABEL
-        parts.append(box(width - 2 * _PAD, high - low + _ZONE_LABEL + _PAD / 2, style, _PAD, y))
-        labels.append(figures.label(text, _PAD + 6, y + 3, style))
-    loads, stores = [], []
-    for node, figure in enumerate(graph.figures):
-        x, y = layout.places[node]
-        if not figure.inputs:
-            loads.append(left + x + figure.width / 2)
-            parts.append(upright(loads[-1], 0, top + y, True))
-        if not figure.outputs:
-            stores.append(left + x + figure.width / 2)
-            parts.append(upright(stores[-1], top + y + figure.height, height, False))
-    parts += [*labels, f'<g transform="translate({left:.1f} {top:.1f})">{inside}</g>']
+    parts.append(
+        _zone(f"loop {_TIMES} {kernel.range}", top + first, top + last, width, figures.LOOP)
+    )
+    parts.append(_zone("after", top + begin, top + end, width, figures.AFTER))
+    places = [(left + x, top + y) for x, y in layout.places]
+    loads = _ends(graph, places, False)
+    stores = _ends(graph, places, True)
+    parts += [upright(x, 0, y, True) for x, y in loads]
+    parts += [upright(x, y, height, False) for x, y in stores]
+    parts.append(figures.label(title, 10, 7, figures.KERNEL, 13))
+    parts.append(f'<g transform="translate({left:.1f} {top:.1f})">{inside}</g>')
     parts += [
-        figures.tagged(str(term.type), x, height) for term, x in zip(own, stores, strict=True)
+        figures.tagged(str(term.type), x, height) for term, (x, _) in zip(own, stores, strict=True)
     ]
-    total = height + figures.TAG_SPACE
-    return Figure(width, total, "".join(parts), loads, stores, pointed=False)
+    inputs, outputs = [x for x, _ in loads], [x for x, _ in stores]
+    tall = height + figures.TAG_SPACE
+    return Figure(width, tall, "".join(parts), inputs, outputs, pointed=False)
+
+
+def _zone(name: str, top: float, bottom: float, width: float, style: figures.Style) -> str:
+    """What is done in one part of a kernel: a box behind it, with its name on the left."""
+    top, bottom = top - _RIM, bottom + _RIM
+    ground = box(width - 2 * _PAD, bottom - top, style, _PAD, top)
+    return ground + figures.sideways(name, _PAD + 16, top, bottom)
+
+
+def _ends(
+    graph: Graph, places: Sequence[tuple[float, float]], last: bool
+) -> list[tuple[float, float]]:
+    """Where lines from outside reach loads, or lines to the outside leave stores."""
+    return [
+        (x + figure.width / 2, y + figure.height if last else y)
+        for figure, (x, y) in zip(graph.figures, places, strict=True)
+        if not (figure.outputs if last else figure.inputs)
+    ]
 
 
 def _block(kernel: Kernel, own: Sequence[Term]) -> Graph:
@@ -201,11 +214,11 @@ def _thread(thread: Thread, operands: Sequence[Term], given: Sequence[Term]) -> 
         graph.add(_dot(1, 0, str(term.type)), [_tile(_written(term))], zone=2) for term in given
     ]
     layout, inside = graph.drawn()
-    left = wide("thread", 11) + _PAD
+    left = _GUTTER + _RIM / 2
     width, height = left + layout.width + _PAD, layout.height - _DOT
     parts = [
         box(width, height, figures.THREAD, 0, _DOT / 2),
-        words("thread", 8, _DOT / 2 + 17, 11, "start"),
+        figures.sideways("thread", 16, _DOT / 2, _DOT / 2 + height),
         f'<g transform="translate({left:.1f} 0)">{inside}</g>',
     ]
     ports = [

@@ -72,7 +72,7 @@ def _behind(kind: Kind, value: Any, lead: Sequence[Dim]) -> Any:
 
 
 def _behind_lead(term: Term, k: Algebra[V], operands: list[V]) -> list[V]:
-    """Operands whose axes stand where the tile's do: scalar tiles widened, literals given a lead."""
+    """Operands whose axes stand where the tile's do: scalar tiles widened, constants led."""
     widens = term.operator.pointwise or term.operator.name == "broadcast"
     found = []
     for argument, value in zip(term.arguments, operands, strict=True):

@@ -1,4 +1,4 @@
-"""The parts that drawings are made of: boxes of text with ports, and graphs of such boxes, as SVG."""
+"""The parts of drawings: boxes of text with ports, and graphs of such boxes, as SVG."""
 
 from __future__ import annotations
 
@@ -111,6 +111,14 @@ def label(text: str, x: float, y: float, style: Style, size: float = 11.0) -> st
     return box(wide(text, size) + 8, height, ground, x, y) + words(
         text, x + 4, y + size * 1.2, size, "start", strong=size > 12
     )
+
+
+def sideways(text: str, x: float, top: float, bottom: float) -> str:
+    """A small text that reads upwards, midway along the left side of a box."""
+    middle = (top + bottom) / 2
+    shown = text if wide(text, 11) <= bottom - top else text.split()[0]
+    turn = f'<g transform="translate({x:.1f} {middle:.1f}) rotate(-90)">'
+    return f"{turn}{words(shown, 0, 0, 11)}</g>"
 
 
 def tagged(tag: str, x: float, y: float) -> str:

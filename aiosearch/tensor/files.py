@@ -26,7 +26,7 @@ from .reading import (
     declared,
 )
 from .sizes import Dim, Size
-from .terms import INPUT, LITERAL, Program, Term, literal, tensor
+from .terms import INPUT, LITERAL, Program, Term, checked, literal, tensor
 
 FORMAT = "aiosearch.program"
 VERSION = 1
@@ -243,11 +243,9 @@ class _Reader:
         given = _given(KERNEL_PARAMETERS, node.params)
         if node.args or len(given) != len(KERNEL_PARAMETERS):
             raise FormatError("a kernel has grid and range, and loads its operands")
-        grid = given["grid"]
-        if not isinstance(grid, tuple):
-            raise FormatError(f"the grid is a list, not {grid!r}")
-        check_shape((*grid, given["range"]))
-        block = Block(grid, given["range"])
+        grid, count = (checked(one, given[one.name]) for one in KERNEL_PARAMETERS)
+        check_shape((*grid, count))
+        block = Block(grid, count)
         tiles: list[Term] = []
         for number, inner in enumerate(node.block):
             where = f"block node {number} ({inner.op})"

@@ -135,11 +135,21 @@ def _generalised(programs: Sequence[Program], keep: Collection[int]) -> Generali
         found,
         {own: unknowns.values[name] for name, own in names.items()},
         _axes(found[0].inputs),
-        {
-            unknowns.hint(name): f"{unknowns.values[name]}: {why}"
-            for name, why in unknowns.fixed.items()
-        },
+        _fixed(inputs, found[0].inputs, unknowns),
     )
+
+
+def _fixed(before: Sequence[Term], after: Sequence[Term], unknowns: Unknowns) -> dict[str, str]:
+    """The axes, grids and loops that are numbers, and why."""
+    found: dict[str, str] = {}
+    for was, now in zip(before, after, strict=True):
+        for name, unknown, dim in zip(_axis_names(was), was.shape, now.shape, strict=True):
+            if isinstance(dim, int):
+                found.setdefault(name, f"{dim}: {unknowns.reason(unknown)}")
+    for name, why in unknowns.fixed.items():
+        if unknowns.hint(name) in _SCHEDULE:
+            found.setdefault(unknowns.hint(name), f"{unknowns.values[name]}: {why}")
+    return found
 
 
 def _join_outputs(
@@ -183,6 +193,7 @@ def _opened(one: Term, unknowns: Unknowns) -> Term:
 
 Schedule: TypeAlias = tuple[Dim, Dim, Dim, Dim]
 """A kernel's grid and its range."""
+_SCHEDULE = ("gx", "gy", "gz", "f")
 
 
 def _schedules(programs: Sequence[Program], unknowns: Unknowns) -> Resize:
@@ -209,8 +220,8 @@ def _schedule(result: Term, schedules: dict[Term, Schedule], unknowns: Unknowns)
     chosen = next(iter(held), None)
     if chosen is None:
         x, y, z = (
-            unknowns.fresh(f"g{axis}", unknowns.value(size))
-            for axis, size in zip("xyz", kernel.grid, strict=True)
+            unknowns.fresh(hint, unknowns.value(size))
+            for hint, size in zip(_SCHEDULE, kernel.grid, strict=False)
         )
         count = unknowns.fresh("f", unknowns.value(kernel.range))
         chosen = (x, y, z, count if loops else unknowns.number(count, "a loop that splits nothing"))

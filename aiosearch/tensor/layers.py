@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -67,7 +68,7 @@ def _layers(count: int, edges: Sequence[Edge], zones: Sequence[int], sink: bool)
     return found
 
 
-@dataclass
+@dataclass(eq=False)
 class _Spot:
     """A box in its layer, or a place where a long line passes."""
 
@@ -76,6 +77,7 @@ class _Spot:
     box: int | None = None
     x: float = 0.0
     order: float = 0.0
+    index: int = 0
     above: list[tuple[_Spot, float, float]] = field(default_factory=list)
     """Neighbours, this spot's port towards them, their port towards this spot."""
     below: list[tuple[_Spot, float, float]] = field(default_factory=list)
@@ -174,6 +176,25 @@ class _Arrangement:
             neighbours = near[2] if turn >= _SWEEPS else near[turn % 2]
             for row in rows:
                 _settle(row, neighbours)
+
+        for row in self._rows:
+            for index, spot in enumerate(row):
+                spot.index = index
+        for edge, chain in zip(self._edges, self._chains, strict=True):
+            self._straighten(chain[1:-1], chain[-1].x + edge.target_port - 1)
+
+    def _straighten(self, passed: Sequence[_Spot], wanted: float) -> None:
+        """Puts all of a long line on one vertical, where the boxes beside it leave room."""
+        low, high = -math.inf, math.inf
+        for spot in passed:
+            row, index = self._rows[spot.layer], spot.index
+            if index:
+                low = max(low, row[index - 1].x + row[index - 1].width + GAP_X)
+            if index + 1 < len(row):
+                high = min(high, row[index + 1].x - spot.width - GAP_X)
+        if low <= high:
+            for spot in passed:
+                spot.x = min(max(low, wanted), high)
 
     def _measured(self) -> Layout:
         tops, bottoms = self._heights()

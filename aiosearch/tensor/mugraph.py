@@ -16,7 +16,7 @@ from .errors import ShapeError
 from .operator import NUMBERS, Dimensions, Kind, Operator, Parameter, declare
 from .reductions import fold, root_mean_square
 from .sizes import Dim
-from .terms import Term, intern
+from .terms import Term, checked, intern
 from .types import Place, Shape, TensorType
 
 Map: TypeAlias = tuple["int | None", "int | None", "int | None"]
@@ -79,6 +79,7 @@ ACCUMULATORS = {
 
 _GRID = Parameter("grid", Kind.SHAPE)
 _RANGE = Parameter("range", Kind.SIZE)
+_COLUMNS = Parameter("columns", Kind.SIZE)
 
 
 def _special(name: str, *parameters: Parameter) -> Operator:
@@ -90,7 +91,7 @@ def _special(name: str, *parameters: Parameter) -> Operator:
 
 LOAD = _special("load", _GRID, _RANGE, Parameter("map", Kind.WORD), Parameter("loop", Kind.WORD))
 ACCUMULATE = _special(
-    "accumulate", Parameter("kind", Kind.WORD), _RANGE, Parameter("columns", Kind.SIZE)
+    "accumulate", Parameter("kind", Kind.WORD), _RANGE, _COLUMNS
 )
 READ = _special("read")
 WRITE = _special("write")
@@ -140,6 +141,7 @@ class Block:
     """
 
     def __init__(self, grid: Sequence[Dim], range: Dim = 1, dims: Dimensions = NUMBERS) -> None:
+        grid, range = checked(_GRID, grid), checked(_RANGE, range)
         sizes = (*grid, 1, 1, 1)[:3]
         if len(grid) > 3 or any(dims.value(size) < 1 for size in sizes) or dims.value(range) < 1:
             raise ShapeError(f"grid {list(grid)} with range {range}: three sizes and a count")
@@ -173,7 +175,7 @@ class Block:
         accumulator = ACCUMULATORS.get(kind)
         if accumulator is None:
             raise ShapeError(f"no accumulator {kind!r}: there are {', '.join(ACCUMULATORS)}")
-        width: Dim = columns if kind == "redtox" else 0
+        width: Dim = checked(_COLUMNS, columns) if kind == "redtox" else 0
         shape = accumulator.shape(self._dims, tile.shape, width)
         parameters = (("kind", kind), ("range", self.range), ("columns", width))
         return intern(ACCUMULATE, (tile,), parameters, TensorType(tile.dtype, shape, Place.AFTER))
@@ -230,6 +232,8 @@ def write(values: Term) -> Term:
 
 
 def _map(maps: Sequence[int | None]) -> Map:
+    if not isinstance(maps, (list, tuple)):
+        raise ShapeError(f"a map is a list of axes, not {maps!r}")
     padded = (*maps, None, None, None)[: max(3, len(maps))]
     for split in padded:
         if split is not None and (isinstance(split, bool) or not isinstance(split, int)):

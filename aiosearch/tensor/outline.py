@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -53,41 +53,51 @@ def block_steps(kernel: Kernel) -> list[Step]:
     """The block graph, operands first, the loop before what follows it; threads put together."""
     body = [term for term in kernel.body if term.place is not Place.ANYWHERE]
     body.sort(key=lambda term: term.place not in _LOOP)
-    found: list[Step] = []
-    done: set[Term] = set()
+    outline = _Outline()
     for term in body:
         if term.operator is WRITE:
-            _join(found, [*_registers(term, done), term])
+            outline.thread(term)
         elif term.place not in _REGISTERS:
-            found.append(term)
-    return found
+            outline.add(term)
+    return [Thread(tuple(step)) if isinstance(step, list) else step for step in outline.found]
 
 
-def _registers(write: Term, done: set[Term]) -> list[Term]:
-    """What a write needs computed in registers that no earlier thread did."""
-    found: list[Term] = []
-    stack = [(write.arguments[0], False)]
-    while stack:
-        term, ready = stack.pop()
-        if term in done or term.place not in _REGISTERS or term.operator is READ:
-            continue
-        if ready:
-            done.add(term)
-            found.append(term)
-            continue
-        stack.append((term, True))
-        stack.extend((argument, False) for argument in reversed(term.arguments))
-    return found
+class _Outline:
+    def __init__(self) -> None:
+        self.found: list[Term | list[Term]] = []
+        self._home: dict[Term, int] = {}
+        """Which step a term is in."""
 
+    def add(self, step: Term | list[Term]) -> None:
+        for term in step if isinstance(step, list) else [step]:
+            self._home[term] = len(self.found)
+        self.found.append(step)
 
-def _join(found: list[Step], terms: Sequence[Term]) -> None:
-    """Adds to the last thread where its registers, but not its tiles, are used; else starts one."""
-    last = found[-1] if found else None
-    if isinstance(last, Thread):
-        known = set(last.terms)
+    def thread(self, write: Term) -> None:
+        """Goes on with the thread whose registers are used, if that comes late enough."""
+        terms = [*self._registers(write), write]
         used = {argument for term in terms for argument in term.arguments}
-        read = {argument for term in used if term.operator is READ for argument in term.arguments}
-        if used & known and not read & known:
-            found[-1] = Thread((*last.terms, *terms))
-            return
-    found.append(Thread(tuple(terms)))
+        tiles = [term.arguments[0] for term in used if term.operator is READ]
+        last = max((self._home[term] for term in used if term in self._home), default=0)
+        thread = self.found[last]
+        if isinstance(thread, list) and all(self._home[tile] < last for tile in tiles):
+            thread.extend(terms)
+            self._home.update(dict.fromkeys(terms, last))
+        else:
+            self.add(terms)
+
+    def _registers(self, write: Term) -> list[Term]:
+        """What a write needs computed in registers that no earlier thread did."""
+        found: dict[Term, None] = {}
+        stack = [(write.arguments[0], False)]
+        while stack:
+            term, ready = stack.pop()
+            done = term in found or term in self._home
+            if done or term.place not in _REGISTERS or term.operator is READ:
+                continue
+            if ready:
+                found[term] = None
+                continue
+            stack.append((term, True))
+            stack.extend((argument, False) for argument in reversed(term.arguments))
+        return list(found)

@@ -72,7 +72,7 @@ def check_shape(shape: Sequence[Dim]) -> None:
         if isinstance(size, Size):
             products *= len(size.terms)
             _check_powers(size)
-        elif size >= _LARGEST:
+        elif isinstance(size, int) and size >= _LARGEST:
             raise ShapeError("an axis beyond all memory")
     if products > _MOST_PRODUCTS:
         raise ShapeError("sizes with too many sums")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from .mugraph import ACCUMULATE, LOAD, READ, RESULT, WRITE, Block, Kernel, read, write
-from .operator import NUMBERS, Dimensions, Kind
+from .operator import NUMBERS, Dimensions, Kind, Operator
 from .sizes import Dim, Size
 from .terms import LITERAL, Program, Term, apply, literal
 
@@ -49,14 +49,27 @@ def _remade(
             stored[kernel] = block.results(*zip(arguments, maps, strict=True))
         index: int = term.parameter("index")
         return stored[kernel][index]
-    if operator is READ:
-        return read(arguments[0])
-    if operator is WRITE:
-        return write(arguments[0])
     given = {
         parameter.name: _size(term, parameter.name, parameter.kind, value, resize)
         for parameter, (_, value) in zip(operator.parameters, term.parameters, strict=True)
     }
+    return made(operator, arguments, given, dims)
+
+
+def made(
+    operator: Operator,
+    arguments: Sequence[Term],
+    given: Mapping[str, Any],
+    dims: Dimensions = NUMBERS,
+) -> Term:
+    """A term from its parts; raises ShapeError where they do not fit.
+
+    A kernel's results are made together, by `results`.
+    """
+    if operator is READ:
+        return read(arguments[0])
+    if operator is WRITE:
+        return write(arguments[0])
     if operator is LOAD:
         block = Block(given["grid"], given["range"], dims)
         return block.load(arguments[0], given["map"], given["loop"])

@@ -134,7 +134,7 @@ def apply(
     if declared.arity is None and not arguments:
         raise ShapeError(f"{declared.name} takes at least one operand")
     try:
-        parameters = _parameters(declared, given, arguments)
+        parameters = _parameters(declared, given)
         shape = declared.shape(dims, [argument.shape for argument in arguments], **dict(parameters))
     except ShapeError as error:
         if str(error).startswith(f"{declared.name}("):
@@ -147,17 +147,14 @@ def apply(
     return intern(declared, arguments, parameters, type_)
 
 
-def _parameters(
-    operator: Operator, given: Mapping[str, Any], arguments: Sequence[Term]
-) -> tuple[tuple[str, Any], ...]:
+def _parameters(operator: Operator, given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     unknown = given.keys() - {parameter.name for parameter in operator.parameters}
     if unknown:
         raise ShapeError(f"{operator.name} has no parameter {', '.join(sorted(unknown))}")
-    rank = len(arguments[0].shape) if arguments else 0
     found = []
     for parameter in operator.parameters:
         if parameter.name in given:
-            value = _value(parameter, given[parameter.name], rank)
+            value = checked(parameter, given[parameter.name])
         elif parameter.required:
             raise ShapeError(f"{operator.name} needs {parameter.name}=")
         else:
@@ -166,7 +163,7 @@ def _parameters(
     return tuple(found)
 
 
-def _value(parameter: Parameter, value: Any, rank: int) -> Any:
+def checked(parameter: Parameter, value: Any) -> Any:
     """Checks a parameter's type, and makes it hashable and canonical."""
     kind = parameter.kind
     if kind is Kind.SHAPE:

@@ -56,6 +56,13 @@ class Unknowns:
     def hint(self, name: str) -> str:
         return self._hints[name]
 
+    def reason(self, dim: Dim) -> str:
+        """Why a size is a number."""
+        if isinstance(dim, int):
+            return "a size of nought or one stays"
+        first = min(dim.names, key=self._order.__getitem__)
+        return self.fixed.get(first) or self.reason(self._solved[first])
+
     def resolve(self, dim: Dim) -> Dim:
         """A size in the unknowns that are left."""
         while isinstance(dim, Size) and any(name in self._solved for name in dim.names):

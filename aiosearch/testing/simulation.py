@@ -20,7 +20,6 @@ from .virtual import Costs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ..engine.seats import Seat
     from .tracing import Trace
 
 ValueT = TypeVar("ValueT")
@@ -131,19 +130,6 @@ def _summary(simulator: Simulator, problem: Any) -> Simulation:
         tasks=sum(seat.tasks for seat in seats),
         messages=sum(seat.messages for seat in seats),
         deaths=simulator.deaths,
-        workers=tuple(_statistics(seat, simulator.now) for seat in seats),
+        workers=tuple(seat.statistics(simulator.now) for seat in seats),
         trace=tuple(simulator.trace),
-    )
-
-
-def _statistics(seat: Seat, now: int) -> WorkerStatistics:
-    idle = seat.idle_ns + (now - seat.idle_since if seat.alive and not seat.busy else 0)
-    return WorkerStatistics(
-        nodes=seat.counts.nodes,
-        tasks=seat.tasks,
-        reports=seat.reports,
-        messages=seat.messages,
-        busy=seat.counts.busy_ns / 1e9,
-        waiting=seat.counts.waiting_ns / 1e9,
-        idle=idle / 1e9,
     )

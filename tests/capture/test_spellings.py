@@ -55,6 +55,10 @@ for _name, _function in {
     "truncated": lambda x: (3 * x).astype(jnp.int32).astype(jnp.float32) + jnp.trunc(x),
     "powers": lambda x: x**3 + jnp.abs(x) ** 1.5 + jnp.power(jnp.abs(x) + 1, -2),
     "exponentials": lambda x: jnp.exp2(x) + 3.0**x + jnp.expm1(x) - jnp.log1p(jnp.abs(x)),
+    "hyperbolic": lambda x: jnp.sinh(x) - jnp.cosh(x / 2),
+    "logarithms": lambda x: jnp.log2(jnp.abs(x) + 1) + jnp.log10(jnp.exp(x)),
+    "polynomial": lambda x: jnp.polyval(jnp.array([1.0, -2.0, 3.0]), x),
+    "one_hot": lambda x: jax.nn.one_hot(jnp.round(x[:, 0]).astype(int) + 1, 4) @ x[:1, :4].T,
     "pow_of_two": lambda x: jnp.power(jnp.abs(x) + 1, x),
     "clipped": lambda x: jnp.clip(x, -0.5, 0.25) + jnp.minimum(x, 0.0),
     "clipped_below": lambda x: jnp.clip(x, jnp.sin(x), None),
@@ -251,6 +255,18 @@ def convolution_of_channels_first(x: Any, w: Any) -> Any:
     return lax.conv_general_dilated(x, w, (1, 1), ((1, 0), (0, 2)), rhs_dilation=(2, 1))
 
 
+for _name, _operation, _start in [
+    ("max_pool", lax.max, -np.inf),
+    ("min_pool", lax.min, np.inf),
+    ("sum_pool", lax.add, 0.0),
+]:
+    one_line(
+        _name,
+        lambda x, op=_operation, start=_start: lax.reduce_window(
+            x, start, op, (1, 2, 3, 1), (1, 2, 1, 1), "SAME", window_dilation=(1, 1, 2, 1)
+        ),
+        (2, 5, 6, 3),
+    )
 one_line("signal", lambda x, w: jnp.convolve(x, w, mode="valid"), (9,), (3,))
 
 
@@ -264,7 +280,7 @@ def test_a_captured_function_computes_what_jax_computes(name: str) -> None:
     function, shapes = CASES[name]
     inputs = _inputs(shapes)
     captured = capture(function, *inputs)
-    expected = jax.tree_util.tree_leaves(function(*map(jnp.asarray, inputs)))
+    expected = jax.tree_util.tree_leaves(jax.jit(function)(*inputs))
     found = run(captured.program, [*inputs, *captured.constants.values()])
     for one, other, term in zip(found, expected, captured.program.outputs, strict=True):
         assert term.shape == other.shape

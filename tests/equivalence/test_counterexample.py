@@ -175,7 +175,9 @@ def test_a_comparison_decided_by_rounding_is_no_difference() -> None:
 def test_functions_that_algebra_knows_nothing_of_are_measured() -> None:
     a, b = elementwise(lambda x: apply("tanh", x), lambda x: 2 * apply("sigmoid", 2 * x) - 1)
     assert find_counterexample(a, b) is None
-    assert find_counterexample(*elementwise(lambda x: apply("gelu", x), lambda x: apply("gelu_tanh", x)))
+    assert find_counterexample(
+        *elementwise(lambda x: apply("gelu", x), lambda x: apply("gelu_tanh", x))
+    )
 
 
 def test_empty_programs_have_no_counterexample() -> None:

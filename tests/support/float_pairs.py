@@ -78,9 +78,7 @@ def online_softmax(dtype: str, rescaled: bool = True) -> Pair:
     weights = [apply("exp", one - top) if rescaled else literal(1) for one in tops]
     out = outs[0] * weights[0] + outs[1] * weights[1]
     make = over(*inputs)
-    return make(attention(*inputs)), make(
-        out / (sums[0] * weights[0] + sums[1] * weights[1])
-    )
+    return make(attention(*inputs)), make(out / (sums[0] * weights[0] + sums[1] * weights[1]))
 
 
 def merged_lora(dtype: str, factor: float = 1) -> Pair:

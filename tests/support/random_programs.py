@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from random import Random
 from typing import Any
@@ -184,7 +183,9 @@ class _Draw:
             elif draw < 0.6 and axis + 1 < len(found):
                 found[axis : axis + 2] = [found[axis] * found[axis + 1]]
             elif draw < 0.8 and axis < len(found) and found[axis] and found[axis] % 2 == 0:
-                found[axis : axis + 1] = random.choice(([2, found[axis] // 2], [found[axis] // 2, 2]))
+                found[axis : axis + 1] = random.choice(
+                    ([2, found[axis] // 2], [found[axis] // 2, 2])
+                )
             elif axis < len(found) and found[axis] == 1:
                 found[axis] = random.choice(_SIZES)
         return tuple(found)

@@ -198,8 +198,8 @@ def normalised(data_type: int = 940) -> Saved:
     return graph
 
 
-def gated() -> Saved:
-    """A gated MLP whose last product is a kernel of its own."""
+def gated(last: str = "kn_mul_op", swapped: bool = False, reverse: bool = False) -> Saved:
+    """A gated MLP whose last product is a kernel of its own, or with silu on the other side."""
     graph = Saved()
     x, w1, w2 = graph.input(8, 256), graph.input(256, 512), graph.input(256, 512)
     block = graph.block((16, 1, 1), 4)
@@ -208,11 +208,14 @@ def gated() -> Saved:
     c = block.load(w2, (1, -1, -1), 0, (64, 32))
     gate = block.accumulate("nored", block.op("tb_matmul_op", a, b, dim=(8, 32)), (8, 32))
     up = block.accumulate("nored", block.op("tb_matmul_op", a, c, dim=(8, 32)), (8, 32))
+    if swapped:
+        gate, up = up, gate
     gate = block.op("tb_silu_op", gate, dim=(8, 32))
     up = block.store(up, (1, -1, -1), (8, 512))
     gate = block.store(gate, (1, -1, -1), (8, 512))
     block.close()
-    graph.output(graph.op("kn_mul_op", gate, up, dim=(8, 512)))
+    factors = (up, gate) if reverse else (gate, up)
+    graph.output(graph.op(last, *factors, dim=(8, 512)))
     return graph
 
 

@@ -15,11 +15,13 @@ from saved_graphs import Record, Saved
 
 from aiosearch.tensor import FormatError, ShapeError, UnknownOperator, apply, tensor
 from aiosearch.tensor.evaluate import evaluate
+from aiosearch.tensor.files import from_json, to_json
 from aiosearch.tensor.floats import Floats
 from aiosearch.tensor.mirage import MirageGraph, load_mugraphs, read_mugraph
 from aiosearch.tensor.pairing import Pair, pairs
 from aiosearch.tensor.programs import BUILTINS
 from aiosearch.tensor.referee import run
+from aiosearch.tensor.text import parse, write
 
 DATA = Path(__file__).parents[1] / "data" / "mirage"
 FILES = ("lora_bs1", "norm_transformer_bs1", "qknorm_gqa_bs1_three_wrong")
@@ -352,3 +354,12 @@ def test_changed_documents(seed: int) -> None:
         holder[key] = json.loads(json.dumps(new))
     for found in load_mugraphs(json.dumps(document).encode()):
         assert isinstance(found, MirageGraph | FormatError)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_graphs_as_text_and_json(file: str) -> None:
+    """What is read can be written as text and as JSON, and reads back as the same program."""
+    for graph in graphs((DATA / f"{file}.json").read_bytes()):
+        program = graph.program()
+        assert parse(write(program)) == program
+        assert from_json(to_json(program)) == program

@@ -134,13 +134,18 @@ def at_most(a: Dim, b: Dim) -> bool:
     """Whether `a <= b` for all sizes; False also where it is not known."""
     if a == b:
         return True
-    rest = b - a
-    if isinstance(rest, int):
-        return rest >= 0
-    ratio = quotient(b, a)
-    if ratio is not None:
+    ratio = quotient(b, a) if a != 0 else None
+    if ratio is not None and _never_negative(a) and _never_negative(ratio - 1):
         return True
-    return all(factor > 0 for _, factor in rest.terms)
+    return _never_negative(b - a)
+
+
+def _never_negative(dim: Dim) -> bool:
+    """Whether it is seen that this is not below zero, where all named sizes are at least one."""
+    if isinstance(dim, int):
+        return dim >= 0
+    rising = all(factor > 0 for powers, factor in dim.terms if powers)
+    return rising and sum(factor for _, factor in dim.terms) >= 0
 
 
 def divide(index: Index, by: Dim) -> tuple[Index, Index]:

@@ -27,11 +27,11 @@ def fused(term: Monomial) -> Monomial:
 
 def _digits(term: Monomial) -> tuple[Var, Var] | None:
     seen = list(term.indices())
-    if any(isinstance(index, Var) and index in term.bound for index in seen):
-        return None
+    counted = {index for index in seen if isinstance(index, Var)}
     indices = [dict(index.terms) for index in seen if isinstance(index, Index)]
-    for high in term.bound:
-        for low in term.bound:
+    bound = [var for var in term.bound if var not in counted]
+    for high in bound:
+        for low in bound:
             if high is not low and all(
                 own.get(high, 0) == own.get(low, 0) * low.extent for own in indices
             ):

@@ -1,0 +1,48 @@
+"""Names of a captured program and of its inputs."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+
+def title(function: Callable[..., Any], name: str | None) -> str:
+    """The program's name: the one given, or the function's."""
+    own: str = name or getattr(function, "__name__", "")
+    return re.sub(r"\W", "_", own).strip("_") or "captured"
+
+
+def input_names(function: Callable[..., Any], args: Sequence[Any]) -> list[str]:
+    """A name for each leaf: the parameter's, and the way to the leaf in its tree."""
+    names: list[str] = []
+    for position, argument in enumerate(args):
+        stem = _parameter(function, position)
+        for path, _ in jax.tree_util.tree_flatten_with_path(argument)[0]:
+            steps = re.findall(r"\w+", jax.tree_util.keystr(path))
+            names.append(_free("_".join([stem, *steps]), names))
+    return names
+
+
+def _parameter(function: Callable[..., Any], position: int) -> str:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return f"x{position}"
+    for index, parameter in enumerate(signature.parameters.values()):
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return f"{parameter.name}{position - index}"
+        if index == position:
+            return parameter.name
+    return f"x{position}"
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    found, count = name, 1
+    while found in taken:
+        count += 1
+        found = f"{name}_{count}"
+    return found

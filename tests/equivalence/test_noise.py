@@ -1,0 +1,150 @@
+"""The noise of a value is what rounding explains: not less, and not much more."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from float_pairs import RIGHT, elementwise, over
+from random_programs import random_program
+
+from aiosearch.equivalence.differences import MARGIN, measured, real
+from aiosearch.equivalence.distributions import draw_inputs
+from aiosearch.equivalence.machine import execute
+from aiosearch.equivalence.noise import REAL, TYPED, Measured, exactly, stored
+from aiosearch.tensor import DType, Floats, Program, Term, apply, evaluate, referee, tensor
+
+
+def measure(term: Term, *inputs):  # type: ignore[no-untyped-def]
+    names = [tensor("XYZ"[index], "f64", np.shape(value)) for index, value in enumerate(inputs)]
+    program = Program("p", tuple(names), (term,))
+    return execute(program, REAL, [exactly(np.asarray(value, np.float64)) for value in inputs])[0]
+
+
+X = tensor("X", "f64", (4,))
+
+
+@pytest.mark.parametrize("start", range(0, 200, 40))
+def test_random_programs_have_the_values_of_the_referee_and_enough_noise(start: int) -> None:
+    wide = Floats(np.longdouble)
+    for seed in range(start, start + 40):
+        program = random_program(seed)
+        for name in ("normal", "zeros", "integers"):
+            inputs = draw_inputs(program, name, seed)
+            found = measured(program, inputs)
+            plain = referee.run(program, inputs)
+            with np.errstate(all="ignore"):
+                exact = evaluate(program, wide, [_wide(value) for value in inputs])
+            for one, value, other in zip(found, plain, exact, strict=True):
+                _check(one, value, np.asarray(other, np.longdouble))
+
+
+def _wide(value):  # type: ignore[no-untyped-def]
+    return value if value.dtype == np.bool_ else value.astype(np.longdouble)
+
+
+def _check(one: Measured, plain, exact) -> None:  # type: ignore[no-untyped-def]
+    assert one.value.shape == plain.shape
+    known = ~np.broadcast_to(one.unsure, plain.shape)
+    with np.errstate(all="ignore"):
+        for other in (plain, exact):
+            near = np.abs(one.value - other) <= MARGIN * one.spread
+            same = (np.isnan(one.value) & np.isnan(other)) | (one.value == other)
+            assert np.all(near | same | ~known)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("dtype", ["f16", "f32"])
+def test_the_noise_of_a_sound_program_is_a_few_roundings(name: str, dtype: str) -> None:
+    for program in RIGHT[name](dtype):
+        inputs = draw_inputs(program, "normal", 0)
+        known = [
+            stored(value, term.dtype) for value, term in zip(inputs, program.inputs, strict=True)
+        ]
+        (one,) = execute(program, TYPED, known)
+        (plain,) = real(program, inputs)
+        assert np.array_equal(one.value, plain)
+        size = np.sqrt(np.mean(plain**2))
+        unit = 2.0**-11 if dtype == "f16" else 2.0**-24
+        assert np.median(one.spread) < 128 * unit * size
+        assert np.median(one.spread) > unit * size / 4
+
+
+def test_cancellation_leaves_the_noise_of_what_was_cancelled() -> None:
+    one = measure((X + 1e10) - 1e10, [1.0, 2.0, 3.0, 4.0])
+    assert np.all(one.spread > 1e-7)
+    assert np.all(one.spread < 1e-5)
+
+
+def test_a_value_less_itself_is_exactly_zero() -> None:
+    one = measure(1 / (X - X), [1.0, 2.0, 3.0, 4.0])
+    assert np.all(np.isinf(one.value))
+    assert not one.unsure.any()
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        1 / (X * 3 - X - X * 2 + 1e-17),
+        apply("log", X / 3 * 3 - X),
+        apply("sqrt", X / 49 * 49 - X - 1e-18),
+    ],
+)
+def test_where_noise_decides_whether_a_value_is_finite_it_is_unsure(term: Term) -> None:
+    assert measure(term, [1.1, 2.3, 3.7, 5.9]).unsure.all()
+
+
+def test_infinities_and_nans_of_exact_operands_are_certain() -> None:
+    for term in (1 / X, apply("log", X), apply("sqrt", X - 1), apply("exp", X + 1e4)):
+        one = measure(term, [0.0, 0.0, 0.0, 0.0])
+        assert not np.isfinite(one.value).any()
+        assert not one.unsure.any()
+
+
+def test_a_masked_maximum_is_certain_in_spite_of_infinities() -> None:
+    masked = X + apply("log", X * 0)
+    one = measure(apply("exp", masked - apply("max", X, axes=(0,), keep=True)), [1.0] * 4)
+    assert one.value.tolist() == [0] * 4
+    assert not one.unsure.any()
+
+
+def test_a_comparison_that_noise_decides_leaves_the_difference_open() -> None:
+    chosen = apply("select", apply("less", X / 49 * 49, X), X, -X)
+    assert np.all(measure(chosen, [1.0, 2.0, 3.0, 5.0]).spread >= 2)
+    clear = apply("select", apply("less", X / 49 * 49, X + 1), X, -X)
+    assert np.all(measure(clear, [1.0, 2.0, 3.0, 5.0]).spread < 1e-12)
+
+
+def test_counting_functions_are_open_where_noise_decides_the_count() -> None:
+    assert np.all(measure(apply("floor", X / 49 * 49), [1.0, 2.0, 3.0, 5.0]).spread >= 1)
+    assert np.all(measure(apply("floor", X / 49 * 49), [1.5, 2.5, 3.5, 5.5]).spread < 1e-12)
+
+
+def test_an_oscillating_function_of_noise_is_noise() -> None:
+    one = measure(apply("sin", apply("exp", X)), [100.0, 200.0, 300.0, 400.0])
+    assert np.all(one.spread > 0.01)
+
+
+def test_whole_numbers_that_a_type_can_hold_are_exact_in_memory() -> None:
+    index = apply("iota", shape=(8,), axis=0, dtype="f16")
+    found = execute(over(tensor("X", "f32", (1,)))(index), TYPED, [exactly(np.zeros(1))])[0]
+    assert not found.spread.any()
+
+
+def test_what_is_not_finite_is_given_without_noise() -> None:
+    value = stored(np.float32([np.nan, 1, np.inf]), DType.F32)
+    assert not value.unsure.any()
+
+
+def test_functions_of_two_arguments_take_the_noise_of_both() -> None:
+    y = tensor("Y", "f64", (4,))
+    one = measure(apply("pow", X / 3, y / 3), [1.0, 2.0, 3.0, 5.0], [30.0, 20.0, 10.0, 40.0])
+    exact = np.power(np.longdouble([1, 2, 3, 5]) / 3, np.longdouble([30, 20, 10, 40]) / 3)
+    off = np.abs(one.value - exact)
+    assert np.all(off <= 4 * one.spread)
+    assert np.all(one.spread <= np.abs(exact) * 1e-13)
+
+
+def test_empty_arrays_have_no_noise() -> None:
+    a, _ = elementwise(lambda x: apply("exp", x) / 3, lambda x: x, shape=(0, 3))
+    (one,) = measured(a, draw_inputs(a, "normal", 0))
+    assert one.value.shape == (0, 3)
