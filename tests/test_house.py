@@ -64,7 +64,7 @@ def test_imports_are_light(statement: str) -> None:
     assert "asyncio" not in loaded
 
 
-@pytest.mark.parametrize("package", ["aiosearch.tensor", "aiosearch.equivalence.verify"])
+@pytest.mark.parametrize("package", ["aiosearch.tensor", "aiosearch.equivalence.judging"])
 def test_programs_are_judged_without_jax(package: str) -> None:
     """Numbers need NumPy; neither jax nor z3 is loaded before something asks for it."""
     script = f"import sys, {package}; print(*sys.modules)"

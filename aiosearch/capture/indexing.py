@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..tensor import apply
-from .layout import sliced, transposed
+from .layout import joined, sliced, transposed
 from .rules import demand, reads
 from .values import Value, known, whole
 
@@ -27,11 +27,34 @@ class Picked:
 
 @reads("dynamic_slice")
 def _dynamic_slice(x: Value, *starts: Value, slice_sizes: Sequence[int], **params: Any) -> Value:
-    picks = []
-    for axis, (start, size) in enumerate(zip(starts, slice_sizes, strict=True)):
-        first = min(max(int(_index(start)), 0), x.shape[axis] - size)
-        picks.append(Picked(first, 1, size, axis))
+    firsts = _firsts(x, starts, slice_sizes)
+    picks = [
+        Picked(first, 1, size, axis)
+        for axis, (first, size) in enumerate(zip(firsts, slice_sizes, strict=True))
+    ]
     return picked(x, picks, slice_sizes)
+
+
+def _firsts(x: Value, starts: Sequence[Value], sizes: Sequence[int]) -> list[int]:
+    """Where a window starts, moved so that it lies inside."""
+    return [
+        min(max(int(_index(start)), 0), room - size)
+        for start, size, room in zip(starts, sizes, x.shape, strict=True)
+    ]
+
+
+@reads("dynamic_update_slice")
+def _dynamic_update_slice(x: Value, new: Value, *starts: Value, **params: Any) -> Value:
+    """Along the axes where the old array goes on, its rest is put around the new one."""
+    firsts, sizes = _firsts(x, starts, new.shape), new.shape
+    for axis in reversed(range(x.rank)):
+        rest = x
+        for other in range(axis):
+            rest = sliced(rest, other, firsts[other], firsts[other] + sizes[other])
+        before = sliced(rest, axis, 0, firsts[axis])
+        after = sliced(rest, axis, firsts[axis] + sizes[axis], x.shape[axis])
+        new = joined([before, new, after], axis)
+    return new
 
 
 def _index(value: Value) -> NDArray[Any]:

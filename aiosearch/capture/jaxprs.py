@@ -19,6 +19,7 @@ from . import pointwise as _pointwise
 from . import reductions as _reductions
 from .constants import Constants
 from .errors import CaptureError
+from .layout import row, stacked
 from .names import input_names, title
 from .rules import RULES
 from .values import Value, element_type, known, whole
@@ -39,6 +40,9 @@ _INLINED = frozenset(
         "remat2",
     }
 )
+
+_STEPS = 32
+"""The longest loop that is written out."""
 
 _Known: TypeAlias = "Value | CaptureError"
 
@@ -130,6 +134,8 @@ class _Reader:
         try:
             if primitive == "cond":
                 return self.branch(equation, operands)
+            if primitive == "scan":
+                return self.unrolled(operands, **equation.params)
             return _read(equation, operands)
         except TensorError as error:
             return [_named(error, primitive, _where(equation))] * len(equation.outvars)
@@ -159,6 +165,29 @@ def _seen_from(value: _Known, place: str) -> _Known:
     if isinstance(value, CaptureError) and place:
         return CaptureError(value.primitive, value.reason, place)
     return value
+
+    def unrolled(
+        self,
+        operands: Sequence[_Known],
+        jaxpr: ClosedJaxpr,
+        length: int,
+        reverse: bool,
+        num_consts: int,
+        num_carry: int,
+        **params: Any,
+    ) -> Sequence[_Known]:
+        """A loop of few steps, written out."""
+        if length > _STEPS:
+            raise CaptureError("", f"of {length} steps")
+        fixed, carried = list(operands[:num_consts]), operands[num_consts:][:num_carry]
+        rows = _readable(operands[num_consts + num_carry :])
+        steps: list[Sequence[_Known]] = []
+        for step in reversed(range(length)) if reverse else range(length):
+            found = self.closed(jaxpr, [*fixed, *carried, *(row(one, step) for one in rows)])
+            carried = found[:num_carry]
+            steps.append(found[num_carry:])
+        steps = steps[::-1] if reverse else steps
+        return [*carried, *(stacked(_readable(parts)) for parts in zip(*steps, strict=True))]
 
 
 def _read(equation: JaxprEqn, operands: Sequence[_Known]) -> Sequence[Value]:

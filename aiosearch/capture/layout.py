@@ -115,8 +115,12 @@ def _split(x: Value, sizes: Sequence[int], axis: int, **params: Any) -> Sequence
 
 @reads("unstack")
 def _unstack(x: Value, axis: int, **params: Any) -> Sequence[Value]:
-    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-    return [sliced(x, axis, at, at + 1).over(shape) for at in range(x.shape[axis])]
+    return [row(x, at, axis) for at in range(x.shape[axis])]
+
+
+def row(x: Value, at: int, axis: int = 0) -> Value:
+    """What lies at one place of an axis."""
+    return sliced(x, axis, at, at + 1).over((*x.shape[:axis], *x.shape[axis + 1 :]))
 
 
 @reads("concatenate")
@@ -135,8 +139,12 @@ def joined(parts: Sequence[Value], axis: int) -> Value:
 
 @reads("stack")
 def _stack(*operands: Value, axis: int, **params: Any) -> Value:
-    return whole(apply("stack", *(value.full() for value in operands), axis=axis),
-                 operands[0].dtype)  # fmt: skip
+    return stacked(operands, axis)
+
+
+def stacked(parts: Sequence[Value], axis: int = 0) -> Value:
+    """Along a new axis."""
+    return whole(apply("stack", *(part.full() for part in parts), axis=axis), parts[0].dtype)
 
 
 @reads("tile")

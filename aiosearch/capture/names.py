@@ -12,7 +12,7 @@ import jax
 
 def title(function: Callable[..., Any], name: str | None) -> str:
     """The program's name: the one given, or the function's."""
-    own: str = name or getattr(function, "__name__", "")
+    own = name if name is not None else str(getattr(function, "__name__", ""))
     return re.sub(r"\W", "_", own).strip("_") or "captured"
 
 

@@ -39,7 +39,7 @@ class Judge:
     floats: bool
 
     def __call__(self, one: Program, two: Program, floats: bool = True) -> Outcome:
-        from ..equivalence.verify import verify
+        from ..equivalence import verify
 
         verdict = verify(
             one, two, seed=self.seed, strict=self.strict, floats=self.floats and floats

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .floats import FloatEvidence, compare_floats
     from .proof import Proof, Rule, prove
     from .verdict import Status, Verdict
-    from .verify import verify
+    from .judging import verify
 
 __all__ = [
     "Counterexample",
@@ -43,6 +43,6 @@ __getattr__ = lazily(
         "prove": ".proof",
         "Status": ".verdict",
         "Verdict": ".verdict",
-        "verify": ".verify",
+        "verify": ".judging",
     },
 )

@@ -108,7 +108,7 @@ REFUSED: dict[str, Callable[..., Any]] = {
     "sort": lambda x: jnp.sort(x),
     "argmax": lambda x: jnp.argmax(x, axis=1),
     "reduce_prod": lambda x: jnp.prod(x),
-    "scan": lambda x: lax.scan(lambda c, row: (c + row, c), x[0], x)[0],
+    "scan": lambda x: lax.fori_loop(0, 100, lambda i, y: y * 2, x),
     "while": lambda x: lax.while_loop(lambda y: y.sum() < 9, lambda y: y + 1, x),
     "cond": lambda x: lax.cond(x[0, 0] > 0, jnp.sin, jnp.cos, x),
     "rem": lambda x: x % 2,

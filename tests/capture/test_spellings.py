@@ -173,6 +173,9 @@ for _name, _function in {
     "take": lambda x: jnp.take(x, 3, axis=1) + x.at[0].get(),
     "strided_places": lambda x: x[np.arange(0, 6, 2)] + jnp.take(x, jnp.arange(3), axis=0),
     "placed_pairs": lambda x: x[np.arange(5), np.arange(5) + 1],
+    "loops": lambda x: lax.scan(lambda c, row: (c + row, c * row), x[0], x, reverse=True),
+    "mapped": lambda x: lax.map(lambda row: row / row.sum(), x),
+    "updated": lambda x: lax.dynamic_update_slice(x, 2 * x[:2, 1:4], (1, 7)),
     "squeezed": lambda x: jnp.squeeze(x[None, :, :1], (0, 2)) + jnp.expand_dims(x, 0)[0, 0],
     "constants": lambda x: x @ np.arange(12.0, dtype=np.float32).reshape(6, 2) ** 0.5,
     "constant_everywhere": lambda x: x + np.full((6, 6), 0.25, np.float32),
@@ -232,6 +235,23 @@ one_line(
     lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True),
     (2, 5, 4, 4), (2, 5, 2, 4), (2, 5, 2, 4),
 )  # fmt: skip
+
+
+@case((4, 3), (6, 3), (6, 5))
+def online_softmax(q: Any, k: Any, v: Any) -> Any:
+    def step(i: Any, state: Any) -> Any:
+        most, total, found = state
+        keys = lax.dynamic_slice_in_dim(k, 2 * i, 2)
+        scores = q @ keys.T
+        more = jnp.maximum(most, scores.max(-1, keepdims=True))
+        weights = jnp.exp(scores - more)
+        past = jnp.exp(most - more)
+        values = weights @ lax.dynamic_slice_in_dim(v, 2 * i, 2)
+        return more, past * total + weights.sum(-1, keepdims=True), past * found + values
+
+    start = jnp.full((4, 1), -1e30), jnp.zeros((4, 1)), jnp.zeros((4, 5))
+    _, total, found = lax.fori_loop(0, 3, step, start)
+    return found / total
 
 
 @case((1, 4, 2, 6))

@@ -145,7 +145,7 @@ class _Draw:
         shape: list[Any] = [size if random.random() < 0.7 else 1 for size in first.shape]
         if not operator.pointwise and operator.arity == 2 and len(shape) >= 2:
             shape[-2], shape[-1] = first.shape[-1], random.choice((1, 2, 3))
-        return tuple(shape)
+        return tuple(shape) if math.prod(shape) <= MOST_ELEMENTS else ()
 
     def _value(self, parameter: Parameter, shape: Sequence[Any]) -> Any:
         random = self._random

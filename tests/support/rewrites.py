@@ -18,6 +18,15 @@ SMALL = {
 }  # fmt: skip
 """Sizes that every schedule here divides."""
 
+SQUARE = dict.fromkeys(SMALL, 4) | {"window_height": 3, "window_width": 3}
+"""Sizes at which operands fit where they do not belong."""
+
+
+def small(name: str, sizes: Mapping[str, int] = SMALL) -> dict[str, int]:
+    """The sizes of a built-in program's labels; those of one row keep it."""
+    own = BUILTINS[name].sizes
+    return {label: sizes[label] if own[label] > 1 else 1 for label in own}
+
 
 @dataclass(frozen=True)
 class Rewrite:
@@ -29,8 +38,7 @@ class Rewrite:
 
     def pair(self, dtype: str = "f16", **sizes: int) -> tuple[Program, Program]:
         """The built-in program and its rewrite, at small sizes where no others are given."""
-        chosen = {label: SMALL[label] for label in BUILTINS[self.original].sizes}
-        original = builtin(self.original, dtype, **{**chosen, **sizes})
+        original = builtin(self.original, dtype, **{**small(self.original), **sizes})
         return original, Program(self.name, original.inputs, (self.make(*original.inputs),))
 
 
@@ -751,17 +759,17 @@ def features_in_halves(image: Term, filters: Term, bias: Term) -> Term:
 @rewrites("conv_bias_relu")
 def convolution_as_product(image: Term, filters: Term, bias: Term) -> Term:
     """Every pixel's window as a row of one matrix."""
-    *batch, channel = image.shape
+    batch, height, width, channel = image.shape
+    assert isinstance(height, int)
+    assert isinstance(width, int)
     around = padded(image)
     columns = [
-        part(part(around, 1, i, i + SMALL["height"]), 2, j, j + SMALL["width"])
-        for i in range(3)
-        for j in range(3)
+        part(part(around, 1, i, i + height), 2, j, j + width) for i in range(3) for j in range(3)
     ]
-    pixels = batch[0] * batch[1] * batch[2]
+    pixels = batch * height * width
     rows = apply("reshape", joined(3, *columns), shape=(pixels, 9 * channel))
     y = rows @ apply("reshape", filters, shape=(9 * channel, filters.shape[3]))
-    y = apply("reshape", y, shape=(*batch, filters.shape[3]))
+    y = apply("reshape", y, shape=(batch, height, width, filters.shape[3]))
     return apply("relu", y + along(y, bias))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 import pytest
@@ -17,9 +17,9 @@ PARTS = 10
 EACH = 1000
 
 
-def _part(part: int) -> Iterator[tuple[int, Program]]:
-    for seed in range(part * EACH, (part + 1) * EACH):
-        yield seed, random_program(seed)
+@cache
+def _part(part: int) -> list[tuple[int, Program]]:
+    return [(seed, random_program(seed)) for seed in range(part * EACH, (part + 1) * EACH)]
 
 
 @pytest.mark.parametrize("part", range(PARTS))

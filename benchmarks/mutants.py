@@ -1,0 +1,177 @@
+"""Programs with one mistake: which of them does the verifier take for the right one?
+
+Every built-in program, every rewrite of the tests and every saved graph that is right is changed
+in one place, in every way. The float64 referee says which mutants differ, and then the verifier is
+asked. None that differs may be accepted, none that is equal may be refuted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from figures import figure
+
+from aiosearch.equivalence import verify
+from aiosearch.equivalence.classify import Referee
+from aiosearch.equivalence.counterexample import Kind
+from aiosearch.equivalence.verdict import Status, Verdict
+from aiosearch.tensor import Program
+from aiosearch.tensor.generalise import generalise
+from aiosearch.tensor.mirage import MirageGraph, load_mugraphs
+from aiosearch.tensor.pairing import pairs
+from aiosearch.tensor.programs import BUILTINS, builtin
+from aiosearch.testing.mutants import Change, Mutant, mutants
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
+
+from rewrites import REWRITES, SQUARE, small
+
+GRAPHS = Path(__file__).parents[1] / "tests" / "data" / "mirage"
+SAVED = {"lora_bs1": "lora", "norm_transformer_bs1": "ntrans"}
+TRUTHS = {True: "differ", False: "equal", None: "close"}
+UNLIKE_REALS = (Kind.OVERFLOW, Kind.DOMAIN)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A right program, whose mutants are compared with the original."""
+
+    name: str
+    original: Program
+    right: Program
+
+
+@dataclass
+class Tally:
+    """How many mutants of one truth got which verdict."""
+
+    verdicts: Counter[str] = field(default_factory=Counter)
+    violations: int = 0
+
+
+def cases(dtype: str) -> Iterator[Case]:
+    for name in BUILTINS:
+        for shape, sizes in (("", small(name)), (" square", small(name, SQUARE))):
+            program = builtin(name, dtype, **sizes)
+            yield Case(f"{name}{shape}", program, program)
+    for rewrite in REWRITES:
+        original, right = rewrite.pair(dtype)
+        yield Case(rewrite.name, original, right)
+    for file, name in SAVED.items():
+        for number, graph in enumerate(load_mugraphs((GRAPHS / f"{file}.json").read_bytes())):
+            assert isinstance(graph, MirageGraph)
+            yield Case(f"saved: {file} {number}", *saved(graph, name))
+
+
+def saved(graph: MirageGraph, name: str) -> tuple[Program, Program]:
+    """A saved graph and its program at a small shape, in the order of inputs that fits."""
+    for pair in pairs(graph, BUILTINS[name]):
+        original, right = generalise([pair.reference, pair.graph]).reduced()
+        if Referee(original).differs(right) is False:
+            return original, right
+    raise ValueError(f"graph {graph.number} is no {name}")
+
+
+def spelled(verdict: Verdict) -> str:
+    """The status; what is right but for floats is told apart from what is wrong."""
+    if verdict.status is Status.REFUTED and (
+        verdict.counterexample is None or verdict.counterexample.kind in UNLIKE_REALS
+    ):
+        return "refuted for floats"
+    return verdict.status.value
+
+
+def chosen(case: Case, limit: int | None, seed: int) -> list[Mutant]:
+    found = list(mutants(case.right))
+    if limit is None or len(found) <= limit:
+        return found
+    return random.Random(f"{seed} {case.name}").sample(found, limit)
+
+
+class Run:
+    """All that is counted."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.tallies = {(what, truth): Tally() for what in Change for truth in TRUTHS.values()}
+        self.seconds = Counter[str]()
+        self.slowest = (0.0, "")
+
+    def judge(self, case: Case, referee: Referee, mutant: Mutant) -> None:
+        start = time.perf_counter()
+        truth = TRUTHS[referee.differs(mutant.program)]
+        classified = time.perf_counter()
+        verdict = verify(case.original, mutant.program, seed=self.seed)
+        judged = time.perf_counter()
+        self.seconds["referee"] += classified - start
+        self.seconds["verify"] += judged - classified
+        told = f"{case.name}: {mutant.description}"
+        self.slowest = max(self.slowest, (judged - classified, told))
+        tally = self.tallies[mutant.what, truth]
+        tally.verdicts[spelled(verdict)] += 1
+        if (truth == "differ" and verdict.status.accepted) or (
+            truth == "equal" and spelled(verdict) == "refuted"
+        ):
+            tally.violations += 1
+            show(case, mutant, truth, verdict)
+
+    def total(self, truth: str) -> Tally:
+        whole = Tally()
+        for (_, own), tally in self.tallies.items():
+            if own == truth:
+                whole.verdicts += tally.verdicts
+                whole.violations += tally.violations
+        return whole
+
+    def report(self) -> None:
+        for what in Change:
+            told = {truth: self.tallies[what, truth].verdicts for truth in TRUTHS.values()}
+            count = sum(verdicts.total() for verdicts in told.values())
+            figure(f"mutants.{what}", count, "programs", **told)
+        totals = {truth: self.total(truth) for truth in TRUTHS.values()}
+        count = sum(tally.verdicts.total() for tally in totals.values())
+        told = {truth: tally.verdicts for truth, tally in totals.items()}
+        figure("mutants.all", count, "programs", target=10_000, **told)
+        figure("mutants.accepted_wrong", totals["differ"].violations, "programs", target=0)
+        figure("mutants.refuted_right", totals["equal"].violations, "programs", target=0)
+        for name, seconds in self.seconds.items():
+            figure(f"mutants.{name}_time", 1e3 * seconds / max(count, 1), "ms", target=30)
+        figure("mutants.slowest", 1e3 * self.slowest[0], "ms", program=self.slowest[1])
+
+
+def show(case: Case, mutant: Mutant, truth: str, verdict: Verdict) -> None:
+    lines = "\n".join(verdict.summary())
+    sys.stderr.write(
+        f"VIOLATION in {case.name}: {mutant.what}, {mutant.description}: {truth}, but {lines}\n"
+        f"original:\n{case.original}\nmutant:\n{mutant.program}\n"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--limit", type=int, help="mutants of each program, drawn at random")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", action="append", help="programs whose name holds this")
+    parser.add_argument("--dtype", default="f16")
+    parser.add_argument("--quick", action="store_true", help="a sanity size")
+    arguments = parser.parse_args()
+    run = Run(arguments.seed)
+    for case in cases(arguments.dtype):
+        if arguments.only and not any(name in case.name for name in arguments.only):
+            continue
+        referee = Referee(case.original, arguments.seed)
+        for mutant in chosen(case, 3 if arguments.quick else arguments.limit, arguments.seed):
+            run.judge(case, referee, mutant)
+    run.report()
+    sys.exit(any(tally.violations for tally in run.tallies.values()))
+
+
+if __name__ == "__main__":
+    main()
