@@ -18,10 +18,9 @@ from pathlib import Path
 
 from figures import figure
 
-from aiosearch.equivalence import verify
+from aiosearch.equivalence import Status, Verdict, verify
 from aiosearch.equivalence.classify import Referee
 from aiosearch.equivalence.counterexample import Kind
-from aiosearch.equivalence.verdict import Status, Verdict
 from aiosearch.tensor import Program
 from aiosearch.tensor.generalise import generalise
 from aiosearch.tensor.mirage import MirageGraph, load_mugraphs
@@ -62,7 +61,7 @@ def cases(dtype: str) -> Iterator[Case]:
             program = builtin(name, dtype, **sizes)
             yield Case(f"{name}{shape}", program, program)
     for rewrite in REWRITES:
-        original, right = rewrite.pair(dtype)
+        original, right = rewrite.pair(dtype, **small(rewrite.original, SQUARE))
         yield Case(rewrite.name, original, right)
     for file, name in SAVED.items():
         for number, graph in enumerate(load_mugraphs((GRAPHS / f"{file}.json").read_bytes())):

@@ -10,6 +10,6 @@ from .errors import CaptureError
 __all__ = ["CaptureError", "Captured", "capture"]
 
 if TYPE_CHECKING:
-    from .jaxprs import Captured, capture
+    from .functions import Captured, capture
 else:
-    __getattr__ = lazily(__name__, {"Captured": ".jaxprs", "capture": ".jaxprs"})
+    __getattr__ = lazily(__name__, {"Captured": ".functions", "capture": ".functions"})

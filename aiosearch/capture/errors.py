@@ -14,10 +14,6 @@ class CaptureError(TensorError):
         self.where = where
         super().__init__(primitive, reason, where)
 
-    def at(self, primitive: str, where: str) -> CaptureError:
-        """The same, with the primitive and the place where they were not known yet."""
-        return CaptureError(self.primitive or primitive, self.reason, self.where or where)
-
     def __str__(self) -> str:
         why = f": {self.reason}" if self.reason else ""
         where = f", at {self.where}" if self.where else ""

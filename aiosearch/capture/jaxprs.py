@@ -1,17 +1,16 @@
-"""Traces a JAX function and reads its jaxpr as a tensor program."""
+"""Reads jaxprs, equation by equation, and what they call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
-import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jax.extend.source_info_util import summarize
 
-from ..tensor import Program, TensorError, Term, tensor
+from ..tensor import TensorError
 from . import contractions as _contractions
 from . import indexing as _indexing
 from . import layout as _layout
@@ -20,9 +19,8 @@ from . import reductions as _reductions
 from .constants import Constants
 from .errors import CaptureError
 from .layout import row, stacked
-from .names import input_names, title
 from .rules import RULES
-from .values import Value, element_type, known, whole
+from .values import Value, known
 
 _INLINED = frozenset(
     {
@@ -41,79 +39,30 @@ _INLINED = frozenset(
     }
 )
 
+_BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+_HERE = str(Path(__file__).parent)
 _STEPS = 32
 """The longest loop that is written out."""
 
-_Known: TypeAlias = "Value | CaptureError"
+Known: TypeAlias = "Value | CaptureError"
 
 
-@dataclass(frozen=True)
-class Captured:
-    """A program, and the values of those of its inputs that the function closed over.
-
-    They follow the arguments, and are named by what they hold, so that equal ones of two
-    functions are one input.
-    """
-
-    program: Program
-    constants: Mapping[str, np.ndarray[Any, Any]]
-
-
-def capture(function: Callable[..., Any], *args: Any, name: str | None = None) -> Captured:
-    """Reads a function of arrays as a program; raises CaptureError where it has no words for it.
-
-    Arguments are arrays or `jax.ShapeDtypeStruct`s, or trees of them, whose leaves become inputs.
-    """
-    closed = _traced(function, args)
-    inputs = [
-        tensor(own, element_type(var.aval.dtype), _sizes(var.aval))
-        for own, var in zip(input_names(function, args), closed.jaxpr.invars, strict=True)
-    ]
-    constants = Constants()
-    reader = _Reader(constants)
-    arguments = [whole(term, term.dtype) for term in inputs]
-    outputs = [_whole(value) for value in reader.closed(closed, arguments)]
-    used = constants.used(outputs)
-    program = Program(title(function, name), (*inputs, *used), tuple(outputs))
-    return Captured(program, {term.parameter("name"): array for term, array in used.items()})
-
-
-def _traced(function: Callable[..., Any], args: Sequence[Any]) -> ClosedJaxpr:
-    try:
-        return jax.make_jaxpr(function)(*args)
-    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
-        reason = str(error).partition("\n")[0]
-        raise CaptureError("", f"it depends on what its arguments hold: {reason}") from None
-
-
-def _whole(value: _Known) -> Term:
-    if isinstance(value, CaptureError):
-        raise value
-    return value.full()
-
-
-def _sizes(aval: Any) -> tuple[int, ...]:
-    if not all(isinstance(size, int) for size in aval.shape):
-        raise CaptureError("", f"sizes are not known in {aval}")
-    return tuple(aval.shape)
-
-
-class _Reader:
+class Reader:
     """Reads equations in order; what cannot be read only matters where it is used."""
 
     def __init__(self, constants: Constants) -> None:
         self.constants = constants
 
-    def closed(self, closed: ClosedJaxpr, arguments: Sequence[_Known]) -> list[_Known]:
+    def closed(self, closed: ClosedJaxpr, arguments: Sequence[Known]) -> list[Known]:
         return self.open(closed.jaxpr, [self.constant(one) for one in closed.consts], arguments)
 
     def open(
-        self, jaxpr: Jaxpr, constants: Sequence[_Known], arguments: Sequence[_Known]
-    ) -> list[_Known]:
-        values: dict[Any, _Known] = dict(zip(jaxpr.constvars, constants, strict=True))
+        self, jaxpr: Jaxpr, constants: Sequence[Known], arguments: Sequence[Known]
+    ) -> list[Known]:
+        values: dict[Any, Known] = dict(zip(jaxpr.constvars, constants, strict=True))
         values.update(zip(jaxpr.invars, arguments, strict=True))
 
-        def value(atom: Any) -> _Known:
+        def value(atom: Any) -> Known:
             return self.constant(atom.val, atom.aval) if isinstance(atom, Literal) else values[atom]
 
         for equation in jaxpr.eqns:
@@ -121,67 +70,64 @@ class _Reader:
             values.update(zip(equation.outvars, found, strict=True))
         return [value(atom) for atom in jaxpr.outvars]
 
-    def constant(self, held: Any, aval: Any = None) -> _Known:
+    def constant(self, held: Any, aval: Any = None) -> Known:
         try:
             return self.constants.value(held, aval)
         except TensorError as error:
-            return _named(error, "a constant", "")
+            return CaptureError("a constant", str(error))
 
-    def equation(self, equation: JaxprEqn, operands: Sequence[_Known]) -> Sequence[_Known]:
-        primitive = equation.primitive.name
-        if primitive in _INLINED:
-            return self.inlined(equation, operands)
+    def equation(self, equation: JaxprEqn, operands: Sequence[Known]) -> list[Known]:
+        before = {id(operand) for operand in operands}
+        found: Sequence[Value | TensorError]
         try:
-            if primitive == "cond":
-                return self.branch(equation, operands)
-            if primitive == "scan":
-                return self.unrolled(operands, **equation.params)
-            return _read(equation, operands)
+            found = self.read(equation, operands)
         except TensorError as error:
-            return [_named(error, primitive, _where(equation))] * len(equation.outvars)
+            found = [error] * len(equation.outvars)
+        return [
+            _located(value, equation)
+            if isinstance(value, TensorError) and id(value) not in before
+            else value
+            for value in found
+        ]
 
-    def inlined(self, equation: JaxprEqn, operands: Sequence[_Known]) -> Sequence[_Known]:
-        params = equation.params
-        body = next(params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params)
-        if isinstance(body, Jaxpr):
-            body = ClosedJaxpr(body, ())
-        place, before = _where(equation), {id(operand) for operand in operands}
-        found = self.closed(body, operands)
-        return [value if id(value) in before else _seen_from(value, place) for value in found]
+    def read(self, equation: JaxprEqn, operands: Sequence[Known]) -> Sequence[Known]:
+        primitive, params = equation.primitive.name, equation.params
+        if primitive in _INLINED:
+            body = next(params[key] for key in _BODIES if key in params)
+            return self.closed(ClosedJaxpr(body, ()) if isinstance(body, Jaxpr) else body, operands)
+        if primitive == "cond":
+            return self.branch(operands, **params)
+        if primitive == "scan":
+            return self.unrolled(operands, **params)
+        return _read(equation, operands)
 
-    def branch(self, equation: JaxprEqn, operands: Sequence[_Known]) -> Sequence[_Known]:
+    def branch(
+        self, operands: Sequence[Known], branches: Sequence[ClosedJaxpr], **params: Any
+    ) -> Sequence[Known]:
         """A choice that is made beforehand, such as one by platform."""
         (which,) = _readable(operands[:1])
         place = known(which)
         if place is None:
             raise CaptureError("", "on what is computed")
-        branches = equation.params["branches"]
         chosen = min(max(int(place), 0), len(branches) - 1)
         return self.closed(branches[chosen], operands[1:])
 
-
-def _seen_from(value: _Known, place: str) -> _Known:
-    """Names the line of the call: a traced body is kept, with the lines of its first call."""
-    if isinstance(value, CaptureError) and place:
-        return CaptureError(value.primitive, value.reason, place)
-    return value
-
     def unrolled(
         self,
-        operands: Sequence[_Known],
+        operands: Sequence[Known],
         jaxpr: ClosedJaxpr,
         length: int,
         reverse: bool,
         num_consts: int,
         num_carry: int,
         **params: Any,
-    ) -> Sequence[_Known]:
+    ) -> Sequence[Known]:
         """A loop of few steps, written out."""
-        if length > _STEPS:
+        if not 0 < length <= _STEPS:
             raise CaptureError("", f"of {length} steps")
         fixed, carried = list(operands[:num_consts]), operands[num_consts:][:num_carry]
         rows = _readable(operands[num_consts + num_carry :])
-        steps: list[Sequence[_Known]] = []
+        steps: list[Sequence[Known]] = []
         for step in reversed(range(length)) if reverse else range(length):
             found = self.closed(jaxpr, [*fixed, *carried, *(row(one, step) for one in rows)])
             carried = found[:num_carry]
@@ -190,7 +136,7 @@ def _seen_from(value: _Known, place: str) -> _Known:
         return [*carried, *(stacked(_readable(parts)) for parts in zip(*steps, strict=True))]
 
 
-def _read(equation: JaxprEqn, operands: Sequence[_Known]) -> Sequence[Value]:
+def _read(equation: JaxprEqn, operands: Sequence[Known]) -> Sequence[Value]:
     primitive, values = equation.primitive.name, _readable(operands)
     rule = RULES.get(primitive)
     if rule is None:
@@ -202,7 +148,7 @@ def _read(equation: JaxprEqn, operands: Sequence[_Known]) -> Sequence[Value]:
     return [found] if isinstance(found, Value) else found
 
 
-def _readable(operands: Iterable[_Known]) -> list[Value]:
+def _readable(operands: Iterable[Known]) -> list[Value]:
     found = []
     for operand in operands:
         if isinstance(operand, CaptureError):
@@ -222,17 +168,12 @@ def _integers(value: Any) -> Any:
     return int(value) if isinstance(value, np.integer) else value
 
 
-def _named(error: TensorError, primitive: str, where: str) -> CaptureError:
+def _located(error: TensorError, equation: JaxprEqn) -> CaptureError:
+    """Names the primitive, and the outermost line: a traced body keeps those of its first call."""
     known = error if isinstance(error, CaptureError) else CaptureError("", str(error))
-    return known.at(primitive, where)
-
-
-def _where(equation: JaxprEqn) -> str:
-    """The line of the function that the equation comes from."""
     place = summarize(equation.source_info)
-    return "" if __file__ in place else place
+    where = known.where if _HERE in place else place or known.where
+    return CaptureError(known.primitive or equation.primitive.name, known.reason, where)
 
-
-__all__ = ["Captured", "capture"]
 
 del _contractions, _indexing, _layout, _pointwise, _reductions

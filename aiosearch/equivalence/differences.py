@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
 
-from ..tensor.evaluate import evaluate
-from ..tensor.floats import Array, Floats
+from ..tensor.floats import Array
 from ..tensor.terms import Program
-from .machine import OWN, execute
-from .noise import REAL, Measured, exactly
+from .machine import DOUBLE, OWN, execute
+from .noise import REAL, TYPED, Measured, exactly, stored_inputs
 
 MARGIN = 2.0**10
 """A difference is one of the functions if it is this many times the noise of both values."""
@@ -19,13 +18,10 @@ MARGIN = 2.0**10
 LEAST_RELATIVE = 1e-6
 """Differences below this share of a value may come from how literals are written."""
 
-_DOUBLE = Floats(np.float64)
-
 
 def real(program: Program, inputs: Sequence[Array]) -> list[Array]:
     """The outputs in float64."""
-    with np.errstate(all="ignore"):
-        found = evaluate(program, _DOUBLE, [exactly(x).value for x in inputs])
+    found = execute(program, DOUBLE, [exactly(x).value for x in inputs])
     return [value.astype(np.float64) for value in found]
 
 
@@ -50,40 +46,56 @@ class Pair:
     @cached_property
     def typed(self) -> tuple[list[Array], list[Array]]:
         """The outputs in the programs' own element types."""
-        return execute(self.a, OWN, self.inputs), execute(self.b, OWN, self.inputs)
+        return self._ours, execute(self.b, OWN, self.inputs)
 
     @cached_property
-    def _measured(self) -> list[tuple[Measured, Measured, Array]]:
-        """Both sides of each output, and where the original is finite in its own types."""
+    def _ours(self) -> list[Array]:
+        return execute(self.a, OWN, self.inputs)
+
+    @cached_property
+    def _finite(self) -> list[Array]:
+        """Where the original is finite in its own types."""
+        return [np.isfinite(value) for value in self._ours]
+
+    @cached_property
+    def _measured(self) -> list[tuple[Measured, Measured]]:
         ours, theirs = measured(self.a, self.inputs), measured(self.b, self.inputs)
-        finite = [np.isfinite(value) for value in execute(self.a, OWN, self.inputs)]
-        return list(zip(ours, theirs, finite, strict=True))
+        return list(zip(ours, theirs, strict=True))
 
     @cached_property
     def _alike(self) -> bool:
-        """Whether a glance at the values shows that no real difference can be claimed."""
-        return all(_alike(one, other) for one, other in zip(*self.real, strict=True))
+        """Whether a glance shows that no difference of real functions can be claimed."""
+        if all(_alike(one, other) for one, other in zip(*self.real, strict=True)):
+            return True
+        return not any(finite.any() for finite in self._finite)
 
     def values_differ(self) -> list[Array]:
         """Where both are finite, and rounding does not explain the difference."""
-        if self._alike:
-            return self._nowhere()
-        return [apart(ours, theirs) & finite for ours, theirs, finite in self._measured]
+        return self._where_finite(apart)
 
     def leaves_domain(self) -> list[Array]:
         """Where the candidate certainly is not finite and the original is."""
+        return self._where_finite(outside)
+
+    def _where_finite(self, differ: Callable[[Measured, Measured], Array]) -> list[Array]:
         if self._alike:
             return self._nowhere()
-        return [outside(ours, theirs) & finite for ours, theirs, finite in self._measured]
+        return [
+            differ(ours, theirs) & finite
+            for (ours, theirs), finite in zip(self._measured, self._finite, strict=True)
+        ]
 
     def overflows(self) -> list[Array]:
-        """Where the candidate is not finite in its own types and the original is."""
-        ours, theirs = self.typed
-        if all(np.isfinite(value).all() for value in theirs):
+        """Where the candidate is not finite in its own types and the original safely is."""
+        if not any(finite.any() for finite in self._finite):
             return self._nowhere()
+        broken = [~np.isfinite(value) for value in self.typed[1]]
+        if not any(places.any() for places in broken):
+            return self._nowhere()
+        known = execute(self.a, TYPED, stored_inputs(self.a, self.inputs))
         return [
-            np.isfinite(own) & ~np.isfinite(other) & np.isfinite(known.value) & ~known.unsure
-            for own, other, (known, _, _) in zip(ours, theirs, self._measured, strict=True)
+            finite & gone & np.isfinite(one.value) & ~one.unsure
+            for finite, gone, one in zip(self._finite, broken, known, strict=True)
         ]
 
     def redefines(self) -> list[Array]:
@@ -94,7 +106,7 @@ class Pair:
             ~np.isfinite(ours.value)
             & ~(ours.unsure | theirs.unsure)
             & ~_same(ours.value, theirs.value)
-            for ours, theirs, _ in self._measured
+            for ours, theirs in self._measured
         ]
 
     def _nowhere(self) -> list[Array]:

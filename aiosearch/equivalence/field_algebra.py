@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
@@ -140,8 +141,9 @@ def _reduce(function: Callable[[list[Value]], Value], x: Array, axes: Sequence[i
     """Applies a function to the elements along axes, which stay with size one."""
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     shape = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
-    rows = x.transpose([*kept, *axes]).reshape(int(np.prod(shape)), -1)
-    found = np.empty(len(rows), dtype=object)
+    count, length = math.prod(shape), math.prod(x.shape[axis] for axis in axes)
+    rows = x.transpose([*kept, *axes]).reshape(count, length)
+    found = np.empty(count, dtype=object)
     for at, row in enumerate(rows.tolist()):
         found[at] = function(row)
     return found.reshape(shape)

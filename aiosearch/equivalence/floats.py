@@ -15,7 +15,7 @@ from ..tensor.terms import Program
 from ..tensor.types import DType
 from .distributions import DISTRIBUTIONS, SPECIAL, draw_inputs
 from .machine import OWN, UNIT, Working, execute, require_comparable, working
-from .noise import TYPED, Measured, stored
+from .noise import TYPED, Measured, stored_inputs
 
 SLACK = 4.0
 """Units in the last place that a candidate may lose beyond twice what the original loses."""
@@ -138,8 +138,7 @@ def _trial(a: Program, b: Program, distribution: str, seed: int, strict: bool) -
     inputs = draw_inputs(a, distribution, seed)
     ours = execute(a, OWN, inputs)
     theirs = execute(b, OWN, inputs)
-    known = [stored(x, term.dtype) for x, term in zip(inputs, a.inputs, strict=True)]
-    truth = execute(a, TYPED, known)
+    truth = execute(a, TYPED, stored_inputs(a, inputs))
     dtypes = [term.dtype for term in a.outputs]
     with np.errstate(all="ignore"):
         outputs = [

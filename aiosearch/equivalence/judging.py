@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..tensor.errors import ShapeError, TensorError
-from ..tensor.generalise import Generalised, generalise
+from ..tensor.generalise import Generalised, generalise, literal_sizes
 from ..tensor.labels import explain_labels
 from ..tensor.terms import Program
 from .counterexample import Counterexample, find_counterexample
-from .fields import FieldEvidence, compare_fields
+from .fields import compare_fields
 from .floats import FloatEvidence, compare_floats
-from .proof import Proof, prove
+from .proof import prove
 from .verdict import Status, Verdict
 
 
@@ -59,64 +59,45 @@ class _Judge:
     with_floats: bool
 
     def verdict(self) -> Verdict:
-        general = generalise([self.a, self.b])
-        reduced = general.reduced()
-        fields = compare_fields(reduced[0], reduced[1], seed=self.seed, draws=self.draws)
-        found = Verdict(Status.CANNOT_JUDGE, "", "", general.shape_text(), fields)
-        if fields.outcome != "differ":
-            found = self._proved(found, general)
-        if not found.status.accepted and fields.outcome == "agree":
-            found = replace(found, status=Status.TESTED, scope=f"at {found.shape}")
-        return self._in_floats(found, reduced)
+        found = self._in_reals(generalise([self.a, self.b]))
+        if found.status is not Status.PROVED:
+            said = literal_sizes([self.a, self.b])
+            if said:
+                again = self._in_reals(generalise([self.a, self.b], said))
+                found = again if again.status.accepted else found
+        return self._in_floats(found)
 
-    def _proved(self, found: Verdict, general: Generalised) -> Verdict:
-        """Tries a proof for all shapes, then one for the shape at hand."""
-        ours, theirs = general.programs
-        proof = prove(ours, theirs, general.values)
-        found = replace(found, proof=proof)
-        if proof.proved:
-            return replace(found, status=Status.PROVED, scope=_all_shapes(general))
-        if found.fields is None or found.fields.outcome != "agree" or not general.values:
+    def _in_reals(self, general: Generalised) -> Verdict:
+        """What the first two layers say."""
+        ours, theirs = general.reduced()
+        fields = compare_fields(ours, theirs, seed=self.seed, draws=self.draws)
+        found = Verdict(Status.CANNOT_JUDGE, "", "", general.shape_text(), fields)
+        if fields.outcome == "differ":
             return found
-        here = prove(self.a, self.b, {})
-        found = replace(found, here=here)
-        if here.proved:
-            return replace(found, status=Status.TESTED, scope="at these sizes, without doubt")
+        found = replace(found, proof=prove(*general.programs, general.values))
+        if found.proof is not None and found.proof.proved:
+            return replace(found, status=Status.PROVED, scope=_all_shapes(general))
+        if fields.outcome == "agree":
+            return replace(found, status=Status.TESTED, scope=f"at {found.shape}")
         return found
 
-    def _in_floats(self, found: Verdict, reduced: list[Program]) -> Verdict:
-        """Lets floats speak against it; asks them for a counterexample where nothing is known."""
+    def _in_floats(self, found: Verdict) -> Verdict:
+        """Lets floats speak against it; asks them for a counterexample where there is no proof."""
         floats: FloatEvidence | None = None
-        if found.status.accepted:
-            if not self.with_floats:
-                return self._in_reals(found, reduced)
+        if found.status.accepted and self.with_floats:
             floats = compare_floats(self.a, self.b, seed=self.seed, strict=self.strict)
             found = replace(found, floats=floats)
             if floats.outcome != "differ":
                 return found
-        shown = self._counterexample()
+        elif found.status is Status.PROVED:
+            return found
+        shown = find_counterexample(self.a, self.b, seed=self.seed, strict=self.strict)
         if shown is not None:
             return self._refuted(found, shown)
         if floats is not None:
-            return replace(
-                found,
-                status=Status.REFUTED,
-                scope="",
-                reason=f"it is less accurate on {', '.join(floats.failed)} inputs",
-            )
-        return replace(found, reason=_obstacle(found))
-
-    def _in_reals(self, found: Verdict, reduced: list[Program]) -> Verdict:
-        """Without floats: what is only tested may still leave the original's domain."""
-        if found.status is Status.PROVED or found.proof is None:
-            return found
-        if find_counterexample(*reduced, seed=self.seed, strict=self.strict) is None:
-            return found
-        shown = self._counterexample()
-        return found if shown is None else self._refuted(found, shown)
-
-    def _counterexample(self) -> Counterexample | None:
-        return find_counterexample(self.a, self.b, seed=self.seed, strict=self.strict)
+            why = f"it is less accurate on {', '.join(floats.failed)} inputs"
+            return replace(found, status=Status.REFUTED, scope="", reason=why)
+        return found if found.status.accepted else replace(found, reason=_obstacle(found))
 
     def _refuted(self, found: Verdict, shown: Counterexample) -> Verdict:
         return replace(
@@ -145,11 +126,10 @@ def _all_shapes(general: Generalised) -> str:
 
 def _obstacle(found: Verdict) -> str:
     """Why nothing could be said."""
-    fields: FieldEvidence | None = found.fields
+    fields = found.fields
     if fields is not None and fields.outcome == "differ":
         return f"the fields differ ({fields.reason}), and no floats were found that show it"
     parts = [fields.reason if fields is not None else "", "no proof was found"]
-    proof: Proof | None = found.proof
-    if proof is not None and proof.obstacle:
-        parts[1] += f": {proof.obstacle}"
+    if found.proof is not None and found.proof.obstacle:
+        parts[1] += f": {found.proof.obstacle}"
     return "; ".join(part for part in parts if part)

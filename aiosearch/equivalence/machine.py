@@ -34,6 +34,14 @@ LEAST = {
 }
 """The smallest number above zero of a type."""
 
+MOST = {
+    DType.F64: float(np.finfo(np.float64).max),
+    DType.F32: float(np.finfo(np.float32).max),
+    DType.F16: float(np.finfo(np.float16).max),
+    DType.BF16: 2.0**127 * (2 - 2.0**-7),
+}
+"""The largest number of a type."""
+
 PAIRWISE = 16
 """Sums of more elements than this are added in pairs, whatever axis they run along."""
 
@@ -145,6 +153,13 @@ OWN: Machine[Array] = Machine(
     store=rounded,
 )
 """Runs a program in the element types that it declares."""
+
+_FLOATS = Floats(np.float64)
+
+DOUBLE: Machine[Array] = Machine(
+    algebra=lambda _: _FLOATS, meet=lambda value, _: value, store=lambda value, _: value
+)
+"""Runs a program in float64 throughout."""
 
 
 def require_comparable(a: Program, b: Program) -> None:

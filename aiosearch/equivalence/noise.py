@@ -17,11 +17,15 @@ import numpy as np
 
 from ..tensor.algebra import Function
 from ..tensor.floats import Array, Floats, Number
+from ..tensor.terms import Program
 from ..tensor.types import DType
-from .machine import LEAST, UNIT, Machine, Working, rounded
+from .machine import LEAST, MOST, UNIT, Machine, Working, rounded
 
 _PLAIN = Floats(np.float64)
 _ROOT = 2.0**-26
+
+END = 16.0
+"""Values no more noises than this from the largest number of a type may overflow or not."""
 _NOTHING = np.zeros(())
 
 
@@ -61,6 +65,11 @@ def stored(value: Array, dtype: DType) -> Measured:
     if dtype not in UNIT or not np.isfinite(exact.value).all():
         return exact
     return Measured(exact.value, None, UNIT[dtype])
+
+
+def stored_inputs(program: Program, inputs: Sequence[Array]) -> list[Measured]:
+    """The inputs of a program, as they are in memory."""
+    return [stored(x, term.dtype) for x, term in zip(inputs, program.inputs, strict=True)]
 
 
 def _settled(value: Array, noise: Array, unsure: Callable[[], Array]) -> Measured:
@@ -322,7 +331,16 @@ def _remembered(measured: Measured, dtype: DType) -> Measured:
         return Measured(measured.value, None, 0.0 if exact else max(unit, measured.unit))
     rounding = np.maximum(np.abs(measured.value) * unit, LEAST[dtype])
     kept = (measured.value == 0) | ~np.isfinite(measured.value)
-    return Measured(measured.value, measured.noise + np.where(kept, 0.0, rounding))
+    noise = measured.noise + np.where(kept, 0.0, rounding)
+    return Measured(measured.value, _near_the_end(measured.value, noise, MOST[dtype]))
+
+
+def _near_the_end(value: Array, noise: Array, most: float) -> Array:
+    """Infinite where rounding decides whether a value overflows."""
+    size = np.abs(value)
+    if not np.any(size > most / 2):
+        return noise
+    return np.where(np.abs(size - most) <= END * noise, np.inf, noise)
 
 
 def _holds(dtype: DType, value: Array) -> bool:

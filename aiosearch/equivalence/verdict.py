@@ -17,7 +17,7 @@ class Status(StrEnum):
     """The four things that can be said. What is not proved is not refuted."""
 
     PROVED = "proved"
-    """Equal as functions of real numbers, at all shapes; no float trial speaks against it."""
+    """Equal as functions of real numbers, at all shapes of its scope; no floats speak against it."""
     TESTED = "tested"
     """Equal but for the bound, at the shape that was tested; no float trial speaks against it."""
     REFUTED = "refuted"
@@ -43,8 +43,6 @@ class Verdict:
     """The reduced shape that the fields were asked at."""
     fields: FieldEvidence | None = None
     proof: Proof | None = None
-    here: Proof | None = None
-    """A proof for the programs' own sizes only, asked for where there is none for all."""
     floats: FloatEvidence | None = None
     counterexample: Counterexample | None = None
     labels: str = ""
@@ -64,8 +62,6 @@ class Verdict:
             yield f"  a fields: {self.fields}, at {self.shape}"
         if self.proof is not None:
             yield f"  b proof: {self.proof}"
-        if self.here is not None:
-            yield f"  b proof at these sizes: {self.here}"
         if self.floats is not None:
             yield f"  c floats: {self.floats}"
 
@@ -78,7 +74,7 @@ class Verdict:
             "labels": self.labels,
             "shape": self.shape,
         }
-        for name in ("fields", "proof", "here", "floats", "counterexample"):
+        for name in ("fields", "proof", "floats", "counterexample"):
             evidence = getattr(self, name)
             if evidence is not None:
                 parts[name] = evidence.to_dict()

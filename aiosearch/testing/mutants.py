@@ -10,7 +10,18 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from ..tensor.errors import TensorError
-from ..tensor.mugraph import ACCUMULATE, ACCUMULATORS, LOAD, READ, RESULT, WRITE, Kernel, results
+from ..tensor.mugraph import (
+    ACCUMULATE,
+    ACCUMULATORS,
+    LOAD,
+    READ,
+    RESULT,
+    WRITE,
+    Grid,
+    Kernel,
+    Map,
+    results,
+)
 from ..tensor.operator import NUMBERS, OPERATORS, Kind, Operator
 from ..tensor.rebuild import made, rebuilt, substituted
 from ..tensor.sizes import Dim, Size
@@ -120,10 +131,9 @@ def _other_parameters(program: Program, term: Term) -> Iterator[_Edit]:
 def _others(term: Term, name: str, kind: Kind, value: Value) -> tuple[Change, Iterable[Value]]:
     if term.operator is LOAD:
         rank = len(term.arguments[0].shape)
-        entries = (None, *range(rank))
         if name == "map":
-            return Change.MAP, _one_other(value, entries)
-        return Change.MAP, entries if name == "loop" else ()
+            return Change.MAP, _maps(value, term.parameter("grid"), rank)
+        return Change.MAP, (None, *range(rank)) if name == "loop" else ()
     if term.operator is ACCUMULATE:
         if name == "kind":
             return Change.ACCUMULATOR, ACCUMULATORS
@@ -139,6 +149,14 @@ def _others(term: Term, name: str, kind: Kind, value: Value) -> tuple[Change, It
     if kind is Kind.COUNTS:
         return Change.SIZE, _one_other(value, range(max(value) + 2))
     return Change.AXIS, ()
+
+
+def _maps(value: Map, grid: Grid, rank: int) -> Iterator[Map]:
+    """Other maps; an axis along which there is one block may split anything, and is left alone."""
+    entries = [
+        (old,) if size == 1 else (None, *range(rank)) for old, size in zip(value, grid, strict=True)
+    ]
+    yield from ((x, y, z) for x, y, z in itertools.product(*entries))
 
 
 def _axes(kind: Kind, value: Value, rank: int) -> Iterator[Value]:
@@ -249,7 +267,7 @@ def _other_schedules(program: Program, kernel: Kernel) -> Iterator[_Edit]:
 def _other_stores(program: Program, kernel: Kernel) -> Iterator[_Edit]:
     """Another map of an output, or another tile of the block in its place."""
     for place, (tile, maps) in enumerate(kernel.outputs):
-        for other in _one_other(maps, (None, *range(len(tile.shape)))):
+        for other in _maps(maps, kernel.grid, len(tile.shape)):
             description = f"store: map {_text(maps)} → {_text(other)}"
             yield _Edit(Change.MAP, description, _storing(program, kernel, place, tile, other))
         for term in kernel.body:
@@ -260,7 +278,7 @@ def _other_stores(program: Program, kernel: Kernel) -> Iterator[_Edit]:
 
 
 def _storing(
-    program: Program, kernel: Kernel, place: int, tile: Term, maps: Any
+    program: Program, kernel: Kernel, place: int, tile: Term, maps: Map
 ) -> Callable[[], Program]:
     outputs = (*kernel.outputs[:place], (tile, maps), *kernel.outputs[place + 1 :])
 

@@ -103,6 +103,14 @@ def test_an_inaccurate_original_is_skipped_and_named() -> None:
     assert compare_floats(make(x - mean), make(x - mean)).outcome == "agree"
 
 
+def test_whether_a_value_at_the_end_of_the_range_overflows_is_not_compared() -> None:
+    x = tensor("X", "f16", (1024,))
+    make = over(x)
+    evidence = compare_floats(make(x * 2600), make(x * 1300 + x * 1300), distributions=["large"])
+    assert evidence.outcome == "agree"
+    assert evidence.trials[0].undetermined > 0
+
+
 def test_an_original_that_overflows_inside_and_returns_zero_is_skipped() -> None:
     """The square overflows in half precision, so that what is divided by it is lost."""
     x = tensor("X", "f16", (4, 16))

@@ -10,7 +10,7 @@ from random_programs import random_program
 from aiosearch.equivalence.differences import MARGIN, measured, real
 from aiosearch.equivalence.distributions import draw_inputs
 from aiosearch.equivalence.machine import execute
-from aiosearch.equivalence.noise import REAL, TYPED, Measured, exactly, stored
+from aiosearch.equivalence.noise import REAL, TYPED, Measured, exactly, stored, stored_inputs
 from aiosearch.tensor import DType, Floats, Program, Term, apply, evaluate, referee, tensor
 
 
@@ -57,10 +57,7 @@ def _check(one: Measured, plain, exact) -> None:  # type: ignore[no-untyped-def]
 def test_the_noise_of_a_sound_program_is_a_few_roundings(name: str, dtype: str) -> None:
     for program in RIGHT[name](dtype):
         inputs = draw_inputs(program, "normal", 0)
-        known = [
-            stored(value, term.dtype) for value, term in zip(inputs, program.inputs, strict=True)
-        ]
-        (one,) = execute(program, TYPED, known)
+        (one,) = execute(program, TYPED, stored_inputs(program, inputs))
         (plain,) = real(program, inputs)
         assert np.array_equal(one.value, plain)
         size = np.sqrt(np.mean(plain**2))
@@ -142,6 +139,13 @@ def test_functions_of_two_arguments_take_the_noise_of_both() -> None:
     off = np.abs(one.value - exact)
     assert np.all(off <= 4 * one.spread)
     assert np.all(one.spread <= np.abs(exact) * 1e-13)
+
+
+def test_a_value_at_the_end_of_its_type_is_unsure() -> None:
+    x = tensor("X", "f16", (4,))
+    inputs = [np.float32([32752, 32736, 20000, 40000])]
+    (one,) = execute(over(x)(x * 2 + 0), TYPED, stored_inputs(over(x)(x), inputs))
+    assert one.unsure.tolist() == [True, True, False, False]
 
 
 def test_empty_arrays_have_no_noise() -> None:

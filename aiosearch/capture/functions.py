@@ -1,0 +1,69 @@
+"""Traces a JAX function and reads it as a tensor program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr
+
+from ..tensor import Program, Term, tensor
+from .constants import Constants
+from .errors import CaptureError
+from .jaxprs import Known, Reader
+from .names import input_names, title
+from .values import element_type, whole
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A program, and the values of those of its inputs that the function closed over.
+
+    They follow the arguments, and are named by what they hold, so that equal ones of two
+    functions are one input.
+    """
+
+    program: Program
+    constants: Mapping[str, np.ndarray[Any, Any]]
+
+
+def capture(function: Callable[..., Any], *args: Any, name: str | None = None) -> Captured:
+    """Reads a function of arrays as a program; raises CaptureError where it has no words for it.
+
+    Arguments are arrays or `jax.ShapeDtypeStruct`s, or trees of them, whose leaves become inputs.
+    """
+    closed = _traced(function, args)
+    inputs = [
+        tensor(own, element_type(var.aval.dtype), _sizes(var.aval))
+        for own, var in zip(input_names(function, args), closed.jaxpr.invars, strict=True)
+    ]
+    constants = Constants()
+    reader = Reader(constants)
+    arguments = [whole(term, term.dtype) for term in inputs]
+    outputs = [_whole(value) for value in reader.closed(closed, arguments)]
+    used = constants.used(outputs)
+    program = Program(title(function, name), (*inputs, *used), tuple(outputs))
+    return Captured(program, {term.parameter("name"): array for term, array in used.items()})
+
+
+def _traced(function: Callable[..., Any], args: Sequence[Any]) -> ClosedJaxpr:
+    try:
+        return jax.make_jaxpr(function)(*args)
+    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
+        reason = str(error).partition("\n")[0]
+        raise CaptureError("", f"it depends on what its arguments hold: {reason}") from None
+
+
+def _whole(value: Known) -> Term:
+    if isinstance(value, CaptureError):
+        raise value
+    return value.full()
+
+
+def _sizes(aval: Any) -> tuple[int, ...]:
+    if not all(isinstance(size, int) for size in aval.shape):
+        raise CaptureError("", f"sizes are not known in {aval}")
+    return tuple(aval.shape)
