@@ -2,7 +2,8 @@
 
 A fence after `<!-- runnable -->` is run: Python as a script, under its `title` where it has one,
 and the lines of a console block that begin with `$`. What a fence after `<!-- prints -->` shows is
-what the block before it prints; `...` stands for anything. The blocks of a page share a folder.
+what the block before it prints; `...` stands for anything. A fence after `<!-- file -->` is a file
+of its `title`. The blocks of a page share a folder.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pytest
 HOUSE = Path(__file__).parents[1]
 EXAMPLES = [*sorted((HOUSE / "examples").glob("*.py")), HOUSE / "examples/strategy_plugin/demo.py"]
 FENCE = re.compile(
-    r"^<!-- (?P<mark>runnable|prints) -->\s*\n"
+    r"^<!-- (?P<mark>runnable|prints|file) -->\s*\n"
     r'^```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$',
     re.MULTILINE | re.DOTALL,
 )
@@ -32,14 +33,18 @@ SECONDS = 30
 class Block:
     """Something to run, and what it should print; None for whatever it likes."""
 
+    mark: str
     language: str
     title: str
     text: str
     prints: str | None
 
     def command(self, folder: Path) -> str:
-        if self.language == "python":
+        if self.mark == "file" or self.language == "python":
             (folder / self.title).write_text(self.text, encoding="utf-8")
+        if self.mark == "file":
+            return "true"
+        if self.language == "python":
             return shlex.join([sys.executable, "-W", "error", self.title])
         lines = [line[2:] for line in self.text.splitlines() if line.startswith("$ ")]
         return " && ".join(lines)
@@ -48,11 +53,11 @@ class Block:
 def blocks(page: Path) -> Iterator[Block]:
     fences = [match.groupdict() for match in FENCE.finditer(page.read_text(encoding="utf-8"))]
     for number, fence in enumerate(fences):
-        if fence["mark"] == "runnable":
+        if fence["mark"] != "prints":
             after = fences[number + 1] if number + 1 < len(fences) else {"mark": ""}
             prints = after["text"] if after["mark"] == "prints" else None
             title = fence["title"] or f"block{number}.py"
-            yield Block(fence["language"], title, fence["text"], prints)
+            yield Block(fence["mark"], fence["language"], title, fence["text"], prints)
 
 
 PAGES = {
@@ -109,7 +114,8 @@ def test_the_whole_documentation_is_found() -> None:
     """Pages without a runnable block are few and known; a typo in a mark would add to them."""
     assert {"README.md", "docs/index.md", "docs/tutorial/first-search.md"} <= PAGES.keys()
     marks = sum(
-        page.read_text(encoding="utf-8").count("<!-- runnable -->")
+        page.read_text(encoding="utf-8").count(mark)
         for page in [HOUSE / "README.md", *(HOUSE / "docs").rglob("*.md")]
+        for mark in ("<!-- runnable -->", "<!-- file -->")
     )
     assert marks == sum(map(len, PAGES.values()))

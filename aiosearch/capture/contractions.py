@@ -8,9 +8,9 @@ from math import prod
 from typing import Any, TypeAlias
 
 from ..tensor import DType, apply
-from .layout import transposed
+from .layout import sliced, spread, transposed
 from .rules import demand, reads
-from .values import Value, element_type, pointwise, reshaped, whole
+from .values import Value, element_type, pointwise, reshaped, uniform, whole
 
 _Axes: TypeAlias = Sequence[int]
 
@@ -84,21 +84,23 @@ def _convolution(
     **params: Any,
 ) -> Value:
     demand(feature_group_count == 1 and batch_group_count == 1, "in groups")
-    demand(all(step == 1 for step in lhs_dilation), "with steps between the image's elements")
-    demand(all(low >= 0 and high >= 0 for low, high in padding), "with negative padding")
     dtype = image.dtype
     if preferred_element_type is not None:
         dtype = element_type(preferred_element_type)
     image, filters = _exact(image, filters, dtype)
     images, channels, *places = dimension_numbers.lhs_spec
     features, inputs, *window = dimension_numbers.rhs_spec
+    image = transposed(image, [images, *places, channels])
+    for axis, ((low, high), step) in enumerate(zip(padding, lhs_dilation, strict=True), 1):
+        image = spread(image, uniform(0, (), image.dtype), axis, step - 1)
+        image = sliced(image, axis, max(0, -low), image.shape[axis] - max(0, -high))
     found = apply(
         "convolution",
-        transposed(image, [images, *places, channels]).full(),
+        image.full(),
         transposed(filters, [*window, inputs, features]).full(),
         strides=tuple(window_strides),
-        low=tuple(low for low, _ in padding),
-        high=tuple(high for _, high in padding),
+        low=tuple(max(0, low) for low, _ in padding),
+        high=tuple(max(0, high) for _, high in padding),
         dilation=tuple(rhs_dilation),
     )
     batch, feature, *spots = dimension_numbers.out_spec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -73,8 +73,8 @@ class Reader:
     def constant(self, held: Any, aval: Any = None) -> Known:
         try:
             return self.constants.value(held, aval)
-        except TensorError as error:
-            return CaptureError("a constant", str(error))
+        except CaptureError as error:
+            return CaptureError("a constant", error.reason)
 
     def equation(self, equation: JaxprEqn, operands: Sequence[Known]) -> list[Known]:
         before = {id(operand) for operand in operands}
@@ -83,12 +83,7 @@ class Reader:
             found = self.read(equation, operands)
         except TensorError as error:
             found = [error] * len(equation.outvars)
-        return [
-            _located(value, equation)
-            if isinstance(value, TensorError) and id(value) not in before
-            else value
-            for value in found
-        ]
+        return [_located(value, equation, before) for value in found]
 
     def read(self, equation: JaxprEqn, operands: Sequence[Known]) -> Sequence[Known]:
         primitive, params = equation.primitive.name, equation.params
@@ -118,22 +113,29 @@ class Reader:
         jaxpr: ClosedJaxpr,
         length: int,
         reverse: bool,
-        num_consts: int,
-        num_carry: int,
         **params: Any,
     ) -> Sequence[Known]:
         """A loop of few steps, written out."""
         if not 0 < length <= _STEPS:
             raise CaptureError("", f"of {length} steps")
-        fixed, carried = list(operands[:num_consts]), operands[num_consts:][:num_carry]
-        rows = _readable(operands[num_consts + num_carry :])
+        constants, carries = _groups(params)
+        fixed, carried = operands[:constants], operands[constants:][:carries]
+        rows = _readable(operands[constants + carries :])
         steps: list[Sequence[Known]] = []
         for step in reversed(range(length)) if reverse else range(length):
             found = self.closed(jaxpr, [*fixed, *carried, *(row(one, step) for one in rows)])
-            carried = found[:num_carry]
-            steps.append(found[num_carry:])
+            carried = found[:carries]
+            steps.append(found[carries:])
         steps = steps[::-1] if reverse else steps
         return [*carried, *(stacked(_readable(parts)) for parts in zip(*steps, strict=True))]
+
+
+def _groups(params: Mapping[str, Any]) -> tuple[int, int]:
+    """How many operands of a loop stay, and how many are carried on; jax says so in two ways."""
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    constants, carried, _ = params["ft_in"].unpack()
+    return len(list(constants)), len(list(carried))
 
 
 def _read(equation: JaxprEqn, operands: Sequence[Known]) -> Sequence[Value]:
@@ -168,12 +170,16 @@ def _integers(value: Any) -> Any:
     return int(value) if isinstance(value, np.integer) else value
 
 
-def _located(error: TensorError, equation: JaxprEqn) -> CaptureError:
+def _located(value: Value | TensorError, equation: JaxprEqn, before: Collection[int]) -> Known:
     """Names the primitive, and the outermost line: a traced body keeps those of its first call."""
-    known = error if isinstance(error, CaptureError) else CaptureError("", str(error))
+    if isinstance(value, Value):
+        return value
+    error = value if isinstance(value, CaptureError) else CaptureError("", str(value))
+    if id(error) in before:
+        return error
     place = summarize(equation.source_info)
-    where = known.where if _HERE in place else place or known.where
-    return CaptureError(known.primitive or equation.primitive.name, known.reason, where)
+    where = error.where if _HERE in place else place or error.where
+    return CaptureError(error.primitive or equation.primitive.name, error.reason, where)
 
 
 del _contractions, _indexing, _layout, _pointwise, _reductions

@@ -163,11 +163,22 @@ def _tile(x: Value, reps: Sequence[int], **params: Any) -> Value:
 def _pad(
     x: Value, filler: Value, padding_config: Sequence[tuple[int, int, int]], **params: Any
 ) -> Value:
-    demand(all(inner == 0 for _, _, inner in padding_config), "between elements")
-    for axis, (low, high, _) in enumerate(padding_config):
+    for axis, (low, high, inner) in enumerate(padding_config):
+        x = spread(x, filler, axis, inner)
         x = sliced(x, axis, max(0, -low), x.shape[axis] - max(0, -high))
         x = padded(x, filler, axis, max(0, low), max(0, high))
     return x
+
+
+def spread(x: Value, filler: Value, axis: int, inner: int) -> Value:
+    """Puts so many fillers between neighbours along an axis."""
+    size = x.shape[axis]
+    if not inner or size < 2:
+        return x
+    column = x.over((*x.shape[: axis + 1], 1, *x.shape[axis + 1 :]))
+    rows = padded(column, filler, axis + 1, 0, inner).full()
+    shape = (*x.shape[:axis], size * (inner + 1), *x.shape[axis + 1 :])
+    return sliced(whole(reshaped(rows, shape), x.dtype), axis, 0, size * (inner + 1) - inner)
 
 
 def padded(x: Value, filler: Value, axis: int, low: int, high: int) -> Value:

@@ -33,9 +33,7 @@ _SAME = {
     "mul": "mul",
     "neg": "neg",
     "or": "maximum",
-    "rsqrt": "rsqrt",
     "sin": "sin",
-    "sqrt": "sqrt",
     "square": "square",
     "sub": "sub",
     "tanh": "tanh",
@@ -101,6 +99,20 @@ for _primitive, _name in _TURNED.items():
 
 def _scalar(number: int | float, like: Value) -> Value:
     return uniform(number, (), like.dtype)
+
+
+@reads("sqrt")
+def _sqrt(x: Value, **params: Any) -> Value:
+    if x.number is not None and x.number >= 0:
+        return uniform(math.sqrt(x.number), x.shape, x.dtype)
+    return pointwise("sqrt", x)
+
+
+@reads("rsqrt")
+def _rsqrt(x: Value, **params: Any) -> Value:
+    if x.number is not None and x.number > 0:
+        return uniform(1 / math.sqrt(x.number), x.shape, x.dtype)
+    return pointwise("rsqrt", x)
 
 
 @reads("not")

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from .counterexample import Counterexample, find_counterexample
     from .fields import FieldEvidence, compare_fields
     from .floats import FloatEvidence, compare_floats
+    from .judging import verify
     from .proof import Proof, Rule, prove
     from .verdict import Status, Verdict
-    from .judging import verify
 
 __all__ = [
     "Counterexample",

@@ -7,12 +7,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..tensor.floats import Array
+from ..tensor.evaluate import evaluate
+from ..tensor.floats import Array, Floats
 from ..tensor.terms import Program
-from .differences import MARGIN, apart, measured, outside, real
+from .differences import apart, explained, measured, outside
 from .distributions import draw_inputs
 from .machine import require_comparable
-from .noise import Measured
+from .measured import Measured, exactly
 
 DRAWS = ("normal", "zeros", "positive", "integers", "mixed", "small")
 """Values that programs in sensible use do not overflow on."""
@@ -25,6 +26,8 @@ CLEAR = 1e-3
 
 NOTHING = 1e-10
 """Or if it is zero as far as this: the draws are of size one."""
+
+_DOUBLE = Floats(np.float64)
 
 
 class Referee:
@@ -44,7 +47,7 @@ class Referee:
         settled = [False] * len(b.outputs)
         doubtful = False
         for name, inputs, truth, clear in self._trials:
-            found = real(b, inputs)
+            found = _run(b, inputs)
             if not all(map(_near, truth, found)):
                 theirs = measured(b, inputs)
                 if any(
@@ -72,6 +75,13 @@ def referee_differs(a: Program, b: Program, seed: int = 0) -> bool | None:
     return _referee(a, seed).differs(b)
 
 
+def _run(program: Program, inputs: Sequence[Array]) -> list[Array]:
+    """The outputs in float64, of a program so small that no value need be let go."""
+    with np.errstate(all="ignore"):
+        found = evaluate(program, _DOUBLE, [exactly(x).value for x in inputs])
+    return [value.astype(np.float64) for value in found]
+
+
 def _clear(known: Measured) -> Array:
     """Where a value is finite and not made of noise."""
     size = np.max(np.abs(known.value), where=np.isfinite(known.value), initial=0.0)
@@ -87,7 +97,7 @@ def _mostly(places: Array, known: Measured) -> bool:
 def _near(known: Measured, found: Array) -> bool:
     """Whether the noise of the original alone explains all differences where it is finite."""
     with np.errstate(all="ignore"):
-        near = np.abs(known.value - found) <= MARGIN * known.spread
+        near = np.abs(known.value - found) <= explained(known.spread)
     return bool(np.all(near | ~np.isfinite(known.value)))
 
 
@@ -95,4 +105,4 @@ def _doubtful(ours: Measured, theirs: Measured) -> bool:
     """Whether some difference is more than noise, if too small to be claimed."""
     with np.errstate(all="ignore"):
         gap = np.abs(ours.value - theirs.value)
-        return bool(np.any(np.isfinite(gap) & (gap > MARGIN * (ours.spread + theirs.spread))))
+        return bool(np.any(np.isfinite(gap) & (gap > explained(ours.spread + theirs.spread))))

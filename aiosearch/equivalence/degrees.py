@@ -12,14 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from typing import Any
-
-import numpy as np
 
 from ..tensor.algebra import Function
-from ..tensor.errors import ShapeError
-from ..tensor.evaluate import evaluate
-from ..tensor.terms import Program, Term
+from ..tensor.terms import Program
+from .uniform import Uniform, joint, product_shape, reduced, run, sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +40,7 @@ class Bounded:
         return Bounded(tuple(shape), self.above, self.below, self.bits_above, self.bits_below)
 
 
-class Degrees:
+class Degrees(Uniform[Bounded]):
     """Evaluates programs in bounds, and keeps the largest met.
 
     `widest` is the most terms that a sum had whose exponents were moved by their mean, and
@@ -93,7 +89,7 @@ class Degrees:
     def add(self, x: Bounded, y: Bounded) -> Bounded:
         return self._met(
             Bounded(
-                np.broadcast_shapes(x.shape, y.shape),
+                joint(x, y),
                 max(x.above + y.below, y.above + x.below),
                 x.below + y.below,
                 max(x.bits_above + y.bits_below, y.bits_above + x.bits_below) + 1,
@@ -106,7 +102,7 @@ class Degrees:
     def multiply(self, x: Bounded, y: Bounded) -> Bounded:
         return self._met(
             Bounded(
-                np.broadcast_shapes(x.shape, y.shape),
+                joint(x, y),
                 x.above + y.above,
                 x.below + y.below,
                 x.bits_above + y.bits_above,
@@ -151,7 +147,7 @@ class Degrees:
         return self.sqrt(self.multiply(x, x))
 
     def maximum(self, x: Bounded, y: Bounded) -> Bounded:
-        return self._one_of(np.broadcast_shapes(x.shape, y.shape), [x, y])
+        return self.one_of([x, y]).at(joint(x, y))
 
     minimum = maximum
 
@@ -159,15 +155,14 @@ class Degrees:
         return Bounded(self.subtract(x, y).shape)
 
     def select(self, where: Bounded, x: Bounded, y: Bounded) -> Bounded:
-        return self._one_of(np.broadcast_shapes(where.shape, x.shape, y.shape), [x, y])
+        return self.one_of([x, y]).at(joint(where, x, y))
 
     def function(self, function: Function, *arguments: Bounded) -> Bounded:
-        return Bounded(np.broadcast_shapes(*(argument.shape for argument in arguments)))
+        return Bounded(joint(*arguments))
 
     def sum(self, x: Bounded, axes: Sequence[int]) -> Bounded:
         count = math.prod(x.shape[axis] for axis in axes)
-        shape = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
-        return self._total(x.at(shape), count)
+        return self._total(x.at(reduced(x, axes)), count)
 
     def _total(self, x: Bounded, count: int) -> Bounded:
         rest = max(count - 1, 0)
@@ -182,55 +177,18 @@ class Degrees:
         )
 
     def largest(self, x: Bounded, axes: Sequence[int]) -> Bounded:
-        shape = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
-        return self._one_of(shape, [x])
+        return self.one_of([x]).at(reduced(x, axes))
 
     def matmul(self, x: Bounded, y: Bounded) -> Bounded:
-        lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
         product = self.multiply(x.at(()), y.at(()))
-        return self._total(product.at((*lead, x.shape[-2], y.shape[-1])), x.shape[-1])
-
-    def size(self, x: Bounded, axis: int) -> Bounded:
-        return self.constant(Fraction(x.shape[axis]))
-
-    def broadcast(self, x: Bounded, shape: Sequence[int]) -> Bounded:
-        return x.at(shape)
-
-    def reshape(self, x: Bounded, shape: Sequence[int]) -> Bounded:
-        return x.at(shape)
-
-    def transpose(self, x: Bounded, axes: Sequence[int]) -> Bounded:
-        return x.at([x.shape[axis] for axis in axes])
-
-    def slice(self, x: Bounded, axis: int, start: int, stop: int, step: int) -> Bounded:
-        return x.at((*x.shape[:axis], len(range(start, stop, step)), *x.shape[axis + 1 :]))
-
-    def concatenate(self, xs: Sequence[Bounded], axis: int) -> Bounded:
-        first = xs[0].shape
-        size = sum(x.shape[axis] for x in xs)
-        return self._one_of((*first[:axis], size, *first[axis + 1 :]), xs)
-
-    def pad(self, x: Bounded, axis: int, low: int, high: int, value: Fraction) -> Bounded:
-        shape = (*x.shape[:axis], low + x.shape[axis] + high, *x.shape[axis + 1 :])
-        return self._one_of(shape, [x, self.constant(value)])
-
-    def diagonal(self, x: Bounded) -> Bounded:
-        return x.at(x.shape[:-1])
-
-    def windows(self, x: Bounded, axis: int, window: int, stride: int, dilation: int) -> Bounded:
-        reach = (window - 1) * dilation + 1
-        places = (x.shape[axis] - reach) // stride + 1
-        return x.at((*x.shape[:axis], places, window, *x.shape[axis + 1 :]))
+        return self._total(product.at(product_shape(x, y)), x.shape[-1])
 
     def cast(self, x: Bounded, dtype: str) -> Bounded:
-        return self._one_of(x.shape, [x])
+        return self.one_of([x])
 
-    def shape(self, x: Bounded) -> tuple[int, ...]:
-        return x.shape
-
-    def _one_of(self, shape: Sequence[int], values: Sequence[Bounded]) -> Bounded:
+    def one_of(self, values: Sequence[Bounded]) -> Bounded:
         """Elements that are one of these, or known by name."""
-        return reduce(_larger, values, Bounded(())).at(shape)
+        return reduce(_larger, [*values, Bounded(())])
 
 
 def _larger(x: Bounded, y: Bounded) -> Bounded:
@@ -246,15 +204,6 @@ def _larger(x: Bounded, y: Bounded) -> Bounded:
 def degrees(*programs: Program, widest: int = 1, released: int = 0) -> Degrees:
     """The bounds of everything that some programs compute."""
     found = Degrees(widest, released)
-    words: Any = found
     for program in programs:
-        evaluate(program, words, [Bounded(sizes(term)) for term in program.inputs])
-    return found
-
-
-def sizes(term: Term) -> tuple[int, ...]:
-    """A shape of plain numbers; raises ShapeError where a size is unknown."""
-    found = tuple(size for size in term.shape if isinstance(size, int))
-    if len(found) != len(term.shape):
-        raise ShapeError(f"{term.type} has sizes that are not known")
+        run(program, found, [Bounded(sizes(term)) for term in program.inputs])
     return found

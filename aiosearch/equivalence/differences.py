@@ -10,10 +10,14 @@ import numpy as np
 from ..tensor.floats import Array
 from ..tensor.terms import Program
 from .machine import DOUBLE, OWN, execute
-from .noise import REAL, TYPED, Measured, exactly, stored_inputs
+from .measured import Measured, exactly, stored_inputs
+from .noise import REAL, TYPED
 
 MARGIN = 2.0**10
 """A difference is one of the functions if it is this many times the noise of both values."""
+
+FLOOR = 2.0**-960
+"""Nor do differences say anything that the inverse of an overflow makes."""
 
 LEAST_RELATIVE = 1e-6
 """Differences below this share of a value may come from how literals are written."""
@@ -118,8 +122,13 @@ def apart(ours: Measured, theirs: Measured) -> Array:
     with np.errstate(all="ignore"):
         gap = np.abs(ours.value - theirs.value)
         size = np.maximum(np.abs(ours.value), np.abs(theirs.value))
-        least = np.maximum(MARGIN * (ours.spread + theirs.spread), LEAST_RELATIVE * size)
+        least = np.maximum(explained(ours.spread + theirs.spread), LEAST_RELATIVE * size)
         return np.asarray(np.isfinite(gap) & (gap > least))
+
+
+def explained(spread: Array) -> Array:
+    """The largest difference that rounding explains."""
+    return np.asarray(MARGIN * spread + FLOOR)
 
 
 def outside(ours: Measured, theirs: Measured) -> Array:

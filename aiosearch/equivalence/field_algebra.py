@@ -33,7 +33,7 @@ class Fields(Floats):
     def constant(self, value: Fraction | float) -> Array:
         if not isinstance(value, Fraction):
             raise Obstacle(f"the literal {value} is no element of a field")
-        return array(self.scalars.element(value))
+        return array(self.scalars.constants.element(value))
 
     def iota(self, shape: Sequence[int], axis: int) -> Array:
         column = [-1 if own == axis else 1 for own in range(len(shape))]
@@ -50,7 +50,7 @@ class Fields(Floats):
         return array(x * y % self.field.prime)
 
     def divide(self, x: Array, y: Array) -> Array:
-        return self.multiply(x, _each(self.field.invert, y))
+        return self.multiply(x, _each(self.scalars.invert, y))
 
     def negative(self, x: Array) -> Array:
         return array(-x % self.field.prime)
@@ -114,7 +114,7 @@ class Fields(Floats):
         sides = []
         for size in (low, high):
             shape[axis] = size
-            sides.append(np.full(shape, self.scalars.element(value), dtype=object))
+            sides.append(np.full(shape, self.scalars.constants.element(value), dtype=object))
         return np.concatenate([sides[0], x, sides[1]], axis=axis)
 
     def cast(self, x: Array, dtype: str) -> Array:

@@ -19,6 +19,7 @@ The bound belongs to the shapes that were compared: it says nothing of others.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,10 +32,12 @@ from ..tensor.evaluate import evaluate
 from ..tensor.terms import Program, Term
 from ..tensor.types import DType
 from . import draws as drawn
-from .degrees import Degrees, degrees, sizes
+from .degrees import Degrees, degrees
+from .domains import PARTIAL, domains
 from .field import Field
 from .field_algebra import Array, Fields, Obstacle, array
 from .ring import Ring, Value
+from .uniform import sizes
 
 ATTEMPTS = 4
 """How often a draw is made before a zero divisor counts as the program's."""
@@ -67,6 +70,18 @@ class FieldEvidence:
     """The first output that differs."""
     index: tuple[int, ...] | None = None
     """Where it differs first."""
+
+    def __str__(self) -> str:
+        if self.outcome == "agree":
+            chance = f"different programs would agree with probability {self.bound:.1e} at most"
+            return f"agree in {self.draws} draws of seed {self.seed}; {chance}"
+        place = "" if self.index is None else f" in output {self.output} at {list(self.index)}"
+        why = f": {self.reason}" if self.reason else ""
+        return f"{self.outcome}{place}{why}"
+
+    def to_dict(self) -> dict[str, Any]:
+        found = dataclasses.asdict(self)
+        return {name: value for name, value in found.items() if value not in ("", None)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +171,16 @@ def _evidence(
         released=max((own.scalars.released for own in algebras), default=0),
     )
     found = _differences(made)
-    outcome, reason, bound, output, index = "agree", "", 1.0, None, None
+    outcome, bound, output, index = "agree", 1.0, None, None
     if found:
         doubts = found[0].doubts or (frozenset() if _independent(found) else {_ROOTS})
-        outcome, reason = "unknown" if doubts else "differ", "; ".join(sorted(doubts))
+        outcome = "unknown" if doubts else "differ"
         output, index = found[0].place
+    elif doubts := _undefined(a, b, algebras):
+        outcome = "unknown"
     else:
         bound = math.prod(_chance(limits, own, prime) for own in algebras)
+    reason = "; ".join(sorted(doubts))
     redrawn = sum(draw.redrawn for draw in made)
     return FieldEvidence(
         outcome,
@@ -178,12 +196,28 @@ def _evidence(
     )
 
 
+def _undefined(a: Program, b: Program, algebras: Sequence[Fields]) -> frozenset[str]:
+    """Why programs that agree may yet be defined in different regions."""
+    added = set[str]().union(*(own.scalars.added for own in algebras))
+    if not added and not any(own.scalars.decided for own in algebras):
+        return frozenset()
+    ours, theirs = domains(a), domains(b)
+    found = {
+        f"{name} of what the original takes none of"
+        for name in added
+        if name in theirs.partial or name not in PARTIAL
+    }
+    if ours.swallowed or theirs.swallowed:
+        found.add("a comparison of what may be undefined")
+    return frozenset(found)
+
+
 def _chance(limits: Degrees, algebra: Fields, prime: int | None) -> float:
     """Of agreement in one draw by programs that differ."""
-    field, scalars = algebra.field, algebra.scalars
+    field, constants = algebra.field, algebra.scalars.constants
     bits = limits.bits if prime is None else 0.0
     pairs = field.compared * (limits.degree + bits) / (prime or 2 ** (drawn.BITS - 1))
-    guesses = scalars.guesses * 2 * scalars.limit / field.prime
+    guesses = constants.guesses * 2 * constants.limit / field.prime
     return min(1.0, ATTEMPTS * (pairs + guesses))
 
 

@@ -15,7 +15,8 @@ from ..tensor.terms import Program
 from ..tensor.types import DType
 from .distributions import DISTRIBUTIONS, SPECIAL, draw_inputs
 from .machine import OWN, UNIT, Working, execute, require_comparable, working
-from .noise import TYPED, Measured, stored_inputs
+from .measured import Measured, stored_inputs
+from .noise import TYPED
 
 SLACK = 4.0
 """Units in the last place that a candidate may lose beyond twice what the original loses."""
@@ -54,6 +55,16 @@ class Trial:
     """Where the candidate is worst."""
     expected: float = math.nan
     found: float = math.nan
+
+    def __str__(self) -> str:
+        text = f"{self.distribution} {self.status}: {self.reason}"
+        if self.status is not Status.FAILED:
+            return text
+        place = ", ".join(map(str, self.index))
+        return (
+            f"{text} (output {self.output} at [{place}] is {self.found:.6g}"
+            f" and should be {self.expected:.6g})"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -103,6 +114,17 @@ class FloatEvidence:
     def newly_defined(self) -> int:
         return sum(trial.newly_defined for trial in self.trials)
 
+    def __str__(self) -> str:
+        parts = [f"{self.outcome} on {len(self.trials) - len(self.skipped)} distributions"]
+        parts += [str(trial) for trial in self.trials if trial.status is not Status.PASSED]
+        passed = [trial for trial in self.trials if trial.status is Status.PASSED]
+        if passed:
+            worst = max(passed, key=lambda trial: trial.candidate_error)
+            parts.append(f"at most {worst.candidate_error:.2g} ulp where it passed")
+        if self.newly_defined:
+            parts.append(f"more defined at {self.newly_defined} elements")
+        return "; ".join(parts)
+
     def _named(self, status: Status) -> tuple[str, ...]:
         return tuple(trial.distribution for trial in self.trials if trial.status is status)
 
@@ -138,7 +160,7 @@ def _trial(a: Program, b: Program, distribution: str, seed: int, strict: bool) -
     inputs = draw_inputs(a, distribution, seed)
     ours = execute(a, OWN, inputs)
     theirs = execute(b, OWN, inputs)
-    truth = execute(a, TYPED, stored_inputs(a, inputs))
+    truth = _truth(a, inputs, ours)
     dtypes = [term.dtype for term in a.outputs]
     with np.errstate(all="ignore"):
         outputs = [
@@ -148,6 +170,13 @@ def _trial(a: Program, b: Program, distribution: str, seed: int, strict: bool) -
             )
         ]
     return _judged(distribution, outputs)
+
+
+def _truth(a: Program, inputs: list[Array], ours: list[Array]) -> list[Measured]:
+    """What the original should be; not asked for where it is nowhere finite."""
+    if not any(np.isfinite(value).any() for value in ours):
+        return [Measured(value) for value in ours]
+    return execute(a, TYPED, stored_inputs(a, inputs))
 
 
 class _Output:

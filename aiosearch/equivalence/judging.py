@@ -74,8 +74,10 @@ class _Judge:
         found = Verdict(Status.CANNOT_JUDGE, "", "", general.shape_text(), fields)
         if fields.outcome == "differ":
             return found
-        found = replace(found, proof=prove(*general.programs, general.values))
-        if found.proof is not None and found.proof.proved:
+        a, b = general.programs
+        proof = prove(a, b, general.values)
+        found = replace(found, proof=proof)
+        if proof.proved:
             return replace(found, status=Status.PROVED, scope=_all_shapes(general))
         if fields.outcome == "agree":
             return replace(found, status=Status.TESTED, scope=f"at {found.shape}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -17,75 +16,12 @@ import numpy as np
 
 from ..tensor.algebra import Function
 from ..tensor.floats import Array, Floats, Number
-from ..tensor.terms import Program
 from ..tensor.types import DType
-from .machine import LEAST, MOST, UNIT, Machine, Working, rounded
+from .machine import LEAST, UNIT, Machine, Working
+from .measured import NOTHING, Measured, any_unsure, remembered, settled
 
 _PLAIN = Floats(np.float64)
 _ROOT = 2.0**-26
-
-END = 16.0
-"""Values no more noises than this from the largest number of a type may overflow or not."""
-_NOTHING = np.zeros(())
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A value, and the noise of each element; without one, each is known to `unit` of itself."""
-
-    value: Array
-    noise: Array | None = None
-    unit: float = 0.0
-
-    @property
-    def spread(self) -> Array:
-        """The noise as an array; infinite where nothing can be said of the value."""
-        if self.noise is not None:
-            return self.noise
-        return np.abs(self.value) * self.unit if self.unit else _NOTHING
-
-    @property
-    def unsure(self) -> Array:
-        return ~np.isfinite(self.spread)
-
-    def moved(self, move: Callable[[Array], Array]) -> Measured:
-        """The same elements elsewhere."""
-        noise = None if self.noise is None else move(self.noise)
-        return Measured(move(self.value), noise, self.unit)
-
-
-def exactly(value: Array) -> Measured:
-    """A value that both programs are given alike."""
-    return Measured(value if value.dtype == np.bool_ else value.astype(np.float64))
-
-
-def stored(value: Array, dtype: DType) -> Measured:
-    """A value that is known as well as its element type can hold it."""
-    exact = exactly(value)
-    if dtype not in UNIT or not np.isfinite(exact.value).all():
-        return exact
-    return Measured(exact.value, None, UNIT[dtype])
-
-
-def stored_inputs(program: Program, inputs: Sequence[Array]) -> list[Measured]:
-    """The inputs of a program, as they are in memory."""
-    return [stored(x, term.dtype) for x, term in zip(inputs, program.inputs, strict=True)]
-
-
-def _settled(value: Array, noise: Array, unsure: Callable[[], Array]) -> Measured:
-    """Infinities and nans are certain where they do not come from noise."""
-    if np.isfinite(noise).all():
-        return Measured(value, noise)
-    finite = np.isfinite(value)
-    left = np.where(np.isnan(noise), np.inf, noise)
-    return Measured(value, np.where(finite, left, np.where(unsure(), np.inf, 0.0)))
-
-
-def _any_unsure(*operands: Measured) -> Array:
-    found: Array = np.zeros((), np.bool_)
-    for operand in operands:
-        found = found | operand.unsure
-    return found
 
 
 class Noise:
@@ -104,15 +40,15 @@ class Noise:
     def _vanished(self, value: Array, nonzero: Callable[[], Array]) -> Array:
         """The noise of zeros that are none: results too small for the type."""
         zero = value == 0
-        return (zero & nonzero()) * self.least if zero.any() else _NOTHING
+        return (zero & nonzero()) * self.least if zero.any() else NOTHING
 
     def _made(self, value: Array, noise: Array, *operands: Measured) -> Measured:
-        return _settled(value, noise + self._own(value), lambda: _any_unsure(*operands))
+        return settled(value, noise + self._own(value), lambda: any_unsure(*operands))
 
     def _risky(self, value: Array, noise: Array, risky: Array, *operands: Measured) -> Measured:
         """Where the noise decides what the value is, nothing is known of it."""
         whole = np.where(risky, np.inf, noise + self._own(value))
-        return _settled(value, whole, lambda: _any_unsure(*operands) | risky)
+        return settled(value, whole, lambda: any_unsure(*operands) | risky)
 
     def constant(self, value: Fraction | float) -> Measured:
         number = float(value)
@@ -125,7 +61,7 @@ class Noise:
         return self._made(x.value + y.value, x.spread + y.spread, x, y)
 
     def subtract(self, x: Measured, y: Measured) -> Measured:
-        noise = _NOTHING if x is y else x.spread + y.spread
+        noise = NOTHING if x is y else x.spread + y.spread
         return self._made(x.value - y.value, noise, x, y)
 
     def multiply(self, x: Measured, y: Measured) -> Measured:
@@ -173,7 +109,7 @@ class Noise:
 
     def _either(self, value: Array, x: Measured, y: Measured) -> Measured:
         noise = np.broadcast_to(np.maximum(x.spread, y.spread), value.shape)
-        return _settled(value, noise, lambda: _any_unsure(x, y))
+        return settled(value, noise, lambda: any_unsure(x, y))
 
     def compare(self, how: str, x: Measured, y: Measured) -> Measured:
         value = _PLAIN.compare(how, x.value, y.value)
@@ -196,7 +132,7 @@ class Noise:
     def function(self, function: Function, *arguments: Measured) -> Measured:
         values = [argument.value for argument in arguments]
         value = _PLAIN.function(function, *values)
-        noise = _NOTHING
+        noise = NOTHING
         for place, argument in enumerate(arguments):
             if argument.noise is not None or argument.unit:
                 noise = noise + self._through(function, values, value, place, argument.spread)
@@ -218,12 +154,12 @@ class Noise:
             )
             return np.asarray(np.maximum(np.abs(high - value), np.abs(low - value)))
 
+        near = change(np.where(spread > 0, spread + np.spacing(np.abs(own)), 0.0))
         if function.integral:
-            return change(spread)
+            return near
         reach = np.maximum(spread, np.abs(own) * _ROOT)
         slope = np.where(reach > 0, change(reach) / reach, 0.0)
-        noise = np.maximum(change(spread), slope * spread)
-        return np.where(np.isfinite(own), noise, 0.0)
+        return np.where(np.isfinite(own), np.maximum(near, slope * spread), 0.0)
 
     def sum(self, x: Measured, axes: Sequence[int]) -> Measured:
         value = _PLAIN.sum(x.value, axes)
@@ -233,14 +169,14 @@ class Noise:
             noise = np.sqrt(squares * (own**2 + x.unit**2))
         else:
             noise = np.sqrt(_PLAIN.sum(x.noise * x.noise, axes) + squares * own**2)
-        return _settled(value, noise + np.abs(value) * own, lambda: _any_along(x, axes))
+        return settled(value, noise + np.abs(value) * own, lambda: _any_along(x, axes))
 
     def largest(self, x: Measured, axes: Sequence[int]) -> Measured:
         value = _PLAIN.largest(x.value, axes)
         if x.noise is None:
             return Measured(value, None, x.unit)
         noise = np.max(x.noise, axis=tuple(axes), keepdims=True, initial=0.0)
-        return _settled(value, noise, lambda: _any_along(x, axes))
+        return settled(value, noise, lambda: _any_along(x, axes))
 
     def matmul(self, x: Measured, y: Measured) -> Measured:
         value = x.value @ y.value
@@ -248,7 +184,7 @@ class Noise:
         crossed = np.sqrt(_crossed(x, y, own))
         gone = self._vanished(value, lambda: crossed > 0)
         noise = crossed + np.abs(value) * own + gone
-        return _settled(value, noise, lambda: _any_along(x, (-1,)) | _any_along(y, (-2,)))
+        return settled(value, noise, lambda: _any_along(x, (-1,)) | _any_along(y, (-2,)))
 
     def size(self, x: Measured, axis: int) -> Measured:
         return Measured(_PLAIN.size(x.value, axis))
@@ -321,32 +257,6 @@ def _any_along(x: Measured, axes: Sequence[int]) -> Array:
     return np.asarray(np.any(unsure, axis=tuple(axes), keepdims=True))
 
 
-def _remembered(measured: Measured, dtype: DType) -> Measured:
-    """What a value in memory is known to, after it was rounded to its element type."""
-    unit = UNIT.get(dtype)
-    if unit is None or measured.value.dtype == np.bool_:
-        return measured
-    if measured.noise is None:
-        exact = not measured.unit and _holds(dtype, measured.value)
-        return Measured(measured.value, None, 0.0 if exact else max(unit, measured.unit))
-    rounding = np.maximum(np.abs(measured.value) * unit, LEAST[dtype])
-    kept = (measured.value == 0) | ~np.isfinite(measured.value)
-    noise = measured.noise + np.where(kept, 0.0, rounding)
-    return Measured(measured.value, _near_the_end(measured.value, noise, MOST[dtype]))
-
-
-def _near_the_end(value: Array, noise: Array, most: float) -> Array:
-    """Infinite where rounding decides whether a value overflows."""
-    size = np.abs(value)
-    if not np.any(size > most / 2):
-        return noise
-    return np.where(np.abs(size - most) <= END * noise, np.inf, noise)
-
-
-def _holds(dtype: DType, value: Array) -> bool:
-    return bool(np.array_equal(rounded(value, dtype), value, equal_nan=True))
-
-
 _DOUBLE = Noise(UNIT[DType.F64], LEAST[DType.F64])
 _NOISES: dict[Working, Noise] = {
     np.float32: Noise(UNIT[DType.F32], LEAST[DType.F32]),
@@ -361,5 +271,5 @@ def _as_is(measured: Measured, _: Any) -> Measured:
 REAL: Machine[Measured] = Machine(algebra=lambda _: _DOUBLE, meet=_as_is, store=_as_is)
 """Runs a program as a function of real numbers; the noise is that of double precision."""
 
-TYPED: Machine[Measured] = Machine(algebra=_NOISES.__getitem__, meet=_as_is, store=_remembered)
+TYPED: Machine[Measured] = Machine(algebra=_NOISES.__getitem__, meet=_as_is, store=remembered)
 """The same values; the noise is that of the element types that the program declares."""

@@ -7,21 +7,16 @@ values which agree are equal and values which differ may yet be.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Iterable
-from fractions import Fraction
+from functools import partial
 
 from ..tensor.algebra import Function
 from .field import Field
 from .ring import Ring, Value
+from .roots import Constants, Roots
 
-_SMOOTH = 2**12 * 3**4 * 5**2 * 7**2
-"""Denominators that constants are recognised by: what divides this."""
-
-_LIMIT = 2**56
 _MOST_POWERS = 16
-_MOST_ROOTS = 48
 _DECIDED = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne}
 
 
@@ -31,43 +26,36 @@ class Scalars:
     def __init__(self, field: Field) -> None:
         self.field = field
         self.met: set[str] = set()
-        self.guesses = 0
-        """How often a field element was looked at to see whether it is a small constant."""
         self.released = 0
         """The most powers of what is under logarithms that one exponential gave back."""
-        self.limit = _LIMIT if field.prime >> 120 else 0
-        self._roots: dict[int, Value] = {}
-        self._formal: list[tuple[int, int]] = []
-        self._given: list[tuple[int, int]] = []
-        self._products: dict[int, Value] | None = None
+        self.constants = Constants(field)
+        self.roots = Roots(field, self.constants, partial(self.applied, "sqrt"))
+        self.added: set[str] = set()
+        """What was applied, since `trust`, to what it was not applied to before."""
+        self.decided = False
+        """Whether a comparison was decided of what is no constant."""
+        self._trusted = False
+        self._applied: set[tuple[str, int]] = set()
         self._logs: dict[int, tuple[int, Value]] = {}
         self._powers: dict[int, Value] = {}
         self._maxima: dict[int, dict[int, Value]] = {}
 
     def trust(self) -> None:
-        """From now on, roots met so far are of what is not negative: the original took them."""
-        self._given = list(self._formal)
+        """Says that the original has been evaluated, and a candidate follows."""
+        self.roots.trust()
+        self._trusted = True
 
-    def constant(self, value: Value) -> Fraction | None:
-        """The small fraction that a value is, if it is one."""
-        if not isinstance(value, int) or not self.limit:
-            return None
-        self.guesses += 1
-        scaled = value * _SMOOTH % self.field.prime
-        if scaled < self.limit:
-            return Fraction(scaled, _SMOOTH)
-        if self.field.prime - scaled < self.limit:
-            return Fraction(scaled - self.field.prime, _SMOOTH)
-        return None
+    def applied(self, name: str, key: int) -> None:
+        """Records that something is applied that may be undefined there."""
+        if (name, key) not in self._applied:
+            self._applied.add((name, key))
+            if self._trusted:
+                self.added.add(name)
 
-    def element(self, value: Fraction) -> int:
-        """Raises ZeroDivisionError where the prime divides the denominator."""
-        prime = self.field.prime
-        if value.denominator == 1:
-            return value.numerator % prime
-        if not value.denominator % prime:
-            raise ZeroDivisionError
-        return value.numerator * pow(value.denominator, -1, prime) % prime
+    def invert(self, value: Value) -> Value:
+        """One over a value; raises ZeroDivisionError."""
+        self.applied("a quotient", value if isinstance(value, int) else value.key)
+        return self.field.invert(value)
 
     def exp(self, value: Value) -> Value:
         """Sums become products, and logarithms what they are of."""
@@ -115,6 +103,7 @@ class Scalars:
 
     def _log(self, value: Value) -> Value:
         key = self.field.key(value)
+        self.applied("log", key)
         if key not in self._logs:
             generator = self.field.generator()
             self._logs[key] = (generator, value)
@@ -125,84 +114,13 @@ class Scalars:
         """A formal root; exponentials that are factors of the whole are halved."""
         self.met.add("sqrt")
         if isinstance(value, int):
-            return self._sqrt(value) if value else 0
+            return self.roots.of(value) if value else 0
         _, exponent, _ = value.normal
         moved = value * Ring(self.field, {(-exponent % self.field.prime, ()): 1})
         if not isinstance(moved, int):
             self.field.doubts.add("a root of a sum of exponentials")
         half = exponent * pow(2, -1, self.field.prime) % self.field.prime
-        return self._sqrt(self.field.key(moved)) * self.exp(half) % self.field.prime
-
-    def _sqrt(self, square: int) -> Value:
-        found = self._roots.get(square)
-        if found is None:
-            self.field.compared += len(self._roots)
-            found = self._roots[square] = self._rational(square) or self._split(square)
-        return found
-
-    def _rational(self, square: int) -> Value | None:
-        """The root of a positive constant, or of a positive constant times a known square."""
-        constant = self.constant(square)
-        if constant is not None:
-            return self._constant_root(constant) if constant > 0 else None
-        for known, inverse in self._formal[:_MOST_ROOTS]:
-            ratio = self.constant(square * inverse % self.field.prime)
-            if ratio is not None and ratio > 0:
-                return self._constant_root(ratio) * self._roots[known] % self.field.prime
-        return None
-
-    def _split(self, square: int) -> Value:
-        """The product of two roots that the original took, or a new root."""
-        if self._given:
-            if self._products is None:
-                self._products = self._pairs()
-            found = self._products.get(square)
-            if found is not None:
-                return found
-        return self._new(square)
-
-    def _pairs(self) -> dict[int, Value]:
-        given = [known for known, _ in self._given[:_MOST_ROOTS]]
-        found = dict[int, Value]()
-        for at, one in enumerate(given):
-            for other in given[:at]:
-                square = one * other % self.field.prime
-                found[square] = self._roots[one] * self._roots[other]
-        return found
-
-    def _new(self, square: int) -> Value:
-        generator = self.field.generator()
-        self.field.squares[generator] = square
-        self._formal.append((square, pow(square, -1, self.field.prime)))
-        if len(self._formal) > _MOST_ROOTS:
-            self.field.doubts.add(f"more than {_MOST_ROOTS} different roots")
-        return Ring(self.field, {(0, (generator,)): 1})
-
-    def _constant_root(self, constant: Fraction) -> Value:
-        """Of a positive constant, over the roots of primes."""
-        left, outside = constant.numerator * constant.denominator, 1
-        value: Value = 1
-        prime = 2
-        while prime * prime <= left and prime < 1000:
-            while left % (prime * prime) == 0:
-                left, outside = left // (prime * prime), outside * prime
-            if left % prime == 0:
-                left, value = left // prime, value * self._prime_root(prime)
-            prime += 1
-        whole = math.isqrt(left)
-        if whole * whole == left:
-            outside *= whole
-        else:
-            value = value * self._prime_root(left)
-        factor = self.element(Fraction(outside, constant.denominator))
-        return value * factor % self.field.prime
-
-    def _prime_root(self, number: int) -> Value:
-        if number not in self._roots:
-            generator = self.field.generator()
-            self.field.squares[generator] = number
-            self._roots[number] = Ring(self.field, {(0, (generator,)): 1})
-        return self._roots[number]
+        return self.roots.of(self.field.key(moved)) * self.exp(half) % self.field.prime
 
     def absolute(self, value: Value) -> Value:
         """The root of the square."""
@@ -226,7 +144,7 @@ class Scalars:
         constants = {
             key: constant
             for key, value in members.items()
-            if (constant := self.constant(value)) is not None
+            if (constant := self.constants.find(value)) is not None
         }
         if len(constants) < 2:
             return members
@@ -236,8 +154,9 @@ class Scalars:
     def compare(self, how: str, x: Value, y: Value) -> Value:
         """One or zero where it can be told, else known by the difference."""
         difference = (x - y) % self.field.prime
-        constant = self.constant(difference)
+        constant = self.constants.find(difference)
         if constant is not None:
+            self.decided |= self.constants.find(x) is None
             return int(_DECIDED[how](constant, 0))
         if how == "!=":
             return (1 - self.compare("==", x, y)) % self.field.prime
@@ -261,11 +180,12 @@ class Scalars:
         if turned:
             keys[0] = self._unsigned(keys[0])
         found = self.field.symbol(function.name, *keys)
+        self.applied(function.name, found)
         return -found % self.field.prime if turned and function.odd else found
 
     def whole(self, value: Value) -> Value:
         """Rounded towards zero."""
-        constant = self.constant(value)
+        constant = self.constants.find(value)
         if constant is not None and constant.denominator == 1:
             return value
         self._by_name("rounding")

@@ -17,7 +17,7 @@ class Status(StrEnum):
     """The four things that can be said. What is not proved is not refuted."""
 
     PROVED = "proved"
-    """Equal as functions of real numbers, at all shapes of its scope; no floats speak against it."""
+    """Equal as functions of real numbers, at all shapes in scope; no floats speak against it."""
     TESTED = "tested"
     """Equal but for the bound, at the shape that was tested; no float trial speaks against it."""
     REFUTED = "refuted"

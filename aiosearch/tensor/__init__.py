@@ -18,6 +18,7 @@ from .types import DType, Place, TensorType
 
 __all__ = [
     "ACCUMULATORS",
+    "OPERATORS",
     "Algebra",
     "Block",
     "DType",
@@ -27,7 +28,6 @@ __all__ = [
     "Function",
     "Kernel",
     "LabelError",
-    "OPERATORS",
     "Operator",
     "Place",
     "Program",

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct
 
+from .documents import EXACT, BlockNode, Document, Header, Input, Node, Store, Value
 from .errors import FormatError, TensorError, UnknownOperator
 from .mugraph import ACCUMULATE, LOAD, READ, RESULT, WRITE, Block, Kernel, read, results, write
+from .notation import parse_number, parse_size
 from .operator import Kind, Parameter
 from .outline import graph_steps
-from .parsing import parse_number, parse_size
 from .printing import number_text, size_text
 from .reading import (
     BLOCK_PARAMETERS,
@@ -32,62 +32,6 @@ FORMAT = "aiosearch.program"
 VERSION = 1
 
 T = TypeVar("T")
-
-_EXACT = 1 << 53
-"""Whole numbers up to here are JSON numbers; larger ones are strings."""
-
-Whole: TypeAlias = Annotated[int, Meta(ge=-_EXACT, le=_EXACT)]
-Value: TypeAlias = "bool | Whole | float | str | list[Whole | str | None] | None"
-
-
-class Header(Struct, frozen=True):
-    """What every version begins with."""
-
-    format: str
-    version: int
-
-
-class Input(Struct, frozen=True, forbid_unknown_fields=True):
-    name: str
-    dtype: str
-    shape: list[Whole | str]
-    labels: list[str | None]
-
-
-class Store(Struct, frozen=True, forbid_unknown_fields=True):
-    """A tile, by its number in the block, and the data axis of each grid axis."""
-
-    tile: int
-    map: list[Whole | None]
-
-
-class BlockNode(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An operator in a block graph; operands are numbers in it, those of `load` in the program."""
-
-    op: str
-    args: list[int] = []
-    params: dict[str, Value] = {}
-
-
-class Node(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An operator; or a `kernel` with its block graph, whose outputs are `result` nodes."""
-
-    op: str
-    args: list[int] = []
-    params: dict[str, Value] = {}
-    block: list[BlockNode] = []
-    stores: list[Store] = []
-
-
-class Document(Struct, frozen=True, forbid_unknown_fields=True):
-    """Inputs are numbered from 0, nodes from there on."""
-
-    format: str
-    version: int
-    name: str
-    inputs: list[Input]
-    nodes: list[Node]
-    outputs: list[int]
 
 
 def to_json(program: Program) -> bytes:
@@ -170,7 +114,7 @@ def _value(value: Any) -> Any:
         return number_text(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else number_text(value)
-    if isinstance(value, int) and abs(value) > _EXACT:
+    if isinstance(value, int) and abs(value) > EXACT:
         return number_text(value)
     return value
 

@@ -90,9 +90,7 @@ def _special(name: str, *parameters: Parameter) -> Operator:
 
 
 LOAD = _special("load", _GRID, _RANGE, Parameter("map", Kind.WORD), Parameter("loop", Kind.WORD))
-ACCUMULATE = _special(
-    "accumulate", Parameter("kind", Kind.WORD), _RANGE, _COLUMNS
-)
+ACCUMULATE = _special("accumulate", Parameter("kind", Kind.WORD), _RANGE, _COLUMNS)
 READ = _special("read")
 WRITE = _special("write")
 RESULT = _special("result", Parameter("kernel", Kind.WORD), Parameter("index", Kind.COUNT))

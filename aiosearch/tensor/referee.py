@@ -144,8 +144,8 @@ def _accumulated(term: Term, tiles: list[Array]) -> Array:
 
 
 def _total(parts: Sequence[Array]) -> Array:
-    total = parts[0]
-    for part in parts[1:]:
+    total = np.zeros(parts[0].shape)
+    for part in parts:
         total = total + part
     return total
 

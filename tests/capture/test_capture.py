@@ -136,6 +136,11 @@ def test_what_the_language_cannot_say_is_refused_by_name_and_line(primitive: str
     assert "test_capture.py:" in caught.value.where
 
 
+def test_a_constant_of_another_kind_is_refused() -> None:
+    with pytest.raises(CaptureError, match="a constant stands in the way: no element type complex"):
+        captured(lambda x: jnp.real(1j * jnp.exp(1j)) + x)
+
+
 def test_a_branch_that_python_takes_by_value_is_refused() -> None:
     with pytest.raises(CaptureError, match="depends on what its arguments hold"):
         captured(lambda x: x if x[0, 0] > 0 else -x)

@@ -157,6 +157,9 @@ for _name, _function in {
     "rolled": lambda x: jnp.roll(x, 2, axis=1),
     "padded": lambda x: jnp.pad(x, ((1, 0), (2, 3)), constant_values=2.5),
     "padded_endless": lambda x: jnp.exp(jnp.pad(x, 1, constant_values=-jnp.inf)),
+    "spread": lambda x: lax.pad(x, 1.5, ((0, 1, 2), (-1, 0, 1))),
+    "gradient_of_steps": jax.grad(lambda x: jnp.sum(x[1:4:2, ::3] ** 2)),
+    "running_sum": lambda x: lax.associative_scan(jnp.add, x),
     "cropped": lambda x: lax.pad(x, 0.0, ((-1, 2, 0), (0, -2, 0))),
     "diagonals": lambda x: jnp.diagonal(x) + jnp.diag(x),
     "offset_diagonals": lambda x: jnp.diagonal(x, 1) + jnp.diag(x, -1),
@@ -275,6 +278,16 @@ def convolution_of_channels_first(x: Any, w: Any) -> Any:
     return lax.conv_general_dilated(x, w, (1, 1), ((1, 0), (0, 2)), rhs_dilation=(2, 1))
 
 
+one_line(
+    "transposed_convolution",
+    lambda x, w: lax.conv_transpose(x, w, (2, 1), "SAME"),
+    (1, 4, 3, 2), (3, 2, 2, 3),
+)  # fmt: skip
+one_line(
+    "gradient_of_convolution",
+    jax.grad(lambda w, x: jnp.sum(lax.conv_general_dilated(x, w, (2, 2), "VALID") ** 2)),
+    (2, 3, 3, 3), (1, 3, 8, 8),
+)  # fmt: skip
 for _name, _operation, _start in [
     ("max_pool", lax.max, -np.inf),
     ("min_pool", lax.min, np.inf),

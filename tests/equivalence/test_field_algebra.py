@@ -115,7 +115,9 @@ def fractions(shape: tuple[int, ...], seed: int) -> Array:
 
 
 def residue(fields: Fields, value: Any) -> int:
-    return fields.scalars.element(Fraction(int(value) if isinstance(value, np.bool_) else value))
+    return fields.scalars.constants.element(
+        Fraction(int(value) if isinstance(value, np.bool_) else value)
+    )
 
 
 def run(term: Term, algebra: Any, inputs: list[Array]) -> Array:

@@ -10,7 +10,8 @@ from random_programs import random_program
 from aiosearch.equivalence.differences import MARGIN, measured, real
 from aiosearch.equivalence.distributions import draw_inputs
 from aiosearch.equivalence.machine import execute
-from aiosearch.equivalence.noise import REAL, TYPED, Measured, exactly, stored, stored_inputs
+from aiosearch.equivalence.measured import Measured, exactly, stored, stored_inputs
+from aiosearch.equivalence.noise import REAL, TYPED
 from aiosearch.tensor import DType, Floats, Program, Term, apply, evaluate, referee, tensor
 
 
@@ -114,6 +115,11 @@ def test_a_comparison_that_noise_decides_leaves_the_difference_open() -> None:
 def test_counting_functions_are_open_where_noise_decides_the_count() -> None:
     assert np.all(measure(apply("floor", X / 49 * 49), [1.0, 2.0, 3.0, 5.0]).spread >= 1)
     assert np.all(measure(apply("floor", X / 49 * 49), [1.5, 2.5, 3.5, 5.5]).spread < 1e-12)
+
+
+def test_rounding_to_a_whole_number_keeps_the_noise_of_large_ones() -> None:
+    one = measure(apply("round", apply("exp", X)), [60.0, 70.0, 80.0, 90.0])
+    assert np.all(one.spread >= one.value * 2.0**-54)
 
 
 def test_an_oscillating_function_of_noise_is_noise() -> None:

@@ -82,13 +82,13 @@ def test_a_root_halves_an_exponent(k: Scalars) -> None:
 def test_the_root_of_a_square_of_a_fraction_is_the_fraction(
     k: Scalars, constant: int | Fraction
 ) -> None:
-    root = k.sqrt(k.element(Fraction(constant)))
-    assert k.constant(root) == Fraction(float(constant) ** 0.5).limit_denominator(100)
+    root = k.sqrt(k.constants.element(Fraction(constant)))
+    assert k.constants.find(root) == Fraction(float(constant) ** 0.5).limit_denominator(100)
 
 
 def test_roots_of_constants_are_made_of_roots_of_primes(k: Scalars) -> None:
     assert k.field.equal(k.sqrt(12), k.sqrt(2) * k.sqrt(6))
-    assert k.field.equal(k.sqrt(k.element(Fraction(1, 2))) * 2, k.sqrt(2))
+    assert k.field.equal(k.sqrt(k.constants.element(Fraction(1, 2))) * 2, k.sqrt(2))
     assert not k.field.equal(k.sqrt(2), k.sqrt(3))
 
 
@@ -183,5 +183,5 @@ def test_whole_constants_are_their_own_rounding(k: Scalars) -> None:
 
 def test_a_field_too_small_for_it_recognises_no_constants() -> None:
     small = Scalars(Field(101))
-    assert small.constant(4) is None
+    assert small.constants.find(4) is None
     assert small.sqrt(4) != 2

@@ -23,7 +23,7 @@ from aiosearch.tensor import (
     tensor,
 )
 from aiosearch.tensor import write as write_tile
-from aiosearch.tensor.parsing import parse_number, parse_size
+from aiosearch.tensor.notation import parse_number, parse_size
 from aiosearch.tensor.printing import number_text, size_text
 from aiosearch.tensor.text import parse, write
 
@@ -227,6 +227,7 @@ MISTAKES = {
     "a wrong escape": ('program "\\q"', "unknown escape"),
     "a long number": (f"program p(X: f32[{'9' * 500}])", "a number of 500 digits"),
     "a large power": ("program p(X: f32[h^999999999]) { return X }", "beyond all memory"),
+    "a keyword as a size": ("program p(X: f32[inf]) { return X }", "expected a size, found 'inf'"),
     "many axes": (f"program p(X: f32[{'1, ' * 40}]) {{ return X }}", "40 axes"),
     "no end": (f"{HEAD}return X }} x", "expected the end of the text, found 'x'"),
     "a grid that is no list": (
