@@ -49,8 +49,10 @@ def compare(arguments: argparse.Namespace, judge: Judge) -> int:
             named = {"graph": number, "program": arguments.program, "inputs": judged.inputs}
             give_json(named | judged.outcome.evidence)
         else:
-            lines = "; ".join(" ".join(line.split()) for line in judged.outcome.lines)
-            give(f"graph {number:<3}  {lines}")
+            headline, *evidence = judged.outcome.lines
+            give(f"graph {number:<3}  {headline}")
+            for line in () if judged.outcome.accepted else evidence:
+                give(f"         {line}")
     told = ", ".join(f"{counts[status]} {status}" for status in RANKS if counts[status])
     tell(f"{told or 'nothing to judge'}, in {time.perf_counter() - started:.1f} s")
     return Exit.FAILED if counts["refuted"] + counts["cannot judge"] else Exit.FINE

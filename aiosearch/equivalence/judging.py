@@ -122,7 +122,7 @@ def _labels(a: Program, b: Program) -> str:
 def _all_shapes(general: Generalised) -> str:
     if not general.fixed:
         return "for all shapes"
-    kept = ", ".join(f"{name} = {why}" for name, why in general.fixed.items())
+    kept = ", ".join(f"{name} = {why.split(':')[0]}" for name, why in general.fixed.items())
     return f"for all shapes with {kept}"
 
 

@@ -15,11 +15,14 @@ from aiosearch.equivalence.distributions import (
 )
 from aiosearch.equivalence.machine import rounded
 from aiosearch.tensor import DType, Program, ShapeError, Size, TensorType, tensor
+from aiosearch.tensor.floats import Array
 
 FLOATS = (DType.F16, DType.BF16, DType.F32, DType.F64)
 
 
-def one(name: str, dtype: DType = DType.F32, shape: tuple[int, ...] = (32, 64), seed: int = 0):  # type: ignore[no-untyped-def]
+def one(
+    name: str, dtype: DType = DType.F32, shape: tuple[int, ...] = (32, 64), seed: int = 0
+) -> Array:
     return draw([TensorType(dtype, shape)], name, seed)[0]
 
 

@@ -31,9 +31,10 @@ from aiosearch.tensor import (
     tensor,
     write,
 )
+from aiosearch.tensor.floats import Array
 
 
-def run(program: Program, *inputs):  # type: ignore[no-untyped-def]
+def run(program: Program, *inputs: Array) -> Array:
     return execute(program, OWN, [np.asarray(value) for value in inputs])[0]
 
 
@@ -137,10 +138,10 @@ def test_values_are_let_go_after_their_last_use() -> None:
     chain = x
     for _ in range(20):
         chain = apply("exp", -chain)
-    alive: list[weakref.ref[np.ndarray]] = []  # type: ignore[type-arg]
+    alive: list[weakref.ref[Array]] = []
     most = 0
 
-    def store(value, dtype):  # type: ignore[no-untyped-def]
+    def store(value: Array, dtype: DType) -> Array:
         nonlocal most
         alive.append(weakref.ref(value))
         most = max(most, sum(one() is not None for one in alive))

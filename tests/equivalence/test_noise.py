@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from float_pairs import RIGHT, elementwise, over
@@ -13,9 +15,10 @@ from aiosearch.equivalence.machine import execute
 from aiosearch.equivalence.measured import Measured, exactly, stored, stored_inputs
 from aiosearch.equivalence.noise import REAL, TYPED
 from aiosearch.tensor import DType, Floats, Program, Term, apply, evaluate, referee, tensor
+from aiosearch.tensor.floats import Array
 
 
-def measure(term: Term, *inputs):  # type: ignore[no-untyped-def]
+def measure(term: Term, *inputs: Sequence[float]) -> Measured:
     names = [tensor("XYZ"[index], "f64", np.shape(value)) for index, value in enumerate(inputs)]
     program = Program("p", tuple(names), (term,))
     return execute(program, REAL, [exactly(np.asarray(value, np.float64)) for value in inputs])[0]
@@ -39,11 +42,11 @@ def test_random_programs_have_the_values_of_the_referee_and_enough_noise(start: 
                 _check(one, value, np.asarray(other, np.longdouble))
 
 
-def _wide(value):  # type: ignore[no-untyped-def]
+def _wide(value: Array) -> Array:
     return value if value.dtype == np.bool_ else value.astype(np.longdouble)
 
 
-def _check(one: Measured, plain, exact) -> None:  # type: ignore[no-untyped-def]
+def _check(one: Measured, plain: Array, exact: Array) -> None:
     assert one.value.shape == plain.shape
     known = ~np.broadcast_to(one.unsure, plain.shape)
     with np.errstate(all="ignore"):
