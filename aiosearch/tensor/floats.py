@@ -76,13 +76,13 @@ class Floats:
         return np.asarray(function.floats(*arguments))
 
     def sum(self, x: Array, axes: Sequence[int]) -> Array:
-        return np.sum(x, axis=tuple(axes), keepdims=True)
+        return np.asarray(np.sum(x, axis=tuple(axes), keepdims=True))
 
     def largest(self, x: Array, axes: Sequence[int]) -> Array:
-        return np.max(x, axis=tuple(axes), keepdims=True, initial=-np.inf)
+        return np.asarray(np.max(x, axis=tuple(axes), keepdims=True, initial=-np.inf))
 
     def matmul(self, x: Array, y: Array) -> Array:
-        return np.matmul(x, y)
+        return np.asarray(np.matmul(x, y))
 
     def size(self, x: Array, axis: int) -> Array:
         return np.asarray(x.shape[axis], dtype=self.working)
@@ -115,11 +115,11 @@ class Floats:
         seen = np.moveaxis(seen, -1, axis + 1)
         index: list[Any] = [slice(None)] * seen.ndim
         index[axis], index[axis + 1] = slice(None, None, stride), slice(None, None, dilation)
-        return seen[tuple(index)]
+        return np.asarray(seen[tuple(index)])
 
     def cast(self, x: Array, dtype: str) -> Array:
         if dtype == DType.BOOL:
-            return x != 0
+            return np.asarray(x != 0)
         if dtype == DType.I32:
             return np.trunc(x).astype(self.working)
         return x.astype(self.working)

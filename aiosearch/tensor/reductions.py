@@ -82,7 +82,7 @@ def _fold_shape(dims: Dimensions, shapes: Sequence[Shape], axis: int, size: Dim)
 
 
 def fold(k: Algebra[V], x: V, axis: int, size: Dim) -> V:
-    """Adds up chunks of `size` elements along an axis: `out[j]` is the sum of all `x[i*size + j]`."""
+    """Adds up chunks of `size` elements: `out[j]` is the sum of all `x[i*size + j]`."""
     shape = k.shape(x)
     whole = shape[axis]
     chunks = quotient(whole, size)

@@ -131,7 +131,7 @@ def _accumulated(term: Term, tiles: list[Array]) -> Array:
     if kind == "sum":
         return _total(rows)
     if kind == "mean":
-        return _total(rows) / count
+        return np.asarray(_total(rows) / count)
     if kind == "rms":
         squares = [np.sum(tile * tile, axis=-1, keepdims=True) for tile in tiles]
         return np.asarray(np.sqrt(_total(squares) / count))
