@@ -54,7 +54,7 @@ def _logarithm(size: Fraction, margin: Fraction) -> Term | None:
 
 def _plain(size: Fraction, margin: Fraction) -> float | None:
     """A few parts of a power of two, or a number that everybody knows."""
-    if (size.numerator & -size.numerator) * 16 > size.numerator:
+    if size.numerator < 16:
         return float(size)
     return next((known for known in _WELL_KNOWN if abs(size - Fraction(known)) <= margin), None)
 

@@ -7,6 +7,13 @@ from collections.abc import Iterable
 
 from .ring import UNIT, Monomial, Ring, Terms, Value
 
+MOST_TERMS = 400_000
+"""How many terms are put together before a comparison is given up: about a second's work."""
+
+
+class Obstacle(Exception):
+    """What stands in the way of evaluating a program in a field."""
+
 
 class Field:
     """A prime, and the generators and names met so far. Values of one field meet no others."""
@@ -19,6 +26,8 @@ class Field:
         """For the generators that are inverses, of what."""
         self.compared = 0
         """At least the pairs of different things that might by chance have been taken for one."""
+        self.spent = 0
+        """How many terms were put together."""
         self.widest = 1
         """The most terms that a sum had whose exponents were moved by their mean."""
         self.doubts: set[str] = set()
@@ -100,6 +109,7 @@ class Field:
     def collect(self, terms: Terms, inserted: int) -> Value:
         """The value that is a sum of terms, after as many insertions."""
         self.compared += inserted * inserted
+        self.spend(inserted)
         prime = self.prime
         reduced = {m: c for m, coefficient in terms.items() if (c := coefficient % prime)}
         if not reduced:
@@ -107,6 +117,12 @@ class Field:
         if len(reduced) == 1 and UNIT in reduced:
             return reduced[UNIT]
         return Ring(self, reduced)
+
+    def spend(self, terms: int) -> None:
+        """Raises Obstacle where there are too many terms to work with."""
+        self.spent += terms
+        if self.spent > MOST_TERMS:
+            raise Obstacle("sums of exponentials with too many terms")
 
     def times(self, left: Monomial, right: Monomial) -> tuple[Monomial, int]:
         """The product of monomials, and the factor that squares of roots leave."""

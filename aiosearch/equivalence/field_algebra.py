@@ -13,13 +13,9 @@ import numpy as np
 from ..tensor.algebra import Function
 from ..tensor.floats import Array, Floats
 from ..tensor.types import DType
-from .field import Field
+from .field import Field, Obstacle
 from .ring import Ring, Value
 from .scalars import Scalars
-
-
-class Obstacle(Exception):
-    """What stands in the way of evaluating a program in a field."""
 
 
 class Fields(Floats):
@@ -149,4 +145,4 @@ def _reduce(function: Callable[[list[Value]], Value], x: Array, axes: Sequence[i
     return found.reshape(shape)
 
 
-__all__ = ["Array", "Fields", "Obstacle", "array"]
+__all__ = ["Array", "Fields", "array"]

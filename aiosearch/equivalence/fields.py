@@ -34,8 +34,8 @@ from ..tensor.types import DType
 from . import draws as drawn
 from .degrees import Degrees, degrees
 from .domains import PARTIAL, domains
-from .field import Field
-from .field_algebra import Array, Fields, Obstacle, array
+from .field import Field, Obstacle
+from .field_algebra import Array, Fields, array
 from .ring import Ring, Value
 from .uniform import sizes
 

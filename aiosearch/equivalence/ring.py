@@ -77,6 +77,7 @@ class Ring:
 
     def _product(self, other: Ring) -> Value:
         field, terms = self.field, Terms()
+        field.spend(len(self.terms) * len(other.terms))
         for left, c in self.terms.items():
             for right, d in other.terms.items():
                 monomial, factor = field.times(left, right)

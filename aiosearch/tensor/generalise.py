@@ -46,17 +46,12 @@ class Generalised:
         return self.values
 
     def _smallest(self) -> dict[str, int]:
-        """Two, or three for an axis of one name beside an axis of two."""
-        found: dict[str, int] = {}
-        for one in self.programs[0].inputs:
-            before: Dim = 0
-            for dim in one.shape:
-                names = dim.names if isinstance(dim, Size) else frozenset()
-                lone = any(dim == Size.named(name) for name in names)
-                for name in names:
-                    found.setdefault(name, 3 if lone and before == 2 else 2)
-                before = _at(dim, found)
-        return dict.fromkeys(self.values, 2) | found
+        """Three where a size is a whole axis, else two for each of its parts.
+
+        Two would hide too much: the two deviations from a mean have one square.
+        """
+        axes = set(self.axes.values())
+        return {name: 3 if Size.named(name) in axes else 2 for name in self.values}
 
     def reduced(self) -> list[Program]:
         """The programs at a shape small enough for exhaustive arithmetic."""

@@ -217,6 +217,13 @@ def test_a_literal_that_is_a_root_is_read_as_one(dtype: str) -> None:
     assert output(lambda x: x * float(np.sqrt(2 / 3)), x).arguments[1].operator.name == "sqrt"
 
 
+def test_powers_of_two_with_a_literal_logarithm_are_exponentials() -> None:
+    rate = apply("log", literal(2))
+    halved = apply("mul", X, apply("reciprocal", rate))
+    expected = apply("exp", apply("mul", halved, rate))
+    assert output(lambda x: jnp.exp2(x * 1.4426950408889634)) is expected
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_is_rounded_where_jax_rounds(dtype: str) -> None:
     def f(x: Any, y: Any) -> Any:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from aiosearch.equivalence.draws import prime
-from aiosearch.equivalence.field import Field
-from aiosearch.equivalence.field_algebra import Array, Fields, Obstacle, array
+from aiosearch.equivalence.field import Field, Obstacle
+from aiosearch.equivalence.field_algebra import Array, Fields, array
 from aiosearch.tensor import OPERATORS, Floats, Program, Term, apply, evaluate, literal, tensor
 
 PRIME = prime(3, 0)
