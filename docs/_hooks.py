@@ -9,16 +9,17 @@ import importlib
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import _tensor
 import griffe
 import msgspec
 from aiosearch.cli.exits import Exit
 from aiosearch.cli.parser import make_parser
 from aiosearch.cli.settings import SETTINGS
 from aiosearch.events import AnyEvent
+from _tensor import table
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[1]
@@ -71,17 +72,14 @@ def settings() -> str:
 
 def exits() -> str:
     meanings = {
-        Exit.FINE: "complete, or ended by a limit; whether there are solutions or not",
-        Exit.FAILED: "the search failed, or an essential check of `aiosearch doctor` did",
-        Exit.USAGE: "wrong usage; nothing was searched",
+        Exit.FINE: "the search is complete, or ended by a limit, whether there are solutions or"
+        " not; `verify` accepted every program",
+        Exit.FAILED: "the search failed, or an essential check of `aiosearch doctor` did; `verify`"
+        " refuted some program, or could not judge it",
+        Exit.USAGE: "wrong usage, or a file that cannot be read; nothing was searched",
         Exit.INTERRUPTED: "Ctrl-C or SIGTERM ended it; what was found has been written",
     }
     return table(("code", "meaning"), [(f"`{code.value}`", meanings[code]) for code in Exit])
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def fields(path: str) -> str:
@@ -212,6 +210,36 @@ MEANINGS = {
     "CacheStatistics.refuted": "verdicts",
     "CacheStatistics.unknown": "verdicts",
     "CacheStatistics.entries": "all of them",
+    "Verdict.status": "what can be said",
+    "Verdict.fields": "layer a",
+    "Verdict.proof": "layer b",
+    "Verdict.floats": "layer c, where it was asked",
+    "Verdict.counterexample": "where the programs differ, if such a place is known",
+    "FieldEvidence.seed": "of the draws",
+    "FieldEvidence.draws": "how many were made",
+    "FieldEvidence.redrawn": "how many of them again, because a divisor was zero",
+    "FieldEvidence.reason": "why the outcome is `unknown`",
+    "Proof.proved": "whether one was found",
+    "Proof.rules": "the axioms that it uses",
+    "Proof.obstacle": "what stood in the way, if none was found",
+    "FloatEvidence.seed": "of the inputs",
+    "FloatEvidence.strict": "whether NaN and infinity had to agree",
+    "FloatEvidence.trials": "one for each distribution",
+    "Trial.distribution": "its name",
+    "Trial.status": "`passed`, `failed` or `skipped`",
+    "Trial.reason": "why, where it did not pass",
+    "Trial.original_error": "the original's own, in units in the last place",
+    "Trial.candidate_error": "the candidate's",
+    "Trial.output": "the output on which the candidate is worst",
+    "Trial.expected": "what should be there",
+    "Trial.found": "what the candidate has there",
+    "Counterexample.kind": "how they differ",
+    "Counterexample.seed": "of the inputs",
+    "Counterexample.distribution": "that the inputs are drawn from",
+    "Counterexample.output": "its number",
+    "Counterexample.index": "the element",
+    "Counterexample.expected": "its value in the original",
+    "Counterexample.found": "its value in the candidate",
 }
 """What fields mean whose names say it to a reader of the code."""
 
@@ -246,10 +274,16 @@ NUMBERS = (
     ("verdicts in memory", "checks.cache.REMEMBERED"),
 )
 SAYERS = {
+    "accumulators": _tensor.accumulators,
+    "builtins": _tensor.builtins,
     "constants": constants,
+    "distributions": _tensor.distributions,
+    "dtypes": _tensor.dtypes,
     "events": events,
     "exits": exits,
     "fields": fields,
     "help": help_text,
+    "operators": _tensor.operators,
+    "rules": _tensor.rules,
     "settings": settings,
 }

@@ -79,7 +79,9 @@ class Degrees(Uniform[Bounded]):
         self._largest = _larger(self._largest, value)
         return value
 
-    def constant(self, value: Fraction) -> Bounded:
+    def constant(self, value: Fraction | float) -> Bounded:
+        if not isinstance(value, Fraction):
+            return Bounded(())
         above, below = abs(value.numerator).bit_length(), value.denominator.bit_length()
         return Bounded((), 0.0, 0.0, float(above), float(below))
 

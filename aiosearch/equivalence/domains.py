@@ -48,10 +48,12 @@ class Domains(Uniform[Range]):
 
     def __init__(self) -> None:
         self.partial: set[str] = set()
+        self.outputs: list[bool] = []
+        """For each output whether it may be undefined in whole regions."""
         self.swallowed = False
         """Whether something that may be undefined is compared, which then says nothing."""
 
-    def constant(self, value: Fraction) -> Range:
+    def constant(self, value: Fraction | float) -> Range:
         return Range((), Sign(1 + (value > 0)) if value >= 0 else Sign.ANY)
 
     def iota(self, shape: Sequence[int], axis: int) -> Range:
@@ -150,5 +152,6 @@ class Domains(Uniform[Range]):
 def domains(program: Program) -> Domains:
     """Where a program may be undefined."""
     found = Domains()
-    run(program, found, [Range(sizes(term)) for term in program.inputs])
+    outputs = run(program, found, [Range(sizes(term)) for term in program.inputs])
+    found.outputs = [value.partial for value in outputs]
     return found

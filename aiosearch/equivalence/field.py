@@ -36,6 +36,7 @@ class Field:
         self._count = 0
         self._names: dict[tuple[object, ...], int] = {}
         self._inverses: dict[int, int] = {}
+        self._shadows: dict[int, int | None] = {}
 
     def generator(self) -> int:
         """A new one."""
@@ -74,7 +75,38 @@ class Field:
         if isinstance(x, int) and isinstance(y, int):
             self.compared += 1
             return x == y
+        ours, theirs = self.shadow(x), self.shadow(y)
+        if ours is not None and theirs is not None and ours != theirs:
+            return False
         return self.is_zero(x - y)
+
+    def shadow(self, value: Value) -> int | None:
+        """What a value comes to where all exponentials are one: equal values, equal shadows.
+
+        None where that is a root or a division by zero. It is cheap where clearing is not.
+        """
+        if isinstance(value, int):
+            return value
+        total = 0
+        for (_, generators), coefficient in value.terms.items():
+            for generator in generators:
+                own = self._shadow_of(generator)
+                if own is None:
+                    return None
+                coefficient = coefficient * own % self.prime
+            total += coefficient
+        return total % self.prime
+
+    def _shadow_of(self, generator: int) -> int | None:
+        if generator not in self._shadows:
+            found: int | None = None
+            if generator in self.factors:
+                below = self.shadow(self.factors[generator])
+                found = pow(below, -1, self.prime) if below else None
+            elif generator not in self.squares:
+                found = self.symbol("shadow", generator)
+            self._shadows[generator] = found
+        return self._shadows[generator]
 
     def is_zero(self, value: Value) -> bool:
         if isinstance(value, Ring) and value.inverses:

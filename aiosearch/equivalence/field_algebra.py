@@ -28,7 +28,7 @@ class Fields(Floats):
 
     def constant(self, value: Fraction | float) -> Array:
         if not isinstance(value, Fraction):
-            raise Obstacle(f"the literal {value} is no element of a field")
+            return array(self.scalars.infinity(negative=value < 0))
         return array(self.scalars.constants.element(value))
 
     def iota(self, shape: Sequence[int], axis: int) -> Array:

@@ -4,6 +4,10 @@ Both programs are evaluated at the same independent uniform elements, exactly. P
 equal, as functions wherever both are defined, for a reason that the values know (arithmetic,
 exponentials as a group ring, roots by their squares) always agree.
 
+Agreement is that of functions: divisors that are zero at single points are left out of account,
+which floats have to look after. Programs are not accepted that may be undefined in whole regions
+where the original is defined.
+
 The bound. Where programs differ, agreement needs two different things to be taken for one: two
 elements that are compared, or on the way there two exponents, radicands or arguments. Each such
 pair is a polynomial in the inputs that is not zero, of degree at most `degree`, and at a random
@@ -198,16 +202,19 @@ def _evidence(
 
 def _undefined(a: Program, b: Program, algebras: Sequence[Fields]) -> frozenset[str]:
     """Why programs that agree may yet be defined in different regions."""
-    added = set[str]().union(*(own.scalars.added for own in algebras))
-    if not added and not any(own.scalars.decided for own in algebras):
+    if not any(own.scalars.met or own.scalars.decided for own in algebras):
         return frozenset()
+    added = set[str]().union(*(own.scalars.added for own in algebras))
     ours, theirs = domains(a), domains(b)
     found = {
         f"{name} of what the original takes none of"
         for name in added
         if name in theirs.partial or name not in PARTIAL
     }
-    if ours.swallowed or theirs.swallowed:
+    for number, (our, their) in enumerate(zip(ours.outputs, theirs.outputs, strict=True)):
+        if their and not our and ours.partial:
+            found.add(f"output {number} may be undefined where that of the original is defined")
+    if any(own.scalars.decided for own in algebras) and (ours.swallowed or theirs.swallowed):
         found.add("a comparison of what may be undefined")
     return frozenset(found)
 
@@ -262,6 +269,8 @@ def _first_difference(
 
 
 def _difference(field: Field, place: Place, value: Value) -> _Difference:
+    if field.shadow(value) is not None:
+        return _Difference(place, frozenset(field.doubts), frozenset(), frozenset())
     if isinstance(value, Ring) and value.inverses:
         value, _ = value.cleared()
     terms = value.terms if isinstance(value, Ring) else {}

@@ -183,6 +183,12 @@ class Scalars:
         self.applied(function.name, found)
         return -found % self.field.prime if turned and function.odd else found
 
+    def infinity(self, negative: bool) -> Value:
+        """A number like any other: what holds for all numbers holds in the limit, if there is one."""
+        self._by_name("infinity")
+        found = self.field.symbol("infinity")
+        return -found % self.field.prime if negative else found
+
     def whole(self, value: Value) -> Value:
         """Rounded towards zero."""
         constant = self.constants.find(value)

@@ -29,7 +29,7 @@ K = TypeVar("K", bound=Known)
 class Uniform(Generic[K]):
     """The words that move elements: facts stay what they are. The others are for a subclass."""
 
-    def constant(self, value: Fraction) -> K:
+    def constant(self, value: Fraction | float) -> K:
         raise NotImplementedError
 
     def one_of(self, values: Sequence[K]) -> K:
@@ -92,9 +92,9 @@ def product_shape(x: Known, y: Known) -> tuple[int, ...]:
     return (*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1])
 
 
-def run(program: Program, algebra: Any, inputs: Sequence[Known]) -> None:
-    """Lets an algebra see everything that a program computes."""
-    evaluate(program, algebra, inputs)
+def run(program: Program, algebra: Any, inputs: Sequence[K]) -> list[K]:
+    """What is known of the outputs, after an algebra has seen everything that is computed."""
+    return evaluate(program, algebra, inputs)
 
 
 def sizes(term: Term) -> tuple[int, ...]:

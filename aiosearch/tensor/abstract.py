@@ -73,7 +73,7 @@ def abstract(program: Program) -> list[Abstract]:
 class Abstracts:
     """The algebra of abstract terms."""
 
-    def constant(self, value: Fraction) -> Shaped:
+    def constant(self, value: Fraction | float) -> Shaped:
         whole = isinstance(value, Fraction) and value.denominator == 1
         return Shaped(Abstract.of("constant", size=int(value) if whole else value), ())
 

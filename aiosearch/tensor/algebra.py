@@ -37,8 +37,8 @@ class Function:
 class Algebra(Protocol[V]):
     """The words. Pointwise ones broadcast axes of size one between operands of equal rank."""
 
-    def constant(self, value: Fraction) -> V:
-        """A value of rank 0, which meets any rank."""
+    def constant(self, value: Fraction | float) -> V:
+        """A value of rank 0, which meets any rank; a float where it is infinite."""
 
     def iota(self, shape: Sequence[Dim], axis: int) -> V:
         """The index along an axis."""

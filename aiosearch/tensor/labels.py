@@ -149,7 +149,7 @@ def _name(label: Label | Joined) -> str | None:
 class Labels:
     """The algebra of labels: what moves axes moves labels, what pairs elements lets labels meet."""
 
-    def constant(self, value: Fraction) -> Labelled:
+    def constant(self, value: Fraction | float) -> Labelled:
         return ()
 
     def iota(self, shape: Sequence[Dim], axis: int) -> Labelled:

@@ -202,6 +202,50 @@ def test_maxima_are_those_of_sets() -> None:
     assert compare(one(apply("relu", x)), one(x)).outcome == "unknown"
 
 
+def test_a_function_that_cancels_but_is_undefined_in_regions_is_not_accepted() -> None:
+    root, log = apply("sqrt", x), apply("log", x)
+    for added in (root - root, root / root - 1, log - log):
+        evidence = compare(one(x), one(x + added))
+        assert evidence.outcome == "unknown"
+        assert "original" in evidence.reason
+        agree(one(x + added), one(x))
+    agree(one(root), one(root + (root - root)))
+    assert compare(one(x, root), one(x + (root - root), root)).outcome == "unknown"
+
+
+def test_functions_that_are_defined_everywhere_may_be_added() -> None:
+    total = apply("exp", x) + 1
+    agree(one(x), one(x * apply("sqrt", total) / apply("sqrt", total)))
+    agree(one(x), one(x + apply("log", total) - apply("log", total)))
+    square = apply("sqrt", x * x + y * y)
+    agree(two(x), two(x * square / square))
+
+
+def test_a_quotient_by_what_is_zero_in_regions_is_not_accepted() -> None:
+    positive = apply("relu", x)
+    assert compare(two(y), two(y * positive / positive)).outcome == "unknown"
+    agree(two(y * positive / positive), two(y))
+    agree(two(y), two(y * (1 + positive) / (1 + positive)))
+
+
+def test_a_comparison_that_sees_what_is_undefined_is_not_decided() -> None:
+    log = apply("log", x)
+    always = apply("equal", x, x)
+    assert compare(one(always), one(apply("equal", log, log))).outcome == "unknown"
+    assert compare(one(apply("equal", log, log)), one(always)).outcome == "unknown"
+    agree(one(always), one(apply("less_equal", x, x)))
+
+
+def test_sums_with_too_many_terms_are_given_up() -> None:
+    inputs = tensor("x", "f32", (40,))
+    total = apply("sum", 1 / (1 + apply("exp", inputs)), axes=(0,))
+    other = apply("sum", apply("exp", -inputs) / (1 + apply("exp", -inputs)), axes=(0,))
+    many = over(inputs)
+    evidence = compare(many(1 / total), many(1 / (other + 1)))
+    assert evidence.outcome == "unknown"
+    assert "too many terms" in evidence.reason
+
+
 def test_division_by_what_is_always_zero_is_said() -> None:
     evidence = compare(one(1 / (x - x)), one(x))
     assert evidence.outcome == "unknown"

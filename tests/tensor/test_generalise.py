@@ -72,7 +72,7 @@ def test_kernels_split_their_axes() -> None:
     """Grids and loops of a kernel become factors of the axes that they split, across kernels."""
     reference = builtin("gqa")
     found = generalise([reference, split_attention(reference)])
-    assert found.shape_text() == "head=2, row=2·2, feature=2, key=2·2·2, value=2"
+    assert found.shape_text() == "head=3, row=2·2, feature=3, key=2·2·2, value=3"
     assert not found.fixed
     assert found.at(found.values) == [reference, split_attention(reference)]
     first, second = found.reduced()

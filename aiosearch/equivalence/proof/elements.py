@@ -52,6 +52,8 @@ class Need(StrEnum):
 
     NONZERO = "≠ 0"
     NONNEGATIVE = "≥ 0"
+    FINITE = "finite"
+    """Asked of infinity itself, so that only programs that both have it are compared."""
 
 
 Condition: TypeAlias = tuple[Need, Poly]
@@ -71,6 +73,9 @@ class Conditions:
         if not self.by_key:
             return other
         return Conditions({**self.by_key, **other.by_key})
+
+    def only(self, need: Need) -> Conditions:
+        return Conditions({k: v for k, v in self.by_key.items() if v[0] is need})
 
     def common(self, other: Conditions) -> Conditions:
         return Conditions({k: v for k, v in self.by_key.items() if k in other.by_key})
@@ -139,11 +144,17 @@ class ElementAlgebra(Numbers):
     def input(self, name: str, shape: Sequence[Dim]) -> Elements:
         return Elements(shape, lambda at: Scalar(of_base(Element(name, at))))
 
-    def constant(self, value: Fraction) -> Elements:
+    def constant(self, value: Fraction | float) -> Elements:
         if not isinstance(value, Fraction):
-            raise Unprovable(f"the literal {value}")
+            return self._infinity(negative=value < 0)
         poly = constant(value)
         return Elements((), lambda at: Scalar(poly))
+
+    def _infinity(self, negative: bool) -> Elements:
+        """A number like any other; only a program that has it too may be compared with this one."""
+        poly = of_base(Call("infinity", []))
+        value = needing(Scalar(negated(poly) if negative else poly), Need.FINITE, poly)
+        return Elements((), lambda at: value)
 
     def iota(self, shape: Sequence[Dim], axis: int) -> Elements:
         return Elements(shape, lambda at: Scalar(of_index(at[axis])))
@@ -496,7 +507,8 @@ def _direction(a: Poly) -> Poly:
 
 
 def _selected(where: Scalar, a: Scalar, b: Scalar) -> Scalar:
-    sure = where.sure.and_(a.sure.common(b.sure))
+    either = Conditions({**a.sure.by_key, **b.sure.by_key}).only(Need.FINITE)
+    sure = where.sure.and_(a.sure.common(b.sure)).and_(either)
     demands = where.demands.and_(a.demands).and_(b.demands)
     if a.poly.key({}) == b.poly.key({}):
         return Scalar(a.poly, sure, demands)
