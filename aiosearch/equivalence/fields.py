@@ -85,7 +85,11 @@ class FieldEvidence:
 
     def to_dict(self) -> dict[str, Any]:
         found = dataclasses.asdict(self)
-        return {name: value for name, value in found.items() if value not in ("", None)}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in found.items()
+            if value not in ("", None)
+        }
 
 
 @dataclass(frozen=True, slots=True)

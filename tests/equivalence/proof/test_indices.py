@@ -1,0 +1,77 @@
+"""Indices are sums of digits: they are split, put together, and told to be apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from aiosearch.equivalence.proof.indices import (
+    CasesNeeded,
+    Index,
+    SplitNeeded,
+    Unprovable,
+    Var,
+    at_most,
+    border,
+    divide,
+)
+from aiosearch.tensor import Size
+
+N, M = Size.named("n"), Size.named("m")
+
+
+def test_digits_divide() -> None:
+    """`high * m + low` divided by m is high, and low remains."""
+    high, low = Var(N), Var(M)
+    index = Index.of(high).times(M).plus(Index.of(low))
+    above, below = divide(index, M)
+    assert (above.key({}), below.key({})) == (Index.of(high).key({}), Index.of(low).key({}))
+
+
+def test_a_whole_index_asks_for_its_digits() -> None:
+    """An index over n·m places that is divided by m is needed in two digits."""
+    whole = Var(N * M)
+    with pytest.raises(SplitNeeded) as asked:
+        divide(Index.of(whole), M)
+    assert (asked.value.var, asked.value.inner) == (whole, M)
+
+
+def test_digits_of_another_size_do_not_divide() -> None:
+    """What is made of n by m places cannot be read as if it were made of others."""
+    with pytest.raises(Unprovable):
+        divide(Index.of(Var(N)), M)
+
+
+def test_a_border_asks_for_cases() -> None:
+    """An index over n + m places is below n, or not."""
+    whole = Var(N + M)
+    with pytest.raises(CasesNeeded) as asked:
+        border(Index.of(whole), N)
+    assert (asked.value.var, asked.value.border) == (whole, N)
+
+
+def test_a_border_that_is_not_crossed() -> None:
+    """An index over n places is below n, and from n on it is not."""
+    index = Index.of(Var(N))
+    assert border(index, N)
+    assert not border(index.shifted(N), N)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "known"),
+    [
+        (2, 3, True),
+        (3, 2, False),
+        (N, N * M, True),
+        (N * M, N, False),
+        (N, M, False),
+        (N, N + 1, True),
+    ],
+)
+def test_sizes_are_compared_for_all_values(a: Size | int, b: Size | int, known: bool) -> None:
+    """Only what holds whatever the names stand for is known."""
+    assert at_most(a, b) is known
+
+
+def test_an_index_of_one_place_is_zero() -> None:
+    """There is nothing to run over."""
+    assert Index.of(Var(1)).key({}) == "0"

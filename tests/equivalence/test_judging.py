@@ -1,0 +1,130 @@
+"""The layers together: what is said of two programs, and what it rests on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from random_programs import random_program
+
+from aiosearch.equivalence import Status, verify
+from aiosearch.tensor import Program, ShapeError, Term, apply, tensor
+
+X = tensor("X", "f32", (4, 8))
+Y = tensor("Y", "f32", (4, 8))
+
+
+def program(*outputs: Term) -> Program:
+    return Program("p", (X, Y), outputs)
+
+
+def mean(x: Term) -> Term:
+    return apply("mean", x, axes=[1])
+
+
+def total(x: Term) -> Term:
+    return apply("sum", x, axes=[1])
+
+
+def test_equal_programs_are_proved_for_all_shapes() -> None:
+    """Every layer is asked, and the scope is said first."""
+    verdict = verify(program(X * (Y + 1)), program(X * Y + X))
+    assert verdict.status is Status.PROVED
+    assert verdict.summary()[0] == "proved — for all shapes"
+    assert verdict.fields is not None
+    assert verdict.fields.bound < 1e-30
+    assert verdict.proof is not None
+    assert verdict.proof.proved
+    assert verdict.floats is not None
+    assert verdict.floats.outcome == "agree"
+
+
+def test_different_programs_are_refuted_with_inputs_that_replay() -> None:
+    """A counterexample can be drawn again, and differs again."""
+    a, b = program(X + Y), program(X - Y)
+    verdict = verify(a, b)
+    assert verdict.status is Status.REFUTED
+    assert verdict.counterexample is not None
+    assert verdict.counterexample.replay(a, b)
+
+
+def test_outputs_that_change_places_are_refuted() -> None:
+    """Two outputs of one shape in the wrong order are two wrong outputs."""
+    assert verify(program(X, Y), program(Y, X)).status is Status.REFUTED
+
+
+def test_a_literal_may_be_a_size() -> None:
+    """1/8 is one over the number of columns at this shape, and the scope says so."""
+    verdict = verify(program(mean(X)), program(total(X) * 0.125))
+    assert verdict.status is Status.PROVED
+    assert "= 8" in verdict.scope
+
+
+@pytest.mark.parametrize("factor", [0.25, 1 / 3, 0.5, 1 / 9])
+def test_a_literal_that_is_another_size_is_refuted(factor: float) -> None:
+    """Small shapes must not make a wrong factor right."""
+    for floats in (True, False):
+        assert (
+            verify(program(mean(X)), program(total(X) * factor), floats=floats).status
+            is Status.REFUTED
+        )
+
+
+def test_what_is_not_proved_is_not_refuted() -> None:
+    """A function that nothing is known of: neither equal nor shown to differ."""
+    odd = apply("sin", X + Y)
+    spelled = apply("sin", X) * apply("cos", Y) + apply("cos", X) * apply("sin", Y)
+    verdict = verify(program(odd), program(spelled))
+    assert verdict.status is Status.CANNOT_JUDGE
+    assert "sin" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (X, X * Y / Y),
+        (X + Y, apply("log", apply("exp", X) * apply("exp", Y))),
+        (apply("sqrt", X * Y), apply("sqrt", X) * apply("sqrt", Y)),
+    ],
+    ids=["division", "overflow", "root"],
+)
+def test_a_rewrite_must_not_leave_the_domain(a: Term, b: Term) -> None:
+    """NaN or infinity where the original is finite refutes, whatever the real numbers say."""
+    assert verify(program(a), program(b)).status is Status.REFUTED
+
+
+def test_a_rewrite_may_define_more_unless_strict() -> None:
+    """x·y/y is undefined where y is zero; x is not."""
+    a, b = program(X * Y / Y), program(X)
+    assert verify(a, b).status is Status.PROVED
+    assert verify(a, b, strict=True).status is Status.REFUTED
+
+
+@pytest.mark.parametrize("sizes", [(1, 8), (4, 1), (1, 1), (0, 8), (4, 0)])
+def test_axes_of_one_or_no_elements(sizes: tuple[int, int]) -> None:
+    """They are axes like any other."""
+    x = tensor("X", "f32", sizes)
+    a = Program("a", (x,), (apply("sum", x * 2, axes=[1]),))
+    b = Program("b", (x,), (apply("sum", x, axes=[1]) * 2,))
+    assert verify(a, b).status.accepted
+
+
+def test_programs_of_other_types_are_not_compared() -> None:
+    """That is an error, not a verdict."""
+    with pytest.raises(ShapeError, match="outputs"):
+        verify(program(X), program(total(X)))
+
+
+def test_a_verdict_is_json() -> None:
+    """All evidence goes out as plain data."""
+    for other in (X + Y, X - Y):
+        found: dict[str, Any] = verify(program(Y + X), program(other)).to_dict()
+        assert json.loads(json.dumps(found)) == found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_program_is_itself(seed: int) -> None:
+    """No layer refutes a program that is compared with itself."""
+    one = random_program(seed)
+    assert verify(one, one, floats=False).status is not Status.REFUTED
