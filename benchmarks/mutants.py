@@ -12,7 +12,6 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,30 +20,14 @@ from figures import figure
 from aiosearch.equivalence import Status, Verdict, verify
 from aiosearch.equivalence.classify import Referee
 from aiosearch.equivalence.counterexample import Kind
-from aiosearch.tensor import Program
-from aiosearch.tensor.generalise import generalise
-from aiosearch.tensor.mirage import MirageGraph, load_mugraphs
-from aiosearch.tensor.pairing import pairs
-from aiosearch.tensor.programs import BUILTINS, builtin
 from aiosearch.testing.mutants import Change, Mutant, mutants
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
-from rewrites import REWRITES, SQUARE, small
+from right_programs import Case, cases
 
-GRAPHS = Path(__file__).parents[1] / "tests" / "data" / "mirage"
-SAVED = {"lora_bs1": "lora", "norm_transformer_bs1": "ntrans"}
 TRUTHS = {True: "differ", False: "equal", None: "close"}
 UNLIKE_REALS = (Kind.OVERFLOW, Kind.DOMAIN)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A right program, whose mutants are compared with the original."""
-
-    name: str
-    original: Program
-    right: Program
 
 
 @dataclass
@@ -53,29 +36,6 @@ class Tally:
 
     verdicts: Counter[str] = field(default_factory=Counter)
     violations: int = 0
-
-
-def cases(dtype: str) -> Iterator[Case]:
-    for name in BUILTINS:
-        for shape, sizes in (("", small(name)), (" square", small(name, SQUARE))):
-            program = builtin(name, dtype, **sizes)
-            yield Case(f"{name}{shape}", program, program)
-    for rewrite in REWRITES:
-        original, right = rewrite.pair(dtype, **small(rewrite.original, SQUARE))
-        yield Case(rewrite.name, original, right)
-    for file, name in SAVED.items():
-        for number, graph in enumerate(load_mugraphs((GRAPHS / f"{file}.json").read_bytes())):
-            assert isinstance(graph, MirageGraph)
-            yield Case(f"saved: {file} {number}", *saved(graph, name))
-
-
-def saved(graph: MirageGraph, name: str) -> tuple[Program, Program]:
-    """A saved graph and its program at a small shape, in the order of inputs that fits."""
-    for pair in pairs(graph, BUILTINS[name]):
-        original, right = generalise([pair.reference, pair.graph]).reduced()
-        if Referee(original).differs(right) is False:
-            return original, right
-    raise ValueError(f"graph {graph.number} is no {name}")
 
 
 def spelled(verdict: Verdict) -> str:

@@ -184,9 +184,10 @@ class Scalars:
         return -found % self.field.prime if turned and function.odd else found
 
     def infinity(self, negative: bool) -> Value:
-        """A number like any other: what holds for all numbers holds in the limit, if there is one."""
+        """A number like any other: what holds for all of them holds in the limit."""
         self._by_name("infinity")
         found = self.field.symbol("infinity")
+        self.applied("infinity", found)
         return -found % self.field.prime if negative else found
 
     def whole(self, value: Value) -> Value:

@@ -12,7 +12,7 @@ import pytest
 from aiosearch.equivalence.draws import prime
 from aiosearch.equivalence.field import Field, Obstacle
 from aiosearch.equivalence.field_algebra import Array, Fields, array
-from aiosearch.tensor import OPERATORS, Floats, Program, Term, apply, evaluate, literal, tensor
+from aiosearch.tensor import OPERATORS, Floats, Program, Term, apply, evaluate, tensor
 
 PRIME = prime(3, 0)
 
@@ -178,9 +178,11 @@ def test_the_largest_of_nothing_is_an_obstacle() -> None:
         Fields(Field(PRIME)).largest(np.empty((2, 0), dtype=object), (1,))
 
 
-def test_an_infinite_literal_is_an_obstacle() -> None:
-    with pytest.raises(Obstacle, match="inf"):
-        run(X + literal(float("inf")), Fields(Field(PRIME)), [array(0)] * len(INPUTS))
+def test_infinity_is_a_number_known_by_name() -> None:
+    fields = Fields(Field(PRIME))
+    above, below = (fields.constant(sign * float("inf")) for sign in (1, -1))
+    assert fields.add(above, below) == 0
+    assert fields.scalars.met == {"infinity"}
 
 
 def test_an_integer_cast_of_what_is_not_whole_is_known_by_name() -> None:

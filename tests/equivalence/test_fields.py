@@ -252,11 +252,25 @@ def test_division_by_what_is_always_zero_is_said() -> None:
     assert "division by zero" in evidence.reason
 
 
-def test_an_infinite_literal_cannot_be_judged() -> None:
-    infinite = one(x + literal(float("inf")))
-    evidence = compare(infinite, infinite)
+def masked(scores: Term) -> Term:
+    seen = apply("less", X, literal(0))
+    return apply("select", seen, scores, literal(-float("inf")))
+
+
+def test_masks_of_infinity_agree_where_they_are_the_same() -> None:
+    weights = apply("exp", masked(X * 2))
+    stable = apply("exp", masked(X + X) - last("max", masked(X + X)))
+    agree(
+        over(X)(weights / last("sum", weights)),
+        over(X)(stable / last("sum", stable)),
+    )
+
+
+def test_an_infinity_that_is_not_in_the_original_is_not_accepted() -> None:
+    infinity = literal(float("inf"))
+    evidence = compare(one(x), one(x + (infinity - infinity)))
     assert evidence.outcome == "unknown"
-    assert "inf" in evidence.reason
+    assert "infinity" in evidence.reason
 
 
 def test_outputs_are_compared_in_order() -> None:

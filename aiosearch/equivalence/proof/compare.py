@@ -26,7 +26,7 @@ from .indices import CasesNeeded, Index, Names, SplitNeeded, Unprovable, Var
 from .rules import Rule, fire, recorded
 from .scalars import ONE, Monomial, Poly, Whole
 from .signs import assuming
-from .sums import fused
+from .sums import fused, joined
 
 CLEARINGS = 4
 
@@ -204,12 +204,19 @@ def _keys(conditions: Conditions, free: Sequence[Var]) -> dict[str, str]:
     """Conditions by a text that does not depend on the names of what they hold for all of."""
     found: dict[str, str] = {}
     names = {var: f"i{number}" for number, var in enumerate(free)}
-    for need, poly in conditions.by_key.values():
-        forall = [var for var in poly.vars if var not in free]
-        whole = Monomial(ONE, (), ((Whole(poly), ONE),), None, forall)
-        key = fused(whole).key({})
-        found[f"{need} {key}"] = f"{_short(poly, names)} {need}"
+    for need in Need:
+        terms = [
+            fused(_for_all(poly, free)) for own, poly in conditions.by_key.values() if own is need
+        ]
+        for term in joined(terms):
+            found[f"{need} {fused(term).key({})}"] = f"{_short(Poly((term,)), names)} {need}"
     return found
+
+
+def _for_all(poly: Poly, free: Sequence[Var]) -> Monomial:
+    """A condition on all values of what is not free: written as a sum, it has a sum's text."""
+    forall = [var for var in poly.vars if var not in free]
+    return Monomial(ONE, (), ((Whole(poly), ONE),), None, forall)
 
 
 def _short(a: Poly, names: Names, limit: int = 160) -> str:
