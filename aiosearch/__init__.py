@@ -9,6 +9,7 @@ from ._lazy import lazily
 if TYPE_CHECKING:
     from .checks.service import Verifier
     from .checks.verdict import Status, Verdict
+    from .equivalence.judging import verify
     from .errors import AiosearchError, JournalError, ProblemError, StrategyError, WorkerError
     from .limits import Limits
     from .orders import BestFirst, BranchAndBound, BreadthFirst, DepthFirst, Order
@@ -47,6 +48,7 @@ __all__ = [
     "WorkerStatistics",
     "__version__",
     "solve",
+    "verify",
 ]
 
 __getattr__ = lazily(
@@ -55,6 +57,7 @@ __getattr__ = lazily(
         "Verifier": ".checks.service",
         "Status": ".checks.verdict",
         "Verdict": ".checks.verdict",
+        "verify": ".equivalence.judging",
         "AiosearchError": ".errors",
         "JournalError": ".errors",
         "ProblemError": ".errors",

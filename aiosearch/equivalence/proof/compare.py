@@ -11,24 +11,18 @@ from ...tensor.evaluate import evaluate
 from ...tensor.terms import Program
 from . import reals
 from .arithmetic import collect, minus, multiply, of_base, raised
-from .elements import (
-    CASES,
-    NOTHING,
-    Conditions,
-    ElementAlgebra,
-    Elements,
-    Need,
-    Scalar,
-    digits,
-    ranges,
-)
+from .conditions import NOTHING, Conditions, Need, Scalar
+from .elements import ElementAlgebra, Elements
 from .indices import CasesNeeded, Index, Names, SplitNeeded, Unprovable, Var
 from .rules import Rule, fire, recorded
+from .runs import CASES, digits, ranges
 from .scalars import ONE, Monomial, Poly, Whole
 from .signs import assuming
 from .sums import fused, joined
 
 CLEARINGS = 4
+SHORT = 5
+"""Sums over at most so many places are written out, where a proof fails otherwise."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +70,30 @@ class _Output:
         self._programs = a, b
         self._values = values
         self._number = number
+        self._unrolled = 1
 
     def obstacle(self) -> str:
         """What stands in the way of a proof; empty where there is one."""
+        try:
+            obstacle = self._attempt()
+        except Unprovable as error:
+            obstacle = str(error)
+        if obstacle and self._has_short_sums():
+            self._unrolled = SHORT
+            try:
+                return self._attempt() and obstacle
+            except Unprovable:
+                return obstacle
+        return obstacle
+
+    def _has_short_sums(self) -> bool:
+        """Whether some axis has few places at all shapes."""
+        sizes = {
+            size for program in self._programs for term in program.terms() for size in term.shape
+        }
+        return any(isinstance(size, int) and 1 < size <= SHORT for size in sizes)
+
+    def _attempt(self) -> str:
         ours, theirs = self._read()
         if ours.shape != theirs.shape:
             return f"shapes {list(ours.shape)} and {list(theirs.shape)}"
@@ -102,7 +117,7 @@ class _Output:
 
     def _read(self) -> tuple[Elements, Elements]:
         """Both outputs as functions of indices."""
-        algebra = ElementAlgebra(self._values)
+        algebra = ElementAlgebra(self._values, self._unrolled)
         a, b = self._programs
         inputs = [algebra.input(term.parameter("name"), term.shape) for term in a.inputs]
         outputs = (evaluate(program, algebra, inputs)[self._number] for program in (a, b))
@@ -140,11 +155,8 @@ def _elements(
     if not equal_reals(ours.poly, theirs.poly):
         names = {var: f"i{number}" for number, var in enumerate(free)}
         return f"{_short(ours.poly, names)} is not seen to be {_short(theirs.poly, names)}"
-    known = _keys(ours.sure.and_(known_before), free)
-    for key, text in _keys(theirs.demands, free).items():
-        if key not in known:
-            return f"the second needs {text}, which the first does not"
-    return ""
+    unmet = _unmet(ours.sure.and_(known_before), theirs.demands, free)
+    return f"the second needs {unmet}, which the first does not" if unmet else ""
 
 
 def equal(a: Poly, b: Poly) -> bool:
@@ -200,17 +212,19 @@ def cleared(a: Poly, base: Whole, power: int) -> Poly:
     return collect(found)
 
 
-def _keys(conditions: Conditions, free: Sequence[Var]) -> dict[str, str]:
-    """Conditions by a text that does not depend on the names of what they hold for all of."""
-    found: dict[str, str] = {}
+def _unmet(sure: Conditions, demands: Conditions, free: Sequence[Var]) -> str:
+    """A demand that is not known to hold; one on a range follows from those on its parts."""
     names = {var: f"i{number}" for number, var in enumerate(free)}
     for need in Need:
-        terms = [
-            fused(_for_all(poly, free)) for own, poly in conditions.by_key.values() if own is need
-        ]
-        for term in joined(terms):
-            found[f"{need} {fused(term).key({})}"] = f"{_short(Poly((term,)), names)} {need}"
-    return found
+        ours, theirs = (
+            [fused(_for_all(p, free)) for own, p in conditions.by_key.values() if own is need]
+            for conditions in (sure, demands)
+        )
+        known = {fused(term).key({}) for term in (*ours, *joined(ours))}
+        for term in joined([term for term in theirs if term.key({}) not in known]):
+            if fused(term).key({}) not in known:
+                return f"{_short(Poly((term,)), names)} {need}"
+    return ""
 
 
 def _for_all(poly: Poly, free: Sequence[Var]) -> Monomial:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
-from typing import TypeAlias
 
 from ...tensor.algebra import Function
 from ...tensor.operator import NUMBERS, Numbers, regroup, window_count
-from ...tensor.sizes import Dim, Size, product, quotient
+from ...tensor.sizes import Dim, Size, product
 from ...tensor.types import DType
 from .arithmetic import (
     constant,
@@ -26,12 +23,11 @@ from .arithmetic import (
     summed,
     taken_out,
 )
+from .conditions import NOTHING, Conditions, Need, Scalar, met, needing
 from .functions import absolute, applied, logarithm
 from .indices import (
     ZERO,
-    CasesNeeded,
     Index,
-    SplitNeeded,
     Unprovable,
     Var,
     border,
@@ -39,60 +35,9 @@ from .indices import (
 )
 from .maxima import largest
 from .roots import separated
-from .rules import Rule, fire
+from .runs import runs
 from .scalars import HALF, ZERO_POLY, Call, Element, Item, Poly
 from .signs import nonnegative, positive
-
-CASES = 64
-"""How often one sum, or one output, is cut into cases or digits."""
-
-
-class Need(StrEnum):
-    """What an expression needs to be a real number."""
-
-    NONZERO = "≠ 0"
-    NONNEGATIVE = "≥ 0"
-    FINITE = "finite"
-    """Asked of infinity itself, so that only programs that both have it are compared."""
-
-
-Condition: TypeAlias = tuple[Need, Poly]
-
-
-class Conditions:
-    """Conditions by their text."""
-
-    __slots__ = ("by_key",)
-
-    def __init__(self, by_key: Mapping[str, Condition]) -> None:
-        self.by_key = by_key
-
-    def and_(self, other: Conditions) -> Conditions:
-        if not other.by_key:
-            return self
-        if not self.by_key:
-            return other
-        return Conditions({**self.by_key, **other.by_key})
-
-    def only(self, need: Need) -> Conditions:
-        return Conditions({k: v for k, v in self.by_key.items() if v[0] is need})
-
-    def common(self, other: Conditions) -> Conditions:
-        return Conditions({k: v for k, v in self.by_key.items() if k in other.by_key})
-
-
-NOTHING = Conditions({})
-
-
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    """The value of an element, with what it needs: certainly, and perhaps."""
-
-    poly: Poly
-    sure: Conditions = NOTHING
-    """It is a real number only where these hold."""
-    demands: Conditions = NOTHING
-    """It is a real number wherever these hold; of a choice, those of both branches."""
 
 
 class Elements:
@@ -116,24 +61,13 @@ class Elements:
         return found
 
 
-def met(*operands: Scalar) -> tuple[Conditions, Conditions]:
-    sure, demands = NOTHING, NOTHING
-    for operand in operands:
-        sure, demands = sure.and_(operand.sure), demands.and_(operand.demands)
-    return sure, demands
-
-
-def needing(scalar: Scalar, need: Need, poly: Poly) -> Scalar:
-    """The same value, under one more condition."""
-    condition = Conditions({f"{need}{poly.key({})}": (need, poly)})
-    return Scalar(scalar.poly, scalar.sure.and_(condition), scalar.demands.and_(condition))
-
-
 class ElementAlgebra(Numbers):
     """Operators on elements; `values` tells sizes apart where their order has to be known."""
 
-    def __init__(self, values: Mapping[str, int]) -> None:
+    def __init__(self, values: Mapping[str, int], unrolled: int = 1) -> None:
         self.values = values
+        self._unrolled = unrolled
+        """Sums over at most so many places, where that is a number, are written out."""
 
     def value(self, dim: Dim) -> int:
         found = dim.at(self.values) if isinstance(dim, Size) else dim
@@ -234,6 +168,19 @@ class ElementAlgebra(Numbers):
 
     # Over axes
 
+    def _runs(
+        self, extents: Sequence[Dim], body: Callable[[tuple[Index, ...]], Scalar]
+    ) -> list[tuple[tuple[Var, ...], Scalar]]:
+        return runs(extents, body, self._unrolled)
+
+    def _total(self, extent: Dim, body: Callable[[Index], Scalar]) -> Scalar:
+        """The sum of the body over an index."""
+        poly, parts = ZERO_POLY, []
+        for bound, part in self._runs([extent], lambda at: body(at[0])):
+            poly = plus(poly, summed(part.poly, bound))
+            parts.append(part)
+        return Scalar(poly, *met(*parts))
+
     def sum(self, x: Elements, axes: Sequence[int]) -> Elements:
         for axis in axes:
             x = self._sum(x, axis)
@@ -241,13 +188,15 @@ class ElementAlgebra(Numbers):
 
     def _sum(self, x: Elements, axis: int) -> Elements:
         def at(indices: tuple[Index, ...]) -> Scalar:
-            return total(x.shape[axis], lambda k: x.at((*indices[:axis], k, *indices[axis + 1 :])))
+            return self._total(
+                x.shape[axis], lambda k: x.at((*indices[:axis], k, *indices[axis + 1 :]))
+            )
 
         return Elements((*x.shape[:axis], 1, *x.shape[axis + 1 :]), at)
 
     def largest(self, x: Elements, axes: Sequence[int]) -> Elements:
         def at(indices: tuple[Index, ...]) -> Scalar:
-            parts = runs(
+            parts = self._runs(
                 [x.shape[axis] for axis in axes],
                 lambda at: x.at(_placed(indices, axes, at)),
             )
@@ -271,7 +220,7 @@ class ElementAlgebra(Numbers):
                 a, b = x.at((*front, row, k)), y.at((*front, k, column))
                 return Scalar(multiply(a.poly, b.poly), *met(a, b))
 
-            return total(x.shape[-1], product_at)
+            return self._total(x.shape[-1], product_at)
 
         return Elements((*lead, x.shape[-2], y.shape[-1]), at)
 
@@ -367,72 +316,6 @@ class ElementAlgebra(Numbers):
 
     def shape(self, x: Elements) -> tuple[Dim, ...]:
         return x.shape
-
-
-def runs(
-    extents: Sequence[Dim], body: Callable[[tuple[Index, ...]], Scalar]
-) -> list[tuple[tuple[Var, ...], Scalar]]:
-    """The body over all indices: cases, each with the variables that it runs over."""
-    vars_ = [Var(extent) for extent in extents]
-    work = [(tuple(Index.of(var) for var in vars_), tuple(v for v in vars_ if v.extent != 1))]
-    if any(extent == 0 for extent in extents):
-        return []
-    found: list[tuple[tuple[Var, ...], Scalar]] = []
-    for _ in range(CASES):
-        if not work:
-            return found
-        indices, bound = work.pop()
-        try:
-            found.append((bound, body(indices)))
-        except SplitNeeded as split:
-            if split.var not in bound:
-                raise
-            fire(Rule.SUM_SPLIT)
-            work.append(digits(indices, bound, split))
-        except CasesNeeded as cases:
-            if cases.var not in bound:
-                raise
-            fire(Rule.SUM_RANGES)
-            work += ranges(indices, bound, cases)
-    raise Unprovable("too many cases")
-
-
-Run: TypeAlias = tuple[tuple[Index, ...], tuple[Var, ...]]
-
-
-def digits(indices: Sequence[Index], bound: Sequence[Var], split: SplitNeeded) -> Run:
-    """Writes a variable as two digits."""
-    outer = quotient(split.var.extent, split.inner)
-    if outer is None:
-        raise Unprovable(f"{split.inner} does not divide {split.var.extent}")
-    high, low = Var(outer), Var(split.inner)
-    value = Index.of(high).times(split.inner).plus(Index.of(low))
-    rest = [var for var in bound if var is not split.var]
-    fresh = [var for var in (high, low) if var.extent != 1]
-    return tuple(index.at({split.var: value}) for index in indices), (*rest, *fresh)
-
-
-def ranges(indices: Sequence[Index], bound: Sequence[Var], cases: CasesNeeded) -> list[Run]:
-    """Cuts a variable's range in two."""
-    rest = [var for var in bound if var is not cases.var]
-    found: list[Run] = []
-    for start, extent in ((0, cases.border), (cases.border, cases.var.extent - cases.border)):
-        if extent == 0:
-            continue
-        part = Var(extent)
-        value = Index.of(part).shifted(start)
-        fresh = [part] if extent != 1 else []
-        found.append((tuple(index.at({cases.var: value}) for index in indices), (*rest, *fresh)))
-    return found
-
-
-def total(extent: Dim, body: Callable[[Index], Scalar]) -> Scalar:
-    """The sum of the body over an index."""
-    poly, parts = ZERO_POLY, []
-    for bound, part in runs([extent], lambda at: body(at[0])):
-        poly = plus(poly, summed(part.poly, bound))
-        parts.append(part)
-    return Scalar(poly, *met(*parts))
 
 
 def _placed(

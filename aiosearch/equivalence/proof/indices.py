@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from ...tensor.sizes import Dim, quotient
+from ...tensor.sizes import Dim, Powers, Size, quotient
 
 _numbers = itertools.count()
 
@@ -160,13 +160,30 @@ def divide(index: Index, by: Dim) -> tuple[Index, Index]:
             high.append((var, whole))
         else:
             low.append((var, factor))
-    above = quotient(index.constant, by)
-    rest: Dim = 0
-    if above is None:
-        above, rest = 0, index.constant
+    above, rest = parted(index.constant, by)
     if not fits(low, by - rest):
         _split(low, by)
     return Index(high, above), Index(low, rest)
+
+
+def parted(constant: Dim, by: Dim) -> tuple[Dim, Dim]:
+    """Writes a constant as `above * by + rest`, as far as it is seen to hold `by`."""
+    above: Dim = 0
+    unit = _monomial(by)
+    for powers, factor in _terms(constant):
+        if unit is not None and powers == unit[0] and factor >= unit[1]:
+            above = above + factor // unit[1]
+    rest = constant - above * by
+    whole = quotient(rest, by)
+    return (above, rest) if whole is None else (above + whole, 0)
+
+
+def _terms(dim: Dim) -> Iterable[tuple[Powers, int]]:
+    return dim.terms if isinstance(dim, Size) else [((), dim)]
+
+
+def _monomial(dim: Dim) -> tuple[Powers, int] | None:
+    return dim.monomial if isinstance(dim, Size) else ((), dim)
 
 
 def _split(low: list[tuple[Var, Dim]], by: Dim) -> None:
