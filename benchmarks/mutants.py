@@ -2,7 +2,8 @@
 
 Every built-in program, every rewrite of the tests and every saved graph that is right is changed
 in one place, in every way. The float64 referee says which mutants differ, and then the verifier is
-asked. None that differs may be accepted, none that is equal may be refuted.
+asked. None that differs may be accepted, none that is equal may be refuted. A proof is asked for
+also where the fields have spoken already: none may be found for what differs.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from pathlib import Path
 
 from figures import figure
 
-from aiosearch.equivalence import Status, Verdict, verify
+from aiosearch.equivalence import Status, Verdict, prove, verify
 from aiosearch.equivalence.classify import Referee
 from aiosearch.equivalence.counterexample import Kind
+from aiosearch.tensor.generalise import generalise
 from aiosearch.testing.mutants import Change, Mutant, mutants
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
@@ -62,6 +64,7 @@ class Run:
         self.tallies = {(what, truth): Tally() for what in Change for truth in TRUTHS.values()}
         self.seconds = Counter[str]()
         self.slowest = (0.0, "")
+        self.proved_wrong = 0
 
     def judge(self, case: Case, referee: Referee, mutant: Mutant) -> None:
         start = time.perf_counter()
@@ -79,7 +82,17 @@ class Run:
             truth == "equal" and spelled(verdict) == "refuted"
         ):
             tally.violations += 1
-            show(case, mutant, truth, verdict)
+            show(case, mutant, truth, "\n".join(verdict.summary()))
+        if truth == "differ":
+            self.prove(case, mutant)
+
+    def prove(self, case: Case, mutant: Mutant) -> None:
+        """Asks the second layer alone about a mutant that differs."""
+        general = generalise([case.original, mutant.program])
+        proof = prove(*general.programs, general.values)
+        if proof.proved:
+            self.proved_wrong += 1
+            show(case, mutant, "differ", f"proof {proof}")
 
     def total(self, truth: str) -> Tally:
         whole = Tally()
@@ -100,15 +113,15 @@ class Run:
         figure("mutants.all", count, "programs", target=10_000, **told)
         figure("mutants.accepted_wrong", totals["differ"].violations, "programs", target=0)
         figure("mutants.refuted_right", totals["equal"].violations, "programs", target=0)
+        figure("mutants.proved_wrong", self.proved_wrong, "programs", target=0)
         for name, seconds in self.seconds.items():
             figure(f"mutants.{name}_time", 1e3 * seconds / max(count, 1), "ms", target=30)
         figure("mutants.slowest", 1e3 * self.slowest[0], "ms", program=self.slowest[1])
 
 
-def show(case: Case, mutant: Mutant, truth: str, verdict: Verdict) -> None:
-    lines = "\n".join(verdict.summary())
+def show(case: Case, mutant: Mutant, truth: str, found: str) -> None:
     sys.stderr.write(
-        f"VIOLATION in {case.name}: {mutant.what}, {mutant.description}: {truth}, but {lines}\n"
+        f"VIOLATION in {case.name}: {mutant.what}, {mutant.description}: {truth}, but {found}\n"
         f"original:\n{case.original}\nmutant:\n{mutant.program}\n"
     )
 
@@ -129,7 +142,7 @@ def main() -> None:
         for mutant in chosen(case, 3 if arguments.quick else arguments.limit, arguments.seed):
             run.judge(case, referee, mutant)
     run.report()
-    sys.exit(any(tally.violations for tally in run.tallies.values()))
+    sys.exit(bool(run.proved_wrong) or any(one.violations for one in run.tallies.values()))
 
 
 if __name__ == "__main__":

@@ -22,9 +22,8 @@ def main() -> None:
         programs = {name.replace("_", "-"): program for program, name in FENCE.findall(text)}
         for name in PICTURE.findall(text):
             if name in programs:
-                path = DOCS / "assets" / f"{name}.svg"
-                path.write_text(draw(parse(programs[name])), encoding="utf-8")
-                print(f"{page.relative_to(DOCS)}: {path.relative_to(DOCS)}")
+                drawing = draw(parse(programs[name]))
+                (DOCS / "assets" / f"{name}.svg").write_text(drawing, encoding="utf-8")
 
 
 if __name__ == "__main__":

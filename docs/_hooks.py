@@ -9,18 +9,21 @@ import importlib
 import json
 import os
 import re
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import _tensor
 import griffe
 import msgspec
 from aiosearch.cli.exits import Exit
 from aiosearch.cli.parser import make_parser
 from aiosearch.cli.settings import SETTINGS
 from aiosearch.events import AnyEvent
-from _tensor import table
 from mkdocs.structure.files import File
+
+import _tensor
+from _tensor import table
 
 ROOT = Path(__file__).parents[1]
 SAID = re.compile(r"^::: said (\w+)(?: (.*))?$", re.MULTILINE)
@@ -82,16 +85,22 @@ def exits() -> str:
     return table(("code", "meaning"), [(f"`{code.value}`", meanings[code]) for code in Exit])
 
 
+@cache
+def sources() -> Any:
+    """Gives the package as griffe reads it."""
+    return griffe.load("aiosearch", search_paths=[str(ROOT)])
+
+
 def fields(path: str) -> str:
     """Lists the fields of a class with their types and docstrings, or what is said below."""
-    found: Any = griffe.load(path, search_paths=[str(ROOT)])
+    found: Any = sources()[path.removeprefix("aiosearch.")]
     owner = path.rpartition(".")[2]
     rows = []
     for name, field in found.attributes.items():
         if name.startswith("_") or f"{owner}.{name}" in LEFT_OUT:
             continue
         text = " ".join(field.docstring.value.split()) if field.docstring else ""
-        kind = "" if field.annotation is None else f"`{field.annotation}`".replace("|", "\\|")
+        kind = "" if field.annotation is None else f"`{field.annotation}`"
         rows.append((f"`{name}`", kind, text or MEANINGS.get(f"{owner}.{name}", "")))
     return table(("field", "type", "meaning"), rows)
 
@@ -210,7 +219,6 @@ MEANINGS = {
     "CacheStatistics.refuted": "verdicts",
     "CacheStatistics.unknown": "verdicts",
     "CacheStatistics.entries": "all of them",
-    "Verdict.status": "what can be said",
     "Verdict.fields": "layer a",
     "Verdict.proof": "layer b",
     "Verdict.floats": "layer c, where it was asked",
@@ -273,7 +281,7 @@ NUMBERS = (
     ("verdicts that a cache file keeps", "checks.store.ROWS"),
     ("verdicts in memory", "checks.cache.REMEMBERED"),
 )
-SAYERS = {
+SAYERS: dict[str, Callable[..., str]] = {
     "accumulators": _tensor.accumulators,
     "builtins": _tensor.builtins,
     "constants": constants,

@@ -116,6 +116,7 @@ def meaning(operator: Operator) -> str:
 def tidy(text: str) -> str:
     """An abstract term as one would write it."""
     text = re.sub(r"negative\((\w+)\)", r"-\1", text).replace("absolute(", "abs(")
+    text = re.sub(r"(\d{3,})/(\d{3,})", lambda n: f"{int(n[1]) / int(n[2]):.6g}", text)
     text = re.sub(r"^([<=!]+)\((\w+), (\w+)\)$", r"\2 \1 \3", text)
     for at in reversed(range(len(text) - 1)):
         if text[at : at + 2] == "((" and closes(text, at) == closes(text, at + 1) + 1:

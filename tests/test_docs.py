@@ -19,6 +19,11 @@ from pathlib import Path
 
 import pytest
 
+from aiosearch.tensor.mirage import MirageGraph, load_mugraphs
+from aiosearch.tensor.pairing import pairs
+from aiosearch.tensor.programs import BUILTINS
+from aiosearch.tensor.text import parse
+
 HOUSE = Path(__file__).parents[1]
 EXAMPLES = [*sorted((HOUSE / "examples").glob("*.py")), HOUSE / "examples/strategy_plugin/demo.py"]
 FENCE = re.compile(
@@ -119,3 +124,12 @@ def test_the_whole_documentation_is_found() -> None:
         for mark in ("<!-- runnable -->", "<!-- file -->")
     )
     assert marks == sum(map(len, PAGES.values()))
+
+
+def test_the_graph_that_is_taken_apart_is_the_saved_one() -> None:
+    """The page has it as text; the first of its file is the same program."""
+    told = next(block for block in PAGES["docs/why/not-attention.md"] if block.mark == "file")
+    path = HOUSE / "tests/data/mirage/qknorm_gqa_bs1_three_wrong.json"
+    saved = load_mugraphs(path.read_bytes())[0]
+    assert isinstance(saved, MirageGraph)
+    assert parse(told.text) in [pair.graph for pair in pairs(saved, BUILTINS["qk_norm_v"])]

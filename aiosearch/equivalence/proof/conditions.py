@@ -15,6 +15,8 @@ class Need(StrEnum):
 
     NONZERO = "≠ 0"
     NONNEGATIVE = "≥ 0"
+    REAL = "a real number"
+    """Asked of a function whose domain is no other need."""
     FINITE = "finite"
     """Asked of infinity itself, so that only programs that both have it are compared."""
 

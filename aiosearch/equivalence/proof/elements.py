@@ -157,7 +157,8 @@ class ElementAlgebra(Numbers):
     def function(self, function: Function, *arguments: Elements) -> Elements:
         def of(*operands: Scalar) -> Scalar:
             polys = [operand.poly for operand in operands]
-            return Scalar(applied(function, polys), *met(*(o for o in operands)))
+            found = Scalar(applied(function, polys), *met(*operands))
+            return _powered(found, *operands) if function.name == "pow" else found
 
         return self._map(of, *arguments)
 
@@ -374,6 +375,17 @@ def _log(a: Scalar) -> Scalar:
         return found
     found = _nonzero(found, raised(a.poly, Fraction(-1)))
     return found if nonnegative(a.poly) else needing(found, Need.NONNEGATIVE, _direction(a.poly))
+
+
+def _powered(found: Scalar, a: Scalar, power: Scalar) -> Scalar:
+    """A power, needing what roots and quotients do; another is a real number of a positive base."""
+    number = power.poly.number
+    if number is None or number.denominator > 2:
+        return found if positive(a.poly) else needing(found, Need.REAL, found.poly)
+    if number.denominator == 2:
+        root = _root(a)
+        found = Scalar(found.poly, *met(found, root))
+    return found if number >= 0 else _nonzero(found, raised(a.poly, Fraction(-1)))
 
 
 def _direction(a: Poly) -> Poly:

@@ -1,0 +1,141 @@
+"""Runs and times candidates on the device that this process owns."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .building import LOOPS, loaded
+from .child import alarm
+from .inputs import Stock
+from .letterbox import NOBODY, Letterbox
+from .protocol import (
+    Done,
+    Forget,
+    Keep,
+    Load,
+    Outputs,
+    Prepare,
+    Prepared,
+    Reply,
+    Request,
+    Run,
+    Settings,
+    Timed,
+    Turns,
+)
+from .race import Way
+from .racing import Sample
+from .timing import Runner, sample
+
+_HALF = ("float16", "bfloat16")
+
+
+class Bench:
+    """Holds what was loaded, and the runners of the race that goes on."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._letterbox = Letterbox(settings.letterbox)
+        self._stock = Stock(settings.platform)
+        self._loads: dict[int, Load] = {}
+        self._calls: dict[int, tuple[Any, Any]] = {}
+        self._runners: list[Runner] = []
+        self._ways: tuple[Way, ...] = ()
+        self._cursor = itertools.count()
+        gc.disable()  # nothing here makes cycles by the thousand, and a sample is no time for it
+
+    def handle(self, request: Request) -> Reply:
+        """Does what is asked; raises what the candidate raises."""
+        match request:
+            case Keep():
+                self._stock.keep(request.number, self._letterbox.take(request.parcel))
+            case Load():
+                self._load(request)
+            case Forget():
+                self._forget(request)
+            case Run():
+                return self._run(request)
+            case Prepare():
+                return self._prepare(request)
+            case Turns():
+                return self._time(request)
+        return Done()
+
+    def _load(self, load: Load) -> None:
+        with alarm(self._settings.compile_seconds):
+            call = loaded(load.text, load.executable)
+            timed = Way.LOOPED in self._settings.ways
+            looped = loaded(load.text, load.looped, LOOPS) if timed else None
+        self._loads[load.number] = load
+        self._calls[load.number] = call, looped
+
+    def _forget(self, request: Forget) -> None:
+        self._runners = []
+        for number in request.candidates:
+            del self._loads[number], self._calls[number]
+        self._stock.forget(request.constants)
+        gc.collect()
+
+    def _run(self, request: Run) -> Outputs:
+        load = self._loads[request.number]
+        with self._at_work(0, load.text.x64):
+            inputs = self._inputs(load, request)
+            results = jax.tree.leaves(self._calls[request.number][0](*inputs))
+            found = [_widened(np.asarray(result)) for result in results]
+        return Outputs(self._letterbox.put(found))
+
+    def _inputs(self, load: Load, request: Run) -> list[Any]:
+        if request.parcels is None:
+            return self._stock.set(load, request.seed, 0)
+        arrays = [self._letterbox.take(parcel) for parcel in request.parcels]
+        types = [each.dtype for each in load.text.inputs]
+        return [jnp.array(array, dtype) for array, dtype in zip(arrays, types, strict=True)]
+
+    def _prepare(self, request: Prepare) -> Prepared:
+        loads = [self._loads[number] for number in request.numbers]
+        self._stock.clear()
+        self._runners = []
+        count = max(map(self._stock.sets_beyond_cache, loads))
+        cold = all(self._stock.can_be_cold(load, count) for load in loads)
+        self._ways = tuple(way for way in self._settings.ways if cold or way is not Way.COLD)
+        for runner, load in enumerate(loads):
+            self._runners.append(self._ready(runner, load, request.seed, count if cold else 1))
+        return Prepared(self._ways)
+
+    def _ready(self, runner: int, load: Load, seed: int, count: int) -> Runner:
+        with jax.enable_x64(load.text.x64):
+            sets = [self._stock.set(load, seed, index) for index in range(count)]
+        made = Runner(*self._calls[load.number], sets, load.text.x64)
+        with self._at_work(runner, made.x64):
+            made.warm_up()
+        return made
+
+    def _time(self, request: Turns) -> Timed:
+        return Timed(tuple(tuple(self._samples(way, request.order)) for way in self._ways))
+
+    def _samples(self, way: Way, order: tuple[int, ...]) -> Iterator[Sample]:
+        for index in order:
+            runner = self._runners[index]
+            with self._at_work(index, runner.x64):
+                found = sample(runner, way, self._cursor)
+            yield found
+
+    @contextmanager
+    def _at_work(self, runner: int, x64: bool) -> Iterator[None]:
+        """Says who runs, and sees to it that it ends."""
+        self._letterbox.announce(runner)
+        with alarm(self._settings.run_seconds), jax.enable_x64(x64):
+            yield
+        self._letterbox.announce(NOBODY)
+
+
+def _widened(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return array.astype(np.float32) if array.dtype.name in _HALF else array

@@ -1,0 +1,81 @@
+"""From source text to an executable, in the process that may die of it."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import jax
+from jax.experimental import serialize_executable
+
+from .protocol import Built, Text
+from .race import Way
+
+LOOPS = 16
+"""Runs inside one call of a looped executable."""
+
+Call: TypeAlias = Callable[..., Any]
+
+
+def build(text: Text, ways: tuple[Way, ...]) -> Built:
+    """Compiles a function, and its loop where one is to be timed."""
+    executable = _serialized(compiled(text))
+    looped = _serialized(compiled(text, LOOPS)) if Way.LOOPED in ways else b""
+    return Built(executable, looped)
+
+
+def compiled(text: Text, loops: int = 0) -> Call:
+    """Compiles a function, or `loops` runs of it in one call."""
+    with jax.enable_x64(text.x64):
+        function = _defined(text)
+        specs = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in text.inputs]
+        whole = _repeated(function, loops) if loops else function
+        return jax.jit(whole).lower(*specs).compile()
+
+
+def loaded(text: Text, executable: bytes, loops: int = 0) -> Call:
+    """Gives what was compiled elsewhere; compiles it here where that cannot be loaded."""
+    if not executable:
+        return compiled(text, loops)
+    try:
+        call: Call = serialize_executable.deserialize_and_load(*pickle.loads(executable))
+    except Exception:  # jaxlib says in many ways that it lacks something the source would register
+        return compiled(text, loops)
+    return call
+
+
+def _defined(text: Text) -> Call:
+    """Runs the module and finds the function."""
+    scope: dict[str, Any] = {"__name__": "candidate"}
+    exec(compile(text.source, "candidate.py", "exec"), scope)
+    function = scope.get(text.function)
+    if not callable(function):
+        raise NameError(f"the source defines no function {text.function}")
+    found: Call = function
+    return found
+
+
+def _repeated(function: Call, loops: int) -> Call:
+    """Runs it many times. Each run waits for the one before, and none can be left out."""
+
+    def repeated(*arguments: Any) -> Any:
+        def again(_: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+            inputs, _ = jax.lax.optimization_barrier(carry)
+            return inputs, function(*inputs)
+
+        first = arguments, function(*arguments)
+        return jax.lax.fori_loop(0, loops - 1, again, first)[1]
+
+    return repeated
+
+
+def _serialized(call: Any) -> bytes:
+    """Gives nothing where it cannot be sent, as when it calls back into Python."""
+    try:
+        buffer = io.BytesIO()
+        pickle.dump(serialize_executable.serialize(call), buffer)
+    except Exception:  # jaxlib says in many ways that it cannot
+        return b""
+    return buffer.getvalue()

@@ -1,0 +1,95 @@
+"""What is compiled and timed: a function in JAX source text, and what became of it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+Array: TypeAlias = Any
+"""A NumPy array. This module is loaded without NumPy."""
+
+
+class ArrayType(Struct, frozen=True):
+    """An element type, by its NumPy name, and a shape."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """The text of a module and the function in it that is meant.
+
+    Nothing but the text travels to the processes that compile and time it.
+    """
+
+    name: str
+    source: str
+    function: str
+    inputs: tuple[ArrayType, ...]
+    """The types of all arguments, in order."""
+    constants: Mapping[int, Array] = field(default_factory=dict, compare=False)
+    """Arguments, by position, whose values are given; the others are drawn."""
+    x64: bool = False
+    """Whether jax's 64-bit types are on."""
+
+
+class Stage(enum.StrEnum):
+    """What a candidate was at when it failed."""
+
+    COMPILE = "compile"
+    RUN = "run"
+    RACE = "race"
+
+
+class Cause(enum.StrEnum):
+    """How a candidate failed."""
+
+    RAISED = "raised"
+    HUNG = "hung"
+    CRASHED = "crashed"
+    MEMORY = "memory"
+
+
+class Failure(Struct, frozen=True):
+    """Why a candidate has no result. Only the candidate itself is out."""
+
+    name: str
+    stage: Stage
+    cause: Cause
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {_FAILED[self.cause]} ({self.stage}): {self.message}"
+
+
+_FAILED = {
+    Cause.RAISED: "raised an error",
+    Cause.HUNG: "did not end in time",
+    Cause.CRASHED: "crashed its process",
+    Cause.MEMORY: "ran out of memory",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A candidate that can be run by the executor that compiled it."""
+
+    candidate: Candidate
+    seconds: float
+    """How long it took to compile."""
+    executable: bytes = field(default=b"", repr=False)
+    """Empty where it could not be sent: the device's process compiles it again."""
+    looped: bytes = field(default=b"", repr=False)
+    """Many runs in one call, where the executor times those."""
+
+    @property
+    def name(self) -> str:
+        return self.candidate.name

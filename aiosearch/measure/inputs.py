@@ -1,0 +1,91 @@
+"""What candidates are run on: drawn where they run, so that large arrays never travel."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from .caches import last_cache
+from .candidates import ArrayType
+from .protocol import Load
+
+MOST_SETS = 1024
+"""Inputs that are smaller than the cache by more than this cannot be made cold."""
+_BOUND = 8
+"""Whole numbers are drawn below it."""
+
+
+def draw(type_: ArrayType, seed: int, position: int) -> np.ndarray[Any, Any]:
+    """Draws an array that depends on the seed, the position and the type alone."""
+    random = np.random.default_rng([seed, position])
+    dtype = jnp.dtype(type_.dtype)
+    if jnp.issubdtype(dtype, jnp.bool_):
+        return random.random(type_.shape) < 0.5
+    if jnp.issubdtype(dtype, jnp.integer):
+        low = -_BOUND if jnp.issubdtype(dtype, jnp.signedinteger) else 0
+        return random.integers(low, _BOUND, type_.shape).astype(dtype)
+    normal = np.asarray(random.standard_normal(type_.shape, np.float32))
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        normal = normal + 1j * random.standard_normal(type_.shape, np.float32)
+    return normal.astype(dtype)
+
+
+class Stock:
+    """The arrays of this process: constants that were given, and copies that rounds rotate."""
+
+    def __init__(self, platform: str) -> None:
+        self._cache = last_cache(platform)
+        self._constants: dict[int, np.ndarray[Any, Any]] = {}
+        self._arrays: dict[tuple[object, ...], list[Any]] = {}
+
+    def keep(self, number: int, constant: np.ndarray[Any, Any]) -> None:
+        self._constants[number] = constant
+
+    def forget(self, constants: tuple[int, ...]) -> None:
+        """Lets these constants go, and everything that was drawn."""
+        for number in constants:
+            del self._constants[number]
+        self.clear()
+
+    def clear(self) -> None:
+        self._arrays.clear()
+
+    def set(self, load: Load, seed: int, index: int) -> list[Any]:
+        """Gives one set of a candidate's inputs; sets differ in where they lie only.
+
+        Candidates whose arguments have the same types share them.
+        """
+        return [
+            self._array(load, seed, position, index) for position in range(len(load.text.inputs))
+        ]
+
+    def sets_beyond_cache(self, load: Load) -> int:
+        """How many sets are twice as large as the last cache together, and one more."""
+        return min(MOST_SETS, 2 * self._cache // max(_size(load), 1) + 2)
+
+    def can_be_cold(self, load: Load, sets: int) -> bool:
+        return _size(load) * sets > self._cache
+
+    def _array(self, load: Load, seed: int, position: int, index: int) -> Any:
+        type_ = load.text.inputs[position]
+        number = load.constants.get(position)
+        place = (type_, load.text.x64, *((seed, position) if number is None else (number,)))
+        copies = self._arrays.setdefault(place, [])
+        if index >= len(copies):
+            if copies:
+                value = copies[0]
+            elif number is None:
+                value = draw(type_, seed, position)
+            else:
+                value = self._constants[number]
+            copies.append(jnp.array(value, type_.dtype, copy=True))
+        return copies[index]
+
+
+def _size(load: Load) -> int:
+    return sum(
+        math.prod(each.shape) * jnp.dtype(each.dtype).itemsize for each in load.text.inputs
+    )

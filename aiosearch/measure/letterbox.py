@@ -1,0 +1,85 @@
+"""A nameless file that the host and one process share: arrays lie in it, and who is running."""
+
+from __future__ import annotations
+
+import os
+import struct
+import tempfile
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .protocol import Parcel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_START = 4096
+_ALIGNMENT = 64
+_RUNNER = struct.Struct("=q")
+NOBODY = -1
+
+
+def nameless_file(name: str) -> int:
+    """Opens a file that is gone when the last process has closed it."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create(name)
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+class Letterbox:
+    """Arrays are put in and taken out one load at a time; each call blocks."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def put(self, arrays: Sequence[NDArray[Any]]) -> tuple[Parcel, ...]:
+        """Writes arrays in place of those before; what is read of it are the parcels."""
+        import numpy as np
+
+        offset = _START
+        parcels = []
+        for array in arrays:
+            parcels.append(Parcel(array.dtype.name, array.shape, offset))
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            offset = _aligned(_write(self.fd, memoryview(data), offset))
+        return tuple(parcels)
+
+    def take(self, parcel: Parcel) -> NDArray[Any]:
+        """Reads one array into memory of its own."""
+        import numpy as np
+
+        array = np.empty(parcel.shape, np.dtype(parcel.dtype))
+        _read(self.fd, memoryview(array.reshape(-1).view(np.uint8)), parcel.offset)
+        return array
+
+    def announce(self, runner: int) -> None:
+        """Says who begins, for whoever finds the process dead."""
+        os.pwrite(self.fd, _RUNNER.pack(runner), 0)
+
+    def announced(self) -> int:
+        data = os.pread(self.fd, _RUNNER.size, 0)
+        return int(_RUNNER.unpack(data)[0]) if len(data) == _RUNNER.size else NOBODY
+
+    def empty(self) -> None:
+        """Gives the memory back."""
+        os.ftruncate(self.fd, _START)
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // _ALIGNMENT) * _ALIGNMENT
+
+
+def _write(fd: int, data: memoryview, offset: int) -> int:
+    while data:
+        written = os.pwrite(fd, data, offset)
+        data, offset = data[written:], offset + written
+    return offset
+
+
+def _read(fd: int, data: memoryview, offset: int) -> None:
+    while data:
+        count = os.preadv(fd, [data], offset)
+        if not count:
+            raise EOFError("the letterbox holds less than it should")
+        data, offset = data[count:], offset + count

@@ -1,0 +1,78 @@
+"""What a race found: the times of every contender, round by round, and what they mean."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from statistics import median
+
+from msgspec import Struct
+
+from .candidates import Failure
+from .ratios import Ratio, noise, paired_ratio, wins
+
+
+class Way(enum.StrEnum):
+    """How a contender is run while it is timed."""
+
+    HOT = "hot"
+    """Call after call on the same inputs, each waited for."""
+    COLD = "cold"
+    """The same on inputs that the caches do not hold."""
+    LOOPED = "looped"
+    """Many runs inside one call: what the device takes, without the way to it."""
+
+
+class Samples(Struct, frozen=True):
+    """Seconds of one call in each round."""
+
+    wall: tuple[float, ...] = ()
+    cpu: tuple[float, ...] = ()
+    """Of all threads of the process together."""
+
+    @property
+    def median(self) -> float:
+        return median(self.wall)
+
+    @property
+    def cpu_median(self) -> float:
+        return median(self.cpu)
+
+
+class Lap(Struct, frozen=True):
+    """One contender's times, or why it has none."""
+
+    name: str
+    samples: Mapping[Way, Samples] = {}
+    failure: Failure | None = None
+
+
+class Race(Struct, frozen=True):
+    """The times of all contenders, taken in turns. The first one is the incumbent."""
+
+    laps: tuple[Lap, ...]
+    again: Lap
+    """The incumbent once more: what differs between the two is noise."""
+    ways: tuple[Way, ...]
+    """Those that were possible; inputs that are too small cannot be cold."""
+    rounds: int
+    """How many of them are whole."""
+
+    def speedup(self, contender: int, *, over: int = 0, way: Way | None = None) -> Ratio | None:
+        """How many times as fast as another a contender is; None where one has no times."""
+        base, other = self._wall(self.laps[over], way), self._wall(self.laps[contender], way)
+        return paired_ratio(base, other) if base and other else None
+
+    def noise(self, way: Way | None = None) -> float | None:
+        """How far from equal two runs of the incumbent seem; None where it has no times."""
+        first, again = self._wall(self.laps[0], way), self._wall(self.again, way)
+        return noise(first, again) if first and again else None
+
+    def wins(self, contender: int, *, over: int = 0, way: Way | None = None) -> bool:
+        """Says whether a contender is faster than another, above the noise and above 3 %."""
+        ratio, heard = self.speedup(contender, over=over, way=way), self.noise(way)
+        return ratio is not None and heard is not None and wins(ratio, heard)
+
+    def _wall(self, lap: Lap, way: Way | None) -> tuple[float, ...]:
+        samples = lap.samples.get(self.ways[0] if way is None else way) if self.ways else None
+        return samples.wall if samples is not None else ()

@@ -1,0 +1,77 @@
+"""One sample: some calls of one runner, each waited for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+
+from .building import LOOPS
+from .race import Way
+from .racing import Sample
+
+SAMPLE_NS = 1_000_000
+"""About how long a sample lasts at least: some calls of what is short."""
+MOST_CALLS = 1000
+
+
+class Runner:
+    """A candidate that is ready to be timed, and the sets of inputs that it is timed on."""
+
+    def __init__(
+        self, call: Callable[..., Any], looped: Callable[..., Any] | None, sets: Any, x64: bool
+    ) -> None:
+        self.call = call
+        self.looped = looped
+        self.sets: list[list[Any]] = sets
+        self.x64 = x64
+        self.calls = 1
+        self.wait: Callable[[Any], Any] = jax.block_until_ready
+
+    def warm_up(self) -> None:
+        """Runs it a few times, and finds how many calls make a sample."""
+        result = jax.block_until_ready(self.call(*self.sets[0]))
+        if isinstance(result, jax.Array):
+            self.wait = jax.Array.block_until_ready
+        if self.looped is not None:
+            jax.block_until_ready(self.looped(*self.sets[0]))
+        shortest = min(self._timed([self.sets[0]]).wall for _ in range(3))
+        self.calls = max(1, min(MOST_CALLS, round(SAMPLE_NS / shortest)))
+
+    def hot(self) -> Sample:
+        """Times calls on the first inputs, after a call on the same."""
+        self.wait(self.call(*self.sets[0]))
+        return self._timed([self.sets[0]] * self.calls)
+
+    def cold(self, cursor: Iterator[int]) -> Sample:
+        """Times calls, each on the inputs that were used longest ago."""
+        count = len(self.sets)
+        return self._timed([self.sets[next(cursor) % count] for _ in range(self.calls)])
+
+    def loop(self) -> Sample:
+        """Times one call that runs many times."""
+        assert self.looped is not None
+        found = _timed(self.looped, jax.block_until_ready, [self.sets[0]])
+        return Sample(found.wall / LOOPS, found.cpu / LOOPS)
+
+    def _timed(self, arguments: Sequence[list[Any]]) -> Sample:
+        return _timed(self.call, self.wait, arguments)
+
+
+def sample(runner: Runner, way: Way, cursor: Iterator[int]) -> Sample:
+    """Times a runner in one way."""
+    if way is Way.COLD:
+        return runner.cold(cursor)
+    return runner.loop() if way is Way.LOOPED else runner.hot()
+
+
+def _timed(
+    call: Callable[..., Any], wait: Callable[[Any], Any], arguments: Sequence[list[Any]]
+) -> Sample:
+    cpu, wall = time.process_time_ns(), time.perf_counter_ns()
+    for each in arguments:
+        wait(call(*each))
+    wall, cpu = time.perf_counter_ns() - wall, time.process_time_ns() - cpu
+    return Sample(wall / len(arguments), cpu / len(arguments))

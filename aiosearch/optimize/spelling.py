@@ -1,0 +1,96 @@
+"""Choices in writing a program down that change nothing but how XLA goes about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import combinations
+
+from ..tensor import DType, Program, Term
+
+HALF = frozenset({DType.F16, DType.BF16})
+
+
+class Choice(StrEnum):
+    """How one product of matrices is written; those with the largest effect come first."""
+
+    ACCUMULATE = "accumulate"
+    """Half types are added up in 32 bits and rounded after, where XLA may else widen the matrix."""
+    TWO_ROWS = "two rows"
+    """A single row is padded to two, which takes another way through XLA."""
+    TURNED = "turned"
+    """As the transposed product of the transposed factors."""
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """The choices made for each product, which are numbered in the program's order."""
+
+    choices: frozenset[tuple[int, Choice]] = frozenset()
+
+    def of(self, number: int) -> frozenset[Choice]:
+        return frozenset(choice for own, choice in self.choices if own == number)
+
+    def __str__(self) -> str:
+        texts = [f"{choice} {number}" for number, choice in sorted(self.choices)]
+        return ", ".join(texts) or "as it is"
+
+
+def products(program: Program) -> list[Term]:
+    """The program's products of matrices, in the order in which spellings number them."""
+    return [term for term in program.terms() if term.operator.name == "matmul"]
+
+
+def choices(term: Term) -> list[Choice]:
+    """What can be chosen for a product."""
+    left, right = (argument.operator.name for argument in term.arguments)
+    found = []
+    if term.dtype in HALF:
+        found.append(Choice.ACCUMULATE)
+        if term.shape[-2] == 1:
+            found.append(Choice.TWO_ROWS)
+    if term.shape[-1] == 1 or "transpose" in (left, right):
+        found.append(Choice.TURNED)
+    return found
+
+
+def spellings(program: Program) -> Iterator[Spelling]:
+    """Every spelling that is worth a trial, those of the largest expected effect first.
+
+    A choice is made for all products that have it; then for single ones; the plain one is among
+    them, before those that only turn products.
+    """
+    open_ = {
+        (number, choice)
+        for number, term in enumerate(products(program))
+        for choice in choices(term)
+    }
+    seen: set[Spelling] = set()
+    for chosen in _kinds({choice for _, choice in open_}):
+        yield from _new(Spelling(frozenset(one for one in open_ if one[1] in chosen)), seen)
+    for one in sorted(open_):
+        yield from _new(Spelling(frozenset({one})), seen)
+
+
+def _kinds(kinds: set[Choice]) -> list[tuple[Choice, ...]]:
+    """Sets of kinds; two rows without accumulation are not worth a trial."""
+    found = [
+        some
+        for count in range(len(kinds) + 1)
+        for some in combinations(sorted(kinds), count)
+        if Choice.TWO_ROWS not in some or Choice.ACCUMULATE in some
+    ]
+    return sorted(found, key=lambda some: (-_effect(some), len(some)))
+
+
+def _effect(chosen: tuple[Choice, ...]) -> int:
+    """Powers of two of the time saved, where the choice is open at all."""
+    expected = {Choice.ACCUMULATE: 3, Choice.TWO_ROWS: 1, Choice.TURNED: -1}
+    return sum(expected[choice] for choice in chosen)
+
+
+def _new(spelling: Spelling, seen: set[Spelling]) -> Iterator[Spelling]:
+    if spelling not in seen:
+        seen.add(spelling)
+        yield spelling

@@ -1,0 +1,104 @@
+"""A jaxpr without calls: their bodies stand where they were called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+
+Atom: TypeAlias = "Var | Literal"
+
+_CALLS = frozenset({"closed_call", "core_call", "jit", "named_call", "pjit"})
+"""Calls that mean nothing but their bodies.
+
+Those with derivatives of their own, or that recompute for them, stay whole.
+"""
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Equations in order; a value is set once. Arrays that were closed over have variables."""
+
+    inputs: tuple[Var, ...]
+    constants: dict[Var, Any]
+    equations: tuple[JaxprEqn, ...]
+    outputs: tuple[Atom, ...]
+    pattern: Jaxpr
+    """The jaxpr it came from, which others are made after."""
+
+    def part(
+        self, inputs: Sequence[Var], equations: Sequence[JaxprEqn], outputs: Sequence[Atom]
+    ) -> Jaxpr:
+        """A jaxpr of some of the equations; every other value that they need is an input."""
+        effects = frozenset().union(*(one.effects for one in equations))
+        return self.pattern.replace(  # type: ignore[no-any-return]
+            constvars=[],
+            invars=list(inputs),
+            outvars=list(outputs),
+            eqns=list(equations),
+            effects=effects,
+        )
+
+
+def inlined(closed: ClosedJaxpr) -> Flat:
+    """The same without calls."""
+    inliner = _Inliner()
+    outputs = inliner.body(closed.jaxpr, closed.consts, closed.jaxpr.invars)
+    return Flat(
+        tuple(closed.jaxpr.invars),
+        inliner.constants,
+        tuple(inliner.equations),
+        tuple(outputs),
+        closed.jaxpr,
+    )
+
+
+class _Inliner:
+    def __init__(self) -> None:
+        self.equations: list[JaxprEqn] = []
+        self.constants: dict[Var, Any] = {}
+        self._held: dict[int, Var] = {}
+
+    def body(self, jaxpr: Jaxpr, constants: Sequence[Any], operands: Sequence[Atom]) -> list[Atom]:
+        atoms: dict[Var, Atom] = dict(zip(jaxpr.invars, operands, strict=True))
+        for var, value in zip(jaxpr.constvars, constants, strict=True):
+            atoms[var] = self.constant(var, value)
+
+        def atom(own: Atom) -> Atom:
+            return own if isinstance(own, Literal) else atoms[own]
+
+        for equation in jaxpr.eqns:
+            found = self.equation(equation, [atom(one) for one in equation.invars])
+            atoms.update(zip(equation.outvars, found, strict=True))
+        return [atom(one) for one in jaxpr.outvars]
+
+    def constant(self, var: Var, value: Any) -> Var:
+        """One variable for an array, however often it is closed over."""
+        own = self._held.setdefault(id(value), var)
+        self.constants.setdefault(own, value)
+        return own
+
+    def equation(self, equation: JaxprEqn, operands: Sequence[Atom]) -> Sequence[Atom]:
+        if _is_plain_call(equation):
+            params = equation.params
+            body = params["jaxpr"] if "jaxpr" in params else params["call_jaxpr"]
+            inner = getattr(body, "jaxpr", body)
+            return self.body(inner, getattr(body, "consts", ()), operands)
+        results = [Var(one.aval) for one in equation.outvars]
+        self.equations.append(equation.replace(invars=list(operands), outvars=list(results)))
+        return results
+
+
+def _is_plain_call(equation: JaxprEqn) -> bool:
+    """A call that asks for no placement and no options of its own."""
+    params = equation.params
+    placed = (*params.get("in_shardings", ()), *params.get("out_shardings", ()))
+    laid = (*params.get("in_layouts", ()), *params.get("out_layouts", ()))
+    return (
+        equation.primitive.name in _CALLS
+        and all(type(one).__name__ == "UnspecifiedValue" for one in placed)
+        and all(one is None for one in laid)
+        and not params.get("compiler_options_kvs")
+    )

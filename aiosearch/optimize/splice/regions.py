@@ -1,0 +1,75 @@
+"""The regions of a function: convex, connected, as large as they can be, and worth a search."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+
+from jax.extend.core import Literal, Var
+
+from .clusters import Clusters
+from .inlining import Flat
+from .kinds import Kind, reduces
+from .layers import layers
+from .steps import Step
+
+
+def dependencies(steps: Sequence[Step]) -> list[tuple[int, int]]:
+    """Which step comes before which: it makes what the other takes, or both have effects."""
+    made = {var: step.index for step in steps for var in step.equation.outvars}
+    edges = {
+        (made[atom], step.index)
+        for step in steps
+        for atom in step.equation.invars
+        if not isinstance(atom, Literal) and atom in made
+    }
+    effects = [step.index for step in steps if step.equation.effects]
+    return sorted(edges | set(pairwise(effects)))
+
+
+def regions(flat: Flat, steps: Sequence[Step], largest: int) -> list[list[Step]]:
+    """Steps in order, region by region; what is in none is cheap, fixed or left alone."""
+    readable = [step for step in steps if step.kind is not Kind.OPAQUE and not step.fixed]
+    clusters = Clusters(dependencies(steps), len(steps))
+    _join_flow(clusters, readable)
+    _join_siblings(clusters, readable)
+    groups: dict[int, list[Step]] = defaultdict(list)
+    for step in readable:
+        groups[clusters.find(step.index)].append(step)
+    parts = [part for group in groups.values() for part in layers(group, largest)]
+    return [part for part in parts if _is_worth_it(part)]
+
+
+def _join_flow(clusters: Clusters, readable: Sequence[Step]) -> None:
+    """Each step with what it takes, the latest first."""
+    made = {var: step.index for step in readable for var in step.equation.outvars}
+    for step in readable:
+        atoms = {atom for atom in step.equation.invars if not isinstance(atom, Literal)}
+        for earlier in sorted({made[atom] for atom in atoms if atom in made}, reverse=True):
+            clusters.join(earlier, step.index)
+
+
+def _join_siblings(clusters: Clusters, readable: Sequence[Step]) -> None:
+    """Steps that take the same array; a shared number says nothing."""
+    takers: dict[Var, list[int]] = defaultdict(list)
+    for step in readable:
+        for atom in step.equation.invars:
+            if not isinstance(atom, Literal) and prod(atom.aval.shape) > 1:
+                takers[atom].append(step.index)
+    for taking in takers.values():
+        for one, other in pairwise(taking):
+            clusters.join(one, other)
+
+
+def _is_worth_it(region: Sequence[Step]) -> bool:
+    """Whether there is anything in it that could be done in another way."""
+    computing = [step for step in region if step.kind is not Kind.MOVE]
+    floating = any(
+        str(var.aval.dtype)[:5] in ("float", "bfloa")
+        for step in computing
+        for var in step.equation.outvars
+    )
+    many = len(computing) > 1 or any(reduces(step.equation) for step in computing)
+    return floating and many

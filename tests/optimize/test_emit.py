@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from random_programs import random_program
+
+from aiosearch.optimize.emit import emit, names
+from aiosearch.optimize.spelling import spellings
+from aiosearch.tensor import DType, Program, apply, literal, referee, tensor
+from aiosearch.tensor.programs import BUILTINS, builtin
+
+PARTS = 5
+EACH = 30
+
+
+def run(source: str, name: str) -> Callable[..., Any]:
+    scope: dict[str, Any] = {}
+    exec(source, scope)
+    return scope[name]  # type: ignore[no-any-return]
+
+
+def values(program: Program, *given: Any, source: str = "") -> list[np.ndarray[Any, Any]]:
+    """What the emitted function gives, on arrays of the declared types."""
+    function = run(source or emit(program), names(program)[0])
+    arrays = [
+        jax.numpy.asarray(value, dtype=jax_type(term.dtype))
+        for value, term in zip(given, program.inputs, strict=True)
+    ]
+    found = jax.jit(function)(*arrays)
+    return [np.asarray(one) for one in (found if len(program.outputs) > 1 else [found])]
+
+
+def jax_type(dtype: DType) -> Any:
+    long = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16"}
+    return jax.numpy.dtype(long.get(dtype, dtype))
+
+
+@pytest.fixture(autouse=True)
+def exact() -> Iterator[None]:
+    """Random programs know doubles."""
+    with jax.enable_x64(True), np.errstate(all="ignore"):
+        yield
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_programs_compute_what_the_referee_computes(part: int) -> None:
+    """Emitted, compiled and run, a program gives the referee's numbers in the declared types."""
+    for seed in range(part * EACH, (part + 1) * EACH):
+        program = random_program(seed, kernels=False)
+        draw = np.random.default_rng(seed)
+        inputs = [draw.integers(-8, 9, size=term.shape) / 4 for term in program.inputs]
+        half = any(term.dtype is DType.F16 for term in program.terms())
+        near = 3e-2 if half else 1e-4
+        wanted = referee.run(program, inputs)
+        for term, ours, theirs in zip(
+            program.outputs, values(program, *inputs), wanted, strict=True
+        ):
+            assert ours.shape == term.shape, seed
+            if term.dtype is DType.I32 and not np.isfinite(theirs).all():
+                continue
+            same = np.isclose(ours.astype(float), theirs, rtol=near, atol=near, equal_nan=True)
+            assert same.all(), f"seed {seed}\n{program}\n{emit(program)}"
+
+
+@pytest.mark.parametrize("name", BUILTINS)
+@pytest.mark.parametrize("dtype", ["bf16", "f32"])
+def test_every_spelling_of_a_program_gives_the_same(name: str, dtype: str) -> None:
+    """Choices change what is rounded when, and nothing else."""
+    program = builtin(name, dtype, **sizes(name))
+    draw = np.random.default_rng(0)
+    inputs = [draw.normal(size=term.shape) for term in program.inputs]
+    (plain,) = values(program, *inputs)
+    assert plain.dtype == jax_type(program.outputs[0].dtype)
+    for spelling in spellings(program):
+        (found,) = values(program, *inputs, source=emit(program, spelling))
+        assert found.dtype == plain.dtype
+        near = 0.1 if dtype == "bf16" else 1e-5
+        np.testing.assert_allclose(
+            found.astype(float), plain.astype(float), rtol=near, atol=near, err_msg=str(spelling)
+        )
+
+
+def sizes(name: str) -> dict[str, int]:
+    """Small ones; with one row, where there is more to choose."""
+    return {label: 1 if label == "row" else 4 for label in BUILTINS[name].sizes}
+
+
+def test_sources_are_clean(tmp_path: Path) -> None:
+    """No unused name, no long line."""
+    programs = [random_program(seed, kernels=False) for seed in range(200)]
+    programs += [builtin(name, "bf16") for name in BUILTINS]
+    for index, program in enumerate(programs):
+        for number, spelling in enumerate(spellings(program)):
+            path = tmp_path / f"source_{index}_{number}.py"
+            path.write_text(emit(program, spelling))
+    ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--line-length", "100"]
+    rules = ["--select", "B,E,F,I,PERF,RUF,W", "--ignore", "RUF005", str(tmp_path)]
+    found = subprocess.run([*ruff, *rules], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout[-2000:]
+
+
+def source_of(name: str, *inputs: Any, output: Any) -> str:
+    return emit(Program(name, inputs, (output,)))
+
+
+def test_a_source_reads_as_if_written_by_hand() -> None:
+    """Products with vectors need no axes, and what is used once needs no name."""
+    a, x = tensor("a", "f32", (3, 4)), tensor("x", "f32", (4,))
+    column = apply("reshape", x, shape=(4, 1))
+    found = apply("reshape", a @ column, shape=(3,)) * literal(2) + literal(0.5)
+    assert source_of("f", a, x, output=found) == "def f(a, x):\n    return a @ x * 2 + 0.5\n"
+
+
+def test_widened_factors_are_added_up_in_32_bits() -> None:
+    """The product of halves that were cast first is what `preferred_element_type` means."""
+    a, b = tensor("a", "bf16", (3, 4)), tensor("b", "bf16", (4, 5))
+    wide = [apply("cast", one, dtype="f32") for one in (a, b)]
+    source = source_of("f", a, b, output=wide[0] @ wide[1])
+    assert "jnp.matmul(a, b, preferred_element_type=jnp.float32)" in source
+
+
+def test_names_that_python_has_are_not_taken() -> None:
+    """Inputs may be called anything."""
+    given = [tensor(name, "f32", (2,)) for name in ("lambda", "jnp", "x y", "x_y", "sum", "2")]
+    found = given[0]
+    for one in given[1:]:
+        found = found + one
+    program = Program("class", tuple(given), (found,))
+    (total,) = values(program, *np.ones((6, 2)))
+    assert total.tolist() == [6, 6]
+
+
+def test_brackets_stand_where_they_are_needed() -> None:
+    """What is subtracted, divided by and multiplied as a matrix keeps its order."""
+    a, b = tensor("a", "f32", (2, 2)), tensor("b", "f32", (2, 2))
+    found = (a - (b - a)) / (b / (a * b)) @ (a * (b @ a)) * (a @ b @ a)
+    program = Program("f", (a, b), (-(found + found),))
+    draw = np.random.default_rng(1)
+    inputs = [draw.normal(size=(2, 2)) for _ in range(2)]
+    (wanted,) = referee.run(program, inputs)
+    np.testing.assert_allclose(values(program, *inputs)[0], wanted, rtol=1e-4)
