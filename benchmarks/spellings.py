@@ -35,7 +35,9 @@ def low_rank_penalty(a: Array, b: Array) -> Array:
 
 def soft_cross_entropy(logits: Array, targets: Array) -> Array:
     chosen = jnp.sum(targets * logits, axis=-1)
-    return jnp.mean(jax.nn.logsumexp(logits, axis=-1) * jnp.sum(targets, axis=-1) - chosen)
+    largest = jnp.max(logits, axis=-1)
+    total = largest + jnp.log(jnp.sum(jnp.exp(logits - largest[:, None]), axis=-1))
+    return jnp.mean(total * jnp.sum(targets, axis=-1) - chosen)
 
 
 def distillation_loss(student: Array, teacher: Array) -> Array:

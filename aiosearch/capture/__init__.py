@@ -1,15 +1,19 @@
-"""From JAX functions to tensor programs. Only tracing a function imports jax."""
+"""From JAX functions to tensor programs. Only tracing or running a function imports jax."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from .._lazy import lazily
-from .errors import CaptureError
+from .errors import CaptureError, RunError
 
-__all__ = ["CaptureError", "Captured", "capture"]
+__all__ = ["CaptureError", "Captured", "JaxFunction", "RunError", "capture"]
 
 if TYPE_CHECKING:
     from .functions import Captured, capture
+    from .running import JaxFunction
 else:
-    __getattr__ = lazily(__name__, {"Captured": ".functions", "capture": ".functions"})
+    __getattr__ = lazily(
+        __name__,
+        {"Captured": ".functions", "JaxFunction": ".running", "capture": ".functions"},
+    )

@@ -1,4 +1,4 @@
-"""What keeps a function from being read as a tensor program."""
+"""What keeps a function from being read as a tensor program, or from being run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,18 @@ class CaptureError(TensorError):
         self.where = where
         super().__init__(primitive, reason, where)
 
+    @property
+    def obstacle(self) -> str:
+        """What stands in the way, without where."""
+        if self.primitive and not self.reason:
+            return f"{self.primitive} is no operator of the tensor language"
+        return f"{self.primitive or 'the function'} stands in the way: {self.reason}"
+
     def __str__(self) -> str:
         why = f": {self.reason}" if self.reason else ""
         where = f", at {self.where}" if self.where else ""
         return f"cannot judge: {self.primitive or 'the function'} stands in the way{why}{where}"
+
+
+class RunError(TensorError):
+    """A function that fails when it is run; says which, on what and why."""

@@ -7,16 +7,8 @@ import threading
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
-from .store import (
-    SHARE,
-    BusyError,
-    DamagedError,
-    Store,
-    UnavailableError,
-    inode_of,
-    let_others_run,
-    set_aside,
-)
+from ..database import BusyError, DamagedError, UnavailableError, inode_of, set_aside
+from .store import SHARE, Store, let_others_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from ..folders import cache_folder
 from .verdict import Reason, Status, Verdict
 
 if TYPE_CHECKING:
@@ -29,10 +29,7 @@ FLEETING = {Reason.TIME_LIMIT, Reason.MEMORY_LIMIT, Reason.CRASH}
 
 def default_cache_path() -> Path:
     """Gives `$XDG_CACHE_HOME/aiosearch/verdicts.sqlite`, in `~/.cache` without that variable."""
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not base.is_absolute():
-        base = Path.home() / ".cache"
-    return base / "aiosearch" / "verdicts.sqlite"
+    return cache_folder() / "verdicts.sqlite"
 
 
 def serves(verdict: Verdict, rlimit: int) -> bool:

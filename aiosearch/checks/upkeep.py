@@ -40,15 +40,16 @@ def cache_stats(path: Path | None = None) -> CacheStatistics:
 
     Raises AiosearchError when it cannot be read, or is not a verdict cache.
     """
-    from . import store
+    from ..database import DamagedError, UnavailableError
+    from .store import Store
 
     path = path or default_cache_path()
     if not path.exists():
         return CacheStatistics(str(path))
     try:
-        with closing(store.Store(path)) as opened:
+        with closing(Store(path)) as opened:
             counts = _count(opened)
-    except (store.DamagedError, store.UnavailableError) as error:
+    except (DamagedError, UnavailableError) as error:
         raise AiosearchError(f"{path} cannot be read as a verdict cache: {error}") from error
     return CacheStatistics(str(path), _size(path), **counts)
 
@@ -59,26 +60,28 @@ def clear_cache(path: Path | None = None) -> int:
     Processes that use the file go on. Raises AiosearchError when the file is damaged, is not a
     verdict cache or is locked.
     """
-    from . import store
+    from ..database import DamagedError, UnavailableError
+    from .store import Store
 
     path = path or default_cache_path()
     if not path.exists():
         return 0
     try:
-        with closing(store.Store(path)) as opened:
+        with closing(Store(path)) as opened:
             return opened.clear()
-    except (store.DamagedError, store.UnavailableError) as error:
+    except (DamagedError, UnavailableError) as error:
         raise AiosearchError(f"{path} cannot be cleared: {error}") from error
 
 
 def _count(opened: Store) -> dict[str, int]:
-    from . import store
+    from ..database import DamagedError
+    from .store import validated
 
     counts = dict.fromkeys([*map(str, Status), "damaged"], 0)
     for row in opened.rows():
         try:
-            counts[store.validated(*row).status] += 1
-        except store.DamagedError:
+            counts[validated(*row).status] += 1
+        except DamagedError:
             counts["damaged"] += 1
     return counts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from . import probes
+from . import ceilings, probes
 from .exits import Exit
 from .findings import Finding, State
 from .output import give, give_json, table
@@ -13,7 +13,7 @@ from .output import give, give_json, table
 
 def run(arguments: argparse.Namespace) -> int:
     """Looks at everything; the exit code is 1 if the engine cannot run here."""
-    findings = asyncio.run(examine())
+    findings = asyncio.run(examine(measuring=arguments.measure))
     if arguments.json:
         give_json(findings)
     else:
@@ -22,8 +22,8 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.FINE if works else Exit.FAILED
 
 
-async def examine() -> list[Finding]:
-    """Asks every probe; those that start processes, all at the same time."""
+async def examine(*, measuring: bool = False) -> list[Finding]:
+    """Asks every probe; those that start processes, all at the same time, and before timing."""
     at_work = await asyncio.gather(probes.worker(), probes.z3(), probes.jax())
     return [
         *probes.machine(),
@@ -33,6 +33,8 @@ async def examine() -> list[Finding]:
         probes.cache(),
         probes.settings(),
         *at_work,
+        *(await ceilings.measure() if measuring else ()),
+        *ceilings.stored(),
     ]
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import AiosearchError
 from ..tensor import Program
+
+if TYPE_CHECKING:
+    from ..equivalence import Runnable, Verdict
 
 RANKS = ("proved", "tested", "cannot judge", "refuted")
 
@@ -44,7 +47,20 @@ class Judge:
         verdict = verify(
             one, two, seed=self.seed, strict=self.strict, floats=self.floats and floats
         )
-        return Outcome(verdict.status, tuple(verdict.summary()), verdict.to_dict())
+        return _outcome(verdict)
+
+    def running(
+        self, one: Runnable | Program, two: Runnable | Program, because: str, **facts: Any
+    ) -> Outcome:
+        """What floats alone say of functions that cannot be compared otherwise."""
+        from ..equivalence import verify_functions
+
+        verdict = verify_functions(one, two, because, seed=self.seed, strict=self.strict)
+        return _outcome(verdict, **facts)
+
+
+def _outcome(verdict: Verdict, **facts: Any) -> Outcome:
+    return Outcome(verdict.status, tuple(verdict.summary()), verdict.to_dict() | facts)
 
 
 def not_judged(reason: AiosearchError | str, **facts: Any) -> Outcome:

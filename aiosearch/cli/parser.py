@@ -59,7 +59,8 @@ def make_parser() -> Parser:
     _add_programs(commands)
     _add_json(commands.add_parser("strategies", help="list the installed strategies"))
     _add_cache(commands)
-    _add_json(commands.add_parser("doctor", help="say what works on this machine, and what lacks"))
+    _add_results(commands)
+    _add_doctor(commands)
     return parser
 
 
@@ -181,6 +182,33 @@ def _add_cache(commands: argparse._SubParsersAction[Parser]) -> None:
         action = actions.add_parser(name, help=help)
         action.add_argument("--cache", metavar="PATH", help="the file; by default the setting's")
         _add_json(action)
+
+
+def _add_results(commands: argparse._SubParsersAction[Parser]) -> None:
+    results = commands.add_parser("results", help="look at what optimize has found, or forget it")
+    actions = results.add_subparsers(metavar="ACTION", dest="action", required=True)
+    listed = actions.add_parser("list", help="list the answers, the newest first")
+    show = actions.add_parser("show", help="write an answer as a module that stands alone")
+    show.add_argument("answer", metavar="ANSWER", help="its id, the start of it, or its name")
+    export = actions.add_parser("export", help="write answers as modules into a folder")
+    export.add_argument("folder", metavar="FOLDER")
+    export.add_argument("answers", nargs="*", metavar="ANSWER", help="by default all")
+    forget = actions.add_parser("forget", help="remove answers")
+    forget.add_argument("answers", nargs="*", metavar="ANSWER")
+    forget.add_argument("--all", action="store_true", help="remove all of them")
+    for action in (listed, show, export, forget):
+        action.add_argument("--file", metavar="PATH", help="the file; by default the user's")
+        _add_json(action)
+
+
+def _add_doctor(commands: argparse._SubParsersAction[Parser]) -> None:
+    doctor = commands.add_parser("doctor", help="say what works on this machine, and what lacks")
+    doctor.add_argument(
+        "--measure",
+        action="store_true",
+        help="first measure the most that its devices can do, and keep the figures",
+    )
+    _add_json(doctor)
 
 
 def _add_json(parser: Parser) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..tensor import DType, Program, TensorError, TensorType, Term
 from ..tensor.files import from_json
@@ -18,17 +17,12 @@ from .fields import split
 from .usage import UsageError, nearest
 
 if TYPE_CHECKING:
-    from ..capture import Captured
+    from ..capture import Captured, JaxFunction
+
+Runs: TypeAlias = "JaxFunction | Program"
 
 _ARGUMENT = re.compile(r"(\w+)\[\s*(\d+(?:\s*,\s*\d+)*)?\s*\]")
-_NUMPY = {
-    DType.F64: "float64",
-    DType.F32: "float32",
-    DType.F16: "float16",
-    DType.BF16: "bfloat16",
-    DType.I32: "int32",
-    DType.BOOL: "bool",
-}
+_TYPES = [dtype.value for dtype in DType if dtype is not DType.WEAK]
 
 
 @dataclass(frozen=True)
@@ -79,13 +73,8 @@ def find_program(target: str, given: Mapping[str, int]) -> Program:
 def both(one: str, two: str, given: Mapping[str, int], arguments: Sequence[TensorType]) -> Both:
     """Two programs; a function without arguments given takes those of the other program."""
     targets = (one, two)
-    programs = {name: find_program(name, given) for name in targets if not _is_function(name)}
-    functions = {name for name in targets if _is_function(name)}
-    if functions and not arguments and not programs:
-        raise UsageError(f"{one} and {two} need the types of their arguments: --arg f32[16,4096]")
-    known = next(iter(programs.values()), None)
-    if not arguments and known is not None:
-        arguments = [term.type for term in known.inputs]
+    programs, arguments = _programs(targets, given, arguments)
+    functions = [name for name in dict.fromkeys(targets) if name not in programs]
     captured = {name: _capture(name, arguments) for name in functions}
     held = {
         term.parameter("name"): term
@@ -98,6 +87,36 @@ def both(one: str, two: str, given: Mapping[str, int], arguments: Sequence[Tenso
     return Both(first, second, tuple(held))
 
 
+def runnable(
+    one: str, two: str, given: Mapping[str, int], arguments: Sequence[TensorType]
+) -> tuple[Runs, Runs]:
+    """The same, functions to be run and not read; raises RunError where that fails."""
+    from ..capture import JaxFunction
+
+    programs, arguments = _programs((one, two), given, arguments)
+
+    def made(name: str) -> Runs:
+        if name in programs:
+            return programs[name]
+        return JaxFunction(_function(name), arguments, name)
+
+    return made(one), made(two)
+
+
+def _programs(
+    targets: tuple[str, str], given: Mapping[str, int], arguments: Sequence[TensorType]
+) -> tuple[dict[str, Program], Sequence[TensorType]]:
+    """Those that are no functions, and the types of arguments that functions are called with."""
+    programs = {name: find_program(name, given) for name in targets if not _is_function(name)}
+    if arguments or len(programs) == len(set(targets)):
+        return programs, arguments
+    if not programs:
+        names = " and ".join(targets)
+        raise UsageError(f"{names} need the types of their arguments: --arg f32[16,4096]")
+    (known,) = programs.values()
+    return programs, [term.type for term in known.inputs]
+
+
 def _with_held(program: Program, held: Mapping[str, Term]) -> Program:
     own = [term for term in program.inputs if term not in held.values()]
     return Program(program.name, (*own, *held.values()), program.outputs)
@@ -108,20 +127,13 @@ def _is_function(target: str) -> bool:
 
 
 def _capture(target: str, arguments: Sequence[TensorType]) -> Captured:
-    import jax
-    import jax.numpy as jnp
-
     from ..capture import capture
+    from ..capture.running import placeholders, precision
 
-    function = modules.find(target)
-    if not callable(function):
-        raise UsageError(f"{target} is no function")
-    struct: Any = jax.ShapeDtypeStruct  # which jax leaves without annotations
-    traced = [struct(one.shape, jnp.dtype(_NUMPY[one.dtype])) for one in arguments]
-    wide = any(one.dtype is DType.F64 for one in arguments)
+    function = _function(target)
     try:
-        with jax.enable_x64(True) if wide else nullcontext():
-            return capture(function, *traced)
+        with precision(arguments):
+            return capture(function, *placeholders(arguments))
     except TensorError:
         raise
     except Exception as error:
@@ -131,11 +143,17 @@ def _capture(target: str, arguments: Sequence[TensorType]) -> Captured:
         ) from error
 
 
+def _function(target: str) -> Callable[..., Any]:
+    function = modules.find(target)
+    if not callable(function):
+        raise UsageError(f"{target} is no function")
+    return function  # type: ignore[no-any-return]
+
+
 def _type(text: str) -> TensorType:
     found = _ARGUMENT.fullmatch(text.strip())
-    names = [dtype.value for dtype in _NUMPY]
-    if found is None or found[1] not in names:
-        raise UsageError(f"--arg {text}: write it as f32[16,4096], of {', '.join(names)}")
+    if found is None or found[1] not in _TYPES:
+        raise UsageError(f"--arg {text}: write it as f32[16,4096], of {', '.join(_TYPES)}")
     shape = tuple(int(size) for size in found[2].split(",")) if found[2] else ()
     return TensorType(DType(found[1]), shape)
 

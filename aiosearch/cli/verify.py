@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
-from ..capture import CaptureError
+from ..capture import CaptureError, RunError
 from . import mugraphs
 from .exits import Exit
 from .judging import Judge, Outcome, not_judged
 from .output import give, give_json
-from .targets import both, sizes, types
+from .targets import both, runnable, sizes, types
 from .usage import UsageError
 
 
@@ -39,11 +40,25 @@ def _compared(arguments: argparse.Namespace, judge: Judge) -> Outcome:
     try:
         found = both(one, two, sizes(arguments.shape), types(arguments.arg))
     except CaptureError as error:
-        return not_judged(error, primitive=error.primitive)
+        if not judge.floats:
+            return not_judged(error, primitive=error.primitive)
+        return _run(arguments, judge, error.obstacle, primitive=error.primitive)
     outcome = judge(found.one, found.two)
-    if found.held and outcome.status == "refuted":
-        return not_judged(
-            "they differ for some values of the arrays that they close over"
-            f" ({', '.join(found.held)}), which need not be the values that these have"
-        )
-    return outcome
+    if not found.held or outcome.status != "refuted":
+        return outcome
+    because = (
+        f"they differ for some values of the arrays that they close over ({', '.join(found.held)})"
+    )
+    if not judge.floats:
+        return not_judged(f"{because}, which need not be the values that these have")
+    return _run(arguments, judge, because)
+
+
+def _run(arguments: argparse.Namespace, judge: Judge, because: str, **facts: Any) -> Outcome:
+    """Compares what the two give when they are run, as that is all that can be done."""
+    one, two = arguments.targets
+    try:
+        ours, theirs = runnable(one, two, sizes(arguments.shape), types(arguments.arg))
+        return judge.running(ours, theirs, because, **facts)
+    except RunError as error:
+        return not_judged(f"{because}, and {error}", **facts)

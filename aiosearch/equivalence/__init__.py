@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .counterexample import Counterexample, find_counterexample
     from .fields import FieldEvidence, compare_fields
     from .floats import FloatEvidence, compare_floats
+    from .functions import Runnable, compare_functions, verify_functions
     from .judging import verify
     from .proof import Proof, Rule, prove
     from .verdict import Status, Verdict
@@ -20,13 +21,16 @@ __all__ = [
     "FloatEvidence",
     "Proof",
     "Rule",
+    "Runnable",
     "Status",
     "Verdict",
     "compare_fields",
     "compare_floats",
+    "compare_functions",
     "find_counterexample",
     "prove",
     "verify",
+    "verify_functions",
 ]
 
 __getattr__ = lazily(
@@ -38,6 +42,9 @@ __getattr__ = lazily(
         "compare_fields": ".fields",
         "FloatEvidence": ".floats",
         "compare_floats": ".floats",
+        "Runnable": ".functions",
+        "compare_functions": ".functions",
+        "verify_functions": ".functions",
         "Proof": ".proof",
         "Rule": ".proof",
         "prove": ".proof",

@@ -13,10 +13,10 @@ import numpy as np
 from ..tensor.floats import Array
 from ..tensor.terms import Program
 from ..tensor.types import DType
-from .distributions import DISTRIBUTIONS, SPECIAL, draw_inputs
-from .machine import OWN, UNIT, Working, execute, require_comparable, working
-from .measured import Measured, stored_inputs
-from .noise import TYPED
+from .distributions import DISTRIBUTIONS, SPECIAL, draw
+from .machine import UNIT, Working, require_comparable, working
+from .measured import Measured
+from .sides import Executed, Side
 
 SLACK = 4.0
 """Units in the last place that a candidate may lose beyond twice what the original loses."""
@@ -55,16 +55,19 @@ class Trial:
     """Where the candidate is worst."""
     expected: float = math.nan
     found: float = math.nan
+    unseen: tuple[int, ...] = ()
+    """The outputs of which no element is compared."""
+
+    @property
+    def place(self) -> str:
+        """Where the candidate is worst, and both values."""
+        index = ", ".join(map(str, self.index))
+        found, expected = _told_apart(self.found, self.expected)
+        return f"output {self.output} at [{index}] is {found} and should be {expected}"
 
     def __str__(self) -> str:
         text = f"{self.distribution} {self.status}: {self.reason}"
-        if self.status is not Status.FAILED:
-            return text
-        place = ", ".join(map(str, self.index))
-        return (
-            f"{text} (output {self.output} at [{place}] is {self.found:.6g}"
-            f" and should be {self.expected:.6g})"
-        )
+        return f"{text} ({self.place})" if self.status is Status.FAILED else text
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -76,6 +79,7 @@ class Trial:
             "compared": self.compared,
             "undetermined": self.undetermined,
             "newly_defined": self.newly_defined,
+            "unseen": list(self.unseen),
             "worst": {
                 "output": self.output,
                 "index": list(self.index),
@@ -87,7 +91,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class FloatEvidence:
-    """What the float layer found, and from what it can be found again."""
+    """What the float layer found, and from what it can be found again.
+
+    `aiosearch.equivalence.distributions.draw(types, distribution, seed)` gives the inputs of a
+    trial, and comparing once more with its seed and distribution the trial itself.
+    """
 
     seed: int
     strict: bool
@@ -109,6 +117,17 @@ class FloatEvidence:
     @property
     def failed(self) -> tuple[str, ...]:
         return self._named(Status.FAILED)
+
+    @property
+    def first_failed(self) -> Trial:
+        """The first trial that speaks against the candidate, if the outcome is `differ`."""
+        return next(trial for trial in self.trials if trial.status is Status.FAILED)
+
+    @property
+    def unseen(self) -> tuple[int, ...]:
+        """The outputs that no trial compares which passed."""
+        passed = [set(trial.unseen) for trial in self.trials if trial.status is Status.PASSED]
+        return tuple(sorted(set.intersection(*passed))) if passed else ()
 
     @property
     def newly_defined(self) -> int:
@@ -133,8 +152,17 @@ class FloatEvidence:
             "outcome": self.outcome,
             "seed": self.seed,
             "strict": self.strict,
+            "inputs": "aiosearch.equivalence.distributions.draw(types, distribution, seed)",
             "trials": [trial.to_dict() for trial in self.trials],
         }
+
+
+def _told_apart(x: float, y: float) -> tuple[str, str]:
+    """Two numbers, in as many digits as it takes."""
+    for digits in (6, 9):
+        if f"{x:.{digits}g}" != f"{y:.{digits}g}":
+            return f"{x:.{digits}g}", f"{y:.{digits}g}"
+    return f"{x:.17g}", f"{y:.17g}"
 
 
 def plain(number: float) -> float | str:
@@ -152,16 +180,25 @@ def compare_floats(
 ) -> FloatEvidence:
     """Runs the original `a` and the candidate `b` in their own types, against float64."""
     require_comparable(a, b)
+    return compare_sides(
+        Executed(a), Executed(b), seed=seed, strict=strict, distributions=distributions
+    )
+
+
+def compare_sides(
+    a: Side, b: Side, *, seed: int, strict: bool, distributions: Sequence[str]
+) -> FloatEvidence:
+    """The same of whatever can be run; the truth is the original's."""
     names = [*distributions, *(SPECIAL if strict else ())]
     return FloatEvidence(seed, strict, tuple(_trial(a, b, name, seed, strict) for name in names))
 
 
-def _trial(a: Program, b: Program, distribution: str, seed: int, strict: bool) -> Trial:
-    inputs = draw_inputs(a, distribution, seed)
-    ours = execute(a, OWN, inputs)
-    theirs = execute(b, OWN, inputs)
+def _trial(a: Side, b: Side, distribution: str, seed: int, strict: bool) -> Trial:
+    inputs = draw(a.inputs, distribution, seed)
+    ours = a.own(inputs)
+    theirs = b.own(inputs)
     truth = _truth(a, inputs, ours)
-    dtypes = [term.dtype for term in a.outputs]
+    dtypes = [type_.dtype for type_ in a.outputs]
     with np.errstate(all="ignore"):
         outputs = [
             _Output(number, dtype, own, other, real, strict)
@@ -172,11 +209,11 @@ def _trial(a: Program, b: Program, distribution: str, seed: int, strict: bool) -
     return _judged(distribution, outputs)
 
 
-def _truth(a: Program, inputs: list[Array], ours: list[Array]) -> list[Measured]:
+def _truth(a: Side, inputs: list[Array], ours: list[Array]) -> list[Measured]:
     """What the original should be; not asked for where it is nowhere finite."""
     if not any(np.isfinite(value).any() for value in ours):
         return [Measured(value) for value in ours]
-    return execute(a, TYPED, stored_inputs(a, inputs))
+    return a.truth(inputs)
 
 
 class _Output:
@@ -254,6 +291,9 @@ def _judged(distribution: str, outputs: list[_Output]) -> Trial:
         compared=sum(int(np.count_nonzero(output.compared)) for output in outputs),
         undetermined=sum(output.undetermined for output in outputs),
         newly_defined=sum(output.newly_defined for output in outputs),
+        unseen=tuple(
+            output.number for output in outputs if output.ours.size and not output.compared.any()
+        ),
     )
     worst = max(outputs, key=lambda output: (output.broken.any(), _largest(output.candidate)))
     return worst.shown_in(trial) if worst.ours.size else trial

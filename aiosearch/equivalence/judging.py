@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..tensor.errors import ShapeError, TensorError
+from ..tensor.errors import TensorError
 from ..tensor.generalise import Generalised, generalise, literal_sizes
 from ..tensor.labels import explain_labels
 from ..tensor.terms import Program
@@ -12,6 +12,7 @@ from .counterexample import Counterexample, find_counterexample
 from .fields import compare_fields
 from .floats import FloatEvidence, compare_floats
 from .proof import prove
+from .sides import Executed, require_alike
 from .verdict import Status, Verdict
 
 
@@ -36,15 +37,7 @@ def verify(
 
 def require_comparable(a: Program, b: Program) -> None:
     """Raises ShapeError unless both take and give the same types."""
-    for what, ours, theirs in (
-        ("inputs", a.inputs, b.inputs),
-        ("outputs", a.outputs, b.outputs),
-    ):
-        one, two = [str(term.type) for term in ours], [str(term.type) for term in theirs]
-        if one != two:
-            raise ShapeError(
-                f"the programs have other {what}: {', '.join(one)} and {', '.join(two)}"
-            )
+    require_alike(Executed(a), Executed(b), "programs")
 
 
 @dataclass

@@ -164,7 +164,7 @@ class Noise:
     def sum(self, x: Measured, axes: Sequence[int]) -> Measured:
         value = _PLAIN.sum(x.value, axes)
         squares = _PLAIN.sum(x.value * x.value, axes)
-        own = self.unit * _roundings(x.value.size, value.size)
+        own = self.unit * roundings(x.value.size, value.size)
         if x.noise is None:
             noise = np.sqrt(squares * (own**2 + x.unit**2))
         else:
@@ -180,7 +180,7 @@ class Noise:
 
     def matmul(self, x: Measured, y: Measured) -> Measured:
         value = x.value @ y.value
-        own = self.unit * _roundings(x.value.shape[-1], 1)
+        own = self.unit * roundings(x.value.shape[-1], 1)
         crossed = np.sqrt(_crossed(x, y, own))
         gone = self._vanished(value, lambda: crossed > 0)
         noise = crossed + np.abs(value) * own + gone
@@ -236,7 +236,7 @@ class Noise:
         return x.value.shape
 
 
-def _roundings(count: int, into: int) -> float:
+def roundings(count: int, into: int) -> float:
     """How often a sum of so many elements into so many is rounded, where it is done in pairs."""
     return max(1.0, math.log2(max(count, 1) / max(into, 1)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -49,7 +50,7 @@ class Bench:
         self._calls: dict[int, tuple[Any, Any]] = {}
         self._runners: list[Runner] = []
         self._ways: tuple[Way, ...] = ()
-        self._cursor = itertools.count()
+        self._cursors: defaultdict[int, Iterator[int]] = defaultdict(itertools.count)
         gc.disable()  # nothing here makes cycles by the thousand, and a sample is no time for it
 
     def handle(self, request: Request) -> Reply:
@@ -94,7 +95,7 @@ class Bench:
 
     def _inputs(self, load: Load, request: Run) -> list[Any]:
         if request.parcels is None:
-            return self._stock.set(load, request.seed, 0)
+            return self._stock.sets(load, request.seed, 1)[0]
         arrays = [self._letterbox.take(parcel) for parcel in request.parcels]
         types = [each.dtype for each in load.text.inputs]
         return [jnp.array(array, dtype) for array, dtype in zip(arrays, types, strict=True)]
@@ -103,16 +104,17 @@ class Bench:
         loads = [self._loads[number] for number in request.numbers]
         self._stock.clear()
         self._runners = []
-        count = max(map(self._stock.sets_beyond_cache, loads))
-        cold = all(self._stock.can_be_cold(load, count) for load in loads)
+        cold = Way.COLD in self._settings.ways and all(map(self._stock.can_be_cold, loads))
         self._ways = tuple(way for way in self._settings.ways if cold or way is not Way.COLD)
         for runner, load in enumerate(loads):
-            self._runners.append(self._ready(runner, load, request.seed, count if cold else 1))
+            self._runners.append(self._ready(runner, load, request.seed, cold))
         return Prepared(self._ways)
 
-    def _ready(self, runner: int, load: Load, seed: int, count: int) -> Runner:
+    def _ready(self, runner: int, load: Load, seed: int, cold: bool) -> Runner:
+        self._letterbox.announce(runner)
+        count = self._stock.sets_beyond_cache(load) if cold else 1
         with jax.enable_x64(load.text.x64):
-            sets = [self._stock.set(load, seed, index) for index in range(count)]
+            sets = self._stock.sets(load, seed, count)
         made = Runner(*self._calls[load.number], sets, load.text.x64)
         with self._at_work(runner, made.x64):
             made.warm_up()
@@ -125,7 +127,7 @@ class Bench:
         for index in order:
             runner = self._runners[index]
             with self._at_work(index, runner.x64):
-                found = sample(runner, way, self._cursor)
+                found = sample(runner, way, self._cursors[len(runner.sets)])
             yield found
 
     @contextmanager

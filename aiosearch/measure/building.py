@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import jax
 from jax.experimental import serialize_executable
 
+from .candidates import ArrayType
 from .protocol import Built, Text
 from .race import Way
 
@@ -30,7 +31,7 @@ def compiled(text: Text, loops: int = 0) -> Call:
     """Compiles a function, or `loops` runs of it in one call."""
     with jax.enable_x64(text.x64):
         function = _defined(text)
-        specs = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in text.inputs]
+        specs = [_spec(each) for each in text.inputs]
         whole = _repeated(function, loops) if loops else function
         return jax.jit(whole).lower(*specs).compile()
 
@@ -62,13 +63,21 @@ def _repeated(function: Call, loops: int) -> Call:
 
     def repeated(*arguments: Any) -> Any:
         def again(_: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
-            inputs, _ = jax.lax.optimization_barrier(carry)
+            inputs, _ = _barrier(carry)
             return inputs, function(*inputs)
 
         first = arguments, function(*arguments)
         return jax.lax.fori_loop(0, loops - 1, again, first)[1]
 
     return repeated
+
+
+def _spec(type_: ArrayType) -> Any:
+    return jax.ShapeDtypeStruct(type_.shape, type_.dtype)  # type: ignore[no-untyped-call]  # jax's
+
+
+def _barrier(values: tuple[Any, Any]) -> Any:
+    return jax.lax.optimization_barrier(values)  # type: ignore[no-untyped-call]  # jax's
 
 
 def _serialized(call: Any) -> bytes:

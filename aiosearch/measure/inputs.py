@@ -53,39 +53,32 @@ class Stock:
     def clear(self) -> None:
         self._arrays.clear()
 
-    def set(self, load: Load, seed: int, index: int) -> list[Any]:
-        """Gives one set of a candidate's inputs; sets differ in where they lie only.
+    def sets(self, load: Load, seed: int, count: int) -> list[list[Any]]:
+        """Gives sets of a candidate's inputs, which differ in where they lie only.
 
-        Candidates whose arguments have the same types share them.
+        Candidates whose arguments have the same types, and of which as many are asked, share them.
         """
-        return [
-            self._array(load, seed, position, index) for position in range(len(load.text.inputs))
-        ]
+        positions = range(len(load.text.inputs))
+        columns = [self._copies(load, seed, position, count) for position in positions]
+        return [[column[index] for column in columns] for index in range(count)]
 
     def sets_beyond_cache(self, load: Load) -> int:
         """How many sets are twice as large as the last cache together, and one more."""
         return min(MOST_SETS, 2 * self._cache // max(_size(load), 1) + 2)
 
-    def can_be_cold(self, load: Load, sets: int) -> bool:
-        return _size(load) * sets > self._cache
+    def can_be_cold(self, load: Load) -> bool:
+        return _size(load) * self.sets_beyond_cache(load) > self._cache
 
-    def _array(self, load: Load, seed: int, position: int, index: int) -> Any:
+    def _copies(self, load: Load, seed: int, position: int, count: int) -> list[Any]:
         type_ = load.text.inputs[position]
         number = load.constants.get(position)
-        place = (type_, load.text.x64, *((seed, position) if number is None else (number,)))
-        copies = self._arrays.setdefault(place, [])
-        if index >= len(copies):
-            if copies:
-                value = copies[0]
-            elif number is None:
-                value = draw(type_, seed, position)
-            else:
-                value = self._constants[number]
-            copies.append(jnp.array(value, type_.dtype, copy=True))
-        return copies[index]
+        origin = (seed, position) if number is None else (number,)
+        place = (count, type_, load.text.x64, *origin)
+        if place not in self._arrays:
+            value = draw(type_, seed, position) if number is None else self._constants[number]
+            self._arrays[place] = [jnp.array(value, type_.dtype, copy=True) for _ in range(count)]
+        return self._arrays[place]
 
 
 def _size(load: Load) -> int:
-    return sum(
-        math.prod(each.shape) * jnp.dtype(each.dtype).itemsize for each in load.text.inputs
-    )
+    return sum(math.prod(each.shape) * jnp.dtype(each.dtype).itemsize for each in load.text.inputs)

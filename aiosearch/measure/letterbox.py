@@ -42,7 +42,7 @@ class Letterbox:
         for array in arrays:
             parcels.append(Parcel(array.dtype.name, array.shape, offset))
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            offset = _aligned(_write(self.fd, memoryview(data), offset))
+            offset = _aligned(_write(self.fd, data.data, offset))
         return tuple(parcels)
 
     def take(self, parcel: Parcel) -> NDArray[Any]:
@@ -50,7 +50,7 @@ class Letterbox:
         import numpy as np
 
         array = np.empty(parcel.shape, np.dtype(parcel.dtype))
-        _read(self.fd, memoryview(array.reshape(-1).view(np.uint8)), parcel.offset)
+        _read(self.fd, array.reshape(-1).view(np.uint8).data, parcel.offset)
         return array
 
     def announce(self, runner: int) -> None:

@@ -23,20 +23,25 @@ class Way(enum.StrEnum):
     """Many runs inside one call: what the device takes, without the way to it."""
 
 
+class Clock(enum.StrEnum):
+    """Which time counts."""
+
+    WALL = "wall"
+    CPU = "cpu"
+    """Of all threads of the process together: fair also where others use the machine."""
+
+
 class Samples(Struct, frozen=True):
     """Seconds of one call in each round."""
 
     wall: tuple[float, ...] = ()
     cpu: tuple[float, ...] = ()
-    """Of all threads of the process together."""
 
-    @property
-    def median(self) -> float:
-        return median(self.wall)
+    def of(self, clock: Clock) -> tuple[float, ...]:
+        return self.wall if clock is Clock.WALL else self.cpu
 
-    @property
-    def cpu_median(self) -> float:
-        return median(self.cpu)
+    def median(self, clock: Clock = Clock.WALL) -> float:
+        return median(self.of(clock))
 
 
 class Lap(Struct, frozen=True):
@@ -58,21 +63,31 @@ class Race(Struct, frozen=True):
     rounds: int
     """How many of them are whole."""
 
-    def speedup(self, contender: int, *, over: int = 0, way: Way | None = None) -> Ratio | None:
-        """How many times as fast as another a contender is; None where one has no times."""
-        base, other = self._wall(self.laps[over], way), self._wall(self.laps[contender], way)
+    def speedup(
+        self, contender: int, *, over: int = 0, way: Way | None = None, clock: Clock = Clock.WALL
+    ) -> Ratio | None:
+        """How many times as fast as another a contender is; None where one has no times.
+
+        The way is by default the first one that was possible.
+        """
+        base = self._times(self.laps[over], way, clock)
+        other = self._times(self.laps[contender], way, clock)
         return paired_ratio(base, other) if base and other else None
 
-    def noise(self, way: Way | None = None) -> float | None:
+    def noise(self, *, way: Way | None = None, clock: Clock = Clock.WALL) -> float | None:
         """How far from equal two runs of the incumbent seem; None where it has no times."""
-        first, again = self._wall(self.laps[0], way), self._wall(self.again, way)
+        first = self._times(self.laps[0], way, clock)
+        again = self._times(self.again, way, clock)
         return noise(first, again) if first and again else None
 
-    def wins(self, contender: int, *, over: int = 0, way: Way | None = None) -> bool:
+    def wins(
+        self, contender: int, *, over: int = 0, way: Way | None = None, clock: Clock = Clock.WALL
+    ) -> bool:
         """Says whether a contender is faster than another, above the noise and above 3 %."""
-        ratio, heard = self.speedup(contender, over=over, way=way), self.noise(way)
+        ratio = self.speedup(contender, over=over, way=way, clock=clock)
+        heard = self.noise(way=way, clock=clock)
         return ratio is not None and heard is not None and wins(ratio, heard)
 
-    def _wall(self, lap: Lap, way: Way | None) -> tuple[float, ...]:
+    def _times(self, lap: Lap, way: Way | None, clock: Clock) -> tuple[float, ...]:
         samples = lap.samples.get(self.ways[0] if way is None else way) if self.ways else None
-        return samples.wall if samples is not None else ()
+        return samples.of(clock) if samples is not None else ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from operator import methodcaller
 from typing import Any
 
 import jax
@@ -28,15 +29,15 @@ class Runner:
         self.sets: list[list[Any]] = sets
         self.x64 = x64
         self.calls = 1
-        self.wait: Callable[[Any], Any] = jax.block_until_ready
+        self.wait: Callable[[Any], Any] = wait_for
 
     def warm_up(self) -> None:
         """Runs it a few times, and finds how many calls make a sample."""
-        result = jax.block_until_ready(self.call(*self.sets[0]))
+        result = wait_for(self.call(*self.sets[0]))
         if isinstance(result, jax.Array):
-            self.wait = jax.Array.block_until_ready
+            self.wait = methodcaller("block_until_ready")  # jax.block_until_ready takes longer
         if self.looped is not None:
-            jax.block_until_ready(self.looped(*self.sets[0]))
+            wait_for(self.looped(*self.sets[0]))
         shortest = min(self._timed([self.sets[0]]).wall for _ in range(3))
         self.calls = max(1, min(MOST_CALLS, round(SAMPLE_NS / shortest)))
 
@@ -53,11 +54,16 @@ class Runner:
     def loop(self) -> Sample:
         """Times one call that runs many times."""
         assert self.looped is not None
-        found = _timed(self.looped, jax.block_until_ready, [self.sets[0]])
+        found = _timed(self.looped, wait_for, [self.sets[0]])
         return Sample(found.wall / LOOPS, found.cpu / LOOPS)
 
     def _timed(self, arguments: Sequence[list[Any]]) -> Sample:
         return _timed(self.call, self.wait, arguments)
+
+
+def wait_for(result: Any) -> Any:
+    """Returns when every array of a result is there."""
+    return jax.block_until_ready(result)  # type: ignore[no-untyped-call]  # jax's
 
 
 def sample(runner: Runner, way: Way, cursor: Iterator[int]) -> Sample:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from string import ascii_lowercase
 
-from ..tensor import DType, Program, Term
+from ..tensor import DType, Program, Term, apply
 from ..tensor.terms import INPUT, LITERAL
 from .spelling import HALF, Choice, Spelling, products
 from .wording import JAX_TYPES, Binds, Piece, matmul, number, say
@@ -106,6 +106,8 @@ class _Module:
     def _form(self, term: Term) -> _Form:
         if term.operator.name == "matmul":
             return _product(term, self._chosen[term])
+        if term.operator.name == "rms_norm":
+            return _Form((_spelled_out(term),), lambda found: found)
         if term.operator.name == "reshape":
             inner = term.arguments[0]
             if inner.operator.name == "matmul" and len(term.shape) == 1:
@@ -134,6 +136,15 @@ class _Module:
         if term.operator is LITERAL:
             return f"jnp.asarray({number(term.parameter('value'), False).text})"
         return self._pieces[term].text
+
+
+def _spelled_out(term: Term) -> Term:
+    """The norm by its parts; half types are widened for it."""
+    x = term.arguments[0]
+    wide = apply("cast", x, dtype="f32") if x.dtype in HALF else x
+    mean = apply("mean", apply("square", wide), axes=(len(x.shape) - 1,), keep=True)
+    found = wide / apply("sqrt", mean)
+    return found if wide is x else apply("cast", found, dtype=x.dtype)
 
 
 def _product(term: Term, chosen: frozenset[Choice]) -> _Form:
@@ -221,7 +232,7 @@ def _vector(term: Term, axis: int) -> Term | None:
 
 
 def _folded(line: str, indent: int = 4) -> list[str]:
-    """A line that is too long, opened at its last outer brackets and cut at the commas in them."""
+    """A line that is too long, opened at its widest outer brackets and cut at the commas in them."""
     if len(line) + indent <= _WIDTH:
         return [line]
     opened, closed = _brackets(line)
@@ -235,7 +246,7 @@ def _folded(line: str, indent: int = 4) -> list[str]:
 
 
 def _brackets(line: str) -> tuple[int, int]:
-    """Where the last outer brackets open and close; -1 where there are none."""
+    """Where the widest outer brackets open and close; -1 where there are none."""
     depth, opened, found = 0, -1, (-1, -1)
     for at, letter in enumerate(line):
         if letter in "([":
@@ -243,7 +254,7 @@ def _brackets(line: str) -> tuple[int, int]:
             depth += 1
         elif letter in ")]":
             depth -= 1
-            if not depth and at > opened + 1:
+            if not depth and at - opened > max(1, found[1] - found[0]):
                 found = (opened, at)
     return found
 

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 from ..tensor import DType, Term
 from ..tensor.sizes import product
 from ..tensor.terms import LITERAL
-from .spelling import HALF
 
 
 class Binds(IntEnum):
@@ -197,16 +196,9 @@ def _reduction(term: Term, x: Piece, axes: tuple[int, ...], keep: bool) -> Piece
 
 def _fold(term: Term, x: Piece, axis: int, size: Any) -> Piece:
     shape = term.arguments[0].shape
-    chunks = shape[axis] // size if size else 1  # type: ignore[operator]
+    chunks = shape[axis] // size if size else 1
     split = (*shape[:axis], chunks, size, *shape[axis + 1 :])
     return _call("jnp.sum", f"{x.atom}.reshape({_listed(split)})", f"axis={axis}")
-
-
-def _rms_norm(term: Term, x: Piece) -> Piece:
-    wide = f"{x.atom}.astype(jnp.float32)" if term.dtype in HALF else x.at(Binds.PRODUCT)
-    mean = f"jnp.mean(jnp.square({wide}), axis=-1, keepdims=True)"
-    found = Piece(f"{wide} / jnp.sqrt({mean})", Binds.PRODUCT)
-    return Piece(f"{found.atom}.astype({JAX_TYPES[term.dtype]})") if term.dtype in HALF else found
 
 
 def matmul(left: Piece, right: Piece, wide: bool = False) -> Piece:
@@ -320,7 +312,6 @@ _OWN: dict[str, Say] = {
     "pad": _pad,
     "power": _power,
     "reshape": _reshape,
-    "rms_norm": _rms_norm,
     "rsqrt": _rsqrt,
     "slice": _slice,
     "stack": _joined,

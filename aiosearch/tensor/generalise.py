@@ -102,6 +102,12 @@ def _check_inputs(programs: Sequence[Program]) -> None:
     for program in programs[1:]:
         if [one.type for one in program.inputs] != first:
             raise TensorError(f"{program.name} has other inputs than {programs[0].name}")
+    for program in programs:
+        for term in program.terms():
+            said = term.parameter("value") if term.operator is LITERAL else 0
+            for size in (*term.shape, said):
+                if isinstance(size, Size):
+                    raise TensorError(f"{program.name} has the size {size}: give it as a number")
 
 
 def _concrete(programs: Sequence[Program], reason: str) -> Generalised:

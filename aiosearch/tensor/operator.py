@@ -122,6 +122,8 @@ class Operator:
     parameters: tuple[Parameter, ...] = ()
     pointwise: bool = False
     commutative: bool = False
+    truths: bool = False
+    """Whether it takes truth values as they are, where all operands are of one type."""
     flops: Callable[..., Dim] = lambda shapes, result, **_: product(result)
     dtype: TypeRule | None = None
     """How the result's element type follows from the operands'; by default all are one."""

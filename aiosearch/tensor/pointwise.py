@@ -78,8 +78,8 @@ _pointwise("sub", 2, lambda k, x, y: k.subtract(x, y))
 _pointwise("mul", 2, lambda k, x, y: k.multiply(x, y), commutative=True)
 _pointwise("div", 2, lambda k, x, y: k.divide(x, y), 4)
 _pointwise("pow", 2, lambda k, x, y: k.function(POW, x, y), 20)
-_pointwise("maximum", 2, lambda k, x, y: k.maximum(x, y), commutative=True)
-_pointwise("minimum", 2, lambda k, x, y: k.minimum(x, y), commutative=True)
+_pointwise("maximum", 2, lambda k, x, y: k.maximum(x, y), commutative=True, truths=True)
+_pointwise("minimum", 2, lambda k, x, y: k.minimum(x, y), commutative=True, truths=True)
 _pointwise(
     "power",
     1,

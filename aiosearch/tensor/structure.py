@@ -28,7 +28,7 @@ def _free(shapes: Any, result: Any, **_: Any) -> Dim:
 
 
 def _move(name: str, arity: int | None, shape: Any, meaning: Any, *parameters: Parameter) -> None:
-    declare(Operator(name, arity, shape, meaning, parameters, flops=_free))
+    declare(Operator(name, arity, shape, meaning, parameters, truths=True, flops=_free))
 
 
 def _broadcast_shape(dims: Dimensions, shapes: Sequence[Shape], shape: Shape) -> Shape:

@@ -242,6 +242,8 @@ def _dtype(operator: Operator, arguments: Sequence[Term], parameters: dict[str, 
         if found is not DType.WEAK and one is not found:
             raise ShapeError(f"{operator.name} of {found} and {one}: cast one first")
         found = one
+    if found is DType.BOOL and not operator.truths:
+        raise ShapeError(f"{operator.name} of truth values: cast them to a number first")
     return found
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from aiosearch import database
 from aiosearch.checks import (
     Reason,
     Status,
@@ -286,10 +287,10 @@ async def test_a_damaged_log_is_not_believed(filled):
 
 async def test_a_file_that_another_process_set_aside_is_left_alone(filled):
     """Of two that find the damage only one renames; the other goes on with the new file."""
-    inode = store.inode_of(filled)
-    assert store.set_aside(filled, inode) is not None
+    inode = database.inode_of(filled)
+    assert database.set_aside(filled, inode) is not None
     fill(filled, range(3))
-    assert store.set_aside(filled, inode) is None
+    assert database.set_aside(filled, inode) is None
     assert cache_stats(filled).proved == 3
 
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 table = jnp.arange(8.0, dtype="float16")
+backwards = jnp.arange(7.0, -1.0, -1.0, dtype="float16")
 other = jnp.ones(8, dtype="float16")
 number = 3
 
@@ -26,12 +27,40 @@ def in_order(x: jax.Array) -> jax.Array:
     return jnp.sort(x)
 
 
+def in_order_too(x: jax.Array) -> jax.Array:
+    return -jnp.flip(jnp.sort(-x))
+
+
+def in_reverse(x: jax.Array) -> jax.Array:
+    return jnp.flip(jnp.sort(x))
+
+
+def largest(x: jax.Array) -> jax.Array:
+    return jnp.sort(x)[-1:]
+
+
+def at_random(x: jax.Array) -> jax.Array:
+    return x + jax.random.normal(jax.random.key(0), x.shape)
+
+
+def single(x: jax.Array) -> jax.Array:
+    return jax.lax.fori_loop(0, x[0].astype("int32"), lambda _, y: y + x, jnp.zeros(8, "float32"))
+
+
+def of_its_sign(x: jax.Array) -> jax.Array:
+    return x if x.sum() > 0 else -x
+
+
 def shifted(x: jax.Array) -> jax.Array:
     return x + table
 
 
 def shifted_too(x: jax.Array) -> jax.Array:
     return table + x
+
+
+def shifted_backwards(x: jax.Array) -> jax.Array:
+    return x + backwards[::-1]
 
 
 def shifted_otherwise(x: jax.Array) -> jax.Array:

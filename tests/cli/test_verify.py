@@ -4,10 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import saved_graphs
 from console import Cli, Outcome
 
+from aiosearch.equivalence.distributions import draw
+from aiosearch.tensor import DType, TensorType
 from aiosearch.tensor.programs import builtin
 from aiosearch.tensor.text import write
 
@@ -77,26 +80,86 @@ def test_element_types(cli: Cli, dtype: str) -> None:
     assert verdict(cli("verify", *targets, f"--arg={dtype}[3]", "--json")) == "proved"
 
 
-@pytest.mark.usefixtures("_files")
-def test_function_that_cannot_be_captured(cli: Cli) -> None:
-    """A primitive that stands in the way is named, and nothing is said of the function."""
+def compared(cli: Cli, one: str, two: str, *given: str) -> Outcome:
+    return cli("verify", f"{FUNCTIONS}{one}", f"{FUNCTIONS}{two}", *given or ("--arg=f32[8]",))
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "bf16", "i32"])
+def test_functions_that_cannot_be_captured_are_run(cli: Cli, dtype: str) -> None:
+    """A primitive that stands in the way is named, and floats alone are compared."""
+    outcome = compared(cli, "in_order", "in_order_too", f"--arg={dtype}[8]", "--json")
+    assert verdict(outcome) == "tested"
+    assert outcome.events[0]["primitive"] == "sort"
+    told = compared(cli, "in_order", "in_order_too", f"--arg={dtype}[8]").out.splitlines()[0]
+    assert told.endswith("in floats only, at these shapes: sort is no operator of the tensor language")
+
+
+def test_functions_that_differ_when_they_are_run(cli: Cli) -> None:
+    """Where they differ is said so that it can be computed again."""
+    outcome = compared(cli, "in_order", "in_reverse", "--json", "--arg=f32[8]")
+    assert verdict(outcome) == "refuted"
+    (found,) = outcome.events
+    trial = found["floats"]["trials"][0]
+    (x,) = draw([TensorType(DType.F32, (8,))], trial["distribution"], found["floats"]["seed"])
+    index = trial["worst"]["index"][0]
+    assert np.sort(x)[index] == trial["worst"]["expected"]
+    assert np.sort(x)[::-1][index] == trial["worst"]["found"]
+    assert f"output 0 at [{index}] is" in found["reason"]
+    assert found["reason"].endswith("on normal inputs of seed 0")
+
+
+def test_a_function_that_cannot_be_captured_beside_a_program(cli: Cli) -> None:
+    """A program runs on this package's machine, and the function as it is."""
+    Path("same.txt").write_text("program p(x: f16[8]) { return x }")
     name = f"{FUNCTIONS}in_order"
-    outcome = cli("verify", name, name, "--arg=f32[8]", "--json")
+    outcome = cli("verify", "same.txt", name, "--json")
+    assert verdict(outcome) == "refuted"
+    Path("same.txt").write_text("program p(x: f16[1]) { return x }")
+    assert verdict(cli("verify", "same.txt", name, "--json")) == "tested"
+    assert verdict(cli("verify", name, "same.txt", "--json")) == "tested"
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "told"),
+    [
+        ("at_random", "at_random", "floats do not tell: the original itself is inaccurate"),
+        ("single", "single", "cannot be run in float64: TypeError"),
+        ("of_its_sign", "in_order", "it depends on what its arguments hold"),
+        ("in_order", "broken", "broken(f32[8]) cannot be run: TypeError"),
+    ],
+)
+def test_functions_of_which_nothing_can_be_said(cli: Cli, one: str, two: str, told: str) -> None:
+    """What floats cannot tell, or cannot run, is not judged, in a sentence."""
+    outcome = compared(cli, one, two)
+    assert (outcome.code, outcome.err) == (1, "")
+    assert outcome.out.startswith("cannot judge\n")
+    assert told in outcome.out
+
+
+def test_functions_that_are_run_have_to_give_the_same_types(cli: Cli) -> None:
+    outcome = compared(cli, "in_order", "largest")
+    assert outcome.code == 2
+    assert "the functions have other outputs: f32[8] and f32[1]" in outcome.err
+
+
+def test_without_floats_a_function_that_cannot_be_captured_is_not_judged(cli: Cli) -> None:
+    given = ("--arg=f32[8]", "--no-floats")
+    outcome = compared(cli, "in_order", "in_order", *given, "--json")
     assert verdict(outcome) == "cannot judge"
     assert outcome.events[0]["primitive"] == "sort"
-    assert "sort" in cli("verify", name, name, "--arg=f32[8]").out
+    assert "functions.py" in compared(cli, "in_order", "in_order", *given).out
 
 
-@pytest.mark.usefixtures("_files")
 def test_functions_with_arrays_of_their_own(cli: Cli) -> None:
-    """Arrays that functions close over are more inputs, one for each array."""
+    """Arrays that functions close over are more inputs; floats see what they hold."""
 
-    def compare(other: str) -> str:
-        targets = [f"{FUNCTIONS}shifted", f"{FUNCTIONS}{other}"]
-        return verdict(cli("verify", *targets, "--arg=f16[8]", "--json"))
+    def compare(other: str, *more: str) -> str:
+        return verdict(compared(cli, "shifted", other, "--arg=f16[8]", "--json", *more))
 
     assert compare("shifted_too") == "proved"
-    assert compare("shifted_otherwise") == "cannot judge"
+    assert compare("shifted_backwards") == "tested"
+    assert compare("shifted_otherwise") == "refuted"
+    assert compare("shifted_otherwise", "--no-floats") == "cannot judge"
 
 
 @pytest.mark.parametrize(

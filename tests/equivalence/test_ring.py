@@ -161,3 +161,17 @@ def test_pairs_that_might_be_confused_are_counted() -> None:
     before = field.compared
     _ = functions.exp(3) + functions.exp(4) + functions.exp(5)
     assert field.compared >= before + 3
+
+
+def test_equal_values_have_equal_shadows() -> None:
+    """With all exponentials one; roots have none, nor has what is then divided by zero."""
+    field = Field(PRIME)
+    functions = Scalars(field)
+    one, two = functions.exp(3), functions.exp(4)
+    quotient = field.invert(one + two)
+    assert field.shadow(one * two * 5) == 5
+    assert field.shadow(quotient * 6) == 3
+    assert field.equal(quotient * one + quotient * two, 1)
+    assert not field.equal(quotient * one, quotient * 3)
+    assert field.shadow(field.invert(one - two)) is None
+    assert field.shadow(functions.sqrt(3) + one) is None

@@ -27,6 +27,9 @@ from .sums import fused, joined
 SPREAD = 6
 """The highest power that is multiplied out."""
 
+MOST = 1000
+"""No product is multiplied out that has more summands."""
+
 
 def collect(terms: Iterable[Monomial]) -> Poly:
     """Adds up like terms."""
@@ -90,6 +93,8 @@ def multiply(a: Poly, b: Poly) -> Poly:
         return ZERO_POLY
     if len(a.terms) == len(b.terms) == 1:
         return times(a.terms[0], b.terms[0])
+    if len(a.terms) * len(b.terms) > MOST:
+        raise Unprovable("too many summands")
     fire(Rule.DISTRIBUTE)
     return collect(
         itertools.chain.from_iterable(times(one, two).terms for one in a.terms for two in b.terms)

@@ -19,6 +19,8 @@ class Need(StrEnum):
     """Asked of a function whose domain is no other need."""
     FINITE = "finite"
     """Asked of infinity itself, so that only programs that both have it are compared."""
+    LIMIT = "has a limit"
+    """Asked of an operation on infinity that may be none, such as ∞ - ∞."""
 
 
 Condition: TypeAlias = tuple[Need, Poly]

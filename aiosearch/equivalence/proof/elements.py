@@ -9,6 +9,7 @@ from ...tensor.algebra import Function
 from ...tensor.operator import NUMBERS, Numbers, regroup, window_count
 from ...tensor.sizes import Dim, Size, product
 from ...tensor.types import DType
+from . import endless
 from .arithmetic import (
     constant,
     exponential,
@@ -109,13 +110,13 @@ class ElementAlgebra(Numbers):
         return Elements(shape, at)
 
     def add(self, x: Elements, y: Elements) -> Elements:
-        return self._map(lambda a, b: Scalar(plus(a.poly, b.poly), *met(a, b)), x, y)
+        return self._map(_added, x, y)
 
     def subtract(self, x: Elements, y: Elements) -> Elements:
-        return self._map(lambda a, b: Scalar(minus(a.poly, b.poly), *met(a, b)), x, y)
+        return self.add(x, self.negative(y))
 
     def multiply(self, x: Elements, y: Elements) -> Elements:
-        return self._map(lambda a, b: Scalar(multiply(a.poly, b.poly), *met(a, b)), x, y)
+        return self._map(_multiplied, x, y)
 
     def divide(self, x: Elements, y: Elements) -> Elements:
         return self._map(_divided, x, y)
@@ -146,7 +147,10 @@ class ElementAlgebra(Numbers):
 
     def compare(self, how: str, x: Elements, y: Elements) -> Elements:
         def of(a: Scalar, b: Scalar) -> Scalar:
-            call = Call(how, [minus(a.poly, b.poly)])
+            if endless.endless(a) or endless.endless(b):
+                call = Call(f"{how}{endless.OPAQUE}", [a.poly, b.poly])
+            else:
+                call = Call(how, [minus(a.poly, b.poly)])
             return Scalar(of_base(call), *met(a, b))
 
         return self._map(of, x, y)
@@ -158,6 +162,7 @@ class ElementAlgebra(Numbers):
         def of(*operands: Scalar) -> Scalar:
             polys = [operand.poly for operand in operands]
             found = Scalar(applied(function, polys), *met(*operands))
+            found = endless.function_of(found, function.name, *operands)
             return _powered(found, *operands) if function.name == "pow" else found
 
         return self._map(of, *arguments)
@@ -177,7 +182,7 @@ class ElementAlgebra(Numbers):
     def _total(self, extent: Dim, body: Callable[[Index], Scalar]) -> Scalar:
         """The sum of the body over an index."""
         poly, parts = ZERO_POLY, []
-        for bound, part in self._runs([extent], lambda at: body(at[0])):
+        for bound, part in self._runs([extent], lambda at: endless.total_of(body(at[0]))):
             poly = plus(poly, summed(part.poly, bound))
             parts.append(part)
         return Scalar(poly, *met(*parts))
@@ -219,7 +224,7 @@ class ElementAlgebra(Numbers):
 
             def product_at(k: Index) -> Scalar:
                 a, b = x.at((*front, row, k)), y.at((*front, k, column))
-                return Scalar(multiply(a.poly, b.poly), *met(a, b))
+                return _multiplied(a, b)
 
             return self._total(x.shape[-1], product_at)
 
@@ -349,9 +354,18 @@ def _regrouped(
         found[axis], position = divide(position, stride)
 
 
+def _added(a: Scalar, b: Scalar) -> Scalar:
+    return endless.sum_of(Scalar(plus(a.poly, b.poly), *met(a, b)), a, b)
+
+
+def _multiplied(a: Scalar, b: Scalar) -> Scalar:
+    return endless.product_of(Scalar(multiply(a.poly, b.poly), *met(a, b)), a, b)
+
+
 def _divided(a: Scalar, b: Scalar) -> Scalar:
     below = raised(b.poly, Fraction(-1))
-    return _nonzero(Scalar(multiply(a.poly, below), *met(a, b)), below)
+    found = endless.quotient_of(Scalar(multiply(a.poly, below), *met(a, b)), a, b)
+    return _nonzero(found, below)
 
 
 def _nonzero(scalar: Scalar, below: Poly) -> Scalar:
@@ -392,8 +406,11 @@ def _direction(a: Poly) -> Poly:
     """What decides the sign: positive numbers, sizes and exponentials are left out."""
 
     if len(a.terms) != 1:
-        content, primitive = taken_out(a, HALF)
-        return primitive if content.number > 0 else negated(primitive)
+        content, found = taken_out(a, HALF)
+        for base, power in content.factors:
+            if power > 0 and not positive(of_base(base)):
+                found = multiply(found, of_base(base, power))
+        return found
     found = constant(1 if a.terms[0].number > 0 else -1)
     for part in separated(a.terms[0]):
         for base, power in part.factors:
@@ -407,4 +424,7 @@ def _selected(where: Scalar, a: Scalar, b: Scalar) -> Scalar:
     demands = where.demands.and_(a.demands).and_(b.demands)
     if a.poly.key({}) == b.poly.key({}):
         return Scalar(a.poly, sure, demands)
-    return Scalar(of_base(Call("select", [where.poly, a.poly, b.poly])), sure, demands)
+    truth = where.poly
+    if endless.endless(where):
+        truth = of_base(Call(f"truth{endless.OPAQUE}", [truth]))
+    return Scalar(of_base(Call("select", [truth, a.poly, b.poly])), sure, demands)

@@ -161,6 +161,8 @@ def divide(index: Index, by: Dim) -> tuple[Index, Index]:
         else:
             low.append((var, factor))
     above, rest = parted(index.constant, by)
+    if not at_most(0, rest):
+        raise Unprovable(f"an index that begins {rest} before what is split by {by}")
     if not fits(low, by - rest):
         _split(low, by)
     return Index(high, above), Index(low, rest)
@@ -208,6 +210,7 @@ def border(index: Index, at: Dim) -> bool:
     for var, factor in index.terms:
         lower = [(other, f) for other, f in index.terms if other is not var]
         step = quotient(at - index.constant, factor)
-        if step is not None and fits(lower, factor):
+        within = step is not None and at_most(0, step) and at_most(step, var.extent)
+        if step is not None and within and fits(lower, factor):
             raise CasesNeeded(var, step)
     raise Unprovable(f"an index that crosses the border {at} in the middle of a digit")

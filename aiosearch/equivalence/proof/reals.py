@@ -126,12 +126,23 @@ class _Reader:
             result = self._z3.If(result >= value, result, value)
         return result
 
+    def _select(self, where: Poly, x: Poly, y: Poly) -> Any:
+        """What a branch needs is known where it is taken."""
+        taken = self.poly(where) != 0
+        return self._z3.If(taken, self._under(taken, x), self._under(self._z3.Not(taken), y))
+
+    def _under(self, taken: Any, branch: Poly) -> Any:
+        before, self.facts = self.facts, []
+        value = self.poly(branch)
+        self.facts = before + [self._z3.Implies(taken, fact) for fact in self.facts]
+        return value
+
     def _call(self, call: Call) -> Any:
+        if call.name == "select":
+            return self._select(*call.arguments)
         values = [self.poly(argument) for argument in call.arguments]
         if call.name == "abs":
             return self._largest([values[0], -values[0]])
-        if call.name == "select":
-            return self._z3.If(values[0] != 0, values[1], values[2])
         truth = {
             "<": values[0] < 0,
             "<=": values[0] <= 0,

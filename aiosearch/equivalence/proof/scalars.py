@@ -151,7 +151,7 @@ class Largest(Base):
         return f"max{{{';'.join(sorted({item_key(item, names) for item in self.items}))}}}"
 
     def mapped(self, values: Mapping[Var, Index]) -> Base:
-        return Largest((bound, poly.mapped(values)) for bound, poly in self.items)
+        return Largest((bound, poly.mapped(_free(values, bound))) for bound, poly in self.items)
 
     def indices(self) -> Iterator[Index | Var]:
         for _, poly in self.items:
@@ -159,6 +159,13 @@ class Largest(Base):
 
 
 Item: TypeAlias = "tuple[tuple[Var, ...], Poly]"
+
+
+def _free(values: Mapping[Var, Index], bound: Sequence[Var]) -> Mapping[Var, Index]:
+    """Without what is bound further in: that is another variable, if one of the same name."""
+    if not any(var in values for var in bound):
+        return values
+    return {var: index for var, index in values.items() if var not in bound}
 
 
 class Monomial:
@@ -229,10 +236,11 @@ class Monomial:
 
     def mapped(self, values: Mapping[Var, Index], bound: Sequence[Var] | None = None) -> Monomial:
         """The summand with indices in the place of variables, summed over others if so asked."""
+        if bound is None:
+            values, bound = _free(values, self.bound), self.bound
         exponent = None if self.exponent is None else self.exponent.mapped(values)
         factors = [(base.mapped(values), power) for base, power in self.factors]
-        own = self.bound if bound is None else bound
-        return Monomial(self.number, self.sizes, factors, exponent, own)
+        return Monomial(self.number, self.sizes, factors, exponent, bound)
 
     def indices(self) -> Iterator[Index | Var]:
         for base, _ in self.factors:
@@ -291,6 +299,9 @@ def canonical(bound: Sequence[Var], names: Names, text: Callable[[Names], str]) 
     """The text under the names of the bound variables that make it least."""
     if not bound:
         return text(names)
+    if any(var in names for var in bound):
+        # What is bound here hides what is bound outside; the label stays taken.
+        names = {Var(0) if var in bound else var: name for var, name in names.items()}
     start = len(names)
     labels = [f"#{start + place}" for place in range(len(bound))]
 

@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from jax.extend.source_info_util import summarize
 
 Atom: TypeAlias = "Var | Literal"
+
+
+def aval(atom: Atom) -> Any:
+    """What is known of a value beforehand; jax's own type of it is narrower than what it is."""
+    return atom.aval
+
 
 _CALLS = frozenset({"closed_call", "core_call", "jit", "named_call", "pjit"})
 """Calls that mean nothing but their bodies.
@@ -33,7 +40,8 @@ class Flat:
     ) -> Jaxpr:
         """A jaxpr of some of the equations; every other value that they need is an input."""
         effects = frozenset().union(*(one.effects for one in equations))
-        return self.pattern.replace(  # type: ignore[no-any-return]
+        pattern: Any = self.pattern
+        return pattern.replace(  # type: ignore[no-any-return]
             constvars=[],
             invars=list(inputs),
             outvars=list(outputs),
@@ -60,6 +68,7 @@ class _Inliner:
         self.equations: list[JaxprEqn] = []
         self.constants: dict[Var, Any] = {}
         self._held: dict[int, Var] = {}
+        self._place: Any = None
 
     def body(self, jaxpr: Jaxpr, constants: Sequence[Any], operands: Sequence[Atom]) -> list[Atom]:
         atoms: dict[Var, Atom] = dict(zip(jaxpr.invars, operands, strict=True))
@@ -70,6 +79,7 @@ class _Inliner:
             return own if isinstance(own, Literal) else atoms[own]
 
         for equation in jaxpr.eqns:
+            equation = self.placed(equation)
             found = self.equation(equation, [atom(one) for one in equation.invars])
             atoms.update(zip(equation.outvars, found, strict=True))
         return [atom(one) for one in jaxpr.outvars]
@@ -80,12 +90,22 @@ class _Inliner:
         self.constants.setdefault(own, value)
         return own
 
+    def placed(self, equation: JaxprEqn) -> JaxprEqn:
+        """What a library's function does is done where it was called."""
+        if self._place is None or summarize(equation.source_info):
+            return equation
+        placed: JaxprEqn = equation.replace(source_info=self._place)
+        return placed
+
     def equation(self, equation: JaxprEqn, operands: Sequence[Atom]) -> Sequence[Atom]:
         if _is_plain_call(equation):
             params = equation.params
             body = params["jaxpr"] if "jaxpr" in params else params["call_jaxpr"]
             inner = getattr(body, "jaxpr", body)
-            return self.body(inner, getattr(body, "consts", ()), operands)
+            outside, self._place = self._place, equation.source_info
+            found = self.body(inner, getattr(body, "consts", ()), operands)
+            self._place = outside
+            return found
         results = [Var(one.aval) for one in equation.outvars]
         self.equations.append(equation.replace(invars=list(operands), outvars=list(results)))
         return results
@@ -101,4 +121,12 @@ def _is_plain_call(equation: JaxprEqn) -> bool:
         and all(type(one).__name__ == "UnspecifiedValue" for one in placed)
         and all(one is None for one in laid)
         and not params.get("compiler_options_kvs")
+        and not _draws(equation)
     )
+
+
+def _draws(equation: JaxprEqn) -> bool:
+    """Whether it takes keys and numbers alone: random numbers stay as they are drawn."""
+    types = [aval(one) for one in equation.invars]
+    keys = [str(one.dtype).startswith("key<") for one in types]
+    return any(keys) and all(key or not one.shape for key, one in zip(keys, types, strict=True))

@@ -56,7 +56,8 @@ def _token(step: Step) -> Hashable:
     equation = step.equation
     types = tuple(str(atom.aval) for atom in (*equation.invars, *equation.outvars))
     numbers = tuple(str(one) for one in equation.invars if isinstance(one, Literal))
-    return equation.primitive.name, types, numbers, str(equation.params)
+    params = [f"{name}={value}" for name, value in equation.params.items()]
+    return equation.primitive.name, types, numbers, *(one for one in params if "0x" not in one)
 
 
 def _runs(tokens: Sequence[int], period: int) -> list[tuple[int, int]]:

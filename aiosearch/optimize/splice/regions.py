@@ -10,7 +10,7 @@ from math import prod
 from jax.extend.core import Literal, Var
 
 from .clusters import Clusters
-from .inlining import Flat
+from .inlining import Flat, aval
 from .kinds import Kind, reduces
 from .layers import layers
 from .steps import Step
@@ -56,7 +56,7 @@ def _join_siblings(clusters: Clusters, readable: Sequence[Step]) -> None:
     takers: dict[Var, list[int]] = defaultdict(list)
     for step in readable:
         for atom in step.equation.invars:
-            if not isinstance(atom, Literal) and prod(atom.aval.shape) > 1:
+            if not isinstance(atom, Literal) and prod(aval(atom).shape) > 1:
                 takers[atom].append(step.index)
     for taking in takers.values():
         for one, other in pairwise(taking):
@@ -67,9 +67,7 @@ def _is_worth_it(region: Sequence[Step]) -> bool:
     """Whether there is anything in it that could be done in another way."""
     computing = [step for step in region if step.kind is not Kind.MOVE]
     floating = any(
-        str(var.aval.dtype)[:5] in ("float", "bfloa")
-        for step in computing
-        for var in step.equation.outvars
+        "float" in str(aval(var).dtype) for step in computing for var in step.equation.outvars
     )
     many = len(computing) > 1 or any(reduces(step.equation) for step in computing)
     return floating and many

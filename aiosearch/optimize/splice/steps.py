@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from jax.extend.core import JaxprEqn, Literal, Var
+from jax.extend.source_info_util import summarize
 
 from ...capture.constants import Constants
 from ...capture.errors import CaptureError
@@ -29,6 +31,7 @@ _MEANT = frozenset(
 )
 """They compute nothing, and are written to say where, or in which order, something runs."""
 _LOOPS = frozenset({"scan", "while"})
+_HERE = str(Path(__file__).parent)
 _LONG = frozenset({"int64", "uint64"})
 
 
@@ -41,7 +44,7 @@ class Step:
     kind: Kind
     fixed: bool
     """Whether no argument has a say in it; then every region that needs it has its own."""
-    refusal: CaptureError | None = None
+    refusal: str = ""
     """Why it is left alone, where it is."""
 
 
@@ -61,12 +64,12 @@ class _Sorter:
 
     def step(self, index: int, equation: JaxprEqn) -> Step:
         fixed = all(isinstance(one, Literal) or one in self.known for one in equation.invars)
+        found: Sequence[Known] = ()
         refusal = left_alone(equation, fixed)
-        if refusal is None:
+        if not refusal:
             found = self.reader.equation(equation, [self.value(one) for one in equation.invars])
-            refusal = next((one for one in found if isinstance(one, CaptureError)), None)
-            refusal = refusal or self.holding(equation, found)
-        if refusal is not None:
+            refusal = self.unread(equation, found)
+        if refusal:
             return Step(index, equation, Kind.OPAQUE, False, refusal)
         if fixed:
             for var, value in zip(equation.outvars, found, strict=True):
@@ -74,7 +77,7 @@ class _Sorter:
         return Step(index, equation, kind(equation), fixed)
 
     def keep(self, var: Var, value: Known) -> None:
-        if isinstance(value, Value) and _is_known(value):
+        if isinstance(value, Value) and is_known(value):
             self.known[var] = value
 
     def value(self, atom: Atom) -> Known:
@@ -82,12 +85,13 @@ class _Sorter:
             return self.reader.constant(atom.val, atom.aval)
         return self.known.get(atom) or unknown(atom, "operand")
 
-    def holding(self, equation: JaxprEqn, found: Sequence[Known]) -> CaptureError | None:
-        """Arrays are a region's inputs, and a call that holds some cannot hand them out."""
+    def unread(self, equation: JaxprEqn, found: Sequence[Known]) -> str:
+        """Why the language has no words for it, or it holds an array that it cannot hand out."""
+        errors = [one for one in found if isinstance(one, CaptureError)]
+        if errors:
+            return _told(equation, errors[0].reason)
         terms = [value.term for value in found if isinstance(value, Value)]
-        if not self.constants.used(terms):
-            return None
-        return CaptureError(equation.primitive.name, "it holds an array of its own")
+        return _told(equation, "it holds an array") if self.constants.used(terms) else ""
 
 
 def unknown(var: Any, name: str) -> Known:
@@ -99,16 +103,23 @@ def unknown(var: Any, name: str) -> Known:
         return error
 
 
-def left_alone(equation: JaxprEqn, fixed: bool) -> CaptureError | None:
+def left_alone(equation: JaxprEqn, fixed: bool) -> str:
     """Why an equation stays as it is, whatever it computes."""
     for one in nested(equation):
         reason = _reason(one)
         if reason:
-            return CaptureError(one.primitive.name, reason)
+            return _told(one, reason)
     atoms = [*equation.invars, *equation.outvars]
     if not fixed and any(str(getattr(one.aval, "dtype", "")) in _LONG for one in atoms):
-        return CaptureError(equation.primitive.name, "on integers of 64 bits")
-    return None
+        return _told(equation, "on integers of 64 bits")
+    return ""
+
+
+def _told(equation: JaxprEqn, reason: str) -> str:
+    why = f" ({reason})" if reason else ""
+    place = summarize(equation.source_info)
+    where = f" at {place}" if place and _HERE not in place else ""
+    return f"{equation.primitive.name}{why}{where}"
 
 
 def _reason(equation: JaxprEqn) -> str:
@@ -132,7 +143,6 @@ def _precise(precision: Any) -> bool:
     return any(one is not None and getattr(one, "name", one) != "DEFAULT" for one in several)
 
 
-def _is_known(value: Value) -> bool:
+def is_known(value: Value) -> bool:
+    """Whether no input has a say in it."""
     return not any(term.operator is INPUT for term in walk([value.term]))
-
-

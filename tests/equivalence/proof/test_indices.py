@@ -65,6 +65,10 @@ def test_a_border_that_is_not_crossed() -> None:
         (N * M, N, False),
         (N, M, False),
         (N, N + 1, True),
+        (1, N, True),
+        (0, N - 1, True),
+        (N, 0, False),
+        (N, N - 1, False),
     ],
 )
 def test_sizes_are_compared_for_all_values(a: Size | int, b: Size | int, known: bool) -> None:

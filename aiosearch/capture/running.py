@@ -1,0 +1,119 @@
+"""Runs a JAX function on NumPy arrays: in its own element types, and in float64."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from ..tensor import DType, TensorType
+from .errors import CaptureError, RunError
+from .names import title
+from .values import FLOATING, element_type
+
+_NUMPY = {
+    DType.F64: "float64",
+    DType.F32: "float32",
+    DType.F16: "float16",
+    DType.BF16: "bfloat16",
+    DType.I32: "int32",
+    DType.BOOL: "bool",
+}
+
+
+def placeholders(types: Sequence[TensorType]) -> list[Any]:
+    """What a function of arguments of these types is traced with."""
+    struct: Any = jax.ShapeDtypeStruct  # which jax leaves without annotations
+    return [struct(one.shape, _numpy(one.dtype)) for one in types]
+
+
+def precision(types: Sequence[TensorType]) -> AbstractContextManager[Any]:
+    """Where arguments of these types keep them: float64 has to be switched on."""
+    return _wide() if any(one.dtype is DType.F64 for one in types) else nullcontext()
+
+
+class JaxFunction:
+    """A JAX function of arrays that is run, not read; raises RunError where that fails.
+
+    Arguments and results are NumPy arrays. Results are those of the flattened output, and
+    bfloat16 comes back as float32.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], inputs: Sequence[TensorType], name: str | None = None
+    ) -> None:
+        self.name = name if name is not None else title(function, None)
+        self.inputs = tuple(inputs)
+        self._function = jax.jit(function)
+        try:
+            self.outputs = self._types()
+        except CaptureError as error:
+            raise RunError(self._failed(error.reason)) from None
+        except Exception as error:
+            raise RunError(self._failed(error)) from error
+        if not self.outputs:
+            raise RunError(f"{self.name} gives no array")
+
+    def own(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        """The outputs on arrays of its own element types."""
+        types = [_numpy(one.dtype) for one in self.inputs]
+        with precision(self.inputs):
+            return self._run(inputs, types)
+
+    def double(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        """The outputs where floats are float64; integers and truth values are as they are.
+
+        Casts that the function makes to a type that it names stay what they are.
+        """
+        wide = [DType.F64 if one.dtype in FLOATING else one.dtype for one in self.inputs]
+        with _wide(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about types that nobody asked for but this
+            found = self._run(inputs, [_numpy(dtype) for dtype in wide], " in float64")
+        if [one.shape for one in found] != [one.shape for one in self.outputs]:
+            raise RunError(f"{self.name} gives other shapes in float64")
+        return found
+
+    def _types(self) -> tuple[TensorType, ...]:
+        with precision(self.inputs):
+            shapes = jax.eval_shape(self._function, *placeholders(self.inputs))
+        return tuple(
+            TensorType(element_type(leaf.dtype), tuple(leaf.shape))
+            for leaf in jax.tree_util.tree_leaves(shapes)
+        )
+
+    def _run(
+        self, inputs: Sequence[NDArray[Any]], types: Sequence[Any], how: str = ""
+    ) -> list[NDArray[Any]]:
+        arrays = [np.asarray(x).astype(own) for x, own in zip(inputs, types, strict=True)]
+        try:
+            found = jax.device_get(self._function(*arrays))
+        except Exception as error:
+            raise RunError(self._failed(error, how)) from error
+        return [_plain(leaf) for leaf in jax.tree_util.tree_leaves(found)]
+
+    def _failed(self, error: object, how: str = "") -> str:
+        kind = f"{type(error).__name__}: " if isinstance(error, Exception) else ""
+        reason = str(error).strip().partition("\n")[0].rstrip(".:") or "no reason is given"
+        shown = ", ".join(map(str, self.inputs))
+        return f"{self.name}({shown}) cannot be run{how}: {kind}{reason}"
+
+
+def _numpy(dtype: DType) -> Any:
+    return jnp.dtype(_NUMPY[dtype])
+
+
+def _wide() -> AbstractContextManager[Any]:
+    enabled: AbstractContextManager[Any] = jax.enable_x64(True)
+    return enabled
+
+
+def _plain(leaf: Any) -> NDArray[Any]:
+    """An array of a type that NumPy has."""
+    array = np.asarray(leaf)
+    return array.astype(np.float32) if array.dtype == jnp.bfloat16 else array

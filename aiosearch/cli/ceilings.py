@@ -1,0 +1,46 @@
+"""What `aiosearch doctor` says of the machine's ceilings, and how it has them measured."""
+
+from __future__ import annotations
+
+from ..measure import Ceilings, ExecutorError, JaxExecutor, Way, stored_ceilings
+from ..measure import measure_ceilings as measured
+from ..measure.ceilings import HOW, store_ceilings
+from .findings import Finding, broken, missing
+from .output import tell
+
+PLATFORMS = ("cpu", "cuda")
+
+
+async def measure() -> list[Finding]:
+    """Measures every device that is there, keeps the figures, and says what could not be done."""
+    tell(HOW)
+    troubles = []
+    for platform in PLATFORMS:
+        try:
+            async with JaxExecutor(platform, ways=(Way.HOT,), compilers=1) as executor:
+                store_ceilings(await measured(executor))
+        except ExecutorError as error:
+            if platform == "cpu":
+                troubles.append(broken("ceilings", str(error), "pip install jax"))
+        except OSError as error:
+            troubles.append(broken("ceilings", f"cannot be kept: {error}", "make room"))
+    return troubles
+
+
+def stored() -> list[Finding]:
+    """Gives the figures that were kept for this machine."""
+    found = stored_ceilings()
+    if not found:
+        return [missing("ceilings", "not measured yet", "aiosearch doctor --measure")]
+    return [Finding(f"ceilings {each.platform}", _line(each)) for each in found]
+
+
+def _line(ceilings: Ceilings) -> str:
+    flops = ", ".join(
+        f"{value / 1e9:,.0f} GFLOP/s {dtype}" for dtype, value in ceilings.flops_per_second.items()
+    )
+    return (
+        f"{ceilings.device}: {ceilings.bytes_per_second / 1e9:,.1f} GB/s, {flops}, "
+        f"noise {ceilings.noise:.0%}, {ceilings.versions}, protocol {ceilings.protocol}, "
+        f"{ceilings.taken}"
+    )

@@ -1,0 +1,153 @@
+"""`aiosearch results`: the answers of optimize that are kept on disk."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..database import DamagedError, UnavailableError
+from ..optimize.answer_file import AnswerFile
+from ..optimize.answers import Answer
+from ..optimize.results import default_results_path, export
+from .exits import Exit
+from .output import give, give_json, table
+from .usage import UsageError, nearest
+
+SHORTEST = 8
+"""Digits of an id that are shown where more are not needed."""
+SHOWN = 4
+"""Ids that are named where a name may be any of several."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Lists, shows, exports or forgets answers, and gives the exit code."""
+    path = Path(arguments.file).expanduser() if arguments.file else default_results_path()
+    {"list": _list, "show": _show, "export": _export, "forget": _forget}[arguments.action](
+        path, arguments
+    )
+    return Exit.FINE
+
+
+def _list(path: Path, arguments: argparse.Namespace) -> None:
+    answers = _all(path)
+    if arguments.json:
+        give_json([_facts(answer) for answer in answers])
+    elif not answers:
+        give(f"no answers in {path}")
+    else:
+        head = ("id", "program", "types", "device", "jax", "speed-up", "found")
+        digits = _digits(answers)
+        rows = [head, *(_row(answer, digits) for answer in answers)]
+        give(table(rows, right=frozenset({head.index("speed-up")})))
+
+
+def _show(path: Path, arguments: argparse.Namespace) -> None:
+    (answer,) = _named(_all(path), [arguments.answer])
+    if arguments.json:
+        give_json(_facts(answer))
+    else:
+        give(answer.text().rstrip("\n"))
+
+
+def _export(path: Path, arguments: argparse.Namespace) -> None:
+    folder, answers = Path(arguments.folder).expanduser(), _all(path)
+    if arguments.answers:
+        answers = _named(answers, arguments.answers)
+    try:
+        paths = export(answers, folder)
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder}: {error.strerror}") from None
+    if arguments.json:
+        give_json({"paths": [str(each) for each in paths]})
+    else:
+        give(f"wrote {_count(len(paths))} to {folder}")
+
+
+def _forget(path: Path, arguments: argparse.Namespace) -> None:
+    if bool(arguments.answers) == arguments.all:
+        raise UsageError("say which answers to forget, or --all")
+    removed = 0
+    if path.exists():
+        with _opened(path) as file:
+            removed = file.clear() if arguments.all else _remove(file, arguments.answers)
+    elif arguments.answers:
+        _named([], arguments.answers)
+    if arguments.json:
+        give_json({"path": str(path), "removed": removed})
+    else:
+        give(f"removed {_count(removed)} from {path}")
+
+
+def _remove(file: AnswerFile, names: Sequence[str]) -> int:
+    return file.remove(answer.key.digest for answer in _named(list(file.all()), names))
+
+
+def _all(path: Path) -> list[Answer]:
+    if not path.exists():
+        return []
+    with _opened(path) as file:
+        return list(file.all())
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[AnswerFile]:
+    """The file, which is left as it is when it is something else or damaged."""
+    try:
+        with closing(AnswerFile(path)) as file:
+            yield file
+    except (DamagedError, UnavailableError) as error:
+        raise UsageError(f"{path} cannot be read as a store of results: {error}") from error
+
+
+def _named(answers: Sequence[Answer], names: Sequence[str]) -> list[Answer]:
+    """The answers that are meant, each once."""
+    return list({answer.id: answer for name in names for answer in [_one(answers, name)]}.values())
+
+
+def _one(answers: Sequence[Answer], name: str) -> Answer:
+    found = [answer for answer in answers if answer.name == name or answer.id.startswith(name)]
+    if len(found) > 1:
+        digits = _digits(answers)
+        ids = ", ".join(answer.id[:digits] for answer in found[:SHOWN])
+        raise UsageError(f"{name!r} may be any of {ids}; name one by its id")
+    if not found:
+        close = nearest(name, {answer.name for answer in answers})
+        raise UsageError(f"no answer {name!r}{close}; `aiosearch results list` shows them")
+    return found[0]
+
+
+def _digits(answers: Sequence[Answer]) -> int:
+    """How many digits of an id tell all of them apart."""
+    digits = SHORTEST
+    while len({answer.id[:digits] for answer in answers}) < len(answers):
+        digits += 1
+    return digits
+
+
+def _row(answer: Answer, digits: int) -> tuple[str, ...]:
+    return (
+        answer.id[:digits],
+        answer.name,
+        ", ".join(answer.key.types),
+        answer.key.device,
+        answer.key.jax,
+        f"{answer.speedup:.2f}x" if answer.faster else "none",
+        answer.date,
+    )
+
+
+def _facts(answer: Answer) -> dict[str, Any]:
+    return {
+        "id": answer.id,
+        **msgspec.to_builtins(answer),
+        "speedup": answer.speedup if answer.faster else None,
+    }
+
+
+def _count(number: int) -> str:
+    return "1 answer" if number == 1 else f"{number:,} answers"

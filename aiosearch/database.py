@@ -1,0 +1,166 @@
+"""SQLite files that several processes use at once, and that nobody has to trust.
+
+What goes wrong with one is sorted by what can be done about it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+COMPANIONS = ("", "-wal", "-shm")
+
+_NOT_OURS = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+class DamagedError(Exception):
+    """The file is not what it should be, or not any more."""
+
+
+class UnavailableError(Exception):
+    """The file cannot be used: no permission, no space, no such folder."""
+
+
+class BusyError(UnavailableError):
+    """Another process holds a lock for longer than we wait."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """By what a file is known to be ours."""
+
+    what: str
+    """In words, such as `a verdict cache`."""
+    application_id: int
+    version: int
+    schema: str
+    """The statement that creates its only table."""
+
+
+def connect(path: Path, format: Format, patience: float) -> sqlite3.Connection:
+    """Opens a file, or makes it; locks are waited for at most `patience` seconds.
+
+    Any thread may use the connection, one at a time. Raises the errors above.
+    """
+    with translated():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        database = sqlite3.connect(
+            path, timeout=patience, isolation_level=None, check_same_thread=False
+        )
+    try:
+        with translated():
+            _prepare(database, format, patience)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def checksum(key: bytes, row: bytes) -> bytes:
+    """What is stored beside a row, so that one that was changed is not believed."""
+    return blake2b(key + row, digest_size=8, person=b"aiosearch-row").digest()
+
+
+def set_aside(path: Path, inode: int) -> Path | None:
+    """Renames a damaged file and its companions, unless another process has done it already.
+
+    `inode` is what the file had when it was opened.
+    """
+    if inode_of(path) != inode:
+        return None
+    now = time.time_ns()
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 10**9)) + f".{now % 10**9:09}"
+    aside = f"{path}.damaged-{stamp}"
+    with translated():
+        for suffix in reversed(COMPANIONS):
+            with suppress(FileNotFoundError):
+                os.rename(f"{path}{suffix}", f"{aside}{suffix}")
+    return Path(aside)
+
+
+def inode_of(path: Path) -> int:
+    """Gives 0 when there is no such file."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
+
+
+@contextmanager
+def transaction(database: sqlite3.Connection) -> Iterator[None]:
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Sorts SQLite's errors by what can be done about them."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if _code(error) in _BUSY:
+            raise BusyError(str(error)) from error
+        if _code(error) in _NOT_OURS:
+            raise DamagedError(str(error)) from error
+        raise UnavailableError(str(error)) from error
+    except OSError as error:
+        raise UnavailableError(str(error)) from error
+    except (ValueError, MemoryError) as error:  # text or sizes that make no sense
+        raise DamagedError(str(error)) from error
+
+
+def _prepare(database: sqlite3.Connection, format: Format, patience: float) -> None:
+    """Checks that the file is ours before it changes anything, and makes a new file ours."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            if not _is_ours(database, format):
+                with transaction(database):
+                    if not _is_ours(database, format):
+                        _create(database, format)
+            # Not a part of the transaction, and SQLite does not wait for the lock that it needs.
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = NORMAL")
+            return
+        except sqlite3.OperationalError as error:
+            if _code(error) not in _BUSY or time.monotonic() > end:
+                raise
+            time.sleep(0.02)
+
+
+def _is_ours(database: sqlite3.Connection, format: Format) -> bool:
+    """Says whether the file has our table; a file with something else is damaged."""
+    ((identity,),) = database.execute("PRAGMA application_id")
+    ((version,),) = database.execute("PRAGMA user_version")
+    tables = "SELECT sql FROM sqlite_master WHERE sql NOT NULL"
+    schema = [sql for (sql,) in database.execute(tables)]
+    if (identity, version, schema) == (format.application_id, format.version, [format.schema]):
+        return True
+    if identity or version or schema:
+        raise DamagedError(f"it is not {format.what} of this version")
+    return False
+
+
+def _create(database: sqlite3.Connection, format: Format) -> None:
+    database.execute(format.schema)
+    database.execute(f"PRAGMA application_id = {format.application_id}")
+    database.execute(f"PRAGMA user_version = {format.version}")
+
+
+def _code(error: sqlite3.Error) -> int:
+    """Gives SQLite's primary result code; Python's own complaints about a row have none."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return sqlite3.SQLITE_CORRUPT if code == sqlite3.SQLITE_IOERR_SHORT_READ else code & 0xFF

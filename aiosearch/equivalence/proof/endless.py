@@ -1,0 +1,78 @@
+"""Where infinity is met: what is no number there, though the same of real numbers would be one.
+
+Infinity is read as a number like any other. What holds for all of them holds in the limit, unless
+an operator has none there: those are needs, which only the same operation of the original meets.
+"""
+
+from __future__ import annotations
+
+from .arithmetic import negated, of_base
+from .conditions import Need, Scalar, needing
+from .scalars import Base, Call, Largest, Poly, Whole
+from .signs import positive
+
+FINITE_CALLS = frozenset(("tanh", "erf"))
+OPAQUE = " of infinity"
+"""Ends the names of comparisons that nothing else is known of."""
+
+
+def endless(a: Scalar) -> bool:
+    """Whether it may be infinite, or a limit such as exp(-inf) that no real number gives."""
+    wanted = any(need is Need.FINITE for need, _ in a.demands.by_key.values())
+    return wanted and _endless(a.poly)
+
+
+def _endless(a: Poly) -> bool:
+    return any(
+        any(_base(base) for base, _ in term.factors)
+        or (term.exponent is not None and _endless(term.exponent))
+        for term in a.terms
+    )
+
+
+def _base(base: Base) -> bool:
+    if isinstance(base, Call):
+        if base.name in FINITE_CALLS or base.name.endswith(OPAQUE):
+            return False
+        return base.name == "infinity" or any(map(_endless, base.arguments))
+    if isinstance(base, Whole):
+        return _endless(base.poly)
+    return isinstance(base, Largest) and any(_endless(poly) for _, poly in base.items)
+
+
+def sum_of(found: Scalar, a: Scalar, b: Scalar) -> Scalar:
+    """∞ - ∞ has no limit."""
+    return _limited(found, "sum", a, b) if endless(a) and endless(b) else found
+
+
+def product_of(found: Scalar, a: Scalar, b: Scalar) -> Scalar:
+    """0·∞ has no limit."""
+    if (endless(a) and not _far_from_zero(b)) or (endless(b) and not _far_from_zero(a)):
+        return _limited(found, "product", a, b)
+    return found
+
+
+def quotient_of(found: Scalar, a: Scalar, b: Scalar) -> Scalar:
+    """∞/∞ has no limit; nor has 0/exp(-∞)."""
+    return _limited(found, "quotient", a, b) if endless(b) and not _far_from_zero(a) else found
+
+
+def total_of(summand: Scalar) -> Scalar:
+    """A sum may run over ∞ and -∞."""
+    return _limited(summand, "total", summand) if endless(summand) else summand
+
+
+def function_of(found: Scalar, name: str, *operands: Scalar) -> Scalar:
+    """A function of which no limits are known."""
+    if name in FINITE_CALLS or not any(map(endless, operands)):
+        return found
+    return _limited(found, name, *operands)
+
+
+def _far_from_zero(a: Scalar) -> bool:
+    """Whether it is a real number other than zero."""
+    return not endless(a) and (positive(a.poly) or positive(negated(a.poly)))
+
+
+def _limited(found: Scalar, what: str, *operands: Scalar) -> Scalar:
+    return needing(found, Need.LIMIT, of_base(Call(what, [one.poly for one in operands])))

@@ -1,0 +1,14 @@
+"""Where aiosearch keeps what it remembers for a user."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """Gives `$XDG_CACHE_HOME/aiosearch`, in `~/.cache` without that variable."""
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not base.is_absolute():
+        base = Path.home() / ".cache"
+    return base / "aiosearch"

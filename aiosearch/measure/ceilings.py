@@ -1,0 +1,186 @@
+"""What a machine can do at best, by a fixed protocol: bytes from memory, operations, products."""
+
+from __future__ import annotations
+
+import os
+import platform as system
+from contextlib import suppress
+from datetime import UTC, datetime
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from ..checks import default_cache_path
+from ..pool import usable_cores
+from .caches import last_cache
+from .candidates import ArrayType, Candidate, Failure
+from .errors import ExecutorError
+from .race import Samples, Way
+
+if TYPE_CHECKING:
+    from .jax_executor import JaxExecutor
+
+PROTOCOL = 1
+"""Counts up when figures stop being comparable."""
+HOW = """\
+triad: a = b + s * c over float32 buffers of four times the last cache each, 8 sweeps a call;
+fma: 12 independent chains of 32 multiply-adds on each of 262,144 float32 elements;
+product: two square matrices of 2,048 rows. Each is jax's own code, and the fastest of 7 rounds
+counts, waited for, after a call that does not count."""
+ROUNDS = 7
+
+_SWEEPS = 8
+_CHAINS, _LINKS, _ELEMENTS = 12, 32, 1 << 18
+_ROWS = 2048
+_SOURCE = f"""\
+import jax
+import jax.numpy as jnp
+
+
+def triad(b, c):
+    def sweep(i, a):
+        return b + (1.0 + i) * c
+
+    return jax.lax.fori_loop(0, {_SWEEPS}, sweep, jnp.zeros_like(b))
+
+
+def fma(x):
+    chains = [x + i for i in range({_CHAINS})]
+    for _ in range({_LINKS}):
+        chains = [0.999 * each + 0.001 for each in chains]
+    return sum(chains)
+
+
+def product(x, y):
+    return x @ y
+"""
+
+
+class Ceilings(Struct, frozen=True):
+    """The figures of one device of one machine."""
+
+    machine: str
+    platform: str
+    device: str
+    cores: int
+    """Of the host, as many as this process could use."""
+    versions: str
+    protocol: int
+    taken: str
+    """When, in UTC."""
+    bytes_per_second: float
+    """Of the triad: two buffers read and one written."""
+    flops_per_second: dict[str, float]
+    """By element type: the product, or for float32 the multiply-adds, whichever was faster."""
+    noise: float
+    """How far from equal the same thing, timed twice, seemed at most."""
+
+
+async def measure_ceilings(executor: JaxExecutor) -> Ceilings:
+    """Runs the protocol on an executor that times hot inputs only. Takes some half a minute."""
+    length = 4 * last_cache(executor.platform) // 4
+    traffic = 4 * length * (3 * _SWEEPS + 1)
+    noises = []
+    figures = {}
+    for name, function, inputs, work in (
+        ("triad", "triad", (ArrayType("float32", (length,)),) * 2, traffic),
+        ("fma", "fma", (ArrayType("float32", (_ELEMENTS,)),), 2 * _CHAINS * _LINKS * _ELEMENTS),
+        ("float32", "product", _square("float32"), 2 * _ROWS**3),
+        ("bfloat16", "product", _square("bfloat16"), 2 * _ROWS**3),
+    ):
+        candidate = Candidate(name, _SOURCE, function, inputs)
+        samples, heard = await _best(executor, candidate)
+        figures[name] = work / min(samples.wall)
+        noises.append(heard)
+    flops = {
+        "float32": max(figures["fma"], figures["float32"]),
+        "bfloat16": figures["bfloat16"],
+    }
+    return _ceilings(executor, figures["triad"], flops, max(noises))
+
+
+def machine_id() -> str:
+    """Names this machine by what its figures depend on."""
+    facts = f"{system.machine()} {_processor()} {usable_cores()} {last_cache('cpu')}"
+    return blake2b(facts.encode(), digest_size=8).hexdigest()
+
+
+def ceilings_path() -> Path:
+    """Gives the file in the user's cache directory."""
+    return default_cache_path().with_name("ceilings.json")
+
+
+def stored_ceilings(path: Path | None = None) -> tuple[Ceilings, ...]:
+    """Gives what was measured on this machine by this protocol; nothing if the file is damaged."""
+    return tuple(
+        each
+        for each in _stored(path or ceilings_path())
+        if each.machine == machine_id() and each.protocol == PROTOCOL
+    )
+
+
+def store_ceilings(ceilings: Ceilings, path: Path | None = None) -> None:
+    """Puts figures in place of older ones of the same device. The file is whole at any time."""
+    path = path or ceilings_path()
+    others = [each for each in _stored(path) if _subject(each) != _subject(ceilings)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    growing = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        growing.write_bytes(msgspec.json.format(msgspec.json.encode([*others, ceilings])))
+        growing.replace(path)
+    finally:
+        growing.unlink(missing_ok=True)
+
+
+def _square(dtype: str) -> tuple[ArrayType, ArrayType]:
+    return (ArrayType(dtype, (_ROWS, _ROWS)),) * 2
+
+
+async def _best(executor: JaxExecutor, candidate: Candidate) -> tuple[Samples, float]:
+    compiled = await executor.compile(candidate)
+    if isinstance(compiled, Failure):
+        raise ExecutorError(str(compiled))
+    race = await executor.race([compiled], rounds=ROUNDS)
+    (lap,) = race.laps
+    if lap.failure is not None:
+        raise ExecutorError(str(lap.failure))
+    return lap.samples[Way.HOT], race.noise(way=Way.HOT) or 0.0
+
+
+def _ceilings(
+    executor: JaxExecutor, triad: float, flops: dict[str, float], noise: float
+) -> Ceilings:
+    device = executor.device
+    return Ceilings(
+        machine=machine_id(),
+        platform=executor.platform,
+        device=device.device,
+        cores=device.cores,
+        versions=device.versions,
+        protocol=PROTOCOL,
+        taken=datetime.now(UTC).isoformat(timespec="seconds"),
+        bytes_per_second=triad,
+        flops_per_second=flops,
+        noise=noise,
+    )
+
+
+def _stored(path: Path) -> list[Ceilings]:
+    with suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode(path.read_bytes(), type=list[Ceilings])
+    return []
+
+
+def _subject(ceilings: Ceilings) -> tuple[str, str, str]:
+    return ceilings.machine, ceilings.platform, ceilings.device
+
+
+def _processor() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith(("model name", "CPU part")):
+                return line.partition(":")[2].strip()
+    return system.processor()

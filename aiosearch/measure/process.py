@@ -1,0 +1,188 @@
+"""The host's handle on one process that compiles or times, through all its lives."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..engine.child import Child
+from .candidates import Cause
+from .errors import ExecutorError
+from .letterbox import Letterbox, nameless_file
+from .protocol import (
+    Broken,
+    Ready,
+    Reply,
+    Request,
+    Settings,
+    decode_reply,
+    encode,
+    encode_settings,
+)
+
+START_SECONDS = 120.0
+"""Loading jax takes a second or two; on a machine this slow, no figure would mean anything."""
+START_TRIES = 3
+_LAST_WORDS = 4096
+_EXHAUSTED = (b"bad_alloc", b"out of memory", b"Out of memory", b"MemoryError")
+
+
+class Lost(Struct, frozen=True):
+    """The process has died of what it was asked."""
+
+    cause: Cause
+    message: str
+
+
+class Process:
+    """Serves one request at a time; whoever asks starts it before, and again when it has died."""
+
+    def __init__(self, module: str, settings: Settings) -> None:
+        self.letterbox = Letterbox(nameless_file("aiosearch-arrays"))
+        self.starts = 0
+        self.ready: Ready | None = None
+        self._module = module
+        self._settings = replace(settings, letterbox=self.letterbox.fd)
+        self._child: Child | None = None
+        self._log = -1
+        self._reply: asyncio.Future[Reply | None] | None = None
+        self._closed = False
+
+    @property
+    def pid(self) -> int:
+        """The process that lives now, or 0."""
+        return self._child.pid if self._child is not None else 0
+
+    async def ask(self, request: Request, patience: float) -> Reply | Lost:
+        """Gives the answer, or how the process died. When cancelled, it is killed at once.
+
+        `patience` is for the rare process that its own alarm could not end.
+        """
+        try:
+            return await self._exchange(encode(request), patience)
+        except BaseException:
+            await self.end()
+            raise
+
+    async def start(self) -> None:
+        """Returns when the process is ready; raises ExecutorError where it cannot be."""
+        if self._child is not None and not self._child.alive:
+            await self.end()
+        tries = 0
+        while self._child is None:
+            try:
+                lost = await self._begin()
+            except BaseException:
+                await self.end()
+                raise
+            tries += 1
+            if lost is not None and tries == START_TRIES:
+                raise ExecutorError(f"{self._module} dies while it starts: {lost.message}")
+
+    async def end(self) -> None:
+        """Kills the process and waits until it is gone; it will be started again when needed."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            await asyncio.shield(child.reap())
+        if self._log >= 0:
+            os.close(self._log)
+            self._log = -1
+
+    async def close(self) -> None:
+        """Ends it for good."""
+        self.refuse()
+        await self.end()
+        if self.letterbox.fd >= 0:
+            os.close(self.letterbox.fd)
+            self.letterbox.fd = -1
+
+    def refuse(self) -> None:
+        """Lets nothing begin from now on, and breaks off what goes on."""
+        self._closed = True
+        if self._child is not None:
+            self._child.kill()
+
+    async def _begin(self) -> Lost | None:
+        if self._closed:
+            raise ExecutorError("the executor is closed")
+        self._log = nameless_file("aiosearch-log")
+        self._reply = asyncio.get_running_loop().create_future()
+        arguments = (str(self._log), encode_settings(self._settings).decode())
+        files = (self._log, self.letterbox.fd)
+        try:
+            self._child = await Child.spawn(
+                self._module, self._on_frame, self._on_gone, files, arguments
+            )
+        except OSError as error:
+            raise ExecutorError(f"cannot start a process: {error}") from error
+        self.starts += 1
+        return self._started(await self._answer(self._child, START_SECONDS))
+
+    def _started(self, reply: Reply | Lost) -> Lost | None:
+        if isinstance(reply, Lost):
+            return reply
+        if isinstance(reply, Broken):
+            raise ExecutorError(f"no device {self._settings.platform}: {reply.reason}")
+        assert isinstance(reply, Ready)
+        self.ready = reply
+        return None
+
+    async def _exchange(self, payload: bytes, patience: float) -> Reply | Lost:
+        child = self._child
+        if child is None:
+            return Lost(Cause.CRASHED, "the process is gone")
+        self._reply = asyncio.get_running_loop().create_future()
+        child.send(payload)
+        if not child.alive:
+            self._on_gone()
+        return await self._answer(child, patience)
+
+    async def _answer(self, child: Child, patience: float) -> Reply | Lost:
+        assert self._reply is not None
+        overdue = False
+        try:
+            async with asyncio.timeout(patience):
+                reply = await self._reply
+        except TimeoutError:
+            reply, overdue = None, True
+        if reply is not None:
+            return reply
+        child.kill()
+        await child.reap()
+        lost = self._autopsy(child.returncode, overdue)
+        await self.end()
+        return lost
+
+    def _autopsy(self, code: int | None, overdue: bool) -> Lost:
+        if self._closed:
+            raise ExecutorError("the executor was closed")
+        words = _last_words(self._log)
+        if overdue or code == -signal.SIGALRM:
+            return Lost(Cause.HUNG, "it was still at work when its time was over")
+        if any(word in words for word in _EXHAUSTED) or code == -signal.SIGKILL:
+            return Lost(Cause.MEMORY, _quoted(code, words))
+        return Lost(Cause.CRASHED, _quoted(code, words))
+
+    def _on_frame(self, payload: bytes) -> None:
+        if self._reply is not None and not self._reply.done():
+            self._reply.set_result(decode_reply(payload))
+
+    def _on_gone(self) -> None:
+        if self._reply is not None and not self._reply.done():
+            self._reply.set_result(None)
+
+
+def _last_words(log: int) -> bytes:
+    size = os.fstat(log).st_size
+    return os.pread(log, _LAST_WORDS, max(0, size - _LAST_WORDS))
+
+
+def _quoted(code: int | None, words: bytes) -> str:
+    died = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
+    lines = [line for line in words.decode(errors="replace").splitlines() if line.strip()]
+    return f"{died}: {lines[-1].strip()}" if lines else died

@@ -1,0 +1,79 @@
+"""From a program to the sources that are worth a trial. Pure work, which runs in its own process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from ..equivalence import verify
+from ..tensor import Program
+from ..tensor.files import from_json, to_json
+from .algebra import improve
+from .effort import Budget
+from .emit import emit, names
+from .spelling import Spelling, spellings
+
+
+class Contender(Struct, frozen=True):
+    """One way to write a program down."""
+
+    how: str
+    """What was done to the original, in words."""
+    form: int
+    """Which rewritten program it is; 0 is the original."""
+    program: bytes
+    source: str
+    function: str
+    verdict: tuple[str, ...]
+    """What is known of the program and how; of the original, nothing need be."""
+
+
+class Contest(Struct, frozen=True):
+    """All that is to be tried, the original as it is first; and what was left out as unproven."""
+
+    contenders: tuple[Contender, ...]
+    refused: tuple[str, ...]
+
+
+def contest(original: bytes, budget: Budget, seed: int, strict: bool) -> Contest:
+    """Rewrites a program, verifies what comes out, and writes each down in several ways."""
+    program = from_json(original)
+    forms = [(program, (), "as it is")]
+    refused: list[str] = []
+    for found in improve(program, seconds=budget.search_seconds, most=budget.forms):
+        verdict = verify(program, found, seed=seed, strict=strict, floats=False)
+        if verdict.status.accepted:
+            lines = tuple(verdict.summary())
+            forms.append((found, lines, f"rewritten {len(forms)}"))
+        else:
+            refused.append(f"{verdict.status}: {verdict.reason}")
+    ways = [list(_ways(*form, number)) for number, form in enumerate(forms)]
+    chosen = _by_turns(ways, budget.contenders)
+    return Contest(tuple(chosen), tuple(refused))
+
+
+def _ways(program: Program, verdict: tuple[str, ...], how: str, form: int) -> Iterator[Contender]:
+    """The program in each spelling; of the original, as it is comes first."""
+    packed = to_json(program)
+    function, _ = names(program)
+    order = list(spellings(program))
+    if form == 0:
+        order.sort(key=lambda spelling: spelling != Spelling())
+    seen: set[str] = set()
+    for spelling in order:
+        source = emit(program, spelling)
+        if source not in seen:
+            seen.add(source)
+            told = how if spelling == Spelling() else f"{how}; {spelling}"
+            yield Contender(told, form, packed, source, function, verdict)
+
+
+def _by_turns(ways: list[list[Contender]], most: int) -> list[Contender]:
+    """The first of each, then the second of each, as far as there is room; sources once."""
+    found: dict[str, Contender] = {}
+    for turn in range(max(map(len, ways))):
+        for way in ways:
+            if turn < len(way) and len(found) < most:
+                found.setdefault(way[turn].source, way[turn])
+    return list(found.values())

@@ -1,0 +1,35 @@
+"""How much may be spent on finding something faster."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class Effort(StrEnum):
+    QUICK = "quick"
+    DEFAULT = "default"
+    EXHAUSTIVE = "exhaustive"
+
+
+class Budget(Struct, frozen=True):
+    """What an effort means for one program."""
+
+    search_seconds: float
+    """For rewriting it."""
+    forms: int
+    """Rewritten programs that are looked at."""
+    contenders: int
+    """Sources that are compiled and timed."""
+    rounds: int
+    """Of the last race; the first has a third of them."""
+    race_seconds: float
+    finalists: int
+
+
+BUDGETS = {
+    Effort.QUICK: Budget(1.0, 3, 6, 15, 4.0, 3),
+    Effort.DEFAULT: Budget(4.0, 6, 14, 21, 10.0, 4),
+    Effort.EXHAUSTIVE: Budget(30.0, 24, 64, 45, 40.0, 8),
+}

@@ -1,0 +1,9 @@
+"""What keeps a function from being optimized, in words."""
+
+from __future__ import annotations
+
+from ..errors import AiosearchError
+
+
+class OptimizeError(AiosearchError):
+    """A function, a target or an answer that nothing can be done with; says why."""

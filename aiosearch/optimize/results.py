@@ -1,0 +1,164 @@
+"""The answers that were found before, in this process or another."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from ..database import BusyError, DamagedError, UnavailableError, inode_of, set_aside
+from ..folders import cache_folder
+from .answer_file import AnswerFile
+from .answers import Answer, Key
+
+T = TypeVar("T")
+
+TRIES = 3
+"""A new file may be damaged anew, if hardly ever; then nothing is kept."""
+
+logger = logging.getLogger("aiosearch")
+
+
+def default_results_path() -> Path:
+    """Gives `$XDG_CACHE_HOME/aiosearch/results.sqlite`, in `~/.cache` without that variable."""
+    return cache_folder() / "results.sqlite"
+
+
+class Results:
+    """A store of answers, which any thread and any number of processes may use at once.
+
+    Nothing that happens to the file is an error: a damaged one is set aside and a new one begun,
+    a locked or unusable one is done without, and answers are kept in memory; `warn` is told.
+    Calls block, for a second at most where another process holds a lock.
+    """
+
+    def __init__(self, path: Path, warn: Callable[[str], None]) -> None:
+        self.path = path
+        self._warn = warn
+        self._lock = threading.Lock()
+        self._file: AnswerFile | None = None
+        self._inode = 0
+        self._late: dict[bytes, Answer] = {}
+        self._usable = True
+        self._busy = False
+
+    @classmethod
+    def open(cls, path: Path | None = None, warn: Callable[[str], None] | None = None) -> Results:
+        """Gives the store in this file, the user's without one; warnings are logged."""
+        return cls(path or default_results_path(), warn or logger.warning)
+
+    def find(self, key: Key) -> Answer | None:
+        """Gives the answer to an equal question."""
+        digest = key.digest
+        return self._late.get(digest) or self._attempt(lambda file: file.get(digest), None)
+
+    def keep(self, answer: Answer) -> None:
+        """Writes an answer, in place of an older one; one that a lock is in the way of, later."""
+        with self._lock:
+            self._late[answer.key.digest] = answer
+        self._write()
+
+    def all(self) -> list[Answer]:
+        """Every answer of the file, the newest first."""
+        return self._attempt(lambda file: list(file.all()), [])
+
+    def export(self, folder: Path) -> list[Path]:
+        """Writes every answer as a module that stands alone, and gives their paths."""
+        return export(self.all(), folder)
+
+    def forget(self, keys: Iterable[Key] | None = None) -> int:
+        """Removes the answers to these questions, or all of them; says how many there were."""
+        if keys is None:
+            self._late.clear()
+            return self._attempt(AnswerFile.clear, 0)
+        digests = [key.digest for key in keys]
+        for digest in digests:
+            self._late.pop(digest, None)
+        return self._attempt(lambda file: file.remove(digests), 0)
+
+    def close(self) -> None:
+        """Writes what a lock was in the way of."""
+        if self._late:
+            self._write()
+        with self._lock:
+            self._close_file()
+
+    def __enter__(self) -> Results:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _write(self) -> None:
+        def write(file: AnswerFile) -> None:
+            file.put(self._late.values())
+            self._late = {}
+
+        self._attempt(write, None)
+
+    def _attempt(self, work: Callable[[AnswerFile], T], otherwise: T) -> T:
+        with self._lock:
+            for _ in range(TRIES):
+                if not self._usable:
+                    break
+                try:
+                    return work(self._opened())
+                except DamagedError as error:
+                    self._put_aside(error)
+                except BusyError as error:
+                    self._say_busy(error)
+                    break
+                except UnavailableError as error:
+                    self._do_without(error)
+        return otherwise
+
+    def _opened(self) -> AnswerFile:
+        if self._file is None:
+            self._inode = inode_of(self.path)
+            self._file = AnswerFile(self.path)
+            self._inode = inode_of(self.path)
+        return self._file
+
+    def _put_aside(self, error: Exception) -> None:
+        self._close_file()
+        try:
+            aside = set_aside(self.path, self._inode)
+        except UnavailableError as trouble:
+            self._do_without(trouble)
+            return
+        if aside is not None:
+            self._warn(f"the results in {self.path} are damaged ({error}); they are now in {aside}")
+
+    def _do_without(self, error: Exception) -> None:
+        self._close_file()
+        self._usable = False
+        self._warn(f"results are not kept in {self.path}: {error}")
+
+    def _say_busy(self, error: Exception) -> None:
+        if not self._busy:
+            self._busy = True
+            self._warn(f"the results in {self.path} are in use: {error}; to be tried again")
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def export(answers: Iterable[Answer], folder: Path) -> list[Path]:
+    """Writes answers as modules that stand alone, and gives their paths; raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for answer in answers:
+        path = folder / answer.file_name
+        path.write_text(answer.text(), encoding="utf-8")
+        paths.append(path)
+    return paths

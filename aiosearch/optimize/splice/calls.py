@@ -1,0 +1,144 @@
+"""How a function is called: which of its arguments are arrays, and in what tree they come."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.tree_util import PyTreeDef
+
+from ...capture.names import input_names
+from .errors import SpliceError
+
+
+@dataclass(frozen=True)
+class Call:
+    """One way of calling a function: other values of the arrays make the same call."""
+
+    function: Callable[..., Any]
+    signature: inspect.Signature | None
+    static: Mapping[int | str, Any]
+    """The arguments that are no arrays, by position or name; each of them has its own value."""
+    count: int
+    """How many arguments are given by position."""
+    keywords: frozenset[str]
+    """The arguments that are given by name."""
+    tree: PyTreeDef
+
+    def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | None:
+        """The arrays of a call in order, or nothing where it is another one."""
+        named = bool(kwargs or self.keywords)
+        if len(args) != self.count or (named and kwargs.keys() != self.keywords):
+            told = _canonical(self.signature, args, kwargs)
+            if told is None or len(told[0]) != self.count or told[1].keys() != self.keywords:
+                return None
+            args, kwargs = told
+        if self.static:
+            if not all(_same(_given(args, kwargs, at), own) for at, own in self.static.items()):
+                return None
+            args, kwargs = _dynamic(args, kwargs, self.static)
+        leaves, tree = jax.tree_util.tree_flatten((tuple(args), kwargs))
+        return leaves if tree == self.tree else None
+
+    def arguments(self, leaves: Iterable[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments, made of such arrays."""
+        args, kwargs = jax.tree_util.tree_unflatten(self.tree, leaves)
+        args, kwargs = list(args), dict(kwargs)
+        for at, value in self.static.items():
+            if isinstance(at, int):
+                args[at] = value
+            else:
+                kwargs[at] = value
+        return args, kwargs
+
+    def run(self, leaves: Iterable[Any]) -> Any:
+        """What the function gives for such arrays."""
+        args, kwargs = self.arguments(leaves)
+        return self.function(*args, **kwargs)
+
+    def names(self) -> list[str]:
+        """A name for each array."""
+        args, kwargs = jax.tree_util.tree_unflatten(self.tree, range(self.tree.num_leaves))
+        names = input_names(self.function, args)
+        for path, _ in jax.tree_util.tree_flatten_with_path(kwargs)[0]:
+            name = "_".join(re.findall(r"\w+", jax.tree_util.keystr(path)))
+            while name in names:
+                name += "_"
+            names.append(name)
+        return names
+
+    def places(self, positions: Iterable[int]) -> frozenset[int]:
+        """Where the arrays of these arguments are among all of them."""
+        args, _ = jax.tree_util.tree_unflatten(self.tree, range(self.tree.num_leaves))
+        return frozenset(jax.tree_util.tree_leaves([args[at] for at in positions]))
+
+
+def call(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    static_argnums: Iterable[int] = (),
+    static_argnames: Iterable[str] = (),
+) -> tuple[Call, list[Any]]:
+    """How these arguments are given, and the arrays among them."""
+    signature = _signature(function)
+    args, kwargs = _canonical(signature, args, kwargs) or (tuple(args), dict(kwargs))
+    static: dict[int | str, Any] = {at % len(args): args[at] for at in static_argnums}
+    positions = list(signature.parameters) if signature else []
+    for name in static_argnames:
+        if name in kwargs:
+            static[name] = kwargs[name]
+        elif name in positions and positions.index(name) < len(args):
+            static[positions.index(name)] = args[positions.index(name)]
+    for at, value in static.items():
+        _demand_hash(at, value)
+    leaves, tree = jax.tree_util.tree_flatten(_dynamic(args, kwargs, static))
+    made = Call(function, signature, static, len(args), frozenset(kwargs), tree)
+    return made, leaves
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def _canonical(
+    signature: inspect.Signature | None, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """By position what can be; defaults stay away."""
+    try:
+        bound = signature.bind(*args, **kwargs) if signature else None
+    except TypeError:
+        return None
+    return (bound.args, bound.kwargs) if bound else None
+
+
+def _dynamic(
+    args: Sequence[Any], kwargs: Mapping[str, Any], static: Mapping[int | str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments, with nothing where those are that are no arrays."""
+    return (
+        tuple(None if at in static else value for at, value in enumerate(args)),
+        {name: None if name in static else value for name, value in kwargs.items()},
+    )
+
+
+def _given(args: Sequence[Any], kwargs: Mapping[str, Any], at: int | str) -> Any:
+    return args[at] if isinstance(at, int) else kwargs[at]
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or (type(one) is type(other) and bool(one == other))
+
+
+def _demand_hash(at: int | str, value: Any) -> None:
+    try:
+        hash(value)
+    except TypeError:
+        raise SpliceError(f"static argument {at} cannot be hashed: {value!r}") from None

@@ -1,0 +1,89 @@
+"""Runs a cut function with other computations in the place of some of its regions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import jax
+from jax.extend.core import Literal
+
+from ...tensor import Program
+from .cutting import Cut
+from .errors import SpliceError
+from .pieces import Piece
+from .replacing import Packed, Replacement, replaced
+
+Packs: TypeAlias = "tuple[tuple[Any, ...] | None, ...]"
+"""For each piece the arrays that were packed for it, where they were."""
+
+
+class Spliced:
+    """The function, with replacements by program; a region that has none runs as it is.
+
+    It can be compiled, differentiated and batched like the function.
+    """
+
+    def __init__(
+        self, cut: Cut, replacements: Mapping[Program, Replacement | Packed] | None = None
+    ) -> None:
+        self.cut = cut
+        self.replacements = dict(replacements or {})
+        unknown = self.replacements.keys() - set(cut.programs)
+        if unknown:
+            names = ", ".join(sorted(program.name for program in unknown))
+            raise SpliceError(f"nothing in the function computes {names}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Takes what the function takes, in the way in which it was called when it was cut."""
+        leaves = self.cut.call.leaves(args, kwargs)
+        if leaves is None:
+            raise SpliceError("the function was cut for another way of calling it")
+        return jax.tree_util.tree_unflatten(self.cut.tree, self.flat(leaves))
+
+    def flat(self, leaves: Sequence[Any], packs: Packs | None = None) -> list[Any]:
+        """Takes the arrays of a call alone, in order, and gives those of its results."""
+        flat = self.cut.flat
+        values = {**flat.constants, **dict(zip(flat.inputs, leaves, strict=True))}
+        for piece, packed in zip(self.cut.pieces, packs or self.packs({}), strict=True):
+            found = self._run(piece, [values[var] for var in piece.inputs], packed)
+            values.update(zip(piece.outputs, found, strict=True))
+        return [one.val if isinstance(one, Literal) else values[one] for one in flat.outputs]
+
+    def packs(self, held: Mapping[int, Any]) -> Packs:
+        """Packs what stays the same: what was closed over, and these of the call's arrays."""
+        flat = self.cut.flat
+        values = {**flat.constants, **{flat.inputs[at]: array for at, array in held.items()}}
+        return tuple(self._packed(piece, values) for piece in self.cut.pieces)
+
+    def _packed(self, piece: Piece, values: Mapping[Any, Any]) -> tuple[Any, ...] | None:
+        wanted = self._replacement(piece)
+        if not isinstance(wanted, Packed):
+            return None
+        inputs = [piece.inputs[at] for at in wanted.positions]
+        if not all(var in values for var in inputs):
+            return None
+        return tuple(wanted.pack(*(values[var] for var in inputs)))
+
+    def _replacement(self, piece: Piece) -> Replacement | Packed | None:
+        return None if piece.program is None else self.replacements.get(piece.program)
+
+    def _run(
+        self, piece: Piece, inputs: Sequence[Any], packed: tuple[Any, ...] | None
+    ) -> Sequence[Any]:
+        wanted = self._replacement(piece)
+        if isinstance(wanted, Packed):
+            if packed is not None:
+                return replaced(piece, _unpacking(piece, wanted))(*inputs, *packed)
+            wanted = wanted.otherwise
+        return piece.original(*inputs) if wanted is None else replaced(piece, wanted)(*inputs)
+
+
+def _unpacking(piece: Piece, packed: Packed) -> Replacement:
+    """Drops the inputs that come packed, which derivatives alone need."""
+    kept = [at for at in range(len(piece.inputs)) if at not in packed.positions]
+
+    def run(*inputs: Any) -> Any:
+        return packed.run(*(inputs[at] for at in kept), *inputs[len(piece.inputs) :])
+
+    return run

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from answers import SOURCE, answer
+from console import Cli
+
+from aiosearch.optimize.results import Results, default_results_path
+
+
+@pytest.fixture
+def kept() -> Path:
+    """Three answers in the file that commands take by default."""
+    with Results.open() as results:
+        results.keep(answer(1))
+        results.keep(answer(2, name="softmax", faster=False))
+        results.keep(answer(3, name="gelu"))
+    return default_results_path()
+
+
+def test_list(cli: Cli, kept: Path) -> None:
+    """Answers are listed, the newest first, as JSON with all that is known."""
+    lines = cli("results", "list").out.splitlines()
+    assert [line.split()[1] for line in lines] == ["program", "gelu", "softmax", "trace_of_product"]
+    assert "10.00x" in lines[1]
+    assert " none " in lines[2]
+    listed = json.loads(cli("results", "list", "--json").out)
+    assert [one["speedup"] for one in listed] == pytest.approx([10, None, 10])
+    assert listed[0]["id"].startswith(lines[1].split()[0])
+    assert listed[0]["key"]["types"] == ["f32[512, 512]", "f32[512, 512]"]
+
+
+def test_nothing_to_list(cli: Cli) -> None:
+    """Without a file there is nothing to list, and none is made."""
+    assert cli("results", "list").out == f"no answers in {default_results_path()}\n"
+    assert json.loads(cli("results", "list", "--json").out) == []
+    assert not default_results_path().exists()
+
+
+def test_show(cli: Cli, kept: Path) -> None:
+    """An answer is shown as a module, by its name or the start of its id."""
+    outcome = cli("results", "show", "gelu")
+    assert outcome.code == 0
+    assert outcome.out.endswith(SOURCE)
+    assert outcome.out.startswith("# gelu(f32[512, 512], f32[512, 512]) on cpu")
+    facts = json.loads(cli("results", "show", "gelu", "--json").out)
+    assert facts["source"] == SOURCE
+    assert facts["evidence"] == {"ceiling": 0.4}
+    assert cli("results", "show", facts["id"][:10]).out == outcome.out
+
+
+def test_show_what_is_not_there(cli: Cli, kept: Path) -> None:
+    """A name that is unknown, or that several answers have, is told in a sentence."""
+    outcome = cli("results", "show", "softmx")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert "did you mean softmax?" in outcome.err
+    with Results.open(kept) as results:
+        results.keep(answer(4, name="gelu"))
+    outcome = cli("results", "show", "gelu")
+    assert outcome.code == 2
+    assert "may be any of" in outcome.err
+
+
+def test_export(cli: Cli, kept: Path) -> None:
+    """Answers are written into a folder, all or those named."""
+    assert cli("results", "export", "here").out == "wrote 3 answers to here\n"
+    assert len(list(Path("here").glob("*.py"))) == 3
+    told = json.loads(cli("results", "export", "there", "gelu", "gelu", "--json").out)
+    assert [Path(path).read_text().endswith(SOURCE) for path in told["paths"]] == [True]
+
+
+def test_export_to_no_folder(cli: Cli, kept: Path) -> None:
+    """A folder that cannot be made is told in a sentence."""
+    Path("file").touch()
+    outcome = cli("results", "export", "file/folder")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+
+
+def test_forget(cli: Cli, kept: Path) -> None:
+    """Answers are forgotten by name, or all at once, and not by accident."""
+    assert cli("results", "forget").code == 2
+    assert cli("results", "forget", "gelu", "--all").code == 2
+    assert cli("results", "forget", "gelu", "softmax").out == f"removed 2 answers from {kept}\n"
+    assert cli("results", "forget", "gelu").code == 2
+    assert json.loads(cli("results", "forget", "--all", "--json").out)["removed"] == 1
+    assert cli("results", "list").out.startswith("no answers")
+
+
+def test_another_file(cli: Cli) -> None:
+    """The flag names the file; one that is something else is left as it is, in a sentence."""
+    with Results.open(Path("mine.sqlite")) as results:
+        results.keep(answer())
+    assert len(cli("results", "list", "--file", "mine.sqlite").out.splitlines()) == 2
+    Path("text").write_text("hello " * 1000)
+    for action in (["list"], ["show", "a"], ["export", "f"], ["forget", "--all"]):
+        outcome = cli("results", *action, "--file", "text")
+        assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert Path("text").read_text() == "hello " * 1000
+    assert cli("results", "forget", "--all", "--file", "nowhere").out.startswith("removed 0")
+    assert not Path("nowhere").exists()

@@ -1,0 +1,219 @@
+"""Cutting functions: what becomes a region, what is found once, what is left alone."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from aiosearch.capture import capture
+from aiosearch.optimize.splice import Cut, SpliceError, cut
+
+SQUARE = jax.ShapeDtypeStruct((6, 6), "float32")
+
+
+def sizes(made: Cut) -> list[int]:
+    """The steps of each region."""
+    return [len(piece.jaxpr.eqns) for piece in made.regions]
+
+
+def operators(made: Cut) -> list[set[str]]:
+    return [{term.operator.name for term in program.terms()} for program in made.programs]
+
+
+def test_a_function_of_the_language_is_one_region_and_the_program_that_is_captured() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return jax.nn.softmax(x @ y) @ x, jnp.sum(x * y)
+
+    (program,) = cut(f, SQUARE, SQUARE).programs
+    assert program == capture(f, SQUARE, SQUARE).program
+    assert program.name == "f"
+
+
+def test_equal_layers_are_one_program() -> None:
+    def mlp(params: Any, x: Any) -> Any:
+        for weight, bias in params:
+            x = jnp.tanh(x @ weight + bias)
+        return x
+
+    made = cut(mlp, [(SQUARE, jax.ShapeDtypeStruct((6,), "float32"))] * 4, SQUARE)
+    assert len(made.regions) == 4
+    assert len(made.programs) == 1
+
+
+def test_layers_between_other_steps_are_found_too() -> None:
+    def net(params: Any, x: Any) -> Any:
+        x = jnp.log1p(x) * 2
+        for weight in params:
+            x = x + jax.nn.gelu(jax.nn.softmax(x @ x.T) @ x @ weight)
+        return jnp.mean(x)
+
+    made = cut(net, [SQUARE] * 5, SQUARE)
+    assert len(made.regions) > 4
+    assert len(made.programs) <= 3
+
+
+def test_layers_that_need_the_same_array_are_found_too() -> None:
+    def net(params: Any, x: Any, mask: Any) -> Any:
+        shown = jnp.where(mask > 0, 0.0, -1e9)
+        for weight in params:
+            x = jax.nn.softmax(x @ x.T + shown) @ x @ weight
+        return x
+
+    made = cut(net, [SQUARE] * 3, SQUARE, SQUARE)
+    assert len(made.programs) < len(made.regions)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x @ x @ x @ x @ x @ x,
+        lambda x: jnp.stack([jnp.tanh(x[i] @ x) for i in range(6)]),
+        lambda x: functools.reduce(lambda y, c: y * x + c, [1.0, 2.0, 3.0, 4.0], x),
+        lambda x: jnp.exp(jnp.exp(jnp.exp(jnp.exp(x)))),
+    ],
+    ids=["products", "rows", "polynomial", "exponentials"],
+)
+def test_what_is_no_layer_stays_together(f: Callable[..., Any]) -> None:
+    assert len(cut(f, SQUARE).regions) == 1
+
+
+def test_a_region_that_is_too_large_is_cut_where_it_is_narrow() -> None:
+    def f(x: Any) -> Any:
+        for count in range(20):
+            x = jnp.sin(x) * jnp.cos(x) + count
+        return x
+
+    made = cut(f, SQUARE, largest=16)
+    assert sizes(made) == [16, 16, 16, 16, 16]
+
+
+def test_a_region_without_a_narrow_place_stays_whole() -> None:
+    made = cut(lambda x: jnp.stack([jnp.sin(x[i]) for i in range(6)]), SQUARE, largest=4)
+    assert len(made.regions) == 1
+
+
+def test_what_cannot_be_read_parts_regions_and_is_named_with_its_place() -> None:
+    def f(x: Any) -> Any:
+        y = jnp.sort(jnp.exp(x) / 2)
+        return jnp.sin(y) * y
+
+    made = cut(f, SQUARE)
+    assert [piece.program is not None for piece in made.pieces] == [True, False, True]
+    (sentence,) = made.left_alone
+    assert sentence.startswith("sort at ")
+    assert "test_cutting.py" in sentence
+
+
+LEFT_ALONE: dict[str, Callable[..., Any]] = {
+    "loop": lambda x: lax.fori_loop(0, 3, lambda i, y: jnp.sin(y) * y, x),
+    "while": lambda x: lax.while_loop(lambda y: y.sum() < 9, lambda y: y + 1, x),
+    "branch": lambda x: lax.cond(x[0, 0] > 0, jnp.sin, jnp.cos, x),
+    "scan": lambda x: lax.scan(lambda c, r: (c + r, jnp.exp(c) * r), x[0], x),
+    "effect": lambda x: jax.debug.print("{}", x),
+    "random": lambda x: jax.random.normal(jax.random.key(0), (6, 6)),
+    "raw key": lambda x: jax.random.uniform(jax.random.PRNGKey(0), (6, 6)),
+    "sorted": lambda x: jnp.sort(x),
+    "whole": lambda x: jnp.arange(6) + jnp.argmax(x, axis=0),
+    "barrier": lambda x: lax.optimization_barrier(x),
+    "precise": lambda x: jnp.matmul(x, x, precision="highest"),
+    "moved": lambda x: x.T.reshape(-1)[3:],
+    "one": lambda x: jnp.sin(x),
+    "nothing": lambda x: jnp.ones((6, 6)) / 3,
+}
+
+
+@pytest.mark.parametrize("name", LEFT_ALONE)
+def test_loops_effects_random_numbers_and_what_is_cheap_are_no_regions(name: str) -> None:
+    assert not cut(LEFT_ALONE[name], SQUARE).regions
+
+
+def test_calls_are_looked_into() -> None:
+    half = jax.jit(lambda x: jnp.sort(jax.jit(jnp.tanh)(x) @ x))
+    made = cut(jax.jit(lambda x: half(x @ x)), SQUARE)
+    (found,) = operators(made)
+    assert {"tanh", "matmul"} <= found
+    assert sizes(made) == [3]
+
+
+def test_a_call_with_derivatives_of_its_own_is_whole_in_a_region() -> None:
+    made = cut(lambda x: jax.nn.relu(x @ x), SQUARE)
+    (piece,) = made.regions
+    assert "custom_jvp_call" in [one.primitive.name for one in piece.jaxpr.eqns]
+    assert operators(made) == [{"input", "matmul", "literal", "maximum"}]
+
+
+def test_regions_never_wait_for_each_other() -> None:
+    """A region that would take what another makes of its own results is parted."""
+
+    def f(x: Any) -> Any:
+        y = jnp.sin(x) * x
+        z = jnp.sort(y)
+        return jnp.cos(z) * y + z, y @ y
+
+    made = cut(f, SQUARE)
+    done: set[Any] = set(made.flat.inputs)
+    for piece in made.pieces:
+        assert done.issuperset(piece.inputs)
+        done.update(piece.outputs)
+    assert len(made.regions) == 2
+
+
+def test_what_no_argument_has_a_say_in_belongs_to_every_region_that_needs_it() -> None:
+    def f(x: Any) -> Any:
+        mask = jnp.tril(jnp.ones((6, 6)))
+        y = jnp.sort(x * mask + mask)
+        return y * mask + mask
+
+    made = cut(f, SQUARE)
+    assert [len(program.inputs) for program in made.programs] == [1]
+    assert len(made.regions) == 2
+
+
+def test_arrays_that_were_closed_over_are_inputs_and_numbers_are_none() -> None:
+    weight = jnp.arange(36.0).reshape(6, 6) ** 2
+    made = cut(lambda x: x @ weight + np.full((6, 6), 2.0, np.float32), SQUARE)
+    (piece,) = made.regions
+    assert len(piece.inputs) == 2
+    assert piece.constant == (1,)
+    assert piece.program is not None
+    assert len(piece.program.inputs) == 2
+
+
+def test_layers_with_weights_that_were_closed_over_are_one_program() -> None:
+    weights = [jnp.arange(36.0).reshape(6, 6) + at for at in range(3)]
+
+    def mlp(x: Any) -> Any:
+        for weight in weights:
+            x = jnp.tanh(x @ weight)
+        return x
+
+    made = cut(mlp, SQUARE)
+    assert len(made.regions) == 3
+    assert len(made.programs) == 1
+
+
+def test_constant_arguments_are_known_to_the_regions_that_take_them() -> None:
+    made = cut(lambda x, w: jnp.sum(x @ w["a"]), SQUARE, {"a": SQUARE}, constant_argnums=1)
+    (piece,) = made.regions
+    assert piece.constant == (1,)
+    assert [one.parameter("name") for one in piece.program.inputs] == ["x", "w_a"]  # type: ignore[union-attr]
+
+
+def test_a_function_that_cannot_be_traced_is_named_in_a_sentence() -> None:
+    def f(x: Any) -> Any:
+        return x if x.sum() > 0 else -x
+
+    with pytest.raises(SpliceError, match="cannot trace f: Attempted boolean conversion"):
+        cut(f, SQUARE)
+
+
+def test_a_static_argument_has_to_be_hashed() -> None:
+    with pytest.raises(SpliceError, match=r"static argument 1 cannot be hashed: \[1\]"):
+        cut(lambda x, n: x, SQUARE, [1], static_argnums=1)

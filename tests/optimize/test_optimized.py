@@ -1,0 +1,199 @@
+"""The callable that is handed back: where it is fast, and where it is the original."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from aiosearch.optimize.optimized import Optimized
+from aiosearch.optimize.splice import Packed, Spliced, cut
+
+X = jnp.linspace(-1.0, 2.0, 24).reshape(4, 6)
+W = jnp.linspace(0.5, -1.0, 36).reshape(6, 6)
+
+
+class Runs:
+    """A function, optimized, that counts the calls of the original and its replacements' traces."""
+
+    def __init__(self, f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        self.originals = 0
+        self.replaced = 0
+
+        def told(*args: Any, **kwargs: Any) -> Any:
+            self.originals += 1
+            return f(*args, **kwargs)
+
+        told.__signature__ = inspect.signature(f)  # type: ignore[attr-defined]
+        made = cut(told, *args, **kwargs)
+        self.fast: Optimized[..., Any] = Optimized(
+            Spliced(made, {one.program: self.counted(one.original) for one in made.regions})  # type: ignore[misc]
+        )
+        self.originals = 0
+
+    def counted(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def replacement(*inputs: Any) -> Any:
+            self.replaced += 1
+            return original(*inputs)
+
+        return replacement
+
+
+def product(x: Any, w: Any, *, scale: Any = 2.0) -> Any:
+    """Says what it does."""
+    return {"found": jnp.tanh(x @ w) * scale}
+
+
+def test_it_looks_like_the_function() -> None:
+    report = object()
+    fast = Optimized(Spliced(cut(product, X, W)), source="import jax\n", report=report)
+    assert fast.__name__ == "product"
+    assert fast.__doc__ == "Says what it does."
+    assert fast.__wrapped__ is fast.original is product
+    assert inspect.signature(fast) == inspect.signature(product)
+    assert fast.source() == "import jax\n"
+    assert fast.report is report
+    assert repr(fast) == "<optimized product>"
+
+
+def test_calls_that_it_was_made_for_are_fast() -> None:
+    """Compiled once, whether arguments come by position or by name, from NumPy or from jax."""
+    runs = Runs(product, X, W)
+    for found in [
+        runs.fast(X, W),
+        runs.fast(X, w=W),
+        runs.fast(w=W, x=X),
+        runs.fast(np.asarray(X), np.asarray(W, np.float64)),
+    ]:
+        np.testing.assert_allclose(found["found"], product(X, W)["found"], rtol=1e-6)
+    assert (runs.originals, runs.replaced) == (0, 1)
+
+
+OTHERS: dict[str, Callable[[Callable[..., Any]], Any]] = {
+    "shape": lambda f: f(X[:2], W),
+    "type": lambda f: f(X.astype("bfloat16"), W.astype("bfloat16")),
+    "another argument": lambda f: f(X, W, scale=3.0),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_calls_are_the_originals(name: str) -> None:
+    runs = Runs(product, X, W)
+    found, wanted = OTHERS[name](runs.fast), OTHERS[name](product)
+    np.testing.assert_array_equal(found["found"], wanted["found"])
+    assert (runs.originals, runs.replaced) == (1, 0)
+
+
+def test_a_weak_type_is_another_type() -> None:
+    runs = Runs(lambda x, scale: jnp.tanh(x @ x.T) * scale, X, 2.0)
+    assert runs.fast(X, 2.0).dtype == "float32"
+    assert runs.originals == 0
+    runs.fast(X, jnp.float32(2.0))
+    assert runs.originals == 1
+    with jax.numpy_dtype_promotion("strict"):
+        runs.fast(X, 2.0)
+    assert runs.originals == 2
+
+
+def test_static_arguments_are_compared_by_type_and_value() -> None:
+    runs = Runs(lambda x, n: jnp.tanh(x @ x.T) * n, X, 3, static_argnums=1)
+    runs.fast(X, 3)
+    assert runs.originals == 0
+    assert runs.fast(X, 3.0).shape == runs.fast(X, 4).shape == (4, 4)
+    assert runs.originals == 2
+
+
+def test_arguments_of_the_wrong_kind_get_the_originals_error() -> None:
+    runs = Runs(product, X, W)
+    with pytest.raises(TypeError, match="missing"):
+        runs.fast(X)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        runs.fast("text", W)
+
+
+def test_settings_of_jax_are_part_of_what_it_was_made_for() -> None:
+    runs = Runs(product, X, W)
+    with jax.enable_x64(True):
+        runs.fast(X, W)
+    with jax.default_matmul_precision("highest"):
+        runs.fast(X, W)
+    with jax.disable_jit():
+        runs.fast(X, W)
+    assert (runs.originals, runs.replaced) == (3, 0)
+
+
+def test_a_callers_trace_is_told_apart_by_shapes_and_types() -> None:
+    runs = Runs(product, X, W)
+    outer = jax.jit(lambda x, w: runs.fast(x + 1, w)["found"].sum())
+    np.testing.assert_allclose(outer(X, W), product(X + 1, W)["found"].sum(), rtol=1e-5)
+    assert (runs.originals, runs.replaced) == (0, 1)
+    outer(X[:3], W)
+    assert (runs.originals, runs.replaced) == (1, 1)
+
+
+def test_batches_and_derivatives_are_the_originals() -> None:
+    runs = Runs(product, X, W)
+
+    def loss(f: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda x, w: jnp.sum(f(x, w)["found"] ** 2)
+
+    for transformed in (jax.grad, jax.hessian):
+        found, wanted = transformed(loss(runs.fast))(X, W), transformed(loss(product))(X, W)
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    rows = jnp.stack([X, X + 1])
+    batch = jax.vmap(runs.fast, (0, None))(rows, W)["found"]
+    np.testing.assert_allclose(batch, product(rows, W)["found"], rtol=1e-5)
+
+
+def test_arrays_that_are_spread_or_in_another_memory_run_the_original() -> None:
+    runs = Runs(product, X, W)
+    mesh = jax.sharding.Mesh(jax.devices(), "rows")
+    spread = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    runs.fast(jax.device_put(X, spread), jax.device_put(W, spread))
+    assert runs.originals == 1
+    (device, *_) = jax.devices()
+    kinds = {memory.kind for memory in device.addressable_memories()}
+    for kind in kinds - {device.default_memory().kind}:
+        elsewhere = jax.sharding.SingleDeviceSharding(device, memory_kind=kind)
+        before = runs.originals
+        jax.eval_shape(runs.fast, jax.device_put(X, elsewhere), W)
+        assert runs.originals == before + 1
+
+
+def test_without_replacements_it_is_the_original() -> None:
+    assert Optimized(Spliced(cut(product, X, 2 * W)))(X, W)["found"].shape == (4, 6)
+    calls: list[Any] = []
+    f: Any = lambda x: calls.append(type(x)) or x @ x.T  # noqa: E731
+    fast = Optimized(Spliced(cut(f, X)))
+    fast(X)
+    assert len(calls) == 2
+
+
+def test_constant_weights_are_packed_as_long_as_they_are_the_same_array() -> None:
+    """A tracer or another array takes the way without packing."""
+    ways: list[str] = []
+
+    def plain(x: Any, w: Any) -> Any:
+        ways.append("plain")
+        return x @ w
+
+    def packed(x: Any, turned: Any) -> Any:
+        ways.append("packed")
+        return jax.lax.dot_general(x, turned, (((1,), (1,)), ((), ())))
+
+    made = cut(lambda x, w: x @ w, X, W, constant_argnums=1)
+    spare = Packed((1,), lambda w: (w.T + 0,), packed, otherwise=plain)
+    fast: Optimized[..., Any] = Optimized(Spliced(made, {made.programs[0]: spare}))
+    for weight in [W, 2 * W, W]:
+        np.testing.assert_allclose(fast(X, weight), X @ weight, rtol=1e-5)
+    assert ways == ["packed", "plain"]
+    np.testing.assert_allclose(jax.jit(lambda w: fast(X, w))(W), X @ W, rtol=1e-5)
+    found = jax.grad(lambda x: fast(x, W).sum())(X)
+    np.testing.assert_allclose(found, jax.grad(lambda x: (x @ W).sum())(X), rtol=1e-5)
+    weights = jax.grad(lambda w: fast(X, w).sum())(W)
+    np.testing.assert_allclose(weights, jax.grad(lambda w: (X @ w).sum())(W), rtol=1e-5)
