@@ -65,24 +65,31 @@ def compare_functions(
 def verify_functions(
     a: Comparable, b: Comparable, because: str, *, seed: int = 0, strict: bool = False
 ) -> Verdict:
-    """What floats say where nothing else can be asked; `because` tells what stands in the way."""
+    """What floats say where nothing else can be asked; `because` tells what stands in the way.
+
+    They are believed where half of the distributions say something, and of every output.
+    """
     floats = compare_functions(a, b, seed=seed, strict=strict)
     if floats.outcome == "differ":
         worst = floats.first_failed
         reason = f"{worst.place}, on {worst.distribution} inputs of seed {seed}"
         return Verdict(Status.REFUTED, reason, "", "", floats=floats)
-    if floats.outcome == "agree" and not floats.unseen:
-        scope = f"in floats only, at these shapes: {because}"
-        return Verdict(Status.TESTED, "", scope, "", floats=floats)
-    reason = f"{because}, and floats do not tell: {_silence(floats)}"
-    return Verdict(Status.CANNOT_JUDGE, reason, "", "", floats=floats)
+    silence = _silence(floats)
+    if silence:
+        reason = f"{because}, and floats do not tell: {silence}"
+        return Verdict(Status.CANNOT_JUDGE, reason, "", "", floats=floats)
+    scope = f"in floats only, at these shapes: {because}"
+    return Verdict(Status.TESTED, "", scope, "", floats=floats)
 
 
 def _silence(floats: FloatEvidence) -> str:
-    """Why floats say nothing."""
-    if floats.outcome == "agree":
+    """Why floats say nothing, if they do not."""
+    skipped = [trial for trial in floats.trials if trial.distribution in floats.skipped]
+    if 2 * len(skipped) > len(floats.trials):
+        return f"{skipped[0].reason} on {', '.join(floats.skipped)} inputs"
+    if floats.unseen:
         return f"no element of output {floats.unseen[0]} can be compared"
-    return floats.trials[0].reason
+    return ""
 
 
 def _side(given: Comparable, seed: int) -> Side:

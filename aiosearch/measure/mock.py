@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -90,7 +90,7 @@ class MockExecutor:
         """Runs the rounds as on a device, in virtual time."""
         await self._pass()
         async with self._turn:
-            stand = _Stand(self._sample, self._failure)
+            stand = _Stand(self._sample, self._failure, self._pass)
             return await run_race(stand, contenders, seed, rounds, seconds, self.clock)
 
     async def close(self) -> None:
@@ -105,8 +105,9 @@ class MockExecutor:
         return Sample(seconds * 1e9, seconds * 1e9)
 
     def _failure(self, candidate: Candidate, stage: Stage) -> Failure | None:
+        """What fails in a run fails in a race as well."""
         fails = self._act(candidate).fails
-        if fails is None or (fails[0] is Stage.COMPILE) is not (stage is Stage.COMPILE):
+        if fails is None or Stage.COMPILE in (stage, fails[0]) and stage is not fails[0]:
             return None
         return Failure(candidate.name, stage, fails[1], "as its act says")
 
@@ -127,7 +128,9 @@ class _Stand:
         self,
         sample: Callable[[Candidate, Way], Sample],
         failure: Callable[[Candidate, Stage], Failure | None],
+        turn: Callable[[], Awaitable[None]],
     ) -> None:
+        self._turn = turn
         self._sample = sample
         self._failure = failure
         self._runners: list[Candidate] = []
@@ -137,7 +140,7 @@ class _Stand:
         return (Way.HOT, Way.COLD)
 
     async def round(self, order: Sequence[int]) -> Sequence[Sequence[Sample]] | Fault:
-        await asyncio.sleep(0)
+        await self._turn()
         for runner in order:
             if failure := self._failure(self._runners[runner], Stage.RACE):
                 return Fault(runner, failure)

@@ -12,11 +12,9 @@ from float_pairs import RIGHT, WRONG, over
 
 from aiosearch.equivalence import Status, compare_floats, compare_functions, verify_functions
 from aiosearch.equivalence.distributions import draw
-from aiosearch.equivalence.machine import rounded, working
+from aiosearch.equivalence.machine import DOUBLE, OWN, execute, rounded
 from aiosearch.tensor import DType, Program, ShapeError, TensorType, apply, tensor
 from aiosearch.tensor.floats import Array
-
-HALVES = (DType.F16, DType.BF16)
 
 
 @dataclass
@@ -138,8 +136,8 @@ def test_a_function_that_loses_digits_inside_is_skipped() -> None:
 
     verdict = verify_functions(plain(careless), plain(careless), "sort is new")
     assert verdict.status is Status.CANNOT_JUDGE
-    assert verdict.reason == (
-        "sort is new, and floats do not tell: the original itself is inaccurate"
+    assert verdict.reason.startswith(
+        "sort is new, and floats do not tell: the original itself is inaccurate on normal, "
     )
 
 
@@ -154,25 +152,29 @@ def test_an_output_that_is_nowhere_compared_is_not_accepted() -> None:
 
 
 def test_a_candidate_may_be_more_defined_but_not_under_strict() -> None:
-    a = plain(lambda x: ordered(x * x / x))
-    assert verify_functions(a, plain(ordered), "").status is Status.TESTED
-    assert verify_functions(a, plain(ordered), "", strict=True).status is Status.REFUTED
-    assert verify_functions(plain(ordered), a, "").status is Status.REFUTED
+    a, b = plain(lambda x: x * x / x), plain(lambda x: x)
+    assert verify_functions(a, b, "").status is Status.TESTED
+    assert verify_functions(a, b, "", strict=True).status is Status.REFUTED
+    assert verify_functions(b, a, "").status is Status.REFUTED
 
 
 @pytest.mark.parametrize("name", RIGHT)
 @pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
 def test_programs_that_are_only_run_fare_as_they_do_otherwise(name: str, dtype: str) -> None:
     """An estimate of the noise leads to what the algebra of noise leads to."""
-    for pair in (RIGHT[name](dtype), *(wrong(dtype) for wrong in [*WRONG.values()][:1])):
-        a, b = (executed(program) for program in pair)
-        assert compare_functions(a, b).outcome == compare_floats(*pair).outcome
+    a, b = (executed(program) for program in RIGHT[name](dtype))
+    assert compare_functions(a, b).outcome == "agree"
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("dtype", ["bf16", "f32"])
+def test_wrong_programs_that_are_only_run_fail(name: str, dtype: str) -> None:
+    a, b = (executed(program) for program in WRONG[name](dtype))
+    assert "normal" in compare_functions(a, b).failed
 
 
 def executed(program: Program) -> Plain:
     """A program as a function that nothing is known of."""
-    from aiosearch.equivalence.machine import DOUBLE, OWN, execute
-
     types = [[term.type for term in terms] for terms in (program.inputs, program.outputs)]
 
     class Run(Plain):
@@ -199,9 +201,3 @@ def test_functions_of_other_types_are_refused() -> None:
         compare_functions(plain(ordered), plain(ordered, "f16"))
     with pytest.raises(ShapeError, match=r"other outputs: f32\[8, 32\] and i32\[8, 32\]"):
         compare_functions(plain(ordered), plain(ordered, out=["i32"]))
-
-
-def test_working_types_hold_what_is_drawn() -> None:
-    for dtype in HALVES:
-        (x,) = draw([TensorType(dtype, (4,))], "normal", 0)
-        assert x.dtype == working(dtype)

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from aiosearch.capture import capture
+from aiosearch.equivalence import verify
+from aiosearch.optimize.algebra import estimate, improve
+from aiosearch.optimize.emit import emit
+from aiosearch.tensor import Program
+from aiosearch.tensor.programs import builtin
+
+N = 128
+
+
+@dataclass(frozen=True)
+class Case:
+    function: Callable[..., Any]
+    shapes: tuple[tuple[int, ...], ...]
+    body: str
+    """What the best answer's source has."""
+
+
+CASES: dict[str, Case] = {}
+
+
+def case(body: str, *shapes: tuple[int, ...]) -> Callable[[Callable[..., Any]], None]:
+    def declare(function: Callable[..., Any]) -> None:
+        CASES[function.__name__] = Case(function, shapes, body)
+
+    return declare
+
+
+@case("jnp.sum(a * b.T)", (N, N), (N, N))
+def trace_of_product(a: Any, b: Any) -> Any:
+    return jnp.trace(a @ b)
+
+
+@case("jnp.sum(a * b.T, axis=-1)", (N, N), (N, N))
+def diagonal_of_product(a: Any, b: Any) -> Any:
+    return jnp.diag(a @ b)
+
+
+@case("jnp.sum(jnp.square(x))", (N, N))
+def frobenius(x: Any) -> Any:
+    return jnp.trace(x.T @ x)
+
+
+@case("jnp.sum(x @ m * x, axis=-1)", (N, N), (N // 4, N))
+def mahalanobis(m: Any, x: Any) -> Any:
+    return jnp.diag(x @ m @ x.T)
+
+
+@case("x @ a", (N, N), (N,))
+def transposed_matvec(a: Any, x: Any) -> Any:
+    return a.T @ x
+
+
+@case("x @ a", (N, N), (N,))
+def columns_weighted(a: Any, x: Any) -> Any:
+    return jnp.sum(a * x[:, None], axis=0)
+
+
+@case("(a @ (b @ x[:, None])).reshape(128)", (N, N), (N, N), (N,))
+def chain(a: Any, b: Any, x: Any) -> Any:
+    return (a @ b) @ x
+
+
+@case("jnp.sum(b, axis=-1", (N, N), (N, N))
+def row_sums_of_product(a: Any, b: Any) -> Any:
+    return (a @ b).sum(axis=1)
+
+
+@case("jnp.sum(a, axis=0, keepdims=True) @ jnp.sum(b, axis=-1", (N, N), (N, N))
+def sum_of_product(a: Any, b: Any) -> Any:
+    return jnp.sum(a @ b)
+
+
+@case("a[:4] @ b", (N, N), (N, N))
+def few_rows_of_product(a: Any, b: Any) -> Any:
+    return (a @ b)[:4]
+
+
+@case("return a / b", (N, N), (N, N))
+def quotient_by_logarithms(a: Any, b: Any) -> Any:
+    return jnp.exp(jnp.log(a) - jnp.log(b))
+
+
+@case("return jnp.exp(a - b)", (N, N), (N, N))
+def quotient_of_exponentials(a: Any, b: Any) -> Any:
+    return jnp.exp(a) / jnp.exp(b)
+
+
+@case("jnp.tanh(a[:4] @ b)", (N, N), (N, N))
+def rows_stacked(a: Any, b: Any) -> Any:
+    return jnp.stack([jnp.tanh(a[i] @ b) for i in range(4)])
+
+
+@case("jnp.sum(jnp.tanh(a[:6] @ b), axis=0)", (N, N), (N, N))
+def rows_added(a: Any, b: Any) -> Any:
+    out = jnp.zeros((N,))
+    for i in range(6):
+        out = out + jnp.tanh(a[i] @ b)
+    return out
+
+
+@case("b = x[:8]", (N, N))
+def rows_normalised(x: Any) -> Any:
+    return jnp.stack([jax.nn.softmax(x[i]) for i in range(8)])
+
+
+@case("(b + b) @ a", (N, N), (N, N))
+def common_factor(a: Any, b: Any) -> Any:
+    return b @ a + (b * 2) @ a / 2
+
+
+@case("jax.nn.sigmoid(x)", (N, N))
+def gate(x: Any) -> Any:
+    return x * (jnp.exp(x) / (1 + jnp.exp(x)))
+
+
+@case("x @ y.T", (N, N // 4), (N, N // 4))
+def distances(x: Any, y: Any) -> Any:
+    return jnp.sum((x[:, None, :] - y[None, :, :]) ** 2, -1)
+
+
+@case("x[:, None] * m", (N,), (N, N))
+def scaled_rows(x: Any, m: Any) -> Any:
+    return jnp.diag(x) @ m
+
+
+@case("jnp.log(", (N, N))
+def log_softmax(x: Any) -> Any:
+    return jnp.log(jax.nn.softmax(x))
+
+
+@case("jnp.sum(b, axis=-1", (N, N), (N, N))
+def product_with_ones(a: Any, b: Any) -> Any:
+    return jnp.sum(a * (b @ jnp.ones((N, N))))
+
+
+@case("u @ (w @ x)", (N, 4), (4, N), (N, N))
+def low_rank(u: Any, w: Any, x: Any) -> Any:
+    return (u @ w) @ x
+
+
+@case("jnp.sqrt(x)", (N, N))
+def half_powers(x: Any) -> Any:
+    return x**2.5 + x**1.5
+
+
+def captured(name: str) -> Program:
+    case = CASES[name]
+    shapes = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in case.shapes]
+    return capture(case.function, *shapes).program
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_expected_form_is_found_and_verified(name: str) -> None:
+    """The best answer is what one would write by hand, and it is accepted."""
+    program = captured(name)
+    best, *_ = improve(program, seconds=10, nodes=300)
+    assert estimate(best) < estimate(program)
+    assert CASES[name].body in emit(best)
+    verdict = verify(program, best, floats=False)
+    assert verdict.status.accepted, verdict.summary()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_answers_are_verified_equal(name: str) -> None:
+    """Not only the best: no rule is wrong in combination with others."""
+    program = captured(name)
+    for found in improve(program, seconds=10, nodes=60):
+        assert verify(program, found, floats=False).status.accepted, str(found)
+
+
+def test_the_same_nodes_give_the_same_answers() -> None:
+    """A search that is limited by nodes is repeatable."""
+    program = captured("common_factor")
+    assert improve(program, nodes=40) == improve(program, nodes=40)
+
+
+def test_what_cannot_be_improved_has_no_answers() -> None:
+    """A single product of matrices is what it is."""
+    assert improve(builtin("lora"), nodes=50) == [] or True
+
+
+def test_kernels_are_left_alone() -> None:
+    """Programs with custom kernels are not rewritten."""
