@@ -2,8 +2,8 @@
 
 `python benchmarks/byhand_jax.py [--seconds N] [NAME ...]`
 
-Ratios are medians of rounds in which the function, its spelling and the function again run one
-after the other; `a/a` is what the function won against itself, the noise.
+Rounds run the function, its spelling and the function again, one after the other. Ratios are
+medians over all pairs of a round; `a/a` is what the function won against itself, the noise.
 """
 
 from __future__ import annotations
@@ -95,10 +95,11 @@ def compared(case: Case, spelling: Function, seconds: float) -> Comparison:
                 sample(written, values, calls),
             )
         )
+    pairs = [(turn, hand) for first, hand, last in rounds for turn in (first, last)]
     return Comparison(
-        statistics.median(first.wall for first, _, _ in rounds) * 1e6,
-        statistics.median((first.wall + last.wall) / 2 / hand.wall for first, hand, last in rounds),
-        statistics.median((first.cpu + last.cpu) / 2 / hand.cpu for first, hand, last in rounds),
+        statistics.median(turn.wall for turn, _ in pairs) * 1e6,
+        statistics.median(turn.wall / hand.wall for turn, hand in pairs),
+        statistics.median(turn.cpu / hand.cpu for turn, hand in pairs),
         statistics.median(first.wall / last.wall for first, _, last in rounds),
         len(rounds),
     )

@@ -19,7 +19,10 @@ class Status(StrEnum):
     PROVED = "proved"
     """Equal as functions of real numbers, at all shapes in scope; no floats speak against it."""
     TESTED = "tested"
-    """Equal but for the bound, at the shape that was tested; no float trial speaks against it."""
+    """Equal but for the bound, at the shape that was tested; no float trial speaks against it.
+
+    Or floats alone speak for it, where the scope says so.
+    """
     REFUTED = "refuted"
     """They differ, on inputs that can be drawn again."""
     CANNOT_JUDGE = "cannot judge"

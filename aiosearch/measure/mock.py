@@ -29,6 +29,10 @@ class Act(Struct, frozen=True):
     """What `run` gives; nothing by default."""
 
 
+_LATER = {Stage.RUN: (Stage.RACE,)}
+"""What fails in a run fails in a race as well."""
+
+
 class VirtualClock:
     """Tells seconds that pass only where something adds to `now`."""
 
@@ -105,9 +109,8 @@ class MockExecutor:
         return Sample(seconds * 1e9, seconds * 1e9)
 
     def _failure(self, candidate: Candidate, stage: Stage) -> Failure | None:
-        """What fails in a run fails in a race as well."""
         fails = self._act(candidate).fails
-        if fails is None or Stage.COMPILE in (stage, fails[0]) and stage is not fails[0]:
+        if fails is None or stage not in (fails[0], *_LATER.get(fails[0], ())):
             return None
         return Failure(candidate.name, stage, fails[1], "as its act says")
 

@@ -55,7 +55,7 @@ class Process:
     @property
     def pid(self) -> int:
         """The process that lives now, or 0."""
-        return self._child.pid if self._child is not None else 0
+        return self._child.pid if self._child is not None and self._child.alive else 0
 
     async def ask(self, request: Request, patience: float) -> Reply | Lost:
         """Gives the answer, or how the process died. When cancelled, it is killed at once.

@@ -59,7 +59,7 @@ class DeviceStand:
             await self._distrust(reply)
             return _failure(compiled, Stage.RUN, reply)
         found = [await asyncio.to_thread(letterbox.take, parcel) for parcel in reply.parcels]
-        letterbox.empty()
+        await asyncio.to_thread(letterbox.empty)
         return tuple(found)
 
     async def prepare(self, runners: Sequence[Compiled], seed: int) -> tuple[Way, ...] | Fault:
@@ -127,6 +127,7 @@ class DeviceStand:
             (parcel,) = await asyncio.to_thread(self._process.letterbox.put, [array])
             number = self._number()
             await self._ask(Keep(number, parcel), GRACE)
+            await asyncio.to_thread(self._process.letterbox.empty)
             self._kept[id(array)] = number, array
         return self._kept[id(array)][0]
 

@@ -238,10 +238,12 @@ def _folded(line: str, indent: int = 4) -> list[str]:
     opened, closed = _brackets(line)
     if opened < 0:
         return [line]
-    lines = [line[: opened + 1]]
-    for part in _parts(line[opened + 1 : closed]):
+    lines, parts = [line[: opened + 1]], list(_parts(line[opened + 1 : closed]))
+    called = line[opened] == "[" or line[opened - 1 : opened].isidentifier()
+    comma = "," if called or len(parts) > 1 else ""
+    for part in parts:
         *before, last = _folded(part, indent + 4)
-        lines.extend(f"    {one}" for one in [*before, f"{last},"])
+        lines.extend(f"    {one}" for one in [*before, f"{last}{comma}"])
     return [*lines, line[closed:]]
 
 

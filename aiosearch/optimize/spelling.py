@@ -13,7 +13,7 @@ HALF = frozenset({DType.F16, DType.BF16})
 
 
 class Choice(StrEnum):
-    """How one product of matrices is written; those with the largest effect come first."""
+    """How one product of matrices is written."""
 
     ACCUMULATE = "accumulate"
     """Half types are added up in 32 bits and rounded after, where XLA may else widen the matrix."""
@@ -74,19 +74,15 @@ def spellings(program: Program) -> Iterator[Spelling]:
 
 
 def _kinds(kinds: set[Choice]) -> list[tuple[Choice, ...]]:
-    """Sets of kinds; two rows without accumulation are not worth a trial."""
-    found = [
-        some
-        for count in range(len(kinds) + 1)
-        for some in combinations(sorted(kinds), count)
-        if Choice.TWO_ROWS not in some or Choice.ACCUMULATE in some
-    ]
+    """Sets of kinds."""
+    counts = range(len(kinds) + 1)
+    found = [some for count in counts for some in combinations(sorted(kinds), count)]
     return sorted(found, key=lambda some: (-_effect(some), len(some)))
 
 
 def _effect(chosen: tuple[Choice, ...]) -> int:
     """Powers of two of the time saved, where the choice is open at all."""
-    expected = {Choice.ACCUMULATE: 3, Choice.TWO_ROWS: 1, Choice.TURNED: -1}
+    expected = {Choice.TWO_ROWS: 3, Choice.ACCUMULATE: 1, Choice.TURNED: -1}
     return sum(expected[choice] for choice in chosen)
 
 

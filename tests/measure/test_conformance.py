@@ -35,4 +35,8 @@ async def test_the_suite_finds_faults() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         await check_executor(lambda: Forgetful(ACTS))
     notes = " ".join(note for error in caught.value.exceptions for note in error.__notes__)
-    assert set(re.findall(r"check (\w+)", notes)) == {"races_fairly", "survives_races"}
+    assert set(re.findall(r"check (\w+)", notes)) == {
+        "races_fairly",
+        "survives_races",
+        "ends_what_goes_on",
+    }

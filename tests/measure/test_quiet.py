@@ -24,7 +24,6 @@ async def test_who_waits_to_be_alone_goes_first() -> None:
     """Those who are busy may finish; newcomers wait until the one who asked has been alone."""
     quiet = Quiet()
     told: list[str] = []
-    leave = asyncio.Event()
 
     async def alone() -> None:
         async with quiet.alone():
@@ -40,7 +39,6 @@ async def test_who_waits_to_be_alone_goes_first() -> None:
         group.create_task(busy())
         await turns()
         assert told == []
-        leave.set()
     assert told == ["alone", "busy"]
 
 

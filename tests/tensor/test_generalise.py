@@ -201,3 +201,12 @@ def test_a_shape_that_does_not_fit_is_refused() -> None:
     found = generalise([program(apply("convolution", image, filters, **bare), image, filters)])
     with pytest.raises(ShapeError, match="windows of 5 places"):
         found.at({**found.values, "I1": 3})
+
+
+@pytest.mark.parametrize("size", ["axis", "literal"])
+def test_sizes_without_a_number_are_refused(size: str) -> None:
+    """There is nothing to generalise where a size is a name already."""
+    name = Size.named("n")
+    x = tensor("X", "f32", (name if size == "axis" else 2, 4))
+    with pytest.raises(TensorError, match="has the size n: give it as a number"):
+        generalise([program(x * (literal(name) if size == "literal" else 2), x)])

@@ -152,10 +152,11 @@ def _signs(conditions: Conditions) -> frozenset[str]:
 def _elements(
     ours: Scalar, theirs: Scalar, free: Sequence[Var], known_before: Conditions = NOTHING
 ) -> str:
-    if not equal_reals(ours.poly, theirs.poly):
+    known = ours.sure.and_(known_before)
+    if not equal_reals(ours.poly, theirs.poly, known):
         names = {var: f"i{number}" for number, var in enumerate(free)}
         return f"{_short(ours.poly, names)} is not seen to be {_short(theirs.poly, names)}"
-    unmet = _unmet(ours.sure.and_(known_before), theirs.demands, free)
+    unmet = _unmet(known, theirs.demands, free)
     return f"the second needs {unmet}, which the first does not" if unmet else ""
 
 
@@ -175,11 +176,11 @@ def equal(a: Poly, b: Poly) -> bool:
     return not rest.terms
 
 
-def equal_reals(a: Poly, b: Poly) -> bool:
+def equal_reals(a: Poly, b: Poly, known: Conditions) -> bool:
     """As `equal`, with z3's help where maxima, signs and choices are met."""
     if equal(a, b):
         return True
-    if not reals.worth_asking(a, b) or not reals.same(a, b):
+    if not reals.worth_asking(a, b) or not reals.same(a, b, known):
         return False
     fire(Rule.Z3)
     return True

@@ -10,7 +10,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+from .conditions import Conditions, Need
 from .scalars import Base, Call, Largest, Monomial, Poly, Whole
+from .signs import base_positive
 
 WORK = 400_000
 """What z3 may spend: a goal that holds takes a small part of it."""
@@ -37,12 +39,21 @@ def _interesting(a: Poly) -> bool:
     return False
 
 
-def same(a: Poly, b: Poly) -> bool:
-    """Whether z3 finds that no real numbers tell two expressions apart, where both are defined."""
+def same(a: Poly, b: Poly, known: Conditions) -> bool:
+    """Whether z3 finds that no real numbers tell two expressions apart, where this is known.
+
+    Roots and quotients may be anything where they are not defined: what is in a branch, or a factor
+    of zero, need not be.
+    """
     import z3
 
     reader = _Reader(z3)
     left, right = reader.poly(a), reader.poly(b)
+    for need, poly in known.by_key.values():
+        if need is Need.NONZERO:
+            reader.facts.append(reader.poly(poly) != 0)
+        elif need is Need.NONNEGATIVE:
+            reader.facts.append(reader.poly(poly) >= 0)
     solver = z3.SolverFor("QF_NRA") if reader.products else z3.Solver()
     solver.set("rlimit", WORK)
     solver.set("timeout", PATIENCE_MS)
@@ -83,7 +94,10 @@ class _Reader:
             self.facts.append(size >= 1)
             result = result * self._power(size, power, f"size {name}")
         for base, power in term.factors:
-            result = result * self._power(self._base(base), power, base.key({}))
+            value = self._base(base)
+            if base_positive(base):
+                self.facts.append(value > 0)
+            result = result * self._power(value, power, base.key({}))
         if term.exponent is not None:
             value = self._unknown(f"exp {term.exponent.key({})}")
             self.facts.append(value > 0)
@@ -94,7 +108,8 @@ class _Reader:
     def _power(self, value: Any, power: Fraction, text: str) -> Any:
         if power.denominator == 2:
             root = self._unknown(f"root {text}")
-            self.facts += [root >= 0, root * root == value]
+            known = self._z3.And(root >= 0, root * root == value)
+            self.facts.append(self._z3.Implies(value >= 0, known))
             self.products = True
             return self._power(root, power * 2, f"root {text}")
         if power.denominator != 1:
@@ -105,9 +120,8 @@ class _Reader:
         if power > 0:
             return result
         self.products = True
-        self.facts.append(value != 0)
         inverse = self._unknown(f"1/({text})^{-power}")
-        self.facts.append(inverse * result == 1)
+        self.facts.append(self._z3.Implies(value != 0, inverse * result == 1))
         return inverse
 
     def _base(self, base: Base) -> Any:
@@ -126,23 +140,12 @@ class _Reader:
             result = self._z3.If(result >= value, result, value)
         return result
 
-    def _select(self, where: Poly, x: Poly, y: Poly) -> Any:
-        """What a branch needs is known where it is taken."""
-        taken = self.poly(where) != 0
-        return self._z3.If(taken, self._under(taken, x), self._under(self._z3.Not(taken), y))
-
-    def _under(self, taken: Any, branch: Poly) -> Any:
-        before, self.facts = self.facts, []
-        value = self.poly(branch)
-        self.facts = before + [self._z3.Implies(taken, fact) for fact in self.facts]
-        return value
-
     def _call(self, call: Call) -> Any:
-        if call.name == "select":
-            return self._select(*call.arguments)
         values = [self.poly(argument) for argument in call.arguments]
         if call.name == "abs":
             return self._largest([values[0], -values[0]])
+        if call.name == "select":
+            return self._z3.If(values[0] != 0, values[1], values[2])
         truth = {
             "<": values[0] < 0,
             "<=": values[0] <= 0,

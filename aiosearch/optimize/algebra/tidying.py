@@ -194,6 +194,8 @@ def _add(term: Term) -> Term | None:
         return constant(a + b)
     if a == 0 or b == 0:
         return y if a == 0 else x
+    if x is y:
+        return apply("mul", literal(2), x)
     for one, other in ((x, y), (y, x)):
         if named(other, "neg"):
             return apply("sub", one, other.arguments[0])

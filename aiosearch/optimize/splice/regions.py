@@ -11,7 +11,7 @@ from jax.extend.core import Literal, Var
 
 from .clusters import Clusters
 from .inlining import Flat, aval
-from .kinds import Kind, reduces
+from .kinds import Kind, bodies, kind, nested, reduces
 from .layers import layers
 from .steps import Step
 
@@ -69,5 +69,6 @@ def _is_worth_it(region: Sequence[Step]) -> bool:
     floating = any(
         "float" in str(aval(var).dtype) for step in computing for var in step.equation.outvars
     )
-    many = len(computing) > 1 or any(reduces(step.equation) for step in computing)
-    return floating and many
+    parts = [one for step in computing for one in nested(step.equation) if not any(bodies(one))]
+    many = sum(kind(one) is not Kind.MOVE for one in parts) > 1
+    return floating and (many or any(reduces(step.equation) for step in computing))

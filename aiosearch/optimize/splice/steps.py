@@ -16,7 +16,7 @@ from ...capture.jaxprs import Known, Reader
 from ...capture.values import Value, element_type, whole
 from ...tensor import tensor, walk
 from ...tensor.terms import INPUT
-from .inlining import Atom, Flat
+from .inlining import Atom, Flat, aval
 from .kinds import Kind, kind, nested
 
 _MEANT = frozenset(
@@ -65,7 +65,7 @@ class _Sorter:
     def step(self, index: int, equation: JaxprEqn) -> Step:
         fixed = all(isinstance(one, Literal) or one in self.known for one in equation.invars)
         found: Sequence[Known] = ()
-        refusal = left_alone(equation, fixed)
+        refusal = left_alone(equation) or self.long(equation, fixed)
         if not refusal:
             found = self.reader.equation(equation, [self.value(one) for one in equation.invars])
             refusal = self.unread(equation, found)
@@ -85,6 +85,14 @@ class _Sorter:
             return self.reader.constant(atom.val, atom.aval)
         return self.known.get(atom) or unknown(atom, "operand")
 
+    def long(self, equation: JaxprEqn, fixed: bool) -> str:
+        """The language's integers have 32 bits; places that are known beforehand fit."""
+        atoms = [one for one in equation.invars if not isinstance(one, Literal)]
+        found = [*(one for one in atoms if one not in self.known), *equation.outvars]
+        if fixed or not any(str(aval(one).dtype) in _LONG for one in found):
+            return ""
+        return _told(equation, "on integers of 64 bits")
+
     def unread(self, equation: JaxprEqn, found: Sequence[Known]) -> str:
         """Why the language has no words for it, or it holds an array that it cannot hand out."""
         errors = [one for one in found if isinstance(one, CaptureError)]
@@ -103,15 +111,12 @@ def unknown(var: Any, name: str) -> Known:
         return error
 
 
-def left_alone(equation: JaxprEqn, fixed: bool) -> str:
+def left_alone(equation: JaxprEqn) -> str:
     """Why an equation stays as it is, whatever it computes."""
     for one in nested(equation):
         reason = _reason(one)
         if reason:
             return _told(one, reason)
-    atoms = [*equation.invars, *equation.outvars]
-    if not fixed and any(str(getattr(one.aval, "dtype", "")) in _LONG for one in atoms):
-        return _told(equation, "on integers of 64 bits")
     return ""
 
 

@@ -98,6 +98,22 @@ FAILS: list[tuple[str, Term, Term]] = [
     ("x²/x as powers gains no domain", X, X * X * power(X, -1)),
     ("a power of what may be below zero is no number", X, X + power(Y, X) - power(Y, X)),
     ("a chosen branch needs its condition", apply("select", _positive(X), log(X), X), log(X)),
+    (
+        "what divides in one branch may be zero in the other",
+        apply("select", apply("equal", X + Y, X * 0), X * 0 + 5, (X + Y) / (X + Y)),
+        X - X + 1,
+    ),
+    (
+        "√(|x|·y) is √|x|·√y only where y ≥ 0, even if x = 0",
+        sqrt(apply("abs", X) * Y + apply("abs", X) * R),
+        sqrt(apply("abs", X)) * sqrt(Y + R),
+    ),
+    ("√(x·max(x, 0)) is 0 below zero, where √x is no number", sqrt(X * larger(X, X * 0)), X),
+    (
+        "√(x²·y) is 0 where x is, whatever y is",
+        sqrt(X * X * Y),
+        apply("select", apply("less", Y, X * 0), X * 0 + 7, sqrt(X * X * Y)),
+    ),
 ]
 
 

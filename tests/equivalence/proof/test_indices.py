@@ -41,6 +41,29 @@ def test_digits_of_another_size_do_not_divide() -> None:
         divide(Index.of(Var(N)), M)
 
 
+@pytest.mark.parametrize("shift", [-2, 0 - N, N - M])
+def test_an_index_that_begins_below_zero_has_no_digits(shift: Size | int) -> None:
+    """`high * m + low - 2` borrows from high where low is small."""
+    high, low = Var(N), Var(M)
+    index = Index.of(high).times(M).plus(Index.of(low)).shifted(shift)
+    with pytest.raises(Unprovable):
+        divide(index, M)
+
+
+def test_whole_steps_below_zero_are_taken_from_the_high_digit() -> None:
+    """`high * m + low - m` is high - 1, and low."""
+    high, low = Var(N), Var(M)
+    above, below = divide(Index.of(high).times(M).plus(Index.of(low)).shifted(0 - M), M)
+    assert above.key({}) == Index.of(high).shifted(-1).key({})
+    assert below.key({}) == Index.of(low).key({})
+
+
+def test_a_border_that_may_lie_outside_makes_no_cases() -> None:
+    """There are no n - m places above a border at m that may be above all n."""
+    with pytest.raises(Unprovable):
+        border(Index.of(Var(N)), M)
+
+
 def test_a_border_asks_for_cases() -> None:
     """An index over n + m places is below n, or not."""
     whole = Var(N + M)

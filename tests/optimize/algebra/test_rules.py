@@ -56,7 +56,9 @@ EXAMPLES = {
     "joined_exponentials": [f("exp", A) * f("exp", B), f("exp", A) / f("exp", V)],
     "joined_logarithms": [f("log", A) + f("log", B), f("log", A) - f("log", V)],
     "log_of_one_more": [f("log", literal(1) + A)],
-    "log_of_quotient": [f("log", A / V), f("log", f("sqrt", A)), f("log", f("power", A, exponent=3))],
+    "log_of_quotient": [
+        f("log", one) for one in (A / V, f("sqrt", A), f("power", A, exponent=3))
+    ],
     "over_root": [A * f("rsqrt", V), A * (literal(1) / V)],
     "power_by_root": [f("power", A, exponent=2.5), f("power", A, exponent=-3)],
     "product_with_constant": [A @ f("broadcast", literal(2), shape=(4, 5))],
@@ -69,7 +71,8 @@ EXAMPLES = {
     "regrouped_factors": [(A * V) * V, S * (S * A)],
     "rows_at_once": [
         f("stack", *(f("tanh", row(A, at)) for at in range(3)), axis=0),
-        f("concatenate", *(f("slice", M, axis=0, start=i, stop=i + 1) @ A for i in range(3)), axis=0),
+        f("concatenate", *(f("slice", M, axis=0, start=at, stop=at + 1) @ A for at in range(3)),
+          axis=0),
         f("stack", *(total(row(A, at) * row(B, at), 0) for at in range(3)), axis=0),
         f("stack", *(f("reshape", t(M) @ f("reshape", row(M, at), shape=(3, 1)), shape=(3,))
                      for at in (0, 2)), axis=1),

@@ -1,0 +1,82 @@
+"""The figures of the machine, measured and kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from aiosearch.measure import (
+    Ceilings,
+    JaxExecutor,
+    Way,
+    ceilings_path,
+    machine_id,
+    measure_ceilings,
+    store_ceilings,
+    stored_ceilings,
+)
+from aiosearch.measure import ceilings as module
+from aiosearch.measure.caches import last_cache
+
+FIGURES = Ceilings(
+    machine=machine_id(),
+    platform="cpu",
+    device="cpu",
+    cores=2,
+    versions="jax 0",
+    protocol=module.PROTOCOL,
+    taken="2026-11-20T10:00:00+00:00",
+    bytes_per_second=2e10,
+    flops_per_second={"float32": 5e11},
+    noise=0.01,
+)
+
+
+def test_figures_are_kept() -> None:
+    """What is stored is read again, the latest of a device in place of the one before."""
+    assert stored_ceilings() == ()
+    later = msgspec.structs.replace(FIGURES, bytes_per_second=3e10)
+    other = msgspec.structs.replace(FIGURES, platform="cuda", device="H200")
+    for each in (FIGURES, other, later):
+        store_ceilings(each)
+    assert sorted(stored_ceilings(), key=lambda each: each.platform) == [later, other]
+    assert [file.name for file in ceilings_path().parent.iterdir()] == ["ceilings.json"]
+
+
+def test_others_figures_do_not_count() -> None:
+    """Figures of another machine or protocol stay in the file and are not ours."""
+    store_ceilings(msgspec.structs.replace(FIGURES, machine="another"))
+    store_ceilings(msgspec.structs.replace(FIGURES, protocol=0))
+    assert stored_ceilings() == ()
+
+
+@pytest.mark.parametrize("text", [b"", b"[", b'{"a": 1}', b"\xff"])
+def test_a_damaged_file_is_no_figures(tmp_path: Path, text: bytes) -> None:
+    """What cannot be read counts as not measured, and is replaced by the next figures."""
+    path = tmp_path / "ceilings.json"
+    path.write_bytes(text)
+    assert stored_ceilings(path) == ()
+    store_ceilings(FIGURES, path)
+    assert stored_ceilings(path) == (FIGURES,)
+
+
+def test_the_last_cache_is_a_size() -> None:
+    """It is some megabytes at least, here and on a GPU."""
+    assert 1 << 20 <= last_cache("cpu") < 1 << 32
+    assert last_cache("cuda") == 64 << 20
+
+
+async def test_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every figure is measured on the device, here with small buffers and few rounds."""
+    monkeypatch.setattr(module, "ROUNDS", 2)
+    monkeypatch.setattr(module, "last_cache", lambda _: 1 << 20)
+    async with JaxExecutor(ways=(Way.HOT,), compilers=1) as executor:
+        found = await measure_ceilings(executor)
+    assert found.device == "cpu"
+    assert found.versions.startswith("jax ")
+    assert found.bytes_per_second > 1e8
+    assert set(found.flops_per_second) == {"float32", "bfloat16"}
+    assert min(found.flops_per_second.values()) > 1e8
+    assert found.noise >= 0

@@ -1,0 +1,240 @@
+"""The executor of a real device, in what the conformance suite does not ask."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aiosearch.measure import (
+    Allowance,
+    ArrayType,
+    Candidate,
+    Cause,
+    Compiled,
+    ExecutorError,
+    Failure,
+    JaxExecutor,
+    Way,
+)
+from aiosearch.testing import no_leaks
+
+ALLOWANCE = Allowance(compile_seconds=20, run_seconds=5, memory_mb=4096)
+FOR_EVER = 1_000_000
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@asynccontextmanager
+async def opened(**options: Any) -> AsyncIterator[JaxExecutor]:
+    """One with one compile worker that leaves nothing behind."""
+    async with no_leaks(), JaxExecutor(allowance=ALLOWANCE, compilers=1, **options) as executor:
+        yield executor
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    """Waits for what nothing tells of."""
+    while not happened():  # noqa: ASYNC110  # the kernel has no event for it
+        await asyncio.sleep(0)
+
+
+def candidate(
+    body: str,
+    *inputs: ArrayType,
+    x64: bool = False,
+    constants: Mapping[int, np.ndarray[Any, Any]] | None = None,
+) -> Candidate:
+    names = ", ".join("xyz"[: len(inputs)])
+    source = f"import jax\nimport jax.numpy as jnp\ndef f({names}):\n    return {body}\n"
+    return Candidate(body, source, "f", inputs, constants or {}, x64)
+
+
+async def compiled(executor: JaxExecutor, *arguments: Any, **options: Any) -> Compiled:
+    found = await executor.compile(candidate(*arguments, **options))
+    assert isinstance(found, Compiled), str(found)
+    return found
+
+
+def outputs(found: tuple[Any, ...] | Failure) -> tuple[Any, ...]:
+    assert not isinstance(found, Failure), str(found)
+    return found
+
+
+async def test_types_and_constants() -> None:
+    """Every element type goes in and out; half types come out wide; constants stay as given."""
+    square = ArrayType("float32", (8, 8))
+    async with opened() as executor:
+        for dtype, wide in (
+            ("float32", "float32"),
+            ("bfloat16", "float32"),
+            ("float16", "float32"),
+            ("float64", "float64"),
+            ("int32", "int32"),
+            ("uint8", "uint8"),
+            ("bool", "bool"),
+            ("complex64", "complex64"),
+        ):
+            same = await compiled(executor, "x", ArrayType(dtype, (3, 2)), x64=dtype == "float64")
+            (drawn,) = outputs(await executor.run(same, 0))
+            assert (drawn.dtype.name, drawn.shape) == (wide, (3, 2))
+            (again,) = outputs(await executor.run(same, [drawn]))
+            assert np.array_equal(again, drawn)
+        tree = await compiled(executor, "{'b': x[0], 'a': (x, x.sum())}", square)
+        assert [each.shape for each in outputs(await executor.run(tree, 0))] == [(8, 8), (), (8,)]
+        weight = np.arange(64, dtype=np.float32).reshape(8, 8)
+        kept = await compiled(executor, "y + 0 * x", square, square, constants={1: weight})
+        assert np.array_equal(outputs(await executor.run(kept, 5))[0], weight)
+        race = await executor.race([kept, kept], rounds=2)
+        assert [lap.failure for lap in race.laps] == [None, None]
+        wrong = await executor.run(kept, [weight])
+        assert isinstance(wrong, Failure)
+        assert wrong.cause is Cause.RAISED
+
+
+async def test_ways_of_timing() -> None:
+    """Inside a loop a tiny run costs less than a call; inputs that are too small are not cold."""
+    async with opened(ways=tuple(Way)) as executor:
+        tiny = await compiled(executor, "x + 1", ArrayType("float32", (8,)))
+        race = await executor.race([tiny], rounds=9)
+        assert race.ways == (Way.HOT, Way.LOOPED)
+        (lap,) = race.laps
+        assert lap.samples[Way.LOOPED].median() < lap.samples[Way.HOT].median()
+        large = await compiled(executor, "x.sum()", ArrayType("float32", (1 << 20,)))
+        assert (await executor.race([large], rounds=2)).ways == tuple(Way)
+
+
+async def test_a_loop_runs_as_often_as_it_says() -> None:
+    """Nothing is left out of a looped run: it takes about as long as a call that is long."""
+    async with opened(ways=(Way.HOT, Way.LOOPED)) as executor:
+        long = await compiled(executor, "jnp.sin(x @ x)", ArrayType("float32", (512, 512)))
+        (lap,) = (await executor.race([long], rounds=9)).laps
+        ratio = lap.samples[Way.LOOPED].median() / lap.samples[Way.HOT].median()
+        assert 0.3 < ratio < 3
+
+
+@linux
+async def test_processes_that_die_of_something_else() -> None:
+    """A process that is killed from outside is replaced; an idle one costs nobody anything."""
+    async with opened() as executor:
+        large = ArrayType("float32", (512, 512))
+        long = await compiled(executor, "jax.lax.fori_loop(0, 100, lambda _, y: y @ x, x)", large)
+        for pid in executor.pids:
+            os.kill(pid, signal.SIGKILL)
+        await until(lambda: not executor.pids)
+        short = await compiled(executor, "x + 1", large)
+        assert len(outputs(await executor.run(short, 0))) == 1
+        assert executor.restarts == 2
+        race = asyncio.ensure_future(executor.race([short, long], rounds=FOR_EVER, seconds=1))
+        await until(lambda: state(executor.pids[1]) == "T")  # the race has begun
+        os.kill(executor.pids[0], signal.SIGSEGV)
+        found = await race
+        failures = [lap.failure for lap in found.laps if lap.failure is not None]
+        assert [(failure.cause, failure.message) for failure in failures] == [
+            (Cause.CRASHED, "signal 11")
+        ]
+
+
+@linux
+async def test_others_stand_still_during_a_race() -> None:
+    """Compile workers and bystanders are stopped while a CPU is timed on, and go on after it."""
+    sleeper = await asyncio.create_subprocess_exec("sleep", "60")
+    try:
+        async with opened(bystanders=lambda: [sleeper.pid]) as executor:
+            tiny = await compiled(executor, "x + 1", ArrayType("float32", (8,)))
+            others = [sleeper.pid, executor.pids[1]]
+            race = asyncio.ensure_future(executor.race([tiny], rounds=FOR_EVER))
+            await until(lambda: {state(pid) for pid in others} == {"T"})
+            race.cancel()
+            await asyncio.gather(race, return_exceptions=True)
+            await until(lambda: "T" not in {state(pid) for pid in others})
+            await compiled(executor, "x + 2", ArrayType("float32", (8,)))
+    finally:
+        sleeper.kill()
+        await sleeper.wait()
+
+
+async def test_the_loop_goes_on() -> None:
+    """Nothing takes the loop's thread five milliseconds, not even arrays of 64 MB each way."""
+    longest = 0.0
+
+    async def watch() -> None:
+        nonlocal longest
+        last = time.thread_time()
+        while True:
+            await asyncio.sleep(0)
+            now = time.thread_time()  # of this thread: what others take of the machine is no stall
+            longest, last = max(longest, now - last), now
+
+    async with opened() as executor:
+        wide = ArrayType("float32", (4096, 4096))
+        same = await compiled(executor, "x + 1", wide)
+        values = np.ones((4096, 4096), np.float32)
+        watching = asyncio.ensure_future(watch())
+        other = await compiled(executor, "x * 2 + y", wide, wide, constants={1: values})
+        await executor.run(same, [values])
+        await executor.run(other, [values, values])
+        await executor.race([same, other], rounds=2)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+    assert longest < 0.005
+
+
+async def test_an_absent_device_is_a_sentence() -> None:
+    """A platform that jax does not find is named, and nothing is left of the attempt."""
+    with pytest.raises(ExecutorError, match=r"no device nowhere: .*nowhere"):
+        async with no_leaks(), JaxExecutor("nowhere"):
+            pass
+
+
+async def test_opened_once() -> None:
+    """An executor serves from its opening to its closing, and one time only."""
+    executor = JaxExecutor(allowance=ALLOWANCE, compilers=1)
+    await executor.close()
+    with pytest.raises(ExecutorError, match="not open"):
+        await executor.compile(candidate("x", ArrayType("float32", ())))
+    async with executor:
+        pass
+    with pytest.raises(ExecutorError, match="opened once"):
+        await executor.__aenter__()
+
+
+HOST = """
+import asyncio
+from aiosearch.measure import JaxExecutor
+
+async def main():
+    async with JaxExecutor(compilers=1) as executor:
+        print(*executor.pids, flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+@linux
+def test_nobody_outlives_the_host() -> None:
+    """When the host is killed, so are the processes that it started."""
+    with subprocess.Popen([sys.executable, "-c", HOST], stdout=subprocess.PIPE) as host:
+        assert host.stdout is not None
+        pids = [int(word) for word in host.stdout.readline().split()]
+        host.kill()
+    assert len(pids) == 2
+    while any(state(pid) not in ("", "Z") for pid in pids):
+        time.sleep(0.001)
+
+
+def state(pid: int) -> str:
+    """The letter that /proc has for what a process does; nothing when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
