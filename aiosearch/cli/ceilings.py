@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..measure import Ceilings, ExecutorError, JaxExecutor, Way, stored_ceilings
 from ..measure import measure_ceilings as measured
 from ..measure.ceilings import HOW, store_ceilings
-from .findings import Finding, broken, missing
+from .findings import Finding, broken
 from .output import tell
 
 PLATFORMS = ("cpu", "cuda")
@@ -31,7 +31,7 @@ def stored() -> list[Finding]:
     """Gives the figures that were kept for this machine."""
     found = stored_ceilings()
     if not found:
-        return [missing("ceilings", "not measured yet", "aiosearch doctor --measure")]
+        return [Finding("ceilings", "not measured yet", remedy="aiosearch doctor --measure")]
     return [Finding(f"ceilings {each.platform}", _line(each)) for each in found]
 
 

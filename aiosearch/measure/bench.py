@@ -34,7 +34,7 @@ from .protocol import (
 )
 from .race import Way
 from .racing import Sample
-from .timing import Runner, sample
+from .timing import LONG_RUNS, WARM_UP_RUNS, Runner, sample
 
 _HALF = ("float16", "bfloat16")
 
@@ -117,6 +117,8 @@ class Bench:
             sets = self._stock.sets(load, seed, count)
         made = Runner(*self._calls[load.number], sets, load.text.x64)
         with self._at_work(runner, made.x64):
+            made.begin()
+        with self._at_work(runner, made.x64, WARM_UP_RUNS):
             made.warm_up()
         return made
 
@@ -126,15 +128,15 @@ class Bench:
     def _samples(self, way: Way, order: tuple[int, ...]) -> Iterator[Sample]:
         for index in order:
             runner = self._runners[index]
-            with self._at_work(index, runner.x64):
+            with self._at_work(index, runner.x64, LONG_RUNS[way]):
                 found = sample(runner, way, self._cursors[len(runner.sets)])
             yield found
 
     @contextmanager
-    def _at_work(self, runner: int, x64: bool) -> Iterator[None]:
+    def _at_work(self, runner: int, x64: bool, runs: int = 1) -> Iterator[None]:
         """Says who runs, and sees to it that it ends."""
         self._letterbox.announce(runner)
-        with alarm(self._settings.run_seconds), jax.enable_x64(x64):
+        with alarm(self._settings.run_seconds * runs), jax.enable_x64(x64):
             yield
         self._letterbox.announce(NOBODY)
 

@@ -35,7 +35,7 @@ class Allowance(Struct, frozen=True):
 
     compile_seconds: float = 60.0
     run_seconds: float = 10.0
-    """For one run, and for each sample of a race."""
+    """For one run, wherever it is run."""
     memory_mb: int = 0
     """0 for half of what the machine has. On a GPU its own memory is the limit."""
 

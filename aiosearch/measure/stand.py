@@ -27,6 +27,8 @@ from .protocol import (
 from .race import Way
 from .racing import Fault, Sample
 
+MOST_RUNS = 32
+"""More than a candidate has in a round, or to be prepared for it."""
 GRACE = 30.0
 """How much later than the process's own alarm the host gives up."""
 
@@ -67,13 +69,15 @@ class DeviceStand:
         if failure := await self._admit(runners):
             return Fault(*failure)
         numbers = tuple(self._loaded[runner] for runner in runners)
-        reply = await self._ask(Prepare(numbers, seed), self._run_seconds * len(runners))
+        reply = await self._ask(Prepare(numbers, seed), self._patience(len(runners)))
         return reply.ways if isinstance(reply, Prepared) else await self._fault(reply)
 
     async def round(self, order: Sequence[int]) -> Sequence[Sequence[Sample]] | Fault:
-        patience = self._run_seconds * len(order) * len(Way)
-        reply = await self._ask(Turns(tuple(order)), patience)
+        reply = await self._ask(Turns(tuple(order)), self._patience(len(order)))
         return reply.rows if isinstance(reply, Timed) else await self._fault(reply)
+
+    def _patience(self, runners: int) -> float:
+        return self._run_seconds * runners * MOST_RUNS
 
     async def _fault(self, reply: Reply | Lost) -> Fault:
         runner = max(self._process.letterbox.announced(), 0)

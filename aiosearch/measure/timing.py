@@ -16,6 +16,9 @@ from .racing import Sample
 SAMPLE_NS = 1_000_000
 """About how long a sample lasts at least: some calls of what is short."""
 MOST_CALLS = 1000
+WARM_UP_RUNS = 3 + LOOPS
+LONG_RUNS = {Way.HOT: 2, Way.COLD: 1, Way.LOOPED: LOOPS}
+"""How often something that is long runs in a sample."""
 
 
 class Runner:
@@ -31,14 +34,17 @@ class Runner:
         self.calls = 1
         self.wait: Callable[[Any], Any] = wait_for
 
-    def warm_up(self) -> None:
-        """Runs it a few times, and finds how many calls make a sample."""
+    def begin(self) -> None:
+        """Runs it for the first time."""
         result = wait_for(self.call(*self.sets[0]))
         if isinstance(result, jax.Array):
             self.wait = methodcaller("block_until_ready")  # jax.block_until_ready takes longer
+
+    def warm_up(self) -> None:
+        """Runs it a few times, and finds how many calls make a sample."""
         if self.looped is not None:
             wait_for(self.looped(*self.sets[0]))
-        shortest = min(self._timed([self.sets[0]]).wall for _ in range(3))
+        shortest = min(self._timed([self.sets[0]]).wall for _ in range(WARM_UP_RUNS - LOOPS))
         self.calls = max(1, min(MOST_CALLS, round(SAMPLE_NS / shortest)))
 
     def hot(self) -> Sample:

@@ -2,56 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, TypeAlias
 
 from ..tensor import DType, Term
 from ..tensor.sizes import product
 from ..tensor.terms import LITERAL
-
-
-class Binds(IntEnum):
-    """How tightly an expression holds together."""
-
-    COMPARISON = 1
-    SUM = 2
-    PRODUCT = 3
-    MATRICES = 4
-    """Python reads `@` as it does `*`, from the left: right operands of both have brackets."""
-    SIGN = 5
-    ATOM = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """An expression."""
-
-    text: str
-    binds: Binds = Binds.ATOM
-
-    def at(self, binds: Binds) -> str:
-        """The text for a place that takes what binds at least so tightly."""
-        return self.text if self.binds >= binds else f"({self.text})"
-
-    @property
-    def atom(self) -> str:
-        return self.at(Binds.ATOM)
-
+from .pieces import JAX_TYPES, Binds, Piece, axis_text, call, listed, number, sized
 
 Say: TypeAlias = Callable[..., Piece]
 """Given a term and its operands, the expression."""
-
-JAX_TYPES = {
-    DType.F64: "jnp.float64",
-    DType.F32: "jnp.float32",
-    DType.F16: "jnp.float16",
-    DType.BF16: "jnp.bfloat16",
-    DType.I32: "jnp.int32",
-    DType.BOOL: "jnp.bool_",
-}
 
 _CALLS = {
     "abs": "jnp.abs",
@@ -75,6 +35,7 @@ _CALLS = {
     "square": "jnp.square",
     "tanh": "jnp.tanh",
 }
+
 _INFIX = {
     "add": ("+", Binds.SUM, "jnp.add"),
     "sub": ("-", Binds.SUM, "jnp.subtract"),
@@ -93,86 +54,54 @@ def say(term: Term, operands: Sequence[Piece]) -> Piece:
     if name in _INFIX:
         return _infix(term, operands)
     if name in _CALLS:
-        return _call(_CALLS[name], *(operand.text for operand in operands))
+        return call(_CALLS[name], *(operand.text for operand in operands))
     return _OWN[name](term, *operands, **dict(term.parameters))
-
-
-def number(value: Any, whole: bool) -> Piece:
-    """A literal; written with a point unless it is whole and may be written so."""
-    found = float(value)
-    if math.isinf(found):
-        return Piece("jnp.inf") if found > 0 else Piece("-jnp.inf", Binds.SIGN)
-    text = str(int(found)) if whole and found == int(found) and abs(found) < 2**24 else repr(found)
-    return Piece(text, Binds.SIGN if text.startswith("-") else Binds.ATOM)
-
-
-def _call(function: str, *arguments: str) -> Piece:
-    return Piece(f"{function}({', '.join(arguments)})")
 
 
 def _infix(term: Term, operands: Sequence[Piece]) -> Piece:
     sign, binds, function = _INFIX[term.operator.name]
     left, right = operands
     if all(argument.operator is LITERAL for argument in term.arguments):
-        return _call(function, left.text, right.text)
+        return call(function, left.text, right.text)
     here = Binds.SUM if binds is Binds.COMPARISON else binds
     beyond = Binds.SIGN if binds is Binds.PRODUCT else Binds(binds + 1)
     return Piece(f"{left.at(here)} {sign} {right.at(beyond)}", binds)
 
 
-def _listed(sizes: Sequence[Any]) -> str:
-    return ", ".join(map(str, sizes))
-
-
-def _sizes(sizes: Sequence[Any]) -> str:
-    return f"({_listed(sizes)}{',' if len(sizes) == 1 else ''})"
-
-
-def _axis(axes: Sequence[int], rank: int) -> str:
-    """Axes as people count them: the last ones from the end."""
-    if len(axes) == 1:
-        (axis,) = axes
-        return str(axis - rank if axis == rank - 1 else axis)
-    return _sizes(axes)
-
-
-# Pointwise operators
-
-
 def _neg(term: Term, x: Piece) -> Piece:
     if term.arguments[0].operator is LITERAL:
-        return _call("jnp.negative", x.text)
+        return call("jnp.negative", x.text)
     return Piece(f"-{x.at(Binds.SIGN)}", Binds.SIGN)
 
 
 def _rsqrt(term: Term, x: Piece) -> Piece:
     if term.dtype is DType.I32:
         return Piece(f"1 / jnp.sqrt({x.text})", Binds.PRODUCT)
-    return _call("lax.rsqrt", x.text)
+    return call("lax.rsqrt", x.text)
 
 
 def _erf(term: Term, x: Piece) -> Piece:
-    return _call("jax.scipy.special.erf" if term.dtype is DType.I32 else "lax.erf", x.text)
+    return call("jax.scipy.special.erf" if term.dtype is DType.I32 else "lax.erf", x.text)
 
 
 def _gelu(term: Term, x: Piece) -> Piece:
-    return _call("jax.nn.gelu", x.text, f"approximate={term.operator.name == 'gelu_tanh'}")
+    return call("jax.nn.gelu", x.text, f"approximate={term.operator.name == 'gelu_tanh'}")
 
 
 def _power(term: Term, x: Piece, exponent: Any) -> Piece:
     power = number(exponent, True)
     if term.arguments[0].operator is LITERAL or term.dtype is DType.I32:
-        return _call("jnp.power", f"jnp.asarray({x.text}, float)", power.text)
+        return call("jnp.power", f"jnp.asarray({x.text}, float)", power.text)
     return Piece(f"{x.atom} ** {power.text}", Binds.SIGN)
 
 
 def _clamp(term: Term, x: Piece, low: Any, high: Any) -> Piece:
-    return _call("jnp.clip", x.text, number(low, True).text, number(high, True).text)
+    return call("jnp.clip", x.text, number(low, True).text, number(high, True).text)
 
 
 def _cast(term: Term, x: Piece, dtype: DType) -> Piece:
     if term.arguments[0].operator is LITERAL:
-        return _call("jnp.asarray", x.text, JAX_TYPES[dtype])
+        return call("jnp.asarray", x.text, JAX_TYPES[dtype])
     return Piece(f"{x.atom}.astype({JAX_TYPES[dtype]})")
 
 
@@ -183,7 +112,7 @@ def _reduction(term: Term, x: Piece, axes: tuple[int, ...], keep: bool) -> Piece
     operand = term.arguments[0]
     given = [x.text]
     if keep or len(axes) != len(operand.shape):
-        given.append(f"axis={_axis(axes, len(operand.shape))}")
+        given.append(f"axis={axis_text(axes, len(operand.shape))}")
     if keep:
         given.append("keepdims=True")
     name = term.operator.name
@@ -191,21 +120,21 @@ def _reduction(term: Term, x: Piece, axes: tuple[int, ...], keep: bool) -> Piece
         given.append("dtype=jnp.int32")
     if name in ("max", "min") and any(operand.shape[axis] == 0 for axis in axes):
         given.append(f"initial={'-' if name == 'max' else ''}jnp.inf")
-    return _call(f"jnp.{name}", *given)
+    return call(f"jnp.{name}", *given)
 
 
 def _fold(term: Term, x: Piece, axis: int, size: Any) -> Piece:
     shape = term.arguments[0].shape
     chunks = shape[axis] // size if size else 1
     split = (*shape[:axis], chunks, size, *shape[axis + 1 :])
-    return _call("jnp.sum", f"{x.atom}.reshape({_listed(split)})", f"axis={axis}")
+    return call("jnp.sum", f"{x.atom}.reshape({listed(split)})", f"axis={axis}")
 
 
 def matmul(left: Piece, right: Piece, wide: bool = False) -> Piece:
     """A product; `wide` adds up in 32 bits and gives that."""
     if wide:
         preferred = "preferred_element_type=jnp.float32"
-        return _call("jnp.matmul", left.text, right.text, preferred)
+        return call("jnp.matmul", left.text, right.text, preferred)
     return Piece(f"{left.at(Binds.MATRICES)} @ {right.at(Binds.SIGN)}", Binds.MATRICES)
 
 
@@ -220,13 +149,13 @@ def _convolution(
 ) -> Piece:
     places = "".join("HWDT"[axis] if axis < 4 else str(axis) for axis in range(len(strides)))
     numbers = (f"N{places}C", f"{places}IO", f"N{places}C")
-    return _call(
+    return call(
         "lax.conv_general_dilated",
         image.text,
         filters.text,
-        _sizes(strides),
-        _sizes(list(zip(low, high, strict=True))),
-        f"rhs_dilation={_sizes(dilation)}",
+        sized(strides),
+        sized(list(zip(low, high, strict=True))),
+        f"rhs_dilation={sized(dilation)}",
         f"dimension_numbers={numbers!r}".replace("'", '"'),
     )
 
@@ -241,8 +170,8 @@ def _whole(term: Term, x: Piece) -> str:
 
 def _broadcast(term: Term, x: Piece, shape: Sequence[Any]) -> Piece:
     if term.arguments[0].operator is LITERAL:
-        return _call("lax.full", _sizes(shape), x.text)
-    return _call("jnp.broadcast_to", x.text, _sizes(shape))
+        return call("lax.full", sized(shape), x.text)
+    return call("jnp.broadcast_to", x.text, sized(shape))
 
 
 def _reshape(term: Term, x: Piece, shape: Sequence[Any]) -> Piece:
@@ -251,7 +180,7 @@ def _reshape(term: Term, x: Piece, shape: Sequence[Any]) -> Piece:
     if old and tuple(size for size in shape if size != 1) == old and len(shape) <= 4:
         index = ["None" if size == 1 else ":" for size in shape]
         return Piece(f"{whole}[{', '.join(index)}]")
-    return Piece(f"{whole}.reshape({_listed(shape) or '()'})")
+    return Piece(f"{whole}.reshape({listed(shape) or '()'})")
 
 
 def _transpose(term: Term, x: Piece, axes: tuple[int, ...]) -> Piece:
@@ -260,7 +189,7 @@ def _transpose(term: Term, x: Piece, axes: tuple[int, ...]) -> Piece:
         return Piece(f"{_whole(term, x)}.T")
     if axes == (*range(rank - 2), rank - 1, rank - 2):
         return Piece(f"{_whole(term, x)}.mT")
-    return Piece(f"{_whole(term, x)}.transpose({_listed(axes)})")
+    return Piece(f"{_whole(term, x)}.transpose({listed(axes)})")
 
 
 def _slice(term: Term, x: Piece, axis: int, start: int, stop: int, step: int) -> Piece:
@@ -271,25 +200,25 @@ def _slice(term: Term, x: Piece, axis: int, start: int, stop: int, step: int) ->
 
 def _joined(term: Term, *xs: Piece, axis: int) -> Piece:
     inner = ", ".join(x.text for x in xs)
-    return _call(f"jnp.{term.operator.name}", f"[{inner}]", f"axis={axis}")
+    return call(f"jnp.{term.operator.name}", f"[{inner}]", f"axis={axis}")
 
 
 def _pad(term: Term, x: Piece, axis: int, low: Any, high: Any, value: Any) -> Piece:
     widths = [(low, high) if own == axis else (0, 0) for own in range(len(term.shape))]
     own = [] if value == 0 else [f"constant_values={number(value, True).text}"]
-    return _call("jnp.pad", x.text, _sizes(widths), *own)
+    return call("jnp.pad", x.text, sized(widths), *own)
 
 
 def _diagonal(term: Term, x: Piece) -> Piece:
     axes = [] if len(term.shape) == 1 else ["axis1=-2", "axis2=-1"]
-    return _call("jnp.diagonal", x.text, *axes)
+    return call("jnp.diagonal", x.text, *axes)
 
 
 def _iota(term: Term, shape: Sequence[Any], axis: int, dtype: DType) -> Piece:
     own = JAX_TYPES[dtype]
     if product(shape) == shape[axis] and len(shape) == 1:
-        return _call("jnp.arange", str(shape[0]), f"dtype={own}")
-    return _call("lax.broadcasted_iota", own, _sizes(shape), str(axis))
+        return call("jnp.arange", str(shape[0]), f"dtype={own}")
+    return call("lax.broadcasted_iota", own, sized(shape), str(axis))
 
 
 _OWN: dict[str, Say] = {

@@ -1,8 +1,9 @@
-"""For those who write strategies and problems: simulation, conformance checks, a leak checker."""
+"""For those who write strategies, problems or executors: simulation, conformance, leaks."""
 
 from __future__ import annotations
 
 from .conformance import check_strategy, strategy_suite
+from .executors import check_executor, executor_suite
 from .expected import Expected, expected
 from .leaks import no_leaks
 from .simulation import Simulation, simulate
@@ -12,7 +13,9 @@ __all__ = [
     "Death",
     "Expected",
     "Simulation",
+    "check_executor",
     "check_strategy",
+    "executor_suite",
     "expected",
     "no_leaks",
     "simulate",

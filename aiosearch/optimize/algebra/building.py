@@ -11,8 +11,6 @@ from ...tensor import Term, apply, literal
 from ...tensor.numbers import exact
 from ...tensor.terms import LITERAL
 
-HALF = Fraction(1, 2)
-
 
 def named(term: Term, *names: str) -> bool:
     return term.operator.name in names
@@ -34,12 +32,6 @@ def value(term: Term) -> Fraction | None:
 
 def constant(number: Fraction) -> Term:
     return literal(float(number))
-
-
-def half_power(exponent: Any) -> bool:
-    """Whether a power needs no logarithm."""
-    found = exact(exponent)
-    return found.denominator <= 2 and abs(found) <= 64
 
 
 def reshaped(x: Term, shape: Sequence[Any]) -> Term:

@@ -13,7 +13,7 @@ from math import prod
 from ...tensor import Program, Term
 from ...tensor.operator import OPERATORS
 from ...tensor.terms import INPUT, LITERAL, bytes_of
-from .building import half_power, rank_swap, sizes
+from .building import rank_swap, sizes
 
 _NANO = 1e-3
 _LAUNCH = 2.0
@@ -22,7 +22,7 @@ _EACH = 0.2
 _READ = 0.025 * _NANO
 _WRITE = 0.07 * _NANO
 _FLOP = 0.0045 * _NANO
-_SIMPLE = 0.02 * _NANO
+_SIMPLE = 0.01 * _NANO
 _TURNED = 1.4 * _NANO
 """For each element of what is turned around for a product."""
 _SHUFFLED = 0.25 * _NANO
@@ -39,17 +39,18 @@ def estimate(program: Program) -> float:
     """Microseconds."""
     outputs, needed = set(program.outputs), _stored_for_products(program)
     uses = Counter(argument for term in program.terms() for argument in term.arguments)
-    total = 0.0
+    total, read = 0.0, set[Term]()
     for term in program.terms():
         if term.operator in (INPUT, LITERAL):
             continue
         total += _work(term) + _EACH
         name = term.operator.name
         if name in _STORED or name in _JOINED or term in outputs or term in needed:
-            total += _LAUNCH + _bytes(term) * _WRITE + _read(term)
+            total += _LAUNCH + _bytes(term) * _WRITE
+            read.update(map(_source, term.arguments))
         elif uses[term] > 1 and not _moves(term):
             total += 0.1 * _bytes(term) * _WRITE
-    return total
+    return total + sum(_bytes(one) for one in read) * _READ
 
 
 def _stored_for_products(program: Program) -> set[Term]:
@@ -92,7 +93,7 @@ def _work(term: Term) -> float:
         return _count(term.arguments[0]) * _reduced(term) * _NANO
     if name in _SLOW:
         return _count(term) * _SLOW[name] * _NANO
-    if name == "power" and not half_power(term.parameter("exponent")):
+    if name == "power" and float(term.parameter("exponent")) % 1:
         return _count(term) * _SLOW["pow"] * _NANO
     if _moves(term) or name in _JOINED:
         return 0.0
@@ -118,14 +119,8 @@ def _product(term: Term) -> float:
     left, right = term.arguments
     inner = sizes(left)[-1]
     total = _count(term) * inner * 2 * _FLOP
-    total += (_bytes(left) + _bytes(right)) * _READ
     if rank_swap(left) is not None and _turns(left):
         total += _count(left) * (_TURNED - _SHUFFLED)
     if rank_swap(right) is not None and _turns(right):
         total -= _count(right) * _SHUFFLED
     return total
-
-
-def _read(term: Term) -> float:
-    """What stored operands below it are read."""
-    return sum(_bytes(one) * _READ for one in set(map(_source, term.arguments)))

@@ -12,6 +12,8 @@ class Clusters:
         self._parent = list(range(count))
         self._first = list(range(count))
         self._last = list(range(count))
+        self._size = [1] * count
+        self._apart: set[tuple[int, int, int, int]] = set()
         self._after: list[set[int]] = [set() for _ in range(count)]
         for earlier, later in edges:
             self._after[earlier].add(later)
@@ -28,13 +30,23 @@ class Clusters:
         one, other = self.find(one), self.find(other)
         if one == other:
             return True
-        if self._leads_around(one, other) or self._leads_around(other, one):
+        if self._is_apart(one, other):
             return False
         self._parent[other] = one
+        self._size[one] += self._size[other]
         self._first[one] = min(self._first[one], self._first[other])
         self._last[one] = max(self._last[one], self._last[other])
         self._after[one] |= self._after[other]
         self._after[other] = set()
+        return True
+
+    def _is_apart(self, one: int, other: int) -> bool:
+        """Whether a third is between them, which only their own growth can change."""
+        pair = (one, self._size[one], other, self._size[other])
+        if pair not in self._apart:
+            if not (self._leads_around(one, other) or self._leads_around(other, one)):
+                return False
+            self._apart.add(pair)
         return True
 
     def after(self, one: int) -> set[int]:
@@ -47,13 +59,14 @@ class Clusters:
     def _leads_around(self, start: int, end: int) -> bool:
         stack = list(self.after(start) - {end})
         seen = set(stack)
+        limit = self._last[end]
         while stack:
             one = stack.pop()
-            if one == end:
+            if self._first[one] > limit:
+                continue
+            new = self.after(one) - seen
+            if end in new:
                 return True
-            new = {
-                later for later in self.after(one) - seen if self._first[later] <= self._last[end]
-            }
             seen |= new
             stack.extend(new)
         return False

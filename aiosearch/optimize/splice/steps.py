@@ -32,6 +32,7 @@ _MEANT = frozenset(
 """They compute nothing, and are written to say where, or in which order, something runs."""
 _LOOPS = frozenset({"scan", "while"})
 _HERE = str(Path(__file__).parent)
+_USUAL = {"bfloat16": "BF16_BF16_F32", "float16": "F16_F16_F32"}
 _LONG = frozenset({"int64", "uint64"})
 
 
@@ -135,7 +136,7 @@ def _reason(equation: JaxprEqn) -> str:
         return "it is a loop"
     if name in _MEANT:
         return "it says where or in which order something runs"
-    if _precise(params.get("precision")) or params.get("accuracy") is not None:
+    if _is_precise(equation) or params.get("accuracy") is not None:
         return "it asks for a precision"
     context = equation.ctx
     if context.compute_type is not None or context.xla_metadata:
@@ -143,9 +144,13 @@ def _reason(equation: JaxprEqn) -> str:
     return ""
 
 
-def _precise(precision: Any) -> bool:
+def _is_precise(equation: JaxprEqn) -> bool:
+    """Whether products are asked for that are not the ones of their element types."""
+    precision = equation.params.get("precision")
     several = precision if isinstance(precision, tuple) else (precision,)
-    return any(one is not None and getattr(one, "name", one) != "DEFAULT" for one in several)
+    dtypes = {str(aval(one).dtype) for one in equation.invars}
+    usual = {None, "DEFAULT", *(_USUAL.get(dtype) for dtype in dtypes if len(dtypes) == 1)}
+    return any(one is not None and getattr(one, "name", one) not in usual for one in several)
 
 
 def is_known(value: Value) -> bool:

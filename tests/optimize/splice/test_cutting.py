@@ -134,6 +134,18 @@ def test_loops_effects_random_numbers_and_what_is_cheap_are_no_regions(name: str
     assert not cut(LEFT_ALONE[name], SQUARE).regions
 
 
+def test_halves_multiplied_as_halves_are_is_no_precision_of_their_own() -> None:
+    half = jax.ShapeDtypeStruct((2, 5, 2, 4), "bfloat16")
+    assert len(cut(jax.nn.dot_product_attention, half, half, half).regions) == 1
+
+
+def test_rows_taken_by_number_are_read_in_double_precision_too() -> None:
+    with jax.enable_x64(True):
+        made = cut(lambda x: jnp.stack([jnp.sin(x[at]) * at for at in range(3)]), SQUARE)
+    assert len(made.regions) == 1
+    assert not made.left_alone
+
+
 def test_calls_are_looked_into() -> None:
     half = jax.jit(lambda x: jnp.sort(jax.jit(jnp.tanh)(x) @ x))
     made = cut(jax.jit(lambda x: half(x @ x)), SQUARE)

@@ -12,6 +12,7 @@ import pytest
 from jax import lax
 from jax.experimental import io_callback
 
+from aiosearch.optimize.emit import emit, names
 from aiosearch.optimize.splice import Cut, Packed, Spliced, SpliceError, cut
 from aiosearch.tensor import Program
 
@@ -128,6 +129,34 @@ def test_derivatives_of_functions_with_rules_of_their_own_are_kept() -> None:
     zeros = jnp.zeros((4, 6))
     fast, _ = spliced(lambda x: jnp.sum(jax.nn.relu(x) * 3 + x), zeros)
     same(jax.grad(fast)(zeros), jnp.ones((4, 6)))
+
+
+def block(x: Any, w: Any) -> Any:
+    weights = jax.nn.softmax(jnp.where(jnp.tril(jnp.ones((4, 4))) > 0, x @ x.T, -1e9))
+    return jnp.trace(weights), jax.nn.gelu(weights @ x @ w) + x[0]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("f", [parted, beside, block])
+def test_programs_written_out_as_source_take_the_regions_places(
+    f: Callable[..., Any], dtype: str
+) -> None:
+    x, w = X.astype(dtype), W.astype(dtype)
+    made = cut(f, x, w)
+    fast = Spliced(made, {program: written(program) for program in made.programs})
+    digits = 1e-2 if dtype == "bfloat16" else 1e-5
+    for one, other in zip(*map(jax.tree.leaves, (fast(x, w), f(x, w))), strict=True):
+        assert jax.typeof(one) == jax.typeof(other)
+        np.testing.assert_allclose(
+            one.astype("float32"), other.astype("float32"), rtol=digits, atol=digits
+        )
+
+
+def written(program: Program) -> Callable[..., Any]:
+    module: dict[str, Any] = {}
+    exec(emit(program), module)
+    found: Callable[..., Any] = module[names(program)[0]]
+    return found
 
 
 def test_layers_that_are_alike_are_replaced_by_one_computation() -> None:
