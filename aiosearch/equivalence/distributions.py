@@ -17,6 +17,7 @@ from .machine import rounded, working
 
 _LARGE = {DType.F16: 2.0**3, DType.BF16: 2.0**10, DType.F32: 2.0**10, DType.F64: 2.0**10}
 _TINY = {DType.F16: 2.0**-8, DType.BF16: 2.0**-30, DType.F32: 2.0**-30, DType.F64: 2.0**-100}
+_SHIFT = {DType.F16: 2.0, DType.BF16: 2.0**3, DType.F32: 2.0**10, DType.F64: 2.0**20}
 _SPREAD = {DType.F16: 3.0, DType.BF16: 10.0, DType.F32: 10.0, DType.F64: 10.0}
 _SPECIAL_SHARE = 1 / 16
 
@@ -77,6 +78,12 @@ def _cancelling(draw: _Draw) -> Array:
     return x
 
 
+def _shifted(draw: _Draw) -> Array:
+    """The mean is far above the spread: what subtracts squares loses its digits."""
+    x = draw.normal()
+    return np.asarray(x + x.dtype.type(_SHIFT[draw.dtype]))
+
+
 def _huge(draw: _Draw) -> Array:
     """One element of each row is far larger than the others."""
     x = draw.normal()
@@ -95,6 +102,7 @@ _DRAWN: dict[str, Callable[[_Draw], Array]] = {
     "mixed": _mixed,
     "zeros": _zeros,
     "positive": lambda draw: np.abs(draw.normal()) + 0.125,
+    "shifted": _shifted,
     "equal": _equal,
     "powers": _powers,
     "cancelling": _cancelling,
@@ -107,7 +115,7 @@ ADVERSARIAL = ("equal", "powers", "cancelling", "huge", "sorted", "integers")
 """Patterns that `adversarial` deals out to the inputs in turn; each is a distribution, too."""
 
 DISTRIBUTIONS = (
-    "normal", "small", "large", "tiny", "mixed", "zeros", "positive", "adversarial",
+    "normal", "small", "large", "tiny", "mixed", "zeros", "positive", "shifted", "adversarial",
 )  # fmt: skip
 """What the float layer draws from."""
 

@@ -50,6 +50,7 @@ class Process:
         self._child: Child | None = None
         self._log = -1
         self._reply: asyncio.Future[Reply | None] | None = None
+        self._killed: list[Child] = []
         self._closed = False
 
     @property
@@ -88,10 +89,13 @@ class Process:
         child, self._child = self._child, None
         if child is not None:
             child.kill()
-            await asyncio.shield(child.reap())
+            self._killed.append(child)
         if self._log >= 0:
             os.close(self._log)
             self._log = -1
+        while self._killed:  # whoever is cancelled here leaves it to the next one
+            await self._killed[-1].reap()
+            self._killed = [each for each in self._killed if each.returncode is None]
 
     async def close(self) -> None:
         """Ends it for good."""

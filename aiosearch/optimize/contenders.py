@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
@@ -13,6 +13,15 @@ from .algebra import improve
 from .effort import Budget
 from .emit import emit, names
 from .spelling import Spelling, spellings
+
+
+class Question(Struct, frozen=True):
+    """What is asked of the process that rewrites."""
+
+    program: bytes
+    budget: Budget
+    seed: int
+    strict: bool
 
 
 class Contender(Struct, frozen=True):
@@ -29,25 +38,28 @@ class Contender(Struct, frozen=True):
     """What is known of the program and how; of the original, nothing need be."""
 
 
-class Contest(Struct, frozen=True):
+class Contest(Struct, frozen=True, tag=True):
     """All that is to be tried, the original as it is first; and what was left out as unproven."""
 
     contenders: tuple[Contender, ...]
     refused: tuple[str, ...]
 
 
-def contest(original: bytes, budget: Budget, seed: int, strict: bool) -> Contest:
+def contest(question: Question, tell: Callable[[str], None]) -> Contest:
     """Rewrites a program, verifies what comes out, and writes each down in several ways."""
-    program = from_json(original)
-    forms = [(program, (), "as it is")]
+    program, budget = from_json(question.program), question.budget
+    forms: list[tuple[Program, tuple[str, ...], str]] = [(program, (), "as it is")]
     refused: list[str] = []
     for found in improve(program, seconds=budget.search_seconds, most=budget.forms):
-        verdict = verify(program, found, seed=seed, strict=strict, floats=False)
+        verdict = verify(
+            program, found, seed=question.seed, strict=question.strict, floats=False
+        )
         if verdict.status.accepted:
-            lines = tuple(verdict.summary())
-            forms.append((found, lines, f"rewritten {len(forms)}"))
+            forms.append((found, tuple(verdict.summary()), f"rewritten {len(forms)}"))
+            tell(f"rewritten {len(forms) - 1}: {verdict.summary()[0]}")
         else:
             refused.append(f"{verdict.status}: {verdict.reason}")
+            tell(f"a rewrite is left out: {refused[-1]}")
     ways = [list(_ways(*form, number)) for number, form in enumerate(forms)]
     chosen = _by_turns(ways, budget.contenders)
     return Contest(tuple(chosen), tuple(refused))

@@ -124,6 +124,8 @@ class Operator:
     commutative: bool = False
     truths: bool = False
     """Whether it takes truth values as they are, where all operands are of one type."""
+    fractions: bool = False
+    """Whether it may give fractions of whole numbers, and so takes none: cast them first."""
     flops: Callable[..., Dim] = lambda shapes, result, **_: product(result)
     dtype: TypeRule | None = None
     """How the result's element type follows from the operands'; by default all are one."""

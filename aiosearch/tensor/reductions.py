@@ -30,7 +30,7 @@ def _all_read(shapes: Sequence[Shape], result: Shape, **_: Any) -> Dim:
     return product(shapes[0])
 
 
-def _reduction(name: str, meaning: Callable[..., Any]) -> None:
+def _reduction(name: str, meaning: Callable[..., Any], fractions: bool = False) -> None:
     def whole(k: Algebra[V], x: V, axes: tuple[int, ...], keep: bool) -> V:
         reduced: V = meaning(k, x, axes)
         if keep:
@@ -38,7 +38,9 @@ def _reduction(name: str, meaning: Callable[..., Any]) -> None:
         shape = k.shape(reduced)
         return k.reshape(reduced, [size for axis, size in enumerate(shape) if axis not in axes])
 
-    declare(Operator(name, 1, _reduced, whole, (_AXES, _KEEP), flops=_all_read))
+    declare(
+        Operator(name, 1, _reduced, whole, (_AXES, _KEEP), flops=_all_read, fractions=fractions)
+    )
 
 
 def mean(k: Algebra[V], x: V, axes: Sequence[int]) -> V:
@@ -53,7 +55,7 @@ def root_mean_square(k: Algebra[V], x: V, axes: Sequence[int]) -> V:
 
 
 _reduction("sum", lambda k, x, axes: k.sum(x, axes))
-_reduction("mean", mean)
+_reduction("mean", mean, fractions=True)
 _reduction("max", lambda k, x, axes: k.largest(x, axes))
 _reduction("min", lambda k, x, axes: k.negative(k.largest(k.negative(x), axes)))
 
@@ -71,6 +73,7 @@ declare(
         _same,
         lambda k, x: k.divide(x, root_mean_square(k, x, (len(k.shape(x)) - 1,))),
         flops=lambda shapes, result, **_: product(result) * 4,
+        fractions=True,
     )
 )
 

@@ -244,6 +244,8 @@ def _dtype(operator: Operator, arguments: Sequence[Term], parameters: dict[str, 
         found = one
     if found is DType.BOOL and not operator.truths:
         raise ShapeError(f"{operator.name} of truth values: cast them to a number first")
+    if found is DType.I32 and operator.fractions:
+        raise ShapeError(f"{operator.name} of whole numbers: cast them to floats first")
     return found
 
 

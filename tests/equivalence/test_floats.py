@@ -65,7 +65,7 @@ def test_evidence_is_json_even_where_values_are_not_finite() -> None:
 
 def test_evidence_reads_as_one_line() -> None:
     right = compare_floats(*RIGHT["online_softmax"]("f16"))
-    assert str(right).startswith("agree on 8 distributions; at most")
+    assert str(right).startswith("agree on 9 distributions; at most")
     far = compare_floats(*elementwise(lambda x: (x + 1e9) - 1e9, lambda x: x))
     assert "normal skipped: rounding decides the original's value" in str(far)
     wrong = compare_floats(*elementwise(lambda x: x, lambda x: x * 2))

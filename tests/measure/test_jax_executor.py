@@ -195,6 +195,17 @@ async def test_an_absent_device_is_a_sentence() -> None:
             pass
 
 
+async def test_cancelled_while_it_opens() -> None:
+    """Whoever gives up at any moment of the opening leaves nothing behind."""
+    for turns in (1, 3, 10, 100, 1000):
+        async with no_leaks():
+            opening = asyncio.ensure_future(JaxExecutor(compilers=1).__aenter__())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
+
+
 async def test_opened_once() -> None:
     """An executor serves from its opening to its closing, and one time only."""
     executor = JaxExecutor(allowance=ALLOWANCE, compilers=1)

@@ -17,7 +17,17 @@ def test_truth_values_are_no_numbers(name: str) -> None:
         apply(name, SMALLER)
 
 
-@pytest.mark.parametrize("name", ["sum", "mean", "max", "min"])
+@pytest.mark.parametrize("name", ["div", "exp", "sqrt", "mean", "rms_norm"])
+def test_whole_numbers_have_no_fractions(name: str) -> None:
+    """What a quotient of integers is, each language says otherwise; so it is not said at all."""
+    whole = tensor("W", "i32", (3, 4))
+    operands = [whole, whole] if name == "div" else [whole]
+    more = {"axes": [1]} if name == "mean" else {}
+    with pytest.raises(ShapeError, match=f"{name} of whole numbers"):
+        apply(name, *operands, **more)
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "min"])
 def test_truth_values_are_not_reduced(name: str) -> None:
     """They are counted once they are numbers."""
     with pytest.raises(ShapeError, match="truth values"):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import reduce
 from math import prod
+from operator import add
 
 from ...tensor import Term, apply
 from .building import (
@@ -201,3 +203,28 @@ def product_with_constant(term: Term) -> Iterator[Term]:
         if number.operator.name == "literal":
             summed = total(other, [len(term.shape) + axis]) * number
             yield apply("broadcast", summed, shape=term.shape)
+
+
+@rule("matmul")
+def product_of_sum(term: Term) -> Iterator[Term]:
+    """A(B + C) is AB + AC, where either may be cheaper than their sum."""
+    left, right = term.arguments
+    if named(right, "add", "sub") and all(one.shape == right.shape for one in right.arguments):
+        yield again(right, *(left @ one for one in right.arguments))
+    if named(left, "add", "sub") and all(one.shape == left.shape for one in left.arguments):
+        yield again(left, *(one @ right for one in left.arguments))
+
+
+@rule("matmul")
+def product_with_stack(term: Term) -> Iterator[Term]:
+    """Columns that are put together for a product with a vector are added up instead."""
+    left, right = term.arguments
+    if len(term.shape) != 2 or right.shape[-1] != 1:
+        return
+    if named(left, "stack") and left.parameter("axis") == 1:
+        columns = [reshaped(one, (*one.shape, 1)) for one in left.arguments]
+        weights = [
+            apply("slice", right, axis=0, start=at, stop=at + 1) for at in range(len(columns))
+        ]
+        parts = [one * weight for one, weight in zip(columns, weights, strict=True)]
+        yield reduce(add, parts)

@@ -68,6 +68,15 @@ def log_of_quotient(term: Term) -> Iterator[Term]:
 
 
 @rule("log")
+def log_of_complement(term: Term) -> Iterator[Term]:
+    """log(1 - sigmoid(x)) is log(sigmoid(x)) - x."""
+    x = term.arguments[0]
+    if named(x, "sub") and value(x.arguments[0]) == 1 and named(x.arguments[1], "sigmoid"):
+        gate = x.arguments[1]
+        yield apply("log", gate) - gate.arguments[0]
+
+
+@rule("log")
 def log_of_one_more(term: Term) -> Iterator[Term]:
     x = term.arguments[0]
     if named(x, "add"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...tensor import Term, apply
+from ...tensor import Term, apply, literal
 from .building import again, kept_axes, named, reshaped, sizes, transposed
 from .rules import rule
 
@@ -160,7 +160,7 @@ def product_with_diagonal(term: Term) -> Iterator[Term]:
 def _entries(term: Term) -> Term | None:
     """What stands on the diagonal of a matrix that is zero elsewhere."""
     if named(term, "cast") and _is_identity(term.arguments[0]):
-        return apply("cast", apply("literal", value=1), dtype=term.dtype)
+        return literal(1)
     if not named(term, "select") or not _is_identity(term.arguments[0]) or len(term.shape) != 2:
         return None
     _, kept, other = term.arguments

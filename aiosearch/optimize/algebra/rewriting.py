@@ -25,7 +25,8 @@ WORTH = 0.98
 """A program is an answer where it is estimated to take at most this much of the original's time."""
 _DEARER = 1.6
 """Programs dearer than this are no way to anywhere."""
-_MORE_TERMS = 12
+_MORE_TERMS = 24
+"""Nor are those with more than twice the terms, and these."""
 
 
 class Step(Struct, frozen=True):
@@ -81,7 +82,7 @@ class Rewriting:
 
     def _promising(self, program: Program, step: Step) -> bool:
         terms = sum(1 for _ in program.terms())
-        return step.cost <= _DEARER * self._cost and terms <= self._terms + _MORE_TERMS
+        return step.cost <= _DEARER * self._cost and terms <= 2 * self._terms + _MORE_TERMS
 
     @cached_property
     def _program(self) -> Program:

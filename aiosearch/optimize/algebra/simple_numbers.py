@@ -117,6 +117,8 @@ def power(term: Term) -> Term | None:
     exponent = float(term.parameter("exponent"))
     x = term.arguments[0]
     by_name = {-1.0: "reciprocal", -0.5: "rsqrt", 0.5: "sqrt", 2.0: "square"}
+    if exponent == 0:
+        return filled(term, 1)
     if exponent == 1:
         return x
     return apply(by_name[exponent], x) if exponent in by_name else None

@@ -10,8 +10,6 @@ class Clusters:
 
     def __init__(self, edges: Iterable[tuple[int, int]], count: int) -> None:
         self._parent = list(range(count))
-        self._first = list(range(count))
-        self._last = list(range(count))
         self._size = [1] * count
         self._apart: set[tuple[int, int, int, int]] = set()
         self._after: list[set[int]] = [set() for _ in range(count)]
@@ -32,13 +30,18 @@ class Clusters:
             return True
         if self._is_apart(one, other):
             return False
+        self.merge(one, other)
+        return True
+
+    def merge(self, one: int, other: int) -> None:
+        """Makes two clusters one, where it is known that nothing is between them."""
+        one, other = self.find(one), self.find(other)
+        if one == other:
+            return
         self._parent[other] = one
         self._size[one] += self._size[other]
-        self._first[one] = min(self._first[one], self._first[other])
-        self._last[one] = max(self._last[one], self._last[other])
         self._after[one] |= self._after[other]
         self._after[other] = set()
-        return True
 
     def _is_apart(self, one: int, other: int) -> bool:
         """Whether a third is between them, which only their own growth can change."""
@@ -57,14 +60,10 @@ class Clusters:
         return found
 
     def _leads_around(self, start: int, end: int) -> bool:
-        stack = list(self.after(start) - {end})
-        seen = set(stack)
-        limit = self._last[end]
+        seen = self.after(start) - {end}
+        stack = list(seen)
         while stack:
-            one = stack.pop()
-            if self._first[one] > limit:
-                continue
-            new = self.after(one) - seen
+            new = self.after(stack.pop()) - seen
             if end in new:
                 return True
             seen |= new

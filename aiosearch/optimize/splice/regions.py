@@ -33,7 +33,7 @@ def regions(flat: Flat, steps: Sequence[Step], largest: int) -> list[list[Step]]
     """Steps in order, region by region; what is in none is cheap, fixed or left alone."""
     readable = [step for step in steps if step.kind is not Kind.OPAQUE and not step.fixed]
     clusters = Clusters(dependencies(steps), len(steps))
-    _join_flow(clusters, readable)
+    _join_flow(clusters, steps, readable)
     _join_siblings(clusters, readable)
     groups: dict[int, list[Step]] = defaultdict(list)
     for step in readable:
@@ -42,13 +42,34 @@ def regions(flat: Flat, steps: Sequence[Step], largest: int) -> list[list[Step]]
     return [part for part in parts if _is_worth_it(part)]
 
 
-def _join_flow(clusters: Clusters, readable: Sequence[Step]) -> None:
-    """Each step with what it takes, the latest first."""
+def _join_flow(clusters: Clusters, steps: Sequence[Step], readable: Sequence[Step]) -> None:
+    """Each step with what it takes: at one depth always, else as long as no circle arises."""
+    depth = _depths(steps)
     made = {var: step.index for step in readable for var in step.equation.outvars}
-    for step in readable:
-        atoms = {atom for atom in step.equation.invars if not isinstance(atom, Literal)}
-        for earlier in sorted({made[atom] for atom in atoms if atom in made}, reverse=True):
-            clusters.join(earlier, step.index)
+    flow = [
+        (made[atom], step.index)
+        for step in readable
+        for atom in step.equation.invars
+        if not isinstance(atom, Literal) and atom in made
+    ]
+    for earlier, later in flow:
+        if depth[earlier] == depth[later]:
+            clusters.merge(earlier, later)
+    for earlier, later in flow:
+        clusters.join(earlier, later)
+
+
+def _depths(steps: Sequence[Step]) -> list[int]:
+    """How often what is left alone has to be passed before each step.
+
+    A way from one step to another at its depth passes nothing that is left alone, so that joining
+    steps at one depth never makes a circle.
+    """
+    depths = [0] * len(steps)
+    for earlier, later in dependencies(steps):
+        passed = steps[earlier].kind is Kind.OPAQUE and steps[later].kind is not Kind.OPAQUE
+        depths[later] = max(depths[later], depths[earlier] + passed)
+    return depths
 
 
 def _join_siblings(clusters: Clusters, readable: Sequence[Step]) -> None:

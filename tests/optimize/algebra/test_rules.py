@@ -55,6 +55,7 @@ EXAMPLES = {
     "inverse_root": [f("rsqrt", A)],
     "joined_exponentials": [f("exp", A) * f("exp", B), f("exp", A) / f("exp", V)],
     "joined_logarithms": [f("log", A) + f("log", B), f("log", A) - f("log", V)],
+    "log_of_complement": [f("log", literal(1) - f("sigmoid", A))],
     "log_of_one_more": [f("log", literal(1) + A)],
     "log_of_quotient": [
         f("log", one) for one in (A / V, f("sqrt", A), f("power", A, exponent=3))
@@ -62,7 +63,11 @@ EXAMPLES = {
     "over_root": [A * f("rsqrt", V), A * (literal(1) / V)],
     "power_by_root": [f("power", A, exponent=2.5), f("power", A, exponent=-3)],
     "product_with_constant": [A @ f("broadcast", literal(2), shape=(4, 5))],
-    "product_with_diagonal": [f("select", identity(), V, literal(0)) @ A],
+    "product_of_sum": [M @ (A + B), (M - N) @ A],
+    "product_with_diagonal": [
+        f("select", identity(), V, literal(0)) @ A, f("cast", identity(), dtype="f32") @ A,
+    ],
+    "product_with_stack": [f("stack", row(M, 0), row(N, 1), row(K, 2), axis=1) @ V],
     "reassociated": [(M @ N) @ A, M @ (N @ A)],
     "reciprocal_first": [A / V, A / 3, (A * B) / S],
     "reduced_function": [f("max", f("exp", A), axes=(1,))],

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from jax import lax
 
 from aiosearch.capture import capture
@@ -161,20 +163,38 @@ def test_a_call_with_derivatives_of_its_own_is_whole_in_a_region() -> None:
     assert operators(made) == [{"input", "matmul", "literal", "maximum"}]
 
 
-def test_regions_never_wait_for_each_other() -> None:
-    """A region that would take what another makes of its own results is parted."""
+WAYS = st.lists(
+    st.tuples(st.booleans(), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=10
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(WAYS)
+def test_every_piece_comes_after_those_that_it_needs(ways: list[tuple[bool, int, int]]) -> None:
+    """Whatever depends on whatever, by ways that can be read and by others."""
 
     def f(x: Any) -> Any:
-        y = jnp.sin(x) * x
-        z = jnp.sort(y)
-        return jnp.cos(z) * y + z, y @ y
+        values = [x]
+        for is_read, one, other in ways:
+            both = values[one % len(values)] * values[other % len(values)]
+            values.append(both + 1 if is_read else jnp.sort(both))
+        return values[1:]
 
     made = cut(f, SQUARE)
     done: set[Any] = set(made.flat.inputs)
     for piece in made.pieces:
         assert done.issuperset(piece.inputs)
         done.update(piece.outputs)
-    assert len(made.regions) == 2
+    assert done.issuperset(made.flat.outputs)
+
+
+def test_regions_that_would_wait_for_each_other_stay_apart() -> None:
+    def f(x: Any) -> Any:
+        y = jnp.sin(x) * x
+        z = jnp.sort(y)
+        return jnp.cos(z) * y + z, y @ y
+
+    assert len(cut(f, SQUARE).regions) == 2
 
 
 def test_what_no_argument_has_a_say_in_belongs_to_every_region_that_needs_it() -> None:
