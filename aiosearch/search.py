@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import importlib
-import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Literal, cast
 
 import anyio
 
+from ._waiting import waited_for
 from .engine import reference
 from .engine.run import OnError, OnUnknown, Run, Settings
 from .errors import AiosearchError
@@ -195,48 +194,7 @@ def solve(problem: Problem[NodeT, SolutionT], **options: Any) -> Result[Solution
         async with Search(problem, **options) as opened:
             return await opened.wait()
 
-    if _loop_is_running():
-        return cast("Result[SolutionT]", _in_thread(search))
-    return asyncio.run(search())
-
-
-def _loop_is_running() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-def _in_thread(search: Callable[[], Any]) -> Any:
-    outcome: list[Any] = []
-    failure: list[BaseException] = []
-    loops: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
-
-    async def noted() -> Any:
-        task = asyncio.current_task()
-        assert task is not None
-        loops.append((asyncio.get_running_loop(), task))
-        return await search()
-
-    def work() -> None:
-        try:
-            outcome.append(asyncio.run(noted()))
-        except BaseException as error:
-            failure.append(error)
-
-    thread = threading.Thread(target=work, name="aiosearch.solve")
-    thread.start()
-    try:
-        thread.join()
-    except BaseException:
-        for loop, task in loops:
-            loop.call_soon_threadsafe(task.cancel)
-        thread.join()
-        raise
-    if failure:
-        raise failure[0]
-    return outcome[0]
+    return waited_for(search, "aiosearch.solve")
 
 
 def check_problem(problem: Any) -> None:

@@ -89,7 +89,8 @@ class Reader:
         primitive, params = equation.primitive.name, equation.params
         if primitive in _INLINED:
             body = next(params[key] for key in _BODIES if key in params)
-            return self.closed(ClosedJaxpr(body, ()) if isinstance(body, Jaxpr) else body, operands)
+            closed = body if hasattr(body, "consts") else ClosedJaxpr(body, ())
+            return self.closed(closed, operands)
         if primitive == "cond":
             return self.branch(operands, **params)
         if primitive == "scan":

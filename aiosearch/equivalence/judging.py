@@ -52,13 +52,23 @@ class _Judge:
     with_floats: bool
 
     def verdict(self) -> Verdict:
-        found = self._in_reals(generalise([self.a, self.b]))
-        if found.status is not Status.PROVED:
-            said = literal_sizes([self.a, self.b])
-            if said:
-                again = self._in_reals(generalise([self.a, self.b], said))
-                found = again if again.status.accepted else found
-        return self._in_floats(found)
+        return self._in_floats(self._best())
+
+    def _best(self) -> Verdict:
+        """The verdict about all shapes; or about fewer, where it is a better one."""
+        programs = [self.a, self.b]
+        found = self._in_reals(generalise(programs))
+        if found.status is Status.PROVED:
+            return found
+        said = literal_sizes(programs)
+        if said:
+            again = self._in_reals(generalise(programs, said))
+            found = again if again.status.accepted else found
+        if not found.status.accepted:
+            again = self._in_reals(generalise(programs, tied=True))
+            if again.status.accepted:
+                return replace(again, scope=f"{again.scope}, if sizes that are equal here stay so")
+        return found
 
     def _in_reals(self, general: Generalised) -> Verdict:
         """What the first two layers say."""

@@ -14,7 +14,6 @@ from ..equivalence.measured import Measured
 from ..equivalence.sides import Executed
 from ..measure import Compiled, Executor, Failure
 from ..tensor import Program
-from .errors import OptimizeError
 
 
 async def check(
@@ -25,13 +24,23 @@ async def check(
     *,
     seed: int,
     strict: bool,
-) -> FloatEvidence:
-    """Runs both on every distribution of inputs; raises OptimizeError where one cannot be run."""
+) -> FloatEvidence | Failure:
+    """Runs both on every distribution of inputs; a failure is that of the one that cannot run."""
     ours = _OnDevice(executor, program, original)
     theirs = _OnDevice(executor, program, candidate)
-    return await to_thread.run_sync(
-        partial(compare_sides, ours, theirs, seed=seed, strict=strict, distributions=DISTRIBUTIONS)
+    work = partial(
+        compare_sides, ours, theirs, seed=seed, strict=strict, distributions=DISTRIBUTIONS
     )
+    try:
+        return await to_thread.run_sync(work)
+    except _CannotRunError as error:
+        return error.failure
+
+
+class _CannotRunError(Exception):
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
 
 
 class _OnDevice:
@@ -47,7 +56,7 @@ class _OnDevice:
     def own(self, inputs: Sequence[Any]) -> list[Any]:
         found = from_thread.run(self._executor.run, self._compiled, inputs)
         if isinstance(found, Failure):
-            raise OptimizeError(str(found))
+            raise _CannotRunError(found)
         return list(found)
 
     def truth(self, inputs: Sequence[Any]) -> list[Measured]:

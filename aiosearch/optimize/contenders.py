@@ -1,4 +1,4 @@
-"""From a program to the sources that are worth a trial. Pure work, which runs in its own process."""
+"""From a program to the sources that are worth a trial; pure work."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ def contest(question: Question, tell: Callable[[str], None]) -> Contest:
     forms: list[tuple[Program, tuple[str, ...], str]] = [(program, (), "as it is")]
     refused: list[str] = []
     for found in improve(program, seconds=budget.search_seconds, most=budget.forms):
-        verdict = verify(
-            program, found, seed=question.seed, strict=question.strict, floats=False
-        )
+        verdict = verify(program, found, seed=question.seed, strict=question.strict, floats=False)
         if verdict.status.accepted:
             forms.append((found, tuple(verdict.summary()), f"rewritten {len(forms)}"))
             tell(f"rewritten {len(forms) - 1}: {verdict.summary()[0]}")

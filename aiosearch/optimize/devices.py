@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import os
-import platform
+import platform as system
 from functools import cache
 from pathlib import Path
 
 import jax
+
+from .errors import OptimizeError
+
+TARGETS = ("auto", "cpu", "cuda")
+
+
+def platform(target: str) -> str:
+    """The platform that a target means here; raises OptimizeError where it is absent. Blocks."""
+    if target not in TARGETS:
+        raise OptimizeError(f"no target {target!r}: there are {', '.join(TARGETS)}")
+    if target == "auto":
+        return "cuda" if jax.default_backend() == "gpu" else "cpu"
+    if target == "cuda" and not any(device.platform == "gpu" for device in jax.devices()):
+        raise OptimizeError("jax has no GPU here that it can use; the target cpu works everywhere")
+    return target
 
 
 @cache
@@ -23,6 +38,6 @@ def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        return platform.processor() or platform.machine()
+        return system.processor() or system.machine()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    return names[0] if names else system.machine()

@@ -29,7 +29,7 @@ class Budget(Struct, frozen=True):
 
 
 BUDGETS = {
-    Effort.QUICK: Budget(1.0, 3, 6, 15, 4.0, 3),
-    Effort.DEFAULT: Budget(4.0, 6, 14, 21, 10.0, 4),
-    Effort.EXHAUSTIVE: Budget(30.0, 24, 64, 45, 40.0, 8),
+    Effort.QUICK: Budget(1.0, 3, 6, 45, 4.0, 3),
+    Effort.DEFAULT: Budget(4.0, 6, 14, 63, 10.0, 4),
+    Effort.EXHAUSTIVE: Budget(30.0, 24, 64, 99, 40.0, 8),
 }

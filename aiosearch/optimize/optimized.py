@@ -9,6 +9,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import jax
 import jax.numpy as jnp
 
+from .report import Report
 from .splice.cutting import Cut
 from .splice.splicing import Spliced
 
@@ -35,7 +36,7 @@ class Optimized(Generic[P, R]):
 
     __wrapped__: Callable[P, R]
 
-    def __init__(self, spliced: Spliced, *, source: str = "", report: object = None) -> None:
+    def __init__(self, spliced: Spliced, *, source: str = "", report: Report | None = None) -> None:
         self.report = report
         """What the optimizer has to say about it."""
         self._source = source
@@ -57,6 +58,10 @@ class Optimized(Generic[P, R]):
     def source(self) -> str:
         """The code that runs in the place of the original, which stands alone."""
         return self._source
+
+    def takes(self, *args: P.args, **kwargs: P.kwargs) -> bool:
+        """Whether a call is of the kind that it was made for."""
+        return self._made_for.leaves(args, kwargs) is not None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         leaves = self._made_for.leaves(args, kwargs) if self._spliced.replacements else None

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from msgspec import Struct
 
 from .answers import Answer
+
+Tell: TypeAlias = Callable[[str], None]
+"""Hears what is going on, in words."""
 
 
 class Tried(Struct, frozen=True):
@@ -12,11 +18,16 @@ class Tried(Struct, frozen=True):
 
     how: str
     seconds: float | None
-    """Of a call, by the median; none where it failed."""
+    """Of a call, by the median; none where it failed or was too slow for the last race."""
     speedup: float | None
     """Over the original, by paired rounds."""
     note: str = ""
     """Why it is out, if it is."""
+    verdict: str = ""
+    """What is known of it as a program; of the original, nothing need be."""
+    low: float | None = None
+    """The seconds that the true median lies between, with 95 % confidence."""
+    high: float | None = None
 
 
 class Found(Struct, frozen=True):
@@ -26,6 +37,8 @@ class Found(Struct, frozen=True):
     remembered: bool
     """Whether it was found before, and nothing was searched or timed now."""
     tried: tuple[Tried, ...] = ()
+    in_doubt: bool = False
+    """Whether something seemed faster, and the machine was too noisy to say so. Not remembered."""
 
     def __str__(self) -> str:
         one = self.answer
@@ -36,8 +49,10 @@ class Found(Struct, frozen=True):
                 f"{one.speedup:.2f} times as fast as written,"
                 f" {one.timings.plain / one.timings.answer:.2f} times the best spelling"
             )
+        if self.in_doubt:
+            told += " for certain, as the machine is too noisy"
         again = ", as found before" if self.remembered else ""
-        return f"{one.name}: {told}{again}; noise {one.timings.noise:.1%}"
+        return f"{one.name}: {told}{again}; noise {one.timings.noise - 1:.1%}"
 
 
 class Report(Struct, frozen=True):

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..equivalence.floats import FloatEvidence
 from ..measure import Candidate, Compiled, Executor, Failure, Race
+from ..measure.ratios import interval, wins
 from ..tensor import Program
 from .checking import check
 from .contenders import Contender
 from .effort import Budget
 from .errors import OptimizeError
-from .report import Tried
+from .report import Tell, Tried
 from .types import array_types
 
-Tell = Callable[[str], None]
+AGAIN = 2
+"""How often the last race is run again, where noise hides what seems faster."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,11 @@ class Selection:
     """In the race's order."""
     tried: tuple[Tried, ...]
     floats: FloatEvidence | None = None
+    in_doubt: bool = False
+    """Whether something seemed faster, and was not above the noise."""
 
     def seconds(self, contender: Contender) -> float:
-        lap = self.race.laps[self.entrants.index(contender)]
-        return lap.samples[self.race.ways[0]].median()
+        return _times(self.race, self.entrants.index(contender))[1]
 
 
 @dataclass
@@ -52,35 +55,52 @@ class Selector:
         """Races them; raises OptimizeError where the original itself cannot be run."""
         await self._compile(contenders)
         original = contenders[0]
-        if original not in self._compiled:
-            raise OptimizeError(f"the original does not run: {self._notes[original]}")
+        self._require(original, original in self._compiled)
         self.tell(f"{len(self._compiled)} of {len(contenders)} compiled; racing")
         entrants, race = await self._race(list(self._compiled), self.budget.rounds // 3)
         finalists = _fastest(entrants, race, self.budget.finalists)
         if len(entrants) > len(finalists):
-            self._note_losers(entrants, race)
-        self.tell(f"{len(finalists) - 1} in the last race")
-        entrants, race = await self._race(finalists, self.budget.rounds)
+            self._note_losers(entrants, race, finalists)
+        self.tell(f"{len(finalists) - 1} beside the original in the last race")
+        entrants, race = await self._last_race(finalists)
         winner, floats = await self._winner(entrants, race)
-        return Selection(winner, race, entrants, self._tried(contenders, entrants, race), floats)
+        tried = self._tried(contenders, entrants, race)
+        in_doubt = winner is original and self._is_in_doubt(entrants, race)
+        return Selection(winner, race, entrants, tried, floats, in_doubt)
 
     async def _compile(self, contenders: Sequence[Contender]) -> None:
-        async def one(contender: Contender) -> None:
-            types = array_types(self.program)
-            candidate = Candidate(
-                contender.how, contender.source, contender.function, types, x64=_wide(types)
-            )
-            found = await self.executor.compile(candidate)
-            if isinstance(found, Failure):
-                self._notes[contender] = str(found)
-            else:
-                self._compiled[contender] = found
-
         async with asyncio.TaskGroup() as group:
             for contender in contenders:
-                group.create_task(one(contender))
+                group.create_task(self._compile_one(contender))
         order = {contender: place for place, contender in enumerate(contenders)}
         self._compiled = dict(sorted(self._compiled.items(), key=lambda item: order[item[0]]))
+
+    async def _compile_one(self, contender: Contender) -> None:
+        types = array_types(self.program)
+        found = await self.executor.compile(
+            Candidate(contender.how, contender.source, contender.function, types, x64=_wide(types))
+        )
+        if isinstance(found, Failure):
+            self._fails(contender, found)
+        else:
+            self._compiled[contender] = found
+
+    async def _last_race(
+        self, finalists: Sequence[Contender]
+    ) -> tuple[tuple[Contender, ...], Race]:
+        """Again where noise hides what seems faster: it may pass."""
+        entrants, race = await self._race(finalists, self.budget.rounds)
+        for _ in range(AGAIN):
+            if not self._is_in_doubt(entrants, race):
+                break
+            self.tell(f"a noise of {race.noise() or 0.0:.0%} hides what seems faster; racing again")
+            entrants, race = await self._race(finalists, self.budget.rounds)
+        return entrants, race
+
+    def _is_in_doubt(self, entrants: Sequence[Contender], race: Race) -> bool:
+        places = [place for place, one in enumerate(entrants) if one not in self._notes]
+        seems = [place for place in places if _seems_faster(race, place)]
+        return bool(seems) and not any(race.wins(place) for place in seems)
 
     async def _race(
         self, entrants: Sequence[Contender], rounds: int
@@ -93,14 +113,25 @@ class Selector:
         )
         for contender, lap in zip(entrants, race.laps, strict=True):
             if lap.failure is not None:
-                self._notes[contender] = str(lap.failure)
+                self._fails(contender, lap.failure)
+        self._require(entrants[0], race.laps[0].failure is None)
         return tuple(entrants), race
 
-    def _note_losers(self, entrants: Sequence[Contender], race: Race) -> None:
+    def _fails(self, contender: Contender, failure: Failure) -> None:
+        self._notes[contender] = str(failure)
+        self.tell(str(failure))
+
+    def _require(self, original: Contender, runs: bool) -> None:
+        if not runs:
+            raise OptimizeError(f"the original does not run: {self._notes[original]}")
+
+    def _note_losers(
+        self, entrants: Sequence[Contender], race: Race, finalists: Sequence[Contender]
+    ) -> None:
         for place, contender in enumerate(entrants):
-            ratio = race.speedup(place)
-            if ratio is not None and place:
-                self._notes.setdefault(contender, f"{ratio.median:.2f} times in the first race")
+            if contender not in finalists and race.speedup(place) is not None:
+                told = f"{_ratio(race, place):.2f} times in the first race"
+                self._notes.setdefault(contender, told)
 
     async def _winner(
         self, entrants: Sequence[Contender], race: Race
@@ -120,31 +151,50 @@ class Selector:
                 seed=self.seed,
                 strict=self.strict,
             )
-            if floats.outcome == "agree":
+            if isinstance(floats, Failure):
+                self._fails(contender, floats)
+            elif floats.outcome == "agree":
                 return contender, floats
-            self._notes[contender] = f"not as accurate: {floats}"
+            else:
+                self._notes[contender] = f"not as accurate: {floats}"
+                self.tell(f"{contender.how} is {self._notes[contender]}")
         return original, None
 
     def _tried(
         self, contenders: Sequence[Contender], entrants: Sequence[Contender], race: Race
     ) -> tuple[Tried, ...]:
-        found = []
-        for contender in contenders:
-            seconds, speedup = None, None
-            if contender in entrants:
-                place = entrants.index(contender)
-                samples = race.laps[place].samples.get(race.ways[0]) if race.ways else None
-                if samples is not None and samples.wall:
-                    seconds, speedup = samples.median(), _ratio(race, place)
-            found.append(Tried(contender.how, seconds, speedup, self._notes.get(contender, "")))
-        return tuple(found)
+        places = {contender: place for place, contender in enumerate(entrants)}
+        return tuple(self._one_tried(one, places.get(one), race) for one in contenders)
+
+    def _one_tried(self, contender: Contender, place: int | None, race: Race) -> Tried:
+        note = self._notes.get(contender, "")
+        verdict = contender.verdict[0] if contender.verdict else ""
+        if place is None or race.speedup(place) is None:
+            return Tried(contender.how, None, None, note, verdict)
+        low, middle, high = _times(race, place)
+        return Tried(contender.how, middle, _ratio(race, place), note, verdict, low, high)
 
 
 def _fastest(entrants: Sequence[Contender], race: Race, most: int) -> list[Contender]:
-    """The original, and the few that did best."""
+    """The original, its best spelling, and the few others that did best."""
     places = [place for place in range(1, len(entrants)) if race.speedup(place) is not None]
     places.sort(key=lambda place: -_ratio(race, place))
-    return [entrants[0], *(entrants[place] for place in places[:most])]
+    plain = [place for place in places if entrants[place].form == 0][:1]
+    chosen = list(dict.fromkeys([*places[:most], *plain]))
+    return [entrants[0], *(entrants[place] for place in chosen)]
+
+
+def _seems_faster(race: Race, place: int) -> bool:
+    ratio = race.speedup(place)
+    return ratio is not None and wins(ratio, 0.0)
+
+
+def _times(race: Race, place: int) -> tuple[float, float, float]:
+    """The median of a contender's times, between the ends of its interval."""
+    samples = race.laps[place].samples[race.ways[0]]
+    cut, _ = interval(len(samples.wall))
+    ordered = sorted(samples.wall)
+    return ordered[cut], samples.median(), ordered[-1 - cut]
 
 
 def _ratio(race: Race, place: int) -> float:

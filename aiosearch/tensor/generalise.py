@@ -63,15 +63,18 @@ class Generalised:
         return ", ".join(f"{axis}={_digits(dim, chosen)}" for axis, dim in self.axes.items())
 
 
-def generalise(programs: Sequence[Program], keep: Collection[int] = ()) -> Generalised:
+def generalise(
+    programs: Sequence[Program], keep: Collection[int] = (), tied: bool = False
+) -> Generalised:
     """Concrete programs with the same inputs, as programs over named sizes.
 
     The structure stays; a size stays a number where an operator counts with it, or where no
     unknowns can be found that fit for all values, and where an axis has one of the sizes to keep.
+    `tied` keeps sizes equal that are equal now, as the sides of a mask may have to be.
     """
     _check_inputs(programs)
     try:
-        return _generalised(programs, keep)
+        return _generalised(programs, keep, tied)
     except ShapeError as error:
         return _concrete(programs, str(error))
 
@@ -116,7 +119,7 @@ def _concrete(programs: Sequence[Program], reason: str) -> Generalised:
     return Generalised(same, {}, _axes(inputs), {"every size": reason})
 
 
-def _generalised(programs: Sequence[Program], keep: Collection[int]) -> Generalised:
+def _generalised(programs: Sequence[Program], keep: Collection[int], tied: bool) -> Generalised:
     unknowns = Unknowns()
     inputs = [_opened(one, unknowns) for one in programs[0].inputs]
     opened = rebuilt(programs, inputs, _schedules(programs, unknowns), unknowns)
@@ -125,6 +128,8 @@ def _generalised(programs: Sequence[Program], keep: Collection[int]) -> Generali
         for dim in {dim for term in program.terms() for dim in term.shape}:
             if unknowns.value(dim) in keep:
                 unknowns.number(dim, "a size to keep")
+    if tied:
+        _tie(opened, unknowns)
     names = unknowns.names()
     pretty = {name: Size.named(own) for name, own in names.items()}
 
@@ -138,6 +143,16 @@ def _generalised(programs: Sequence[Program], keep: Collection[int]) -> Generali
         _axes(found[0].inputs),
         _fixed(inputs, found[0].inputs, unknowns),
     )
+
+
+def _tie(programs: Iterable[Program], unknowns: Unknowns) -> None:
+    """Makes one size of all that have one value."""
+    first: dict[int, Dim] = {}
+    for program in programs:
+        for term in program.terms():
+            for dim in term.shape:
+                if not isinstance(dim, int):
+                    unknowns.same(first.setdefault(unknowns.value(dim), dim), dim, "equal sizes")
 
 
 def _fixed(before: Sequence[Term], after: Sequence[Term], unknowns: Unknowns) -> dict[str, str]:

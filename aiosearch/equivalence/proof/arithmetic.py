@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from ...tensor.sizes import Dim, Size
 from .indices import Index, Unprovable, Var
+from .masks import picked
 from .roots import root, separated, some
 from .rules import Rule, fire
 from .scalars import (
@@ -203,6 +204,11 @@ def summed(a: Poly, bound: Sequence[Var]) -> Poly:
     """The sum over variables: what does not depend on one is counted as often as it runs."""
     found: list[Poly] = []
     for term in a.terms:
+        one = picked(term, (*term.bound, *bound))
+        if one is not None:
+            fire(Rule.SUM_MASK)
+            found.append(summed(multiply(_remade(one.rest), one.masked), one.bound))
+            continue
         needed = [var for var in bound if var in term.vars]
         outer = [var for var in bound if var not in term.vars]
         poly = Poly(
@@ -223,6 +229,12 @@ def summed(a: Poly, bound: Sequence[Var]) -> Poly:
             poly = multiply(poly, of_size(var.extent))
         found.append(poly)
     return collect(itertools.chain.from_iterable(poly.terms for poly in found))
+
+
+def _remade(term: Monomial) -> Poly:
+    """A product whose factors may have come to be alike."""
+    exponents = [] if term.exponent is None else [collect(term.exponent.terms)]
+    return product_of(term.number, term.sizes, term.factors, exponents)
 
 
 def _powers(sizes: Powers) -> Powers:

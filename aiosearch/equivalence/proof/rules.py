@@ -16,6 +16,7 @@ class Rule(StrEnum):
     SUM_CONSTANT = "Σx = n·x over n places, where x does not depend on the place"
     SUM_SPLIT = "a sum over i = high·n + low is a sum over high and low"
     SUM_RANGES = "sums over neighbouring ranges are one sum"
+    SUM_MASK = "the sum over i of x(i) where i = j, of nothing elsewhere, is x(j)"
     EXP_SUM = "exp x · exp y = exp(x + y)"
     EXP_LOG = "exp(log x) = x, where x > 0"
     LOG_EXP = "log(exp x · y) = x + log y, where y > 0"

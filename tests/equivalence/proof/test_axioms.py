@@ -147,3 +147,17 @@ def test_an_axiom_needs_its_side_condition(a: Term, b: Term) -> None:
 def test_a_rewrite_may_define_more(a: Term, b: Term) -> None:
     """The answer must agree where the original is defined; elsewhere it is free."""
     assert proof(a, b) is not None
+
+
+def test_a_mask_leaves_one_place_of_a_sum() -> None:
+    """What is summed where i = j, and is nothing elsewhere, is one element; below j it is many."""
+    square = tensor("S", "f64", (N, N))
+    rows = apply("iota", shape=[N, 1], axis=0, dtype="i32")
+    columns = apply("iota", shape=[1, N], axis=1, dtype="i32")
+    diagonal = Program("d", (square,), (apply("diagonal", square),))
+    for compared, proved in (("equal", True), ("less_equal", False)):
+        masked = apply("select", apply(compared, rows, columns), square, literal(0))
+        found = Program("m", (square,), (apply("sum", masked, axes=[1]),))
+        proof = prove(found, diagonal, VALUES)
+        assert proof.proved is proved
+        assert (Rule.SUM_MASK in proof.rules) is proved
