@@ -29,6 +29,7 @@ ALLOWED = {
     "tensor": {"errors"},
     "equivalence": {"_lazy", "errors", "tensor"},
     "capture": {"_lazy", "errors", "tensor"},
+    "measure": {"_lazy", "checks", "engine", "errors", "folders", "pool"},
     "engine": {
         "_lazy", "checks", "errors", "events", "limits", "orders", "pool", "problem", "result",
         "statistics", "strategies", "__version__",

@@ -9,7 +9,7 @@ from .. import __version__
 from .settings import SETTINGS
 from .usage import UsageError
 
-_DESCRIPTION = "An asyncio search engine: parallel, cancellable, resumable tree search."
+_DESCRIPTION = "An asyncio search engine, and a verifying optimizer of JAX functions."
 _SEARCH = """\
 Searches a problem: a class with root(), expand(node) and solutions(node), whose fields --set sets;
 an instance of one; or a function that gives one. The best solution goes to stdout, how it is going
@@ -35,6 +35,18 @@ examples:
 
 exit codes: 0 all are accepted (proved or tested), 1 some are refuted or not judged, 2 wrong usage
 or a file that cannot be read"""
+_OPTIMIZE = """\
+Finds a faster function that computes the same, and writes a table of the best few: each is verified
+before its time counts, and timed in turns with the original. A target is a function of JAX arrays,
+a built-in program or a file. Answers are kept; `aiosearch results` shows them."""
+_OPTIMIZE_EXAMPLES = """\
+examples:
+  aiosearch optimize rms_norm --effort quick
+  aiosearch optimize mymodule:f --arg bf16[1,4096] --arg bf16[4096,4096] --emit faster.py
+  aiosearch optimize attention --shape head=64 --plot attention.svg
+
+exit codes: 0 whether or not something faster was found, 2 wrong usage, what cannot be traced, or a
+target that is absent, 130 interrupted"""
 _EXPLORING = ("strategy", "order", "workers", "seed", "on-unknown", "on-error", "cache")
 
 
@@ -55,6 +67,7 @@ def make_parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"aiosearch {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
     _add_search(commands)
+    _add_optimize(commands)
     _add_verify(commands)
     _add_programs(commands)
     _add_json(commands.add_parser("strategies", help="list the installed strategies"))
@@ -121,6 +134,52 @@ def _add_showing(parser: Parser) -> None:
     )
 
 
+def _add_optimize(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = commands.add_parser(
+        "optimize",
+        help="find a faster function that computes the same",
+        description=_OPTIMIZE,
+        epilog=_OPTIMIZE_EXAMPLES,
+    )
+    parser.add_argument(
+        "function",
+        metavar="TARGET",
+        help="module:function, path/to/file.py:function, a built-in program or a file",
+    )
+    _add_arg(parser)
+    _add_shape(parser)
+    parser.add_argument(
+        "--dtype",
+        default="bf16",
+        metavar="TYPE",
+        help="the element type of a built-in program; by default bf16",
+    )
+    how = parser.add_argument_group("how")
+    how.add_argument(
+        "--effort",
+        default="default",
+        metavar="EFFORT",
+        help="quick (under a minute), default or exhaustive",
+    )
+    how.add_argument(
+        "--target", default="auto", metavar="DEVICE", help="cpu, cuda, or auto for what jax takes"
+    )
+    how.add_argument("--seed", type=int, default=0, metavar="N", help="for all random draws")
+    how.add_argument(
+        "--strict",
+        action="store_true",
+        help="demand nan and infinity where the original gives them",
+    )
+    giving = parser.add_argument_group("giving")
+    giving.add_argument("--emit", metavar="FILE", help="write the answer as code that stands alone")
+    giving.add_argument(
+        "--plot", metavar="FILE.svg", help="draw the times and their noise, and the roofline"
+    )
+    giving.add_argument("--file", metavar="PATH", help="where answers are kept")
+    giving.add_argument("--quiet", "-q", action="store_true", help="show the result only")
+    _add_json(giving)
+
+
 def _add_verify(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = commands.add_parser(
         "verify",
@@ -131,13 +190,7 @@ def _add_verify(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument(
         "targets", nargs="*", metavar="PROGRAM", help="two files, built-in names or module:function"
     )
-    parser.add_argument(
-        "--arg",
-        action="append",
-        default=[],
-        metavar="TYPE",
-        help="the type of a function's next argument, as f32[16,4096]; may be repeated",
-    )
+    _add_arg(parser)
     _add_shape(parser)
     saved = parser.add_argument_group("graphs that Mirage saved")
     saved.add_argument("--mugraph", metavar="FILE", help="compare every graph of this file")
@@ -163,6 +216,16 @@ def _add_programs(commands: argparse._SubParsersAction[Parser]) -> None:
     form = show.add_mutually_exclusive_group()
     form.add_argument("--svg", action="store_true", help="draw it")
     form.add_argument("--json", action="store_true", help="write JSON")
+
+
+def _add_arg(parser: Parser) -> None:
+    parser.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        metavar="TYPE",
+        help="the type of a function's next argument, as f32[16,4096]; may be repeated",
+    )
 
 
 def _add_shape(parser: Parser) -> None:
@@ -211,5 +274,5 @@ def _add_doctor(commands: argparse._SubParsersAction[Parser]) -> None:
     _add_json(doctor)
 
 
-def _add_json(parser: Parser) -> None:
+def _add_json(parser: Parser | argparse._ArgumentGroup) -> None:
     parser.add_argument("--json", action="store_true", help="write JSON")

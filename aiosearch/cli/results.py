@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _list(path: Path, arguments: argparse.Namespace) -> None:
     answers = _all(path)
     if arguments.json:
-        give_json([_facts(answer) for answer in answers])
+        give_json([facts(answer) for answer in answers])
     elif not answers:
         give(f"no answers in {path}")
     else:
@@ -49,7 +49,7 @@ def _list(path: Path, arguments: argparse.Namespace) -> None:
 def _show(path: Path, arguments: argparse.Namespace) -> None:
     (answer,) = _named(_all(path), [arguments.answer])
     if arguments.json:
-        give_json(_facts(answer))
+        give_json(facts(answer))
     else:
         give(answer.text().rstrip("\n"))
 
@@ -141,7 +141,8 @@ def _row(answer: Answer, digits: int) -> tuple[str, ...]:
     )
 
 
-def _facts(answer: Answer) -> dict[str, Any]:
+def facts(answer: Answer) -> dict[str, Any]:
+    """An answer, for JSON."""
     return {
         "id": answer.id,
         **msgspec.to_builtins(answer),

@@ -98,7 +98,7 @@ def runnable(
     def made(name: str) -> Runs:
         if name in programs:
             return programs[name]
-        return JaxFunction(_function(name), arguments, name)
+        return JaxFunction(function(name), arguments, name)
 
     return made(one), made(two)
 
@@ -107,7 +107,7 @@ def _programs(
     targets: tuple[str, str], given: Mapping[str, int], arguments: Sequence[TensorType]
 ) -> tuple[dict[str, Program], Sequence[TensorType]]:
     """Those that are no functions, and the types of arguments that functions are called with."""
-    programs = {name: find_program(name, given) for name in targets if not _is_function(name)}
+    programs = {name: find_program(name, given) for name in targets if not is_function(name)}
     if arguments or len(programs) == len(set(targets)):
         return programs, arguments
     if not programs:
@@ -122,7 +122,8 @@ def _with_held(program: Program, held: Mapping[str, Term]) -> Program:
     return Program(program.name, (*own, *held.values()), program.outputs)
 
 
-def _is_function(target: str) -> bool:
+def is_function(target: str) -> bool:
+    """Whether it names a function, and no built-in program and no file."""
     return ":" in target and target not in BUILTINS and not Path(target).is_file()
 
 
@@ -130,10 +131,10 @@ def _capture(target: str, arguments: Sequence[TensorType]) -> Captured:
     from ..capture import capture
     from ..capture.running import placeholders, precision
 
-    function = _function(target)
+    found = function(target)
     try:
         with precision(arguments):
-            return capture(function, *placeholders(arguments))
+            return capture(found, *placeholders(arguments))
     except TensorError:
         raise
     except Exception as error:
@@ -143,11 +144,12 @@ def _capture(target: str, arguments: Sequence[TensorType]) -> Captured:
         ) from error
 
 
-def _function(target: str) -> Callable[..., Any]:
-    function = modules.find(target)
-    if not callable(function):
+def function(target: str) -> Callable[..., Any]:
+    """The function that a target names; raises UsageError."""
+    found = modules.find(target)
+    if not callable(found):
         raise UsageError(f"{target} is no function")
-    return function  # type: ignore[no-any-return]
+    return found  # type: ignore[no-any-return]
 
 
 def _type(text: str) -> TensorType:

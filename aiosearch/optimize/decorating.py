@@ -68,7 +68,8 @@ class OptimizedOnCall(Generic[P, R]):
 
     async def optimize(self, *args: P.args, **kwargs: P.kwargs) -> Optimized[P, R]:
         """Finds what is faster for calls like this one, which then take it."""
-        made = await optimize(self.original, *args, **self._options, **kwargs)
+        given: dict[str, Any] = {**self._options, **kwargs}
+        made = await optimize(self.original, *args, **given)
         self._found.append(made)
         return made
 

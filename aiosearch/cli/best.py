@@ -1,0 +1,78 @@
+"""The closing table of `aiosearch optimize`: the best few ways of a program, and what is known."""
+
+from __future__ import annotations
+
+from ..optimize.report import Found, Tried
+from .output import table
+
+SHOWN = 5
+"""Ways that are shown beside the original."""
+
+
+def best(found: Found) -> str:
+    """What was found for one program."""
+    one = found.answer
+    head = f"{found}\n{one.name}({', '.join(one.key.types)}) on {one.key.device}"
+    rows = [_row(tried) for tried in _few(found)] or _remembered(found)
+    titles = ("how", "time", "between", "speed-up", "verdict")
+    parts = [head, table([titles, *rows], right=frozenset({1, 2, 3}))]
+    return "\n".join([*parts, *_notes(found), *_known(found)])
+
+
+def _few(found: Found) -> list[Tried]:
+    """The original and the fastest; those without times are told in words."""
+    original, *others = [one for one in found.tried if one.seconds is not None] or [None]
+    others.sort(key=lambda one: -_speedup(one))
+    return [*others[:SHOWN], *([original] if original is not None else [])]
+
+
+def _speedup(tried: Tried | None) -> float:
+    return tried.speedup or 0.0 if tried is not None else 0.0
+
+
+def _row(tried: Tried) -> tuple[str, ...]:
+    assert tried.seconds is not None
+    assert tried.low is not None
+    assert tried.high is not None
+    between = f"{time(tried.low)} to {time(tried.high)}"
+    how = f"{tried.how} (out)" if tried.note else tried.how
+    return how, time(tried.seconds), between, f"{tried.speedup or 0:.2f}x", tried.verdict
+
+
+def _remembered(found: Found) -> list[tuple[str, ...]]:
+    """What is kept of an answer that was found before."""
+    one = found.answer
+    known = {"the answer": one.timings.answer, "the best spelling": one.timings.plain}
+    known["as written"] = one.timings.original
+    return [
+        (how, time(seconds), "", f"{one.timings.original / seconds:.2f}x", "")
+        for how, seconds in known.items()
+    ]
+
+
+def _notes(found: Found) -> list[str]:
+    return [f"  {one.how}: {one.note}" for one in found.tried if one.note]
+
+
+def _known(found: Found) -> list[str]:
+    """The verdict of the answer, its errors, and how near it is to what the device can do."""
+    facts = found.answer.evidence
+    lines = list(found.answer.verdict) if found.answer.faster else []
+    if "answer_error_ulp" in facts:
+        lines.append(
+            f"  largest error {facts['answer_error_ulp']:.2f} ulp, of the original"
+            f" {facts['original_error_ulp']:.2f}"
+        )
+    if "ceiling" in facts:
+        lines.append(f"  reaches {facts['ceiling']:.0%} of what the device can do")
+    else:
+        lines.append("  ceilings are not measured: aiosearch doctor --measure")
+    return lines
+
+
+def time(seconds: float) -> str:
+    """Writes 850 ns, 12.3 us or 4.56 ms."""
+    for unit, factor in (("ns", 1e9), ("us", 1e6), ("ms", 1e3)):
+        if seconds * factor < 999.5:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds:.3g} s"

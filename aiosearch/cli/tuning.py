@@ -1,0 +1,87 @@
+"""One `optimize` of the console script: begun, watched, interrupted and ended."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+
+import anyio
+
+from ..capture.running import placeholders
+from ..optimize.optimizing import optimize
+from ..optimize.report import Report
+from ..optimize.results import Results
+from .callables import Target
+from .figures import duration
+from .interrupts import Interrupts
+from .screen import LiveScreen, NoScreen, PlainScreen, Screen
+
+TICK_SECONDS = 0.25
+
+
+class Tuning:
+    """Optimizes on the running loop; made and used once."""
+
+    def __init__(self, target: Target, arguments: argparse.Namespace) -> None:
+        self._target = target
+        self._arguments = arguments
+        self._screen: Screen = NoScreen()
+        self._now = "tracing"
+
+    async def run(self) -> Report | None:
+        """Gives what was found; nothing where a signal ended it."""
+        self._started = time.monotonic()
+        with ExitStack() as stack, anyio.CancelScope() as scope:
+            self._screen = self._opened(scope)
+            stack.callback(self._screen.close)
+            stack.enter_context(Interrupts(scope.cancel, scope.cancel))
+            async with self._ticking():
+                return await self._optimized()
+        return None
+
+    def _opened(self, scope: anyio.CancelScope) -> Screen:
+        if self._arguments.quiet:
+            return NoScreen()
+        return LiveScreen() if sys.stderr.isatty() else PlainScreen(scope.cancel)
+
+    async def _optimized(self) -> Report | None:
+        given = self._arguments
+        path = Path(given.file).expanduser() if given.file else None
+        with Results.open(path) as results:
+            found = await optimize(
+                self._target.function,
+                *placeholders(self._target.types),
+                effort=given.effort,
+                target=given.target,
+                seed=given.seed,
+                strict=given.strict,
+                results=results,
+                tell=self._tell,
+            )
+        return found.report
+
+    def _tell(self, text: str) -> None:
+        self._now = text
+        self._screen.line(f"{self._past():>6}  {text}")
+
+    @asynccontextmanager
+    async def _ticking(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self._tick())
+        try:
+            yield
+        finally:
+            task.cancel()
+
+    async def _tick(self) -> None:
+        """The last line tells that it goes on."""
+        while True:
+            self._screen.status(f"{self._past():>6}  {self._now} ...")
+            await asyncio.sleep(TICK_SECONDS)
+
+    def _past(self) -> str:
+        return duration(time.monotonic() - self._started)
