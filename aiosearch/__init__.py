@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from .equivalence.judging import verify
     from .errors import AiosearchError, JournalError, ProblemError, StrategyError, WorkerError
     from .limits import Limits
+    from .optimizer.decorating import optimized
+    from .optimizer.dropin import Optimized
+    from .optimizer.optimizing import optimize, optimize_sync
     from .orders import BestFirst, BranchAndBound, BreadthFirst, DepthFirst, Order
     from .pool import Pool
     from .problem import Obligation, Problem
@@ -32,6 +35,7 @@ __all__ = [
     "JournalError",
     "Limits",
     "Obligation",
+    "Optimized",
     "Order",
     "Pool",
     "Problem",
@@ -47,6 +51,9 @@ __all__ = [
     "WorkerError",
     "WorkerStatistics",
     "__version__",
+    "optimize",
+    "optimize_sync",
+    "optimized",
     "solve",
     "verify",
 ]
@@ -64,6 +71,10 @@ __getattr__ = lazily(
         "StrategyError": ".errors",
         "WorkerError": ".errors",
         "Limits": ".limits",
+        "optimized": ".optimizer.decorating",
+        "Optimized": ".optimizer.dropin",
+        "optimize": ".optimizer.optimizing",
+        "optimize_sync": ".optimizer.optimizing",
         "BestFirst": ".orders",
         "BranchAndBound": ".orders",
         "BreadthFirst": ".orders",

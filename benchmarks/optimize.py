@@ -24,9 +24,9 @@ from corpus import CORPUS, Case
 from figures import figure
 
 from aiosearch.measure import JaxExecutor
-from aiosearch.optimize.effort import Effort
-from aiosearch.optimize.optimizing import optimize
-from aiosearch.optimize.results import Results
+from aiosearch.optimizer.effort import Effort
+from aiosearch.optimizer.optimizing import optimize
+from aiosearch.optimizer.results import Results
 
 ROUNDS = 31
 SAMPLE_SECONDS = 0.004

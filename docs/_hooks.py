@@ -76,7 +76,8 @@ def settings() -> str:
 def exits() -> str:
     meanings = {
         Exit.FINE: "the search is complete, or ended by a limit, whether there are solutions or"
-        " not; `verify` accepted every program",
+        " not; `verify` accepted every program; `optimize` is done, whether or not something was"
+        " faster",
         Exit.FAILED: "the search failed, or an essential check of `aiosearch doctor` did; `verify`"
         " refuted some program, or could not judge it",
         Exit.USAGE: "wrong usage, or a file that cannot be read; nothing was searched",

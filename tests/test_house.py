@@ -29,6 +29,10 @@ ALLOWED = {
     "tensor": {"errors"},
     "equivalence": {"_lazy", "errors", "tensor"},
     "capture": {"_lazy", "errors", "tensor"},
+    "optimizer": {
+        "_lazy", "_waiting", "capture", "database", "engine", "equivalence", "errors", "folders",
+        "limits", "measure", "search", "tensor",
+    },
     "measure": {"_lazy", "checks", "engine", "errors", "folders", "pool"},
     "engine": {
         "_lazy", "checks", "errors", "events", "limits", "orders", "pool", "problem", "result",
@@ -46,6 +50,8 @@ ALLOWED = {
         "aiosearch.strategies",
         "aiosearch.tensor",
         "aiosearch.equivalence",
+        "aiosearch.measure",
+        "aiosearch.optimizer",
     ],
 )
 def test_all_is_sorted_and_true(name: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..optimize.report import Found, Tried
+from ..optimizer.reach import reached
+from ..optimizer.report import Found, Tried
 from .output import table
 
 SHOWN = 5
@@ -21,13 +22,9 @@ def best(found: Found) -> str:
 
 def _few(found: Found) -> list[Tried]:
     """The original and the fastest; those without times are told in words."""
-    original, *others = [one for one in found.tried if one.seconds is not None] or [None]
-    others.sort(key=lambda one: -_speedup(one))
-    return [*others[:SHOWN], *([original] if original is not None else [])]
-
-
-def _speedup(tried: Tried | None) -> float:
-    return tried.speedup or 0.0 if tried is not None else 0.0
+    timed = [one for one in found.tried if one.seconds is not None]
+    others = sorted(timed[1:], key=lambda one: -(one.speedup or 0.0))
+    return [*others[:SHOWN], *timed[:1]]
 
 
 def _row(tried: Tried) -> tuple[str, ...]:
@@ -63,10 +60,11 @@ def _known(found: Found) -> list[str]:
             f"  largest error {facts['answer_error_ulp']:.2f} ulp, of the original"
             f" {facts['original_error_ulp']:.2f}"
         )
-    if "ceiling" in facts:
-        lines.append(f"  reaches {facts['ceiling']:.0%} of what the device can do")
-    else:
+    part = reached(found.answer)
+    if part is None:
         lines.append("  ceilings are not measured: aiosearch doctor --measure")
+    else:
+        lines.append(f"  reaches {part:.0%} of what the device can do")
     return lines
 
 

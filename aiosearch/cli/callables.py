@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..optimize.emit import emit, names
+from ..optimizer.emit import emit, names
 from ..tensor import DType, Program, TensorType
 from ..tensor.programs import BUILTINS
 from . import targets

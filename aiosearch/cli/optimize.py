@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 
 from ..capture.running import precision
-from ..optimize.plot import plot
-from ..optimize.report import Found, Report
+from ..optimizer.plot import plot
+from ..optimizer.reach import reached
+from ..optimizer.report import Found, Report
 from .best import best
 from .callables import Target, target
 from .exits import Exit
@@ -29,6 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Optimizes a function, tells the best few, and gives the exit code."""
     # The process that times on a GPU needs the memory that jax would take for this one.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    arguments.file = Path(arguments.file).expanduser() if arguments.file else None
     for path in (arguments.emit, arguments.plot):
         _require_folder(path)
     with reserved_stdout(), logs_told(False):
@@ -77,6 +79,7 @@ def _program(found: Found) -> dict[str, Any]:
         **facts(found.answer),
         "remembered": found.remembered,
         "in_doubt": found.in_doubt,
+        "ceiling": reached(found.answer),
         "tried": msgspec.to_builtins(found.tried),
     }
 

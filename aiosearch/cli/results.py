@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from ..database import DamagedError, UnavailableError
-from ..optimize.answer_file import AnswerFile
-from ..optimize.answers import Answer
-from ..optimize.results import default_results_path, export
+from ..optimizer.answer_file import AnswerFile
+from ..optimizer.answers import Answer
+from ..optimizer.results import default_results_path, export
 from .exits import Exit
 from .output import give, give_json, table
 from .usage import UsageError, nearest

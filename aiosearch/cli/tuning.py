@@ -8,14 +8,13 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
-from pathlib import Path
 
 import anyio
 
 from ..capture.running import placeholders
-from ..optimize.optimizing import optimize
-from ..optimize.report import Report
-from ..optimize.results import Results
+from ..optimizer.optimizing import optimize
+from ..optimizer.report import Report
+from ..optimizer.results import Results
 from .callables import Target
 from .figures import duration
 from .interrupts import Interrupts
@@ -51,8 +50,7 @@ class Tuning:
 
     async def _optimized(self) -> Report | None:
         given = self._arguments
-        path = Path(given.file).expanduser() if given.file else None
-        with Results.open(path) as results:
+        with Results.open(given.file) as results:
             found = await optimize(
                 self._target.function,
                 *placeholders(self._target.types),

@@ -87,6 +87,11 @@ ACTS: Mapping[str, Act] = {
 """The same for a `MockExecutor`."""
 
 _CAUSES = {name: act.fails[1] for name, act in ACTS.items() if act.fails is not None}
+_POSSIBLE = {
+    name: {cause, Cause.CRASHED} if cause is Cause.MEMORY else {cause}
+    for name, cause in _CAUSES.items()
+}
+"""A library may abort the process where memory ends, before it can be told why."""
 _IN_RUNS = ("hoards", "raises", "aborts")
 _IN_RACES = ("hoards", "aborts", "hangs")
 
@@ -133,8 +138,8 @@ async def refuses_what_cannot_be_compiled(executor: Executor) -> None:
     for name in _HEADS:
         failure = await executor.compile(CANDIDATES[name])
         assert isinstance(failure, Failure), f"{name} was compiled"
-        found = (failure.name, failure.stage, failure.cause)
-        assert found == (name, Stage.COMPILE, _CAUSES[name]), str(failure)
+        assert (failure.name, failure.stage) == (name, Stage.COMPILE)
+        assert failure.cause in _POSSIBLE[name], str(failure)
         await compiled(executor, "adds")
 
 
@@ -144,8 +149,8 @@ async def survives_runs(executor: Executor) -> None:
     for name in _IN_RUNS:
         failure = await executor.run(await compiled(executor, name), 0)
         assert isinstance(failure, Failure), f"{name} has outputs"
-        found = (failure.name, failure.stage, failure.cause)
-        assert found == (name, Stage.RUN, _CAUSES[name]), str(failure)
+        assert (failure.name, failure.stage) == (name, Stage.RUN)
+        assert failure.cause in _POSSIBLE[name], str(failure)
         assert len(_outputs(await executor.run(adds, 0))) == 1
 
 
@@ -177,7 +182,7 @@ async def survives_races(executor: Executor) -> None:
         assert lap.name == name
         if name in _IN_RACES:
             assert lap.failure is not None
-            assert lap.failure.cause is _CAUSES[name], str(lap.failure)
+            assert lap.failure.cause in _POSSIBLE[name], str(lap.failure)
             assert not lap.samples
         else:
             assert {len(samples.wall) for samples in lap.samples.values()} == {6}

@@ -1,4 +1,4 @@
-"""Functions for `aiosearch verify`."""
+"""Functions for `aiosearch verify` and `aiosearch optimize`."""
 
 from __future__ import annotations
 
@@ -69,3 +69,7 @@ def shifted_otherwise(x: jax.Array) -> jax.Array:
 
 def broken(x: jax.Array) -> jax.Array:
     return x @ jnp.ones((7, 7))
+
+
+def traced(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.trace(a @ b)

@@ -7,7 +7,7 @@ import pytest
 from answers import SOURCE, answer
 from console import Cli
 
-from aiosearch.optimize.results import Results, default_results_path
+from aiosearch.optimizer.results import Results, default_results_path
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from aiosearch.optimize.answers import Answer, Key, Timings
+from aiosearch.optimizer.answers import Answer, Key, Timings
 
 SOURCE = '''\
 """The trace of a product."""

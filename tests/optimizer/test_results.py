@@ -16,10 +16,10 @@ import msgspec
 import pytest
 from answers import answer, key
 
-from aiosearch.optimize import answer_file
-from aiosearch.optimize.answer_file import AnswerFile
-from aiosearch.optimize.answers import Answer
-from aiosearch.optimize.results import Results, default_results_path
+from aiosearch.optimizer import answer_file
+from aiosearch.optimizer.answer_file import AnswerFile
+from aiosearch.optimizer.answers import Answer
+from aiosearch.optimizer.results import Results, default_results_path
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[4])
 from answers import answer
-from aiosearch.optimize.results import Results
+from aiosearch.optimizer.results import Results
 
 with Results.open(Path(sys.argv[1]), lambda told: print(told, file=sys.stderr)) as results:
     print("ready", flush=True)

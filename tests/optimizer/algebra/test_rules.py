@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from random_programs import random_program
 
-from aiosearch.optimize.algebra.rewriting import neighbours
-from aiosearch.optimize.algebra.rules import RULES, rewritten
-from aiosearch.optimize.algebra.tidying import Tidier
+from aiosearch.optimizer.algebra.rewriting import neighbours
+from aiosearch.optimizer.algebra.rules import RULES, rewritten
+from aiosearch.optimizer.algebra.tidying import Tidier
 from aiosearch.tensor import Program, Term, apply, literal, referee, tensor
 from aiosearch.tensor.terms import INPUT
 

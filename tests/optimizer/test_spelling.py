@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from aiosearch.optimize.emit import emit
-from aiosearch.optimize.spelling import Choice, Spelling, spellings
+from aiosearch.optimizer.emit import emit
+from aiosearch.optimizer.spelling import Choice, Spelling, spellings
 from aiosearch.tensor import Program, tensor
 from aiosearch.tensor.programs import builtin
 

@@ -14,9 +14,9 @@ from ..tensor import Program
 from .answering import Answering
 from .answers import Answer
 from .devices import platform
+from .dropin import Optimized
 from .effort import Effort
 from .errors import OptimizeError
-from .optimized import Optimized
 from .report import Found, Report, Tell
 from .results import Results
 from .splice.cutting import Cut, cut

@@ -10,8 +10,8 @@ import pytest
 
 from aiosearch.capture import capture
 from aiosearch.equivalence import verify
-from aiosearch.optimize.algebra import Rewriting, estimate, improve
-from aiosearch.optimize.emit import emit
+from aiosearch.optimizer.algebra import Rewriting, estimate, improve
+from aiosearch.optimizer.emit import emit
 from aiosearch.search import Search
 from aiosearch.tensor import Block, Program, apply, tensor
 from aiosearch.tensor.files import from_json, to_json

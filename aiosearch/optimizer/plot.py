@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
-from ..measure import Ceilings, stored_ceilings
+from ..measure import Ceilings
+from .reach import ceilings_of
 from .report import Found, Report, Tried
 
 WIDTH = 760.0
@@ -80,16 +81,14 @@ def _bar(one: Tried, top: float, scale: float, wins: bool) -> list[str]:
 def _roofline(found: Found) -> tuple[str, float]:
     """What the device can do at each ratio of operations to bytes, and where the program is."""
     facts = found.answer.evidence
-    known = [one for one in stored_ceilings() if found.answer.key.device.startswith(one.platform)]
-    if not known or not facts.get("flops") or not facts.get("bytes"):
+    known = ceilings_of(found.answer)
+    if known is None or not facts.get("flops") or not facts.get("bytes"):
         return _text(10, 16, "no roofline: aiosearch doctor --measure comes first", _FAINT), 30.0
-    roof = _Roof(known[0])
+    roof = _Roof(known)
     intensity = facts["flops"] / facts["bytes"]
     times = found.answer.timings
     points = [("as written", times.original, _OTHER), ("answer", times.answer, _WINNER)]
-    lines = [
-        _text(10, 20, f"roofline of {known[0].device}: FLOP/s by FLOP/byte, logarithmic", _INK)
-    ]
+    lines = [_text(10, 20, f"roofline of {known.device}: FLOP/s by FLOP/byte, logarithmic", _INK)]
     lines += roof.lines()
     for name, seconds, fill in points[0 if found.answer.faster else 1 :]:
         lines += roof.point(name, intensity, facts["flops"] / seconds, fill)

@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiosearch.optimize.splice.clusters import Clusters, ordered
+from aiosearch.optimizer.splice.clusters import Clusters, ordered
 
 SIZE = 9
 EDGES = st.sets(st.sampled_from(list(combinations(range(SIZE), 2))), max_size=16)

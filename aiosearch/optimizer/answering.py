@@ -18,10 +18,10 @@ from ..tensor import Program
 from ..tensor.files import from_json, to_json
 from .answers import Answer, Key, Timings
 from .canonical import canonical_digest
-from .contenders import Question
+from .contenders import Contest, Question
 from .devices import device_kind
 from .effort import BUDGETS, Effort
-from .reach import reach
+from .reach import work
 from .report import Found, Tell
 from .results import Results
 from .rewriting import contested
@@ -63,7 +63,7 @@ class Answering:
         budget = BUDGETS[self.effort]
         question = Question(to_json(program), budget, self.seed, self.strict)
         self.tell(f"{program.name}: rewriting")
-        executor, tried = await asyncio.gather(self._ready(), contested(question, self.tell))
+        executor, tried = await self._begun(question)
         self.tell(f"{program.name}: {len(tried.contenders)} ways to write it")
         selector = Selector(executor, program, budget, self.seed, self.strict, self.tell)
         selection = await selector.select(tried.contenders)
@@ -71,6 +71,16 @@ class Answering:
         if not selection.in_doubt:
             await to_thread.run_sync(self.store.keep, answer)
         return Found(answer, False, selection.tried, selection.in_doubt)
+
+    async def _begun(self, question: Question) -> tuple[Executor, Contest]:
+        """The executor starts while the program is rewritten."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                executor = group.create_task(self._ready())
+                tried = group.create_task(contested(question, self.tell))
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return executor.result(), tried.result()
 
     async def _ready(self) -> Executor:
         if self.executor is None:
@@ -89,8 +99,6 @@ class Answering:
 
     def _answered(self, key: Key, program: Program, selection: Selection) -> Answer:
         winner, original = selection.winner, selection.entrants[0]
-        seconds = selection.seconds(winner)
-        plain = [one for one in selection.entrants if one.form == 0]
         return Answer(
             key,
             program.name,
@@ -99,13 +107,18 @@ class Answering:
             _verdict(winner.verdict, selection.floats),
             Timings(
                 selection.seconds(original),
-                min(selection.seconds(one) for one in plain),
-                seconds,
+                selection.seconds(selection.plain),
+                selection.seconds(winner),
                 1 + (selection.race.noise() or 0.0),
             ),
             winner is not original,
             self.effort.value,
-            reach(from_json(winner.program), seconds, self.platform) | _errors(selection.floats),
+            work(from_json(winner.program))
+            | _errors(selection.floats)
+            | {
+                "speedup": selection.speedup(original),
+                "speedup_over_plain": selection.speedup(selection.plain),
+            },
         )
 
 

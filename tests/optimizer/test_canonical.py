@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from aiosearch.optimize.canonical import canonical_digest
+from aiosearch.optimizer.canonical import canonical_digest
 from aiosearch.tensor import Program, tensor
 from aiosearch.tensor.programs import BUILTINS, builtin
 

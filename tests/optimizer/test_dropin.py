@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from aiosearch.optimize.optimized import Optimized
-from aiosearch.optimize.splice import Packed, Spliced, cut
+from aiosearch.optimizer.dropin import Optimized
+from aiosearch.optimizer.splice import Packed, Spliced, cut
 
 X = jnp.linspace(-1.0, 2.0, 24).reshape(4, 6)
 W = jnp.linspace(0.5, -1.0, 36).reshape(6, 6)

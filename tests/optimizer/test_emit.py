@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from random_programs import random_program
 
-from aiosearch.optimize.emit import emit, names
-from aiosearch.optimize.spelling import spellings
+from aiosearch.optimizer.emit import emit, names
+from aiosearch.optimizer.spelling import spellings
 from aiosearch.tensor import DType, Program, apply, literal, referee, tensor
 from aiosearch.tensor.programs import BUILTINS, builtin
 

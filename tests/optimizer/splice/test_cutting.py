@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jax import lax
 
 from aiosearch.capture import capture
-from aiosearch.optimize.splice import Cut, SpliceError, cut
+from aiosearch.optimizer.splice import Cut, SpliceError, cut
 
 SQUARE = jax.ShapeDtypeStruct((6, 6), "float32")
 

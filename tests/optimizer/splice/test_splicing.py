@@ -12,8 +12,8 @@ import pytest
 from jax import lax
 from jax.experimental import io_callback
 
-from aiosearch.optimize.emit import emit, names
-from aiosearch.optimize.splice import Cut, Packed, Spliced, SpliceError, cut
+from aiosearch.optimizer.emit import emit, names
+from aiosearch.optimizer.splice import Cut, Packed, Spliced, SpliceError, cut
 from aiosearch.tensor import Program
 
 X = jnp.linspace(-1.0, 2.0, 24).reshape(4, 6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -34,8 +35,21 @@ class Selection:
     in_doubt: bool = False
     """Whether something seemed faster, and was not above the noise."""
 
+    @property
+    def plain(self) -> Contender:
+        """The fastest of those that do what the original does."""
+        return min((one for one in self.entrants if one.form == 0), key=self.seconds)
+
     def seconds(self, contender: Contender) -> float:
-        return _times(self.race, self.entrants.index(contender))[1]
+        place = self.entrants.index(contender)
+        return math.inf if self.race.speedup(place) is None else _times(self.race, place)[1]
+
+    def speedup(self, over: Contender) -> float:
+        """How many times as fast as another the winner is, by paired rounds."""
+        places = self.entrants.index(self.winner), self.entrants.index(over)
+        ratio = self.race.speedup(places[0], over=places[1])
+        assert ratio is not None
+        return ratio.median
 
 
 @dataclass
@@ -50,6 +64,7 @@ class Selector:
     tell: Tell
     _compiled: dict[Contender, Compiled] = field(default_factory=dict)
     _notes: dict[Contender, str] = field(default_factory=dict)
+    _doubts: int = 0
 
     async def select(self, contenders: Sequence[Contender]) -> Selection:
         """Races them; raises OptimizeError where the original itself cannot be run."""
@@ -65,7 +80,7 @@ class Selector:
         entrants, race = await self._last_race(finalists)
         winner, floats = await self._winner(entrants, race)
         tried = self._tried(contenders, entrants, race)
-        in_doubt = winner is original and self._is_in_doubt(entrants, race)
+        in_doubt = winner is original and self._doubts > 0
         return Selection(winner, race, entrants, tried, floats, in_doubt)
 
     async def _compile(self, contenders: Sequence[Contender]) -> None:
@@ -89,15 +104,16 @@ class Selector:
         self, finalists: Sequence[Contender]
     ) -> tuple[tuple[Contender, ...], Race]:
         """Again where noise hides what seems faster: it may pass."""
-        entrants, race = await self._race(finalists, self.budget.rounds)
-        for _ in range(AGAIN):
-            if not self._is_in_doubt(entrants, race):
-                break
-            self.tell(f"a noise of {race.noise() or 0.0:.0%} hides what seems faster; racing again")
+        while True:
             entrants, race = await self._race(finalists, self.budget.rounds)
-        return entrants, race
+            if not self._seems_hidden(entrants, race):
+                return entrants, race
+            self._doubts += 1
+            if self._doubts > AGAIN:
+                return entrants, race
+            self.tell(f"a noise of {race.noise() or 0.0:.0%} hides what seems faster; racing again")
 
-    def _is_in_doubt(self, entrants: Sequence[Contender], race: Race) -> bool:
+    def _seems_hidden(self, entrants: Sequence[Contender], race: Race) -> bool:
         places = [place for place, one in enumerate(entrants) if one not in self._notes]
         seems = [place for place in places if _seems_faster(race, place)]
         return bool(seems) and not any(race.wins(place) for place in seems)

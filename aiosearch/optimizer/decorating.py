@@ -12,7 +12,7 @@ import jax
 
 from .._waiting import loop_is_running
 from ..errors import AiosearchError
-from .optimized import Optimized
+from .dropin import Optimized
 from .optimizing import optimize, optimize_sync
 
 P = ParamSpec("P")

@@ -1,1 +1,0 @@
-"""From a JAX function to a verified, measured, faster one."""

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from answers import answer
+from console import Cli, Start
+
+from aiosearch.cli import best
+from aiosearch.measure import Ceilings, machine_id, store_ceilings
+from aiosearch.optimizer.plot import plot
+from aiosearch.optimizer.report import Found, Report, Tried
+
+FUNCTIONS = f"{Path(__file__).with_name('functions.py')}:"
+TRACED = (f"{FUNCTIONS}traced", "--arg=f32[64,64]", "--arg=f32[64,64]", "--effort=quick")
+
+
+def test_a_function_from_source_to_answer(cli: Cli) -> None:
+    """Live lines on stderr, a table on stdout, the code and the drawing in files; then kept."""
+    first = cli("optimize", *TRACED, "--target=cpu", "--emit=faster.py", "--plot=faster.svg")
+    assert first.code == 0, first.err
+    assert "traced(float32[64,64], float32[64,64]) on cpu" in first.out
+    assert "as it is" in first.out
+    for told in ("traced: rewriting", "proved", "compiled; racing", "wrote faster.py"):
+        assert told in first.err
+    assert "def traced(a, b):" in Path("faster.py").read_text()
+    assert ElementTree.fromstring(Path("faster.svg").read_text()).tag.endswith("svg")
+    if "too noisy" in first.out:
+        return
+    again = cli("optimize", *TRACED, "--json", "--quiet")
+    assert (again.code, again.err) == (0, "")
+    (told,) = again.events
+    assert told["programs"][0]["remembered"]
+    assert told["programs"][0]["verdict"]
+    assert told["seconds"] < 1
+    assert [one["name"] for one in cli("results", "list", "--json").events[0]] == ["traced"]
+
+
+def test_two_processes_optimize_the_same_function_at_once(start: Start) -> None:
+    """Neither disturbs the other, and one answer is kept at most."""
+    both = [start("optimize", *TRACED, "--json", "--quiet") for _ in range(2)]
+    for process in both:
+        out, err = process.communicate(timeout=100)
+        assert process.returncode == 0, err
+        assert json.loads(out)["programs"][0]["name"] == "traced"
+    listed = start("results", "list", "--json").communicate()[0]
+    assert len(json.loads(listed)) <= 1
+
+
+def test_ctrl_c_ends_it(start: Start) -> None:
+    process = start("optimize", *TRACED)
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    while "rewriting" not in line:
+        assert line, "it ended"
+        line = process.stderr.readline()
+    os.kill(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "TARGET"),
+        (["rmsnorm"], "did you mean rms_norm?"),
+        (["rms_norm", "--arg=f32[3]"], "--arg is for functions"),
+        (["rms_norm", "--dtype=f12"], "--dtype f12: there are"),
+        (["rms_norm", "--shape=rows=3"], "rms_norm has no size rows"),
+        (["rms_norm", "--effort=much"], "no effort 'much': there are quick, default, exhaustive"),
+        (["rms_norm", "--target=tpu"], "no target 'tpu': there are auto, cpu, cuda"),
+        (["rms_norm", "--target=cuda"], "jax has no GPU here"),
+        (["rms_norm", "--emit=nowhere/x.py"], "there is no folder nowhere"),
+        (["rms_norm", "--plot=nowhere/x.svg"], "there is no folder nowhere"),
+        ([f"{FUNCTIONS}traced"], "missing a required argument: 'a'; give the type of each"),
+        ([f"{FUNCTIONS}traced", "--arg=f32[2,2]"], "missing a required argument: 'b'"),
+        ([f"{FUNCTIONS}traced", "--arg=f12[2]"], "--arg f12[2]: write it as f32[16,4096]"),
+        ([f"{FUNCTIONS}number", "--arg=f32[2]"], "number is no function"),
+        ([f"{FUNCTIONS}nothing", "--arg=f32[2]"], "has no 'nothing'"),
+        ([f"{FUNCTIONS}broken", "--arg=f32[2,2]"], "cannot trace broken"),
+        ([f"{FUNCTIONS}of_its_sign", "--arg=f32[2]"], "cannot trace of_its_sign"),
+        ([f"{FUNCTIONS}in_order", "--arg=f32[8]"], "can be searched: sort"),
+    ],
+)
+def test_wrong_usage(cli: Cli, arguments: list[str], told: str) -> None:
+    """What is wrong is said in one sentence, with exit code 2."""
+    outcome = cli("optimize", *arguments, "--quiet")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("aiosearch: ")
+    assert "Traceback" not in outcome.err
+    assert told in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
+TRIED = (
+    Tried("as it is", 9e-4, 1.0, low=8e-4, high=9.9e-4),
+    Tried("rewritten 1", 9e-5, 10.0, "", "proved — for all shapes", 8e-5, 1e-4),
+    Tried("rewritten 2", 8e-5, 11.0, "not as accurate: differ", "proved", 7e-5, 9e-5),
+    Tried("rewritten 3", None, None, "rewritten 3 crashed its process (compile): signal 6"),
+)
+
+
+def test_the_closing_table() -> None:
+    """The best come first, then the original; why others are out, and what is known."""
+    evidence = {"answer_error_ulp": 0.5, "original_error_ulp": 0.75}
+    lines = best.best(Found(answer(evidence=evidence), False, TRIED)).splitlines()
+    assert [line.split("  ")[0] for line in lines[2:6]] == [
+        "how",
+        "rewritten 2 (out)",
+        "rewritten 1",
+        "as it is",
+    ]
+    assert "90 us" in lines[4]
+    assert "10.00x" in lines[4]
+    assert "  rewritten 3: rewritten 3 crashed its process (compile): signal 6" in lines
+    assert "  largest error 0.50 ulp, of the original 0.75" in lines
+    assert "  ceilings are not measured: aiosearch doctor --measure" in lines
+
+
+def test_the_plot_has_every_way_and_the_roof() -> None:
+    """The roofline is there once the ceilings are measured, and the table says what is reached."""
+    evidence = {"flops": 10**6, "bytes": 900_000, "kinds": ["float32"]}
+    found = Found(answer(evidence=evidence), False, TRIED)
+    report = Report((found,), (), 1.0)
+    assert "no roofline" in plot(report)
+    flops = {"float32": 1e11, "bfloat16": 5e10}
+    store_ceilings(Ceilings(machine_id(), "cpu", "cpu", 2, "jax", 1, "now", 2e10, flops, noise=0.1))
+    drawing = plot(report)
+    ElementTree.fromstring(drawing)
+    for told in ("rewritten 1", "rewritten 2", "as it is", "roofline", "100 GFLOP/s"):
+        assert told in drawing
+    assert "rewritten 3" not in drawing
+    assert "  reaches 50% of what the device can do" in best.best(found).splitlines()

@@ -1,0 +1,166 @@
+"""The whole way, from a function to a callable that is as fast as its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from aiosearch import AiosearchError
+from aiosearch.measure import Act, ArrayType, Cause, MockExecutor, Stage
+from aiosearch.optimizer.errors import OptimizeError
+from aiosearch.optimizer.optimizing import optimize, optimize_sync
+from aiosearch.optimizer.results import Results
+from aiosearch.testing import no_leaks
+
+A = jnp.linspace(-1.0, 2.0, 64).reshape(8, 8)
+B = jnp.cos(A)
+FORMS = [f"rewritten {number}" for number in range(1, 4)]
+
+
+def traced(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.trace(a @ b)
+
+
+def trace(inputs: Any) -> tuple[Any, ...]:
+    a, b = (np.asarray(one, np.float64) for one in inputs)
+    return (np.float32(np.sum(a * b.T)),)
+
+
+def executor(rewritten: float = 1e-4, **more: Any) -> MockExecutor:
+    """Rewritten programs take so many seconds, the original a millisecond; all are right."""
+    acts = {how: Act(seconds=rewritten, outputs=trace, **more) for how in FORMS}
+    acts |= {f"{how}; turned 0": one for how, one in acts.items()}
+    return MockExecutor({"as it is": Act(seconds=1e-3, outputs=trace), **acts})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Results]:
+    with Results.open(tmp_path / "results.sqlite") as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture
+async def fast() -> AsyncIterator[MockExecutor]:
+    async with executor() as opened:
+        yield opened
+
+
+async def found(store: Results, executor: MockExecutor, **more: Any) -> Any:
+    return await optimize(
+        traced, A, B, effort="quick", target="cpu", results=store, executor=executor, **more
+    )
+
+
+async def test_a_faster_way_is_put_in(store: Results, fast: MockExecutor) -> None:
+    made = await found(store, fast)
+    assert made.report.faster
+    (one,) = made.report.found
+    assert one.answer.speedup == pytest.approx(10, rel=0.1)
+    assert one.answer.verdict[0].startswith("proved")
+    assert one.answer.evidence["answer_error_ulp"] < 4
+    assert one.answer.evidence["flops"] == 128
+    assert str(made.report).startswith("traced: ")
+    assert "def traced(a, b):" in made.source()
+    assert made(A, B) == pytest.approx(float(traced(A, B)), rel=1e-5)
+
+
+async def test_where_nothing_is_faster_the_original_runs(store: Results) -> None:
+    async with executor(rewritten=2e-3) as slow:
+        made = await found(store, slow)
+    assert not made.report.faster
+    assert made.source() == ""
+    assert "nothing faster was found" in str(made.report)
+    assert made(A, B) == traced(A, B)
+
+
+async def test_an_answer_is_found_again_without_an_executor(
+    store: Results, fast: MockExecutor
+) -> None:
+    before = await found(store, fast)
+    told: list[str] = []
+    again = await found(store, executor(), tell=told.append)
+    assert told == ["traced: found before"]
+    assert again.report.found[0].remembered
+    assert again.report.found[0].answer == before.report.found[0].answer
+    assert "as found before" in str(again.report)
+
+
+async def test_what_noise_hides_is_not_remembered(store: Results) -> None:
+    acts = dict.fromkeys(FORMS, Act(seconds=7.5e-4, outputs=trace))
+    acts["as it is"] = Act(seconds=1e-3, outputs=trace)
+    async with MockExecutor(acts, noise=1.0, seed=1) as noisy:
+        made = await found(store, noisy)
+    assert made.report.found[0].in_doubt
+    assert "too noisy" in str(made.report)
+    assert store.all() == []
+
+
+async def test_a_program_that_does_not_run_is_left_alone(store: Results) -> None:
+    fails = Act(fails=(Stage.COMPILE, Cause.CRASHED))
+    async with MockExecutor({"as it is": fails}) as broken:
+        made = await found(store, broken)
+    assert made.report.found == ()
+    assert "traced: the original does not run: as it is crashed" in made.report.left_alone[0]
+    assert made(A, B) == traced(A, B)
+
+
+async def test_a_damaged_store_is_a_warning(tmp_path: Path, fast: MockExecutor) -> None:
+    path = tmp_path / "results.sqlite"
+    path.write_bytes(b"not a database" * 100)
+    warnings: list[str] = []
+    with Results.open(path, warnings.append) as store:
+        made = await found(store, fast)
+        assert made.report.faster
+        assert len(store.all()) == 1
+    assert len(warnings) == 1
+    assert "damaged" in warnings[0]
+
+
+async def test_what_cannot_be_done_is_said(store: Results) -> None:
+    for options, told in (
+        ({"target": "tpu"}, "no target 'tpu'"),
+        ({"target": "cuda"}, "jax has no GPU here"),
+        ({"effort": "much"}, "no effort 'much': there are quick, default, exhaustive"),
+    ):
+        with pytest.raises(OptimizeError, match=told):
+            await optimize(traced, A, B, results=store, **options)
+    with pytest.raises(AiosearchError, match="cannot trace"):
+        await optimize(lambda x: x if x.sum() > 0 else -x, A, results=store, target="cpu")
+
+
+async def test_a_cancelled_call_leaves_nothing_behind(store: Results, fast: MockExecutor) -> None:
+    """The process that rewrites is gone when the call has ended."""
+    begun = asyncio.Event()
+
+    def tell(text: str) -> None:
+        begun.set()
+
+    assert store.all() == []
+    async with no_leaks():
+        task = asyncio.create_task(found(store, fast, tell=tell))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+def test_the_whole_way_on_this_cpu(tmp_path: Path) -> None:
+    """Whatever wins here, the answer is right and stands alone."""
+    path = tmp_path / "results.sqlite"
+    with Results.open(path) as store:
+        made = optimize_sync(traced, A, B, effort="quick", target="cpu", results=store)
+    (one,) = made.report.found
+    assert one.tried[0].how == "as it is"
+    assert all(ArrayType("float32", (8, 8)).dtype in text for text in one.answer.key.types)
+    assert made(A, B) == pytest.approx(float(traced(A, B)), rel=1e-5)
+    module: dict[str, Any] = {}
+    exec(one.answer.text(), module)
+    assert module["traced"](A, B) == pytest.approx(float(traced(A, B)), rel=1e-5)

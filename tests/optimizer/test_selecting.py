@@ -1,0 +1,117 @@
+"""Which contender wins, on a clock that only the executor moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aiosearch.measure import Act, Cause, MockExecutor, Stage
+from aiosearch.optimizer.contenders import Contender
+from aiosearch.optimizer.effort import BUDGETS, Effort
+from aiosearch.optimizer.errors import OptimizeError
+from aiosearch.optimizer.selecting import Selection, Selector
+from aiosearch.tensor.text import parse
+
+PROGRAM = parse("program doubled(x: f32[6]) {\n  a = mul(x, 2)\n  return a\n}\n")
+BUDGET = BUDGETS[Effort.QUICK]
+
+
+def doubled(inputs: Any) -> tuple[Any, ...]:
+    return (inputs[0] * np.float32(2),)
+
+
+def act(milliseconds: float, outputs: Callable[..., Any] = doubled, **more: Any) -> Act:
+    return Act(seconds=milliseconds / 1e3, outputs=outputs, **more)
+
+
+def contender(how: str, form: int) -> Contender:
+    return Contender(how, form, b"", f"# {how}", "doubled", (f"proved: {how}",) if form else ())
+
+
+async def selected(
+    acts: dict[str, Act], noise: float = 0.01, plain: Sequence[str] = ()
+) -> tuple[Selection, list[str]]:
+    """What is chosen of these, of which the first is the original; and what is told."""
+    contenders = [
+        contender(how, 0 if number == 0 or how in plain else number)
+        for number, how in enumerate(acts)
+    ]
+    told: list[str] = []
+    async with MockExecutor(acts, noise=noise) as executor:
+        selector = Selector(executor, PROGRAM, BUDGET, 0, False, told.append)
+        return await selector.select(contenders), told
+
+
+def notes(selection: Selection) -> dict[str, str]:
+    return {one.how: one.note for one in selection.tried if one.note}
+
+
+async def test_the_fastest_that_is_right_wins() -> None:
+    found, _ = await selected({"original": act(4), "fast": act(2), "faster": act(1)})
+    assert found.winner.how == "faster"
+    assert found.floats is not None
+    assert found.floats.outcome == "agree"
+    assert found.seconds(found.winner) == pytest.approx(1e-3, rel=0.05)
+    assert found.speedup(found.entrants[0]) == pytest.approx(4, rel=0.05)
+    assert not found.in_doubt
+
+
+async def test_one_that_is_wrong_at_the_real_shape_is_refused() -> None:
+    """What the device gives counts, whatever was proved of the program."""
+    wrong = act(1, lambda inputs: (inputs[0] * np.float32(2.001),))
+    found, told = await selected({"original": act(4), "right": act(2), "wrong": wrong})
+    assert found.winner.how == "right"
+    assert notes(found)["wrong"].startswith("not as accurate: differ")
+    assert any("wrong is not as accurate" in line for line in told)
+
+
+@pytest.mark.parametrize("stage", Stage)
+@pytest.mark.parametrize("cause", [Cause.HUNG, Cause.CRASHED])
+async def test_one_that_hangs_or_crashes_costs_only_itself(stage: Stage, cause: Cause) -> None:
+    bad = act(1, fails=(stage, cause))
+    found, _ = await selected({"original": act(4), "bad": bad, "good": act(2)})
+    assert found.winner.how == "good"
+    assert notes(found)["bad"].startswith("bad ")
+    assert [one.how for one in found.tried] == ["original", "bad", "good"]
+
+
+async def test_where_nothing_is_faster_the_original_stays() -> None:
+    """A gain below 3 % is none."""
+    found, _ = await selected({"original": act(4), "same": act(3.95), "slow": act(8)}, noise=0.001)
+    assert found.winner.how == "original"
+    assert found.floats is None
+    assert not found.in_doubt
+    assert [one.how for one in found.tried if one.seconds is not None] == [
+        "original",
+        "same",
+        "slow",
+    ]
+
+
+@pytest.mark.parametrize("stage", Stage)
+async def test_an_original_that_does_not_run_is_said(stage: Stage) -> None:
+    bad = act(4, fails=(stage, Cause.CRASHED))
+    with pytest.raises(OptimizeError, match="the original does not run: original crashed"):
+        await selected({"original": bad, "good": act(2)})
+
+
+async def test_what_noise_hides_is_raced_again_and_left_in_doubt() -> None:
+    found, told = await selected({"original": act(4), "fast": act(3.5)}, noise=0.4)
+    assert found.winner.how == "original"
+    assert found.in_doubt
+    assert sum("racing again" in line for line in told) == 2
+
+
+async def test_the_best_spelling_is_in_the_last_race() -> None:
+    """So that an answer is compared with it, however many rewritten ones are faster."""
+    acts = {"original": act(8), "spelled": act(6), "slowly spelled": act(7)}
+    acts |= {f"fast {number}": act(1 + number / 10) for number in range(5)}
+    found, _ = await selected(acts, plain=["spelled", "slowly spelled"])
+    assert [one.how for one in found.entrants] == [
+        "original", "fast 0", "fast 1", "fast 2", "spelled",
+    ]  # fmt: skip
+    assert found.plain.how == "spelled"
+    assert notes(found)["slowly spelled"].endswith("times in the first race")
