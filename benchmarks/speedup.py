@@ -155,11 +155,11 @@ async def compare(rung: Rung, pools: tuple[Pool, Pool], repeats: int) -> None:
     show_by_hand(rung, hand_ones, hand_twos, twos)
 
 
-async def run(seconds: float, repeats: int) -> None:
+async def run(seconds: float, repeats: int, only: str) -> None:
     times: list[float] = []
     async with warm_pool(1, times) as single, warm_pool(2, times) as double:
         figure("start-up of a pool until every worker has worked", times[1], "s", one=times[0])
-        for rung in ladder(seconds):
+        for rung in (rung for rung in ladder(seconds) if only in rung.name):
             await compare(rung, (single, double), repeats)
 
 
@@ -167,10 +167,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, help="of one worker, for each search")
     parser.add_argument("--repeats", type=int)
+    parser.add_argument("--only", default="", help="searches whose name holds this, alone")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     seconds = options.seconds or (2.3 if options.quick else 60.0)
-    asyncio.run(run(seconds, options.repeats or (2 if options.quick else 3)))
+    asyncio.run(run(seconds, options.repeats or (2 if options.quick else 3), options.only))
+    if options.only:
+        return
     pybnb_figures(seconds / 25, versions("pybnb", "mpi4py", "mpich"))
 
 

@@ -61,9 +61,7 @@ def _known(found: Found) -> list[str]:
             f" {facts['original_error_ulp']:.2f}"
         )
     part = reached(found.answer)
-    if part is None:
-        lines.append("  ceilings are not measured: aiosearch doctor --measure")
-    else:
+    if part is not None:
         lines.append(f"  reaches {part:.0%} of what the device can do")
     return lines
 

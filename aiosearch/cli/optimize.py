@@ -61,6 +61,8 @@ def _optimized(wanted: Target, arguments: argparse.Namespace) -> Report | None:
 def _told(report: Report) -> str:
     parts = [best(one) for one in report.found]
     parts += [f"left alone: {why}" for why in report.left_alone]
+    if all(reached(one.answer) is None for one in report.found):
+        parts.append("the device's ceilings are not measured: aiosearch doctor --measure")
     return "\n\n".join([*parts, f"in {duration(report.seconds)}"])
 
 

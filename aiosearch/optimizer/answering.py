@@ -31,7 +31,10 @@ from .types import array_types
 
 @dataclass
 class Answering:
-    """Answers for one program after the other; an executor is started only to time something."""
+    """Answers for one program after the other; an executor is started only to time something.
+
+    What was found before with less effort is searched again.
+    """
 
     effort: Effort
     platform: str
@@ -57,7 +60,7 @@ class Answering:
         """Raises OptimizeError where the program itself does not run."""
         key = await to_thread.run_sync(self._key, program)
         known = await to_thread.run_sync(self.store.find, key)
-        if known is not None:
+        if known is not None and Effort(known.effort).rank >= self.effort.rank:
             self.tell(f"{program.name}: found before")
             return Found(known, remembered=True)
         budget = BUDGETS[self.effort]

@@ -12,6 +12,11 @@ class Effort(StrEnum):
     DEFAULT = "default"
     EXHAUSTIVE = "exhaustive"
 
+    @property
+    def rank(self) -> int:
+        """Larger is more."""
+        return list(Effort).index(self)
+
 
 class Budget(Struct, frozen=True):
     """What an effort means for one program."""

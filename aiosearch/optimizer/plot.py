@@ -18,6 +18,8 @@ _ROW, _LEFT, _TOP = 24.0, 260.0, 34.0
 _ROOF_HEIGHT = 260.0
 _DECADES = (-1.0, 4.0)
 """Operations a byte that the roofline shows, as powers of ten."""
+_DEPTH = 4
+"""Powers of ten below its top."""
 
 
 def plot(report: Report) -> str:
@@ -84,11 +86,11 @@ def _roofline(found: Found) -> tuple[str, float]:
     known = ceilings_of(found.answer)
     if known is None or not facts.get("flops") or not facts.get("bytes"):
         return _text(10, 16, "no roofline: aiosearch doctor --measure comes first", _FAINT), 30.0
-    roof = _Roof(known)
+    roof = _Roof(known, facts["kinds"])
     intensity = facts["flops"] / facts["bytes"]
     times = found.answer.timings
     points = [("as written", times.original, _OTHER), ("answer", times.answer, _WINNER)]
-    lines = [_text(10, 20, f"roofline of {known.device}: FLOP/s by FLOP/byte, logarithmic", _INK)]
+    lines = [_text(10, 20, f"roofline of {known.device}: GFLOP/s by FLOP/byte", _INK)]
     lines += roof.lines()
     for name, seconds, fill in points[0 if found.answer.faster else 1 :]:
         lines += roof.point(name, intensity, facts["flops"] / seconds, fill)
@@ -96,38 +98,60 @@ def _roofline(found: Found) -> tuple[str, float]:
 
 
 class _Roof:
-    """Places in the diagram of one device."""
+    """Places in the diagram of one device, of the element types that a program has."""
 
-    def __init__(self, ceilings: Ceilings) -> None:
+    def __init__(self, ceilings: Ceilings, kinds: Sequence[str]) -> None:
+        speeds = ceilings.flops_per_second
         self._bytes = ceilings.bytes_per_second
-        self._flops = ceilings.flops_per_second
+        self._flops = {kind: speeds[kind] for kind in kinds if kind in speeds} or speeds
         self._most = math.ceil(math.log10(max(self._flops.values())))
 
-    def lines(self) -> Sequence[str]:
-        return [line for name, flops in self._flops.items() for line in self._line(name, flops)]
+    def lines(self) -> list[str]:
+        roofs = [line for name, flops in self._flops.items() for line in self._line(name, flops)]
+        return [*self._grid(), *roofs]
 
     def point(self, name: str, intensity: float, flops: float, fill: str) -> list[str]:
         x, y = self._place(intensity, flops)
         told = f"{name}: {flops / 1e9:.3g} GFLOP/s"
         circle = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{fill}"/>'
-        return [circle, _text(x + 9, y + 4, told, _INK)]
+        return [circle, _text(x + 9, y + 13, told, _INK)]
+
+    def _grid(self) -> list[str]:
+        """A faint line for each power of ten."""
+        lines = []
+        left, bottom = self._place(10 ** _DECADES[0], 10.0 ** (self._most - _DEPTH))
+        right, top = self._place(10 ** _DECADES[1], 10.0**self._most)
+        for decade in range(round(_DECADES[0]), round(_DECADES[1]) + 1):
+            x, _ = self._place(10.0**decade, 1.0)
+            lines += [_rule(x, top, x, bottom), _text(x, bottom + 14, f"{10.0**decade:g}", _FAINT)]
+        for decade in range(self._most - _DEPTH, self._most + 1):
+            _, y = self._place(1.0, 10.0**decade)
+            told = f"{10.0 ** (decade - 9):g}"
+            lines += [_rule(left, y, right, y), _text(left - 5, y + 4, told, _FAINT, "end")]
+        return lines
 
     def _line(self, name: str, flops: float) -> list[str]:
-        ridge = flops / self._bytes
-        low, high = (10.0**decade for decade in _DECADES)
-        places = [(low, low * self._bytes), (ridge, flops), (high, flops)]
+        low, high = 10 ** _DECADES[0], 10 ** _DECADES[1]
+        places = [(low, low * self._bytes), (flops / self._bytes, flops), (high, flops)]
         path = "L".join("{:.1f} {:.1f}".format(*self._place(*place)) for place in places)
         x, y = self._place(high, flops)
-        label = _text(x, y - 5, f"{name} {flops / 1e9:,.0f} GFLOP/s", _FAINT, "end")
-        return [f'<path d="M{path}" stroke="{_FAINT}" fill="none" stroke-width="1.5"/>', label]
+        told = f"{name}: {flops / 1e9:,.0f} GFLOP/s, {self._bytes / 1e9:,.1f} GB/s"
+        return [
+            f'<path d="M{path}" stroke="{_INK}" fill="none" stroke-width="1.5"/>',
+            _text(x, y - 5, told, _FAINT, "end"),
+        ]
 
     def _place(self, intensity: float, flops: float) -> tuple[float, float]:
         """Within the frame, whatever the figures are."""
         first, last = _DECADES
         across = (math.log10(intensity) - first) / (last - first)
-        up = 1 - (self._most - math.log10(max(flops, 1.0))) / 5
-        kept = [min(max(share, 0.0), 1.0) for share in (across, up)]
-        return 40 + kept[0] * (WIDTH - 80), _TOP + (1 - kept[1]) * (_ROOF_HEIGHT - _TOP)
+        up = 1 - (self._most - math.log10(max(flops, 1.0))) / _DEPTH
+        right, high = (min(max(share, 0.0), 1.0) for share in (across, up))
+        return 60 + right * (WIDTH - 100), _TOP + (1 - high) * (_ROOF_HEIGHT - _TOP)
+
+
+def _rule(x: float, y: float, right: float, bottom: float) -> str:
+    return f'<path d="M{x:.1f} {y:.1f}L{right:.1f} {bottom:.1f}" stroke="{_LINE}"/>'
 
 
 def _text(x: float, y: float, told: str, fill: str, anchor: str = "start") -> str:

@@ -24,7 +24,7 @@ class Tried(Struct, frozen=True):
     note: str = ""
     """Why it is out, if it is."""
     verdict: str = ""
-    """What is known of it as a program; of the original, nothing need be."""
+    """What is known of it as a program."""
     low: float | None = None
     """The seconds that the true median lies between, with 95 % confidence."""
     high: float | None = None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..equivalence.floats import FloatEvidence
-from ..measure import Candidate, Compiled, Executor, Failure, Race
+from ..measure import Candidate, Cause, Compiled, Executor, Failure, Race
 from ..measure.ratios import interval, wins
 from ..tensor import Program
 from .checking import check
@@ -18,6 +18,8 @@ from .errors import OptimizeError
 from .report import Tell, Tried
 from .types import array_types
 
+MEMORY = """ (if it is a GPU's, this process may hold it: set XLA_PYTHON_CLIENT_PREALLOCATE=false \
+before it loads jax)"""
 AGAIN = 2
 """How often the last race is run again, where noise hides what seems faster."""
 
@@ -72,12 +74,7 @@ class Selector:
         original = contenders[0]
         self._require(original, original in self._compiled)
         self.tell(f"{len(self._compiled)} of {len(contenders)} compiled; racing")
-        entrants, race = await self._race(list(self._compiled), self.budget.rounds // 3)
-        finalists = _fastest(entrants, race, self.budget.finalists)
-        if len(entrants) > len(finalists):
-            self._note_losers(entrants, race, finalists)
-        self.tell(f"{len(finalists) - 1} beside the original in the last race")
-        entrants, race = await self._last_race(finalists)
+        entrants, race = await self._last_race(await self._finalists())
         winner, floats = await self._winner(entrants, race)
         tried = self._tried(contenders, entrants, race)
         in_doubt = winner is original and self._doubts > 0
@@ -99,6 +96,17 @@ class Selector:
             self._fails(contender, found)
         else:
             self._compiled[contender] = found
+
+    async def _finalists(self) -> list[Contender]:
+        """Those that did best in a first race, where there are too many."""
+        everyone = list(self._compiled)
+        if len(everyone) <= self.budget.finalists + 1:
+            return everyone
+        entrants, race = await self._race(everyone, self.budget.rounds // 3)
+        finalists = _fastest(entrants, race, self.budget.finalists)
+        self._note_losers(entrants, race, finalists)
+        self.tell(f"{len(finalists) - 1} beside the original in the last race")
+        return finalists
 
     async def _last_race(
         self, finalists: Sequence[Contender]
@@ -134,8 +142,11 @@ class Selector:
         return tuple(entrants), race
 
     def _fails(self, contender: Contender, failure: Failure) -> None:
-        self._notes[contender] = str(failure)
-        self.tell(str(failure))
+        told = str(failure)
+        if failure.cause is Cause.MEMORY:
+            told += MEMORY
+        self._notes[contender] = told
+        self.tell(told)
 
     def _require(self, original: Contender, runs: bool) -> None:
         if not runs:
@@ -184,7 +195,7 @@ class Selector:
 
     def _one_tried(self, contender: Contender, place: int | None, race: Race) -> Tried:
         note = self._notes.get(contender, "")
-        verdict = contender.verdict[0] if contender.verdict else ""
+        verdict = contender.verdict[0] if contender.verdict else "its own operations"
         if place is None or race.speedup(place) is None:
             return Tried(contender.how, None, None, note, verdict)
         low, middle, high = _times(race, place)

@@ -9,12 +9,22 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 import pytest
 import pytest_asyncio
 
 from aiosearch import AiosearchError
-from aiosearch.measure import Act, ArrayType, Cause, MockExecutor, Stage
+from aiosearch.measure import (
+    Act,
+    ArrayType,
+    Cause,
+    Lap,
+    MockExecutor,
+    Race,
+    Samples,
+    Stage,
+)
 from aiosearch.optimizer.errors import OptimizeError
 from aiosearch.optimizer.optimizing import optimize, optimize_sync
 from aiosearch.optimizer.results import Results
@@ -34,11 +44,25 @@ def trace(inputs: Any) -> tuple[Any, ...]:
     return (np.float32(np.sum(a * b.T)),)
 
 
-def executor(rewritten: float = 1e-4, **more: Any) -> MockExecutor:
+def acts(rewritten: float) -> dict[str, Act]:
     """Rewritten programs take so many seconds, the original a millisecond; all are right."""
-    acts = {how: Act(seconds=rewritten, outputs=trace, **more) for how in FORMS}
-    acts |= {f"{how}; turned 0": one for how, one in acts.items()}
-    return MockExecutor({"as it is": Act(seconds=1e-3, outputs=trace), **acts})
+    found = {how: Act(seconds=rewritten, outputs=trace) for how in FORMS}
+    found |= {f"{how}; turned 0": one for how, one in found.items()}
+    return {"as it is": Act(seconds=1e-3, outputs=trace), **found}
+
+
+def executor(rewritten: float = 1e-4) -> MockExecutor:
+    return MockExecutor(acts(rewritten))
+
+
+class Noisy(MockExecutor):
+    """The original seems a hundred times faster or slower than itself."""
+
+    async def race(self, *args: Any, **options: Any) -> Race:
+        race = await super().race(*args, **options)
+        wall = tuple(1e-5 if number % 2 else 1e-1 for number in range(race.rounds))
+        again = Lap("as it is", dict.fromkeys(race.ways, Samples(wall, wall)))
+        return msgspec.structs.replace(race, again=again)
 
 
 @pytest.fixture
@@ -93,10 +117,22 @@ async def test_an_answer_is_found_again_without_an_executor(
     assert "as found before" in str(again.report)
 
 
+async def test_what_was_found_with_less_effort_is_searched_again(
+    store: Results, fast: MockExecutor
+) -> None:
+    await found(store, fast)
+    told: list[str] = []
+    again = await optimize(
+        traced, A, B, target="cpu", results=store, executor=fast, tell=told.append
+    )
+    assert told[0] == "traced: rewriting"
+    assert again.report.found[0].answer.effort == "default"
+    await found(store, executor(), tell=told.append)
+    assert told[-1] == "traced: found before"
+
+
 async def test_what_noise_hides_is_not_remembered(store: Results) -> None:
-    acts = dict.fromkeys(FORMS, Act(seconds=7.5e-4, outputs=trace))
-    acts["as it is"] = Act(seconds=1e-3, outputs=trace)
-    async with MockExecutor(acts, noise=1.0, seed=1) as noisy:
+    async with Noisy(acts(1e-4)) as noisy:
         made = await found(store, noisy)
     assert made.report.found[0].in_doubt
     assert "too noisy" in str(made.report)

@@ -98,11 +98,17 @@ async def test_an_original_that_does_not_run_is_said(stage: Stage) -> None:
         await selected({"original": bad, "good": act(2)})
 
 
+async def test_memory_that_is_lacking_may_be_held_by_the_host() -> None:
+    bad = act(4, fails=(Stage.RACE, Cause.MEMORY))
+    with pytest.raises(OptimizeError, match=r"ran out of memory .* XLA_PYTHON_CLIENT_PREALLOCATE"):
+        await selected({"original": bad, "good": act(2)})
+
+
 async def test_what_noise_hides_is_raced_again_and_left_in_doubt() -> None:
     found, told = await selected({"original": act(4), "fast": act(3.5)}, noise=0.4)
     assert found.winner.how == "original"
     assert found.in_doubt
-    assert sum("racing again" in line for line in told) == 2
+    assert 1 <= sum("racing again" in line for line in told) <= 2
 
 
 async def test_the_best_spelling_is_in_the_last_race() -> None:
