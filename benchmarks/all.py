@@ -14,8 +14,8 @@ from pathlib import Path
 from figures import figure
 
 FOLDER = Path(__file__).parent
-NAMES = ("nodes", "roundtrip", "speedup", "checks", "lag", "cancel", "resume", "chaos")
-SLOW = ("nodes", "roundtrip", "lag")
+NAMES = ("nodes", "roundtrip", "speedup", "checks", "lag", "stall", "cancel", "resume", "chaos")
+SLOW = ("nodes", "roundtrip", "lag", "stall")
 """They have one size."""
 
 

@@ -26,6 +26,7 @@ from aiosearch.optimizer.optimizing import optimize
 from aiosearch.optimizer.results import Results
 
 TARGET_MS = 5.0
+REMEMBERED_MS = 50.0
 BUSY = "while True: sum(range(1000))"
 
 
@@ -103,13 +104,22 @@ async def machine_alone() -> Probe:
     phases = Phases()
     task = asyncio.create_task(probing(phases))
     try:
-        await asyncio.sleep(5)
+        with timed(phases):
+            await asyncio.sleep(5)
     finally:
         task.cancel()
         for process in busy:
             process.kill()
             process.wait()
     return phases.tracing
+
+
+async def again(path: Path, *args: jax.Array) -> float:
+    """Milliseconds until an answer is there that was found before."""
+    started = time.perf_counter()
+    with Results.open(path) as store:
+        await optimize(attention, *args, effort="quick", target="cpu", results=store)
+    return (time.perf_counter() - started) * 1000
 
 
 async def main() -> None:
@@ -126,6 +136,8 @@ async def main() -> None:
         )
         task.cancel()
         store.close()
+        remembered = await again(Path(folder) / "results.sqlite", q, k, v)
+    figure("an answer that was found before", remembered, "ms", target=REMEMBERED_MS)
     phases.tracing.tell("while it traces (documented)")
     phases.after.tell("rewriting, compiling, racing, checking", baseline)
 

@@ -48,6 +48,8 @@ class Referee:
         doubtful = False
         for name, inputs, truth, clear in self._trials:
             found = _run(b, inputs)
+            if any((ours & ~np.isfinite(x)).any() for ours, x in zip(clear, found, strict=True)):
+                return True
             if not all(map(_near, truth, found)):
                 theirs = measured(b, inputs)
                 if any(
