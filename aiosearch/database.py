@@ -94,8 +94,8 @@ def inode_of(path: Path) -> int:
 
 
 @contextmanager
-def transaction(database: sqlite3.Connection) -> Iterator[None]:
-    database.execute("BEGIN IMMEDIATE")
+def transaction(database: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+    database.execute(begin)
     try:
         yield
         database.execute("COMMIT")
@@ -127,7 +127,9 @@ def _prepare(database: sqlite3.Connection, format: Format, patience: float) -> N
     end = time.monotonic() + patience
     while True:
         try:
-            if not _is_ours(database, format):
+            with transaction(database, "BEGIN"):  # or it may be made between two looks at it
+                ours = _is_ours(database, format)
+            if not ours:
                 with transaction(database):
                     if not _is_ours(database, format):
                         _create(database, format)

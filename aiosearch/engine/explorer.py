@@ -276,19 +276,19 @@ class DepthFirstExplorer(Explorer[NodeT]):
                         done += 1
                         if solutions := find_solutions(node):
                             self._report(solutions)
-                        children = expand(node)
-                        if children and (
-                            type(children) is list
-                            or type(children) is tuple
-                            or (children := as_children(children))
-                        ):
-                            inner += 1
-                            push(level)
-                            level = iter(children)
-                            if len(above) > deepest:
-                                deepest = len(above)
-                            break
-                        if children is None:
+                        if children := expand(node):
+                            if (
+                                type(children) is list
+                                or type(children) is tuple
+                                or (children := as_children(children))
+                            ):
+                                inner += 1
+                                push(level)
+                                level = iter(children)
+                                if len(above) > deepest:
+                                    deepest = len(above)
+                                break
+                        elif children is None:
                             raise TypeError(RETURNED_NONE)
                         if done >= stop:
                             break
