@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..tensor import DType, Program, TensorError, TensorType, Term
 from ..tensor.files import from_json
+from ..tensor.labels import check_labels
 from ..tensor.programs import BUILTINS, Builtin
 from ..tensor.text import parse
 from . import modules
@@ -163,9 +164,9 @@ def _type(text: str) -> TensorType:
 def _read(path: Path) -> Program:
     try:
         data = path.read_bytes()
-        if data.lstrip()[:1] == b"{":
-            return from_json(data)
-        return parse(data.decode())
+        program = from_json(data) if data.lstrip()[:1] == b"{" else parse(data.decode())
+        check_labels(program)
+        return program
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
