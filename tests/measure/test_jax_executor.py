@@ -162,32 +162,6 @@ async def test_others_stand_still_during_a_race() -> None:
         await sleeper.wait()
 
 
-async def test_the_loop_goes_on() -> None:
-    """Nothing takes the loop's thread five milliseconds, not even arrays of 64 MB each way."""
-    longest = 0.0
-
-    async def watch() -> None:
-        nonlocal longest
-        last = time.thread_time()
-        while True:
-            await asyncio.sleep(0.0005)
-            now = time.thread_time()  # of this thread: what others take of the machine is no stall
-            longest, last = max(longest, now - last), now
-
-    async with opened() as executor:
-        wide = ArrayType("float32", (4096, 4096))
-        same = await compiled(executor, "x + 1", wide)
-        values = np.ones((4096, 4096), np.float32)
-        watching = asyncio.ensure_future(watch())
-        other = await compiled(executor, "x * 2 + y", wide, wide, constants={1: values})
-        await executor.run(same, [values])
-        await executor.run(other, [values, values])
-        await executor.race([same, other], rounds=2)
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
-    assert longest < 0.005
-
-
 async def test_an_absent_device_is_a_sentence() -> None:
     """A platform that jax does not find is named, and nothing is left of the attempt."""
     with pytest.raises(ExecutorError, match=r"no device nowhere: .*nowhere"):
