@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..tensor import DType, Program, TensorError, TensorType, Term
 from ..tensor.files import from_json
-from ..tensor.labels import check_labels
 from ..tensor.programs import BUILTINS, Builtin
 from ..tensor.text import parse
 from . import modules
@@ -164,9 +163,9 @@ def _type(text: str) -> TensorType:
 def _read(path: Path) -> Program:
     try:
         data = path.read_bytes()
-        program = from_json(data) if data.lstrip()[:1] == b"{" else parse(data.decode())
-        check_labels(program)
-        return program
+        if data.lstrip()[:1] == b"{":
+            return from_json(data)
+        return parse(data.decode())
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
