@@ -1,8 +1,9 @@
-"""Every test leaves the verdict cache of the person who runs it alone."""
+"""What holds for every test: the caches of the person who runs it, signals, event loops."""
 
 from __future__ import annotations
 
 import asyncio
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,12 @@ import uvloop
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def pytest_configure() -> None:
+    """What runs in the background ignores Ctrl-C, and so would every process that tests start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

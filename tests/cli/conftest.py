@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -40,11 +39,6 @@ def cli(capfd: pytest.CaptureFixture[str]) -> Cli:
     return run
 
 
-def _hear_interrupts() -> None:
-    """A process that was started in the background ignores Ctrl-C, and hands that on."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @pytest.fixture
 def start() -> Iterator[Start]:
     """Starts a command as the leader of a process group of its own."""
@@ -53,9 +47,7 @@ def start() -> Iterator[Start]:
     def run(*arguments: str, **options: Any) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "aiosearch", *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
-        process = subprocess.Popen(
-            command, start_new_session=True, preexec_fn=_hear_interrupts, text=True, **pipes
-        )
+        process = subprocess.Popen(command, start_new_session=True, text=True, **pipes)
         started.append(process)
         return process
 
