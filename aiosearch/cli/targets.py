@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..tensor import DType, Program, TensorError, TensorType, Term
+from ..tensor import DType, LabelError, Program, TensorError, TensorType, Term
 from ..tensor.files import from_json
+from ..tensor.labels import check_labels
 from ..tensor.programs import BUILTINS, Builtin
 from ..tensor.text import parse
 from . import modules
@@ -108,6 +109,8 @@ def _programs(
 ) -> tuple[dict[str, Program], Sequence[TensorType]]:
     """Those that are no functions, and the types of arguments that functions are called with."""
     programs = {name: find_program(name, given) for name in targets if not is_function(name)}
+    for name, program in programs.items():
+        _check_labels(name, program)
     if arguments or len(programs) == len(set(targets)):
         return programs, arguments
     if not programs:
@@ -115,6 +118,14 @@ def _programs(
         raise UsageError(f"{names} need the types of their arguments: --arg f32[16,4096]")
     (known,) = programs.values()
     return programs, [term.type for term in known.inputs]
+
+
+def _check_labels(name: str, program: Program) -> None:
+    """Labels are types: a map that pairs a row with a feature does not fit either."""
+    try:
+        check_labels(program)
+    except LabelError as error:
+        raise UsageError(f"{name}: {error}") from None
 
 
 def _with_held(program: Program, held: Mapping[str, Term]) -> Program:

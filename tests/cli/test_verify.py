@@ -60,6 +60,26 @@ def test_for_people(cli: Cli) -> None:
     assert outcome.out.startswith("refuted")
 
 
+def test_labels_are_types(cli: Cli) -> None:
+    """A map that pairs a row with a feature is an error in the file, like sizes that do not fit."""
+    text = """program wrong(Q: f16[row=8, feature=8], K: f16[feature=8, key=8]) {
+  o = kernel(grid=[8, 1, 1], range=1) {
+    q = load(Q, map=[0, _, _])
+    k = load(K, map=[0, _, _])
+    m = mul(q, k)
+    a = accumulate(m, kind=none)
+    store(a, map=[0, _, _])
+  }
+  return o
+}
+"""
+    Path("wrong.txt").write_text(text)
+    outcome = cli("verify", "wrong.txt", "wrong.txt")
+    assert outcome.code == 2
+    assert "grid axis x" in outcome.err
+    assert "row of Q" in outcome.err
+
+
 @pytest.mark.usefixtures("_files")
 def test_functions(cli: Cli) -> None:
     """Functions are traced with the types given, or with those of the program beside them."""
