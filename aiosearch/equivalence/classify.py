@@ -12,8 +12,8 @@ from ..tensor.floats import Array, Floats
 from ..tensor.terms import Program
 from .differences import apart, explained, measured, outside
 from .distributions import draw_inputs
-from .machine import require_comparable
 from .measured import Measured, exactly
+from .sides import require_comparable
 
 DRAWS = ("normal", "zeros", "positive", "integers", "mixed", "small")
 """Values that programs in sensible use do not overflow on."""

@@ -14,7 +14,7 @@ from ..tensor.terms import Program
 from .differences import Pair
 from .distributions import EVERY, SPECIAL, draw_inputs
 from .floats import plain
-from .machine import require_comparable
+from .sides import require_comparable
 
 SMALL = 256
 """Inputs of no more elements than this are kept with a counterexample."""

@@ -14,9 +14,9 @@ from ..tensor.floats import Array
 from ..tensor.terms import Program
 from ..tensor.types import DType
 from .distributions import DISTRIBUTIONS, SPECIAL, draw
-from .machine import UNIT, Working, require_comparable, working
+from .machine import UNIT, Working, working
 from .measured import Measured
-from .sides import Executed, Side
+from .sides import Executed, Side, require_comparable
 
 SLACK = 4.0
 """Units in the last place that a candidate may lose beyond twice what the original loses."""

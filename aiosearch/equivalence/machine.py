@@ -10,7 +10,6 @@ from typing import Any, Generic, TypeAlias
 import numpy as np
 
 from ..tensor.algebra import Algebra, V
-from ..tensor.errors import ShapeError
 from ..tensor.evaluate import step
 from ..tensor.floats import Array, Floats, Number
 from ..tensor.terms import Program, Term
@@ -160,18 +159,3 @@ DOUBLE: Machine[Array] = Machine(
     algebra=lambda _: _FLOATS, meet=lambda value, _: value, store=lambda value, _: value
 )
 """Runs a program in float64 throughout."""
-
-
-def require_comparable(a: Program, b: Program) -> None:
-    """Raises ShapeError unless the inputs of two programs fit each other, and so do the outputs."""
-    for what, ours, theirs in (
-        ("inputs", a.inputs, b.inputs),
-        ("outputs", a.outputs, b.outputs),
-    ):
-        left, right = [term.shape for term in ours], [term.shape for term in theirs]
-        if left != right:
-            raise ShapeError(f"{a.name} and {b.name} have other {what}: {left} and {right}")
-    for one, other in zip(a.inputs, b.inputs, strict=True):
-        if one.dtype is not other.dtype:
-            name = one.parameter("name")
-            raise ShapeError(f"{a.name} and {b.name} read {name} as {one.dtype} and {other.dtype}")

@@ -47,6 +47,11 @@ class Executed:
         return execute(self.program, TYPED, stored_inputs(self.program, inputs))
 
 
+def require_comparable(a: Program, b: Program) -> None:
+    """Raises ShapeError unless both take and give the same types."""
+    require_alike(Executed(a), Executed(b), "programs")
+
+
 def require_alike(a: Side, b: Side, what: str) -> None:
     """Raises ShapeError unless both take and give the same types; `what` is what they are."""
     for which, ours, theirs in (

@@ -16,7 +16,6 @@ from aiosearch.equivalence.machine import (
     UNIT,
     Machine,
     execute,
-    require_comparable,
     rounded,
 )
 from aiosearch.tensor import (
@@ -24,7 +23,6 @@ from aiosearch.tensor import (
     DType,
     Floats,
     Program,
-    ShapeError,
     apply,
     literal,
     read,
@@ -157,13 +155,3 @@ def test_values_are_let_go_after_their_last_use() -> None:
 def test_an_input_may_be_an_output() -> None:
     x = tensor("X", "f32", (2,))
     assert run(over(x)(x, x + 1), np.float32([1, 2])).tolist() == [1, 2]
-
-
-def test_programs_are_comparable_when_shapes_and_input_types_are_alike() -> None:
-    x = tensor("X", "f32", (2, 3))
-    named = tensor("Other", "f32", (2, 3), ("row", None))
-    require_comparable(over(x)(x), over(named)(named * 2))
-    with pytest.raises(ShapeError, match="other inputs"):
-        require_comparable(over(x)(x), over(x, named)(x))
-    with pytest.raises(ShapeError, match="other outputs"):
-        require_comparable(over(x)(x), over(x)(x, x))
