@@ -14,6 +14,7 @@ from .._waiting import loop_is_running
 from ..errors import AiosearchError
 from .dropin import Optimized
 from .optimizing import optimize, optimize_sync
+from .runs import OTHER
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,8 +62,11 @@ class OptimizedOnCall(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         for one in self._found:
+            found = one.attempt(args, kwargs)
+            if found is not OTHER:
+                return found  # type: ignore[no-any-return]
             if one.takes(*args, **kwargs):
-                return one(*args, **kwargs)
+                return self.original(*args, **kwargs)
         made = self._first(args, kwargs)
         return self.original(*args, **kwargs) if made is None else made(*args, **kwargs)
 

@@ -89,6 +89,27 @@ def test_other_calls_are_the_originals(name: str) -> None:
     assert (runs.originals, runs.replaced) == (1, 0)
 
 
+def test_other_calls_in_between_change_nothing() -> None:
+    """What was compiled stays so; nothing is traced in vain a second time."""
+    runs = Runs(product, X, W)
+    for rows in (4, 3, 4, 2, 4):
+        runs.fast(X[:rows], W)
+    assert (runs.originals, runs.replaced) == (2, 1)
+
+
+def test_a_type_error_of_the_functions_own_is_seen() -> None:
+    def picky(x: Any, w: Any) -> Any:
+        if x.shape[0] == 3:
+            raise TypeError("not three")
+        return x @ w
+
+    runs = Runs(picky, X, W)
+    with pytest.raises(TypeError, match="not three"):
+        runs.fast(X[:3], W)
+    np.testing.assert_allclose(runs.fast(X, W), X @ W, rtol=1e-6)
+    assert (runs.originals, runs.replaced) == (1, 1)
+
+
 def test_a_weak_type_is_another_type() -> None:
     runs = Runs(lambda x, scale: jnp.tanh(x @ x.T) * scale, X, 2.0)
     assert runs.fast(X, 2.0).dtype == "float32"
@@ -118,13 +139,15 @@ def test_arguments_of_the_wrong_kind_get_the_originals_error() -> None:
 
 def test_settings_of_jax_are_part_of_what_it_was_made_for() -> None:
     runs = Runs(product, X, W)
+    runs.fast(X, W)
+    assert (runs.originals, runs.replaced) == (0, 1)
     with jax.enable_x64(True):
         runs.fast(X, W)
     with jax.default_matmul_precision("highest"):
         runs.fast(X, W)
     with jax.disable_jit():
         runs.fast(X, W)
-    assert (runs.originals, runs.replaced) == (3, 0)
+    assert (runs.originals, runs.replaced) == (3, 1)
 
 
 def test_a_callers_trace_is_told_apart_by_shapes_and_types() -> None:

@@ -31,8 +31,7 @@ class Call:
 
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | None:
         """The arrays of a call in order, or nothing where it is another one."""
-        named = bool(kwargs or self.keywords)
-        if len(args) != self.count or (named and kwargs.keys() != self.keywords):
+        if not self.usual(args, kwargs):
             told = _canonical(self.signature, args, kwargs)
             if told is None or len(told[0]) != self.count or told[1].keys() != self.keywords:
                 return None
@@ -43,6 +42,11 @@ class Call:
             args, kwargs = _dynamic(args, kwargs, self.static)
         leaves, tree = jax.tree_util.tree_flatten((tuple(args), kwargs))
         return leaves if tree == self.tree else None
+
+    def usual(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Whether the same arguments are given by position, and the same by name."""
+        named = bool(kwargs or self.keywords)
+        return len(args) == self.count and not (named and kwargs.keys() != self.keywords)
 
     def arguments(self, leaves: Iterable[Any]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments, made of such arrays."""

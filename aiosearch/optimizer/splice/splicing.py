@@ -39,7 +39,11 @@ class Spliced:
         leaves = self.cut.call.leaves(args, kwargs)
         if leaves is None:
             raise SpliceError("the function was cut for another way of calling it")
-        return jax.tree_util.tree_unflatten(self.cut.tree, self.flat(leaves))
+        return self.tree(leaves)
+
+    def tree(self, leaves: Sequence[Any], packs: Packs | None = None) -> Any:
+        """Takes the arrays of a call, in order, and gives its result."""
+        return jax.tree_util.tree_unflatten(self.cut.tree, self.flat(leaves, packs))
 
     def flat(self, leaves: Sequence[Any], packs: Packs | None = None) -> list[Any]:
         """Takes the arrays of a call alone, in order, and gives those of its results."""
