@@ -30,6 +30,8 @@ class SearchStarted(Event, frozen=True, kw_only=True):
 class WorkerJoined(Event, frozen=True, kw_only=True):
     worker: int
     pid: int
+    host: str = ""
+    """Which machine it is on, where it is another one; the process id is one there."""
 
 
 class WorkerLost(Event, frozen=True, kw_only=True):

@@ -6,10 +6,10 @@ import asyncio
 import itertools
 import os
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 
@@ -17,6 +17,10 @@ from .checks import CheckRecord, Verifier
 from .engine.slots import LocalSlot, Member, ProcessSlot
 from .engine.wire import End, Ping, ToHost, ToWorker
 from .errors import AiosearchError, WorkerError
+
+if TYPE_CHECKING:
+    from .remote.links import Listener
+    from .remote.machines import Machines
 
 MOST_SILENT_DEATHS = 3
 ANSWER_SECONDS = 1.0
@@ -29,7 +33,8 @@ class Pool:
     """Worker processes, and the z3 processes and verdict cache they share.
 
     Every search that runs on a pool has a session on each worker, and a worker gives its sessions
-    equal slices: fifty searches share two workers fairly. `workers=0` is the host's own process.
+    equal slices: fifty searches share two workers fairly. `workers=0` is the host's own process;
+    with a `listener`, over which other machines come and go as they like, it is those alone.
     """
 
     def __init__(
@@ -40,6 +45,7 @@ class Pool:
         cache: Path | str | Literal["default"] | None = "default",
         check_seconds: float = 10.0,
         check_rlimit: int = 80_000,
+        listener: Listener | None = None,
     ) -> None:
         if workers is None:
             workers = usable_cores()
@@ -54,12 +60,19 @@ class Pool:
         )
         self._check_seconds = check_seconds
         self._check_rlimit = check_rlimit
+        self._machines: Machines | None = None
+        if listener is not None:
+            from .remote.machines import Machines  # most searches need no other machine
+
+            self._machines = Machines(listener, self)
         self._slots: list[ProcessSlot | LocalSlot] = []
         self._members: dict[int, Member] = {}
         self._ids = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._silent_deaths = 0
         self._replacing: set[int] = set()
+        self._vacant: set[int] = set()
+        """Seats that machines have left; the next ones take them."""
         self._ended: set[int] = set()
         self._verifier: Verifier | None = None
         self._opening: asyncio.Lock | None = None
@@ -73,7 +86,7 @@ class Pool:
         self._open = True
         self._opening = asyncio.Lock()
         try:
-            if self.workers == 0:
+            if self.workers == 0 and self._machines is None:
                 local = LocalSlot(0, self._deliver, self._members.get)
                 self._slots.append(local)
                 self._spawn_task(local.run())
@@ -81,6 +94,8 @@ class Pool:
                 slot = ProcessSlot(seat, self._deliver, self._gone)
                 self._slots.append(slot)
                 await slot.start()
+            if self._machines is not None:
+                await self._machines.start()
         except OSError as error:
             await self.close()
             raise WorkerError(f"cannot start a worker process: {error}") from error
@@ -99,12 +114,33 @@ class Pool:
 
     @property
     def seats(self) -> int:
-        return max(self.workers, 1)
+        """Places for workers of this machine."""
+        return self.workers if self._machines else max(self.workers, 1)
+
+    @property
+    def spreads(self) -> bool:
+        """Whether searches run in other processes than this one."""
+        return self.workers > 0 or self._machines is not None
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The process ids of the workers that live now."""
-        return tuple(slot.pid for slot in self._slots if slot.alive and slot.pid)
+        """The process ids of this machine's workers that live now."""
+        return tuple(slot.pid for slot in self._slots if slot.alive and slot.pid and not slot.host)
+
+    @property
+    def machines(self) -> Machines | None:
+        """The other machines that serve it, where they may."""
+        return self._machines
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The searches that run on it now."""
+        return tuple(self._members.values())
+
+    @property
+    def heard(self) -> tuple[Callable[[int, ToHost], None], Callable[[int], None]]:
+        """What slots of other machines are to call: for a message, and for a death."""
+        return self._deliver, self._gone
 
     @property
     def verifier(self) -> Verifier | None:
@@ -128,6 +164,8 @@ class Pool:
                 if isinstance(slot, ProcessSlot):
                     slot.kill()
             self._fail_all(AiosearchError("the pool was closed while the search ran"))
+            if self._machines is not None:
+                await self._machines.close()
             tasks = list(self._tasks)
             for task in tasks:
                 task.cancel()
@@ -135,7 +173,7 @@ class Pool:
                 await self._verifier.__aexit__(None, None, None)
             await asyncio.gather(*tasks, return_exceptions=True)
             for slot in self._slots:
-                if isinstance(slot, ProcessSlot):
+                if isinstance(slot, ProcessSlot) and not slot.host:
                     slot.kill()
                     await slot.reap()
 
@@ -149,11 +187,13 @@ class Pool:
                     cache=self._cache,
                     seconds=self._check_seconds,
                     rlimit=self._check_rlimit,
-                    warn=self._warn,
+                    warn=self.warn,
                     on_check=self._checked,
                     on_failure=self._fail_askers,
                 )
                 self._verifier = await verifier.__aenter__()
+                if self._machines is not None:
+                    self._machines.lend_checkers(verifier)
         return self._verifier
 
     def new_id(self) -> int:
@@ -166,9 +206,9 @@ class Pool:
         self._members[member.id] = member
         self._silent_deaths = 0
         for slot in self._slots:
-            if slot.alive:
-                member.joined(slot.seat, slot.pid)
-            else:
+            if slot.alive and self._stays(slot):
+                member.joined(slot.seat, slot.pid, slot.host)
+            elif not slot.alive and slot.seat not in self._vacant:
                 self._gone(slot.seat)
 
     def detach(self, member: Member) -> None:
@@ -199,6 +239,8 @@ class Pool:
         self._silent_deaths = 0
         if member := self._members.get(message.session):
             member.receive(seat, message)
+        if self._machines is not None:
+            self._machines.rested(seat)
 
     def _gone(self, seat: int) -> None:
         if not self._closed and seat not in self._replacing:
@@ -218,25 +260,71 @@ class Pool:
         assert isinstance(slot, ProcessSlot)
         slot.kill()
         await slot.reap()
-        blame = seat not in self._ended
+        forever = not self._stays(slot)
+        blame = seat not in self._ended and not forever
         self._ended.discard(seat)
         self._silent_deaths += blame and not slot.heard
-        reason = _manner_of_death(slot)
+        reason = slot.child.death if slot.child else "it never came"
         for member in list(self._members.values()):
-            member.lost(seat, reason, blame)
+            member.lost(seat, reason, blame, forever)
+        if forever:
+            self._vacant.add(seat)
+            return True
         if self._silent_deaths >= MOST_SILENT_DEATHS:
             self._fail_all(WorkerError(f"worker processes die before they do anything: {reason}"))
             return True
         try:
             await slot.start()
         except OSError as error:
-            self._fail_all(WorkerError(f"cannot start a worker process: {error}"))
+            if slot.host:
+                self._vacate(slot, f"cannot start a worker process: {error}")
+            else:
+                self._fail_all(WorkerError(f"cannot start a worker process: {error}"))
             return True
         if not slot.alive:
             return False
-        for member in list(self._members.values()):
-            member.joined(seat, slot.pid)
+        self._join(slot)
         return True
+
+    def release_claims(self, member: Member, seat: int, owner: int, committed: int) -> None:
+        """Voids the claims of a dead worker where they were made, if that is elsewhere."""
+        if self._machines is not None:
+            self._machines.release(member.id, seat, owner, committed)
+
+    def vacant_seat(self) -> int:
+        """A seat for one more worker."""
+        return min(self._vacant, default=len(self._slots))
+
+    def occupy(self, slot: ProcessSlot) -> None:
+        """Puts a worker of another machine in its seat."""
+        self._vacant.discard(slot.seat)
+        self._slots[slot.seat : slot.seat + 1] = [slot]
+        self._replacing.add(slot.seat)
+        self._spawn_task(self._occupied(slot))
+
+    async def _occupied(self, slot: ProcessSlot) -> None:
+        try:
+            await slot.start()
+        except OSError as error:
+            self._vacate(slot, str(error))
+            return
+        finally:
+            self._replacing.discard(slot.seat)
+        self._join(slot)
+
+    def _join(self, slot: ProcessSlot) -> None:
+        if self._stays(slot):
+            for member in list(self._members.values()):
+                member.joined(slot.seat, slot.pid, slot.host)
+
+    def _stays(self, slot: ProcessSlot | LocalSlot) -> bool:
+        return self._machines is None or self._machines.stays(slot.seat)
+
+    def _vacate(self, slot: ProcessSlot, reason: str) -> None:
+        """A seat of another machine has no worker, and gets none."""
+        self._vacant.add(slot.seat)
+        for member in list(self._members.values()):
+            member.lost(slot.seat, reason, blame=False, forever=True)
 
     def _fail_all(self, error: Exception) -> None:
         for member in list(self._members.values()):
@@ -247,7 +335,8 @@ class Pool:
             if member.asks:
                 member.fail(error)
 
-    def _warn(self, message: str) -> None:
+    def warn(self, message: str) -> None:
+        """Tells every search."""
         for member in list(self._members.values()):
             member.warn(message)
 
@@ -266,13 +355,6 @@ class Pool:
             self._fail_all(WorkerError("the engine's own task was cancelled from inside"))
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail_all(WorkerError(f"the engine failed: {type(error).__name__}: {error}"))
-
-
-def _manner_of_death(slot: ProcessSlot) -> str:
-    code = slot.child.returncode if slot.child else None
-    if code is None:
-        return "it is gone"
-    return f"signal {-code}" if code < 0 else f"exit status {code}"
 
 
 def usable_cores() -> int:

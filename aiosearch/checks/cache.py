@@ -77,10 +77,10 @@ class Cache:
             asyncio.get_running_loop().call_soon(self._read)
         self._wanted[digest] = reply
 
-    def put(self, digest: bytes, verdict: Verdict) -> None:
-        """Remembers a verdict, and writes it soon unless it is fleeting."""
+    def put(self, digest: bytes, verdict: Verdict, *, own: bool = True) -> None:
+        """Remembers a verdict, and writes it soon unless it is fleeting or not this machine's."""
         self._remember(digest, verdict)
-        if self._archive is None or verdict.reason in FLEETING:
+        if self._archive is None or not own or verdict.reason in FLEETING:
             return
         if self._stored is not None and len(self._stored) < self._rows:
             self._stored.add(digest)

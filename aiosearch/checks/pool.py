@@ -13,8 +13,9 @@ from .records import CheckRecord
 from .verdict import Reason, Status, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterable
 
+    from ..engine.child import Spawner
     from .protocol import Answer
 
 TRIES = 2
@@ -27,7 +28,8 @@ way through the host's loop would cost as much as the check. Slow checks must no
 
 
 class SolverPool:
-    """Puts questions to at most `size` processes and hands every answer to `answered`.
+    """Puts questions to at most `size` processes and hands every answer to `answered`, which is
+    also told whether it is this machine's own. Other machines may lend places for more processes.
 
     `failed` is called once if no process can be started; nothing is asked after that.
     """
@@ -36,7 +38,7 @@ class SolverPool:
         self,
         size: int,
         limits: Limits,
-        answered: Callable[[Question, Verdict], None],
+        answered: Callable[[Question, Verdict, bool], None],
         failed: Callable[[WorkerError], None],
         on_check: Callable[[CheckRecord], None] | None = None,
     ) -> None:
@@ -44,7 +46,8 @@ class SolverPool:
         self.restarts = 0
         self.cpu_seconds = 0.0
         self.backlog = Backlog()
-        self._size = size
+        self._places: dict[int, Spawner | None] = dict.fromkeys(range(size))
+        """By number, and for places on other machines how to start a process there."""
         self._limits = limits
         self._answered = answered
         self._failed = failed
@@ -61,13 +64,26 @@ class SolverPool:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The processes that have been started and not lost."""
-        return tuple(process.pid for process in self._processes.values() if process.pid)
+        """The processes of this machine that have been started and not lost."""
+        return tuple(one.pid for one in self._processes.values() if one.pid and one.own)
 
     def submit(self, question: Question) -> None:
         """Queues a question, or moves a queued one whose priority has changed."""
         self.backlog.push(question)
         self._pump()
+
+    def add(self, count: int, spawn: Spawner) -> tuple[int, ...]:
+        """Takes so many places on another machine; gives their numbers."""
+        first = max(self._places) + 1
+        places = range(first, first + count)
+        self._places.update(dict.fromkeys(places, spawn))
+        self._pump()
+        return tuple(places)
+
+    def remove(self, places: Iterable[int]) -> None:
+        """Gives places back; what was asked there is asked again elsewhere."""
+        for place in places:
+            self._places.pop(place, None)
 
     async def close(self) -> None:
         """Kills every process and returns when they are gone; no question is answered after it."""
@@ -95,13 +111,19 @@ class SolverPool:
         if verdict.reason == Reason.MEMORY_LIMIT:
             self._fail(question, Reason.MEMORY_LIMIT)
         else:
-            self._answered(question, verdict)
+            self._answered(question, verdict, process.own)
 
     def lost(self, process: Process) -> None:
         """A process has gone, killed or not: the question it was thinking about is blamed."""
         if self._closed or self._processes.get(process.index) is not process:
             return
         self._remove(process)
+        if process.index not in self._places or not (process.ready or process.own):
+            self._places.pop(process.index, None)
+            for question in process.take_back():
+                self.backlog.push(question)
+            self._pump()
+            return
         if not process.ready:
             self._start_failures += 1
             if process.broken or self._start_failures == START_TRIES:
@@ -127,12 +149,12 @@ class SolverPool:
         if question.failures < TRIES and question.tickets:
             self.submit(question)
         else:
-            self._answered(question, Verdict(Status.UNKNOWN, reason, question.rlimit))
+            self._answered(question, Verdict(Status.UNKNOWN, reason, question.rlimit), True)
 
     def _pump(self) -> None:
         while self.backlog and (process := self._least_busy()) is not None:
             process.submit(self.backlog.pop())
-        wanted = min(self._size, self.in_flight + len(self.backlog))
+        wanted = min(len(self._places), self.in_flight + len(self.backlog))
         while len(self._processes) < wanted and not self._closed:
             self._spawn()
 
@@ -146,15 +168,20 @@ class SolverPool:
         return least
 
     def _spawn(self) -> None:
-        index = next(i for i in range(self._size) if i not in self._processes)
-        process = self._processes[index] = Process(index, self._limits, self)
+        index, spawn = next(one for one in self._places.items() if one[0] not in self._processes)
+        process = self._processes[index] = Process(index, self._limits, self, spawn)
         self._keep(self._start(process))
 
     async def _start(self, process: Process) -> None:
         try:
             await process.start()
         except OSError as error:
-            self._give_up(f"{error}")
+            if process.own:
+                self._give_up(f"{error}")
+            elif self._processes.get(process.index) is process:
+                self._places.pop(process.index, None)
+                self._remove(process)
+                self._pump()
 
     def _give_up(self, reason: str) -> None:
         if not self._closed:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from ..engine.child import Child
+from ..engine.child import Child, Handle, Spawner
 from .protocol import Answer, Ask, Axioms, Broken, decode_reply, encode
 
 if TYPE_CHECKING:
     from .question import Question
 
+MODULE = "aiosearch.checks.solver"
 START_SECONDS = 60.0
 """Loading z3 takes 0.2 s; on a machine this slow, nothing else would work either."""
 LARGEST_RLIMIT = 2**32 - 1
@@ -47,8 +49,12 @@ class Process:
     answer before it arrives.
     """
 
-    def __init__(self, index: int, limits: Limits, owner: Owner) -> None:
+    def __init__(
+        self, index: int, limits: Limits, owner: Owner, spawn: Spawner | None = None
+    ) -> None:
         self.index = index
+        self.own = spawn is None
+        """Whether it runs on this machine."""
         self.ready = False
         self.broken = ""
         """Why z3 cannot be loaded, as the process says."""
@@ -57,7 +63,9 @@ class Process:
         self.held: deque[Question] = deque()
         self._limits = limits
         self._owner = owner
-        self._child: Child | None = None
+        arguments = (str(limits.seconds), str(limits.memory_mb))
+        self._spawn = spawn or partial(Child.spawn, MODULE, arguments=arguments)
+        self._child: Handle | None = None
         self._killed = False
         self._gone = asyncio.Event()
         self._axioms: dict[str, int] = {"": 0}
@@ -67,11 +75,8 @@ class Process:
 
     async def start(self) -> None:
         """Spawns the process; `ready` is heard when it has loaded z3."""
-        arguments = (str(self._limits.seconds), str(self._limits.memory_mb))
         try:
-            child = await Child.spawn(
-                "aiosearch.checks.solver", self._on_frame, self._on_gone, arguments=arguments
-            )
+            child = await self._spawn(self._on_frame, self._on_gone)
         except BaseException:
             self._gone.set()
             raise

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Literal, Self
+from functools import partial
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 from ..errors import AiosearchError, WorkerError
 from .cache import DEFAULT_CACHE, Cache, default_cache_path, serves
@@ -21,9 +22,29 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from ..engine.child import Handle
     from ..problem import Obligation
 
 logger = logging.getLogger("aiosearch")
+
+
+class Lender(Protocol):
+    """Another machine, on which z3 processes can be started."""
+
+    @property
+    def checkers(self) -> int:
+        """How many."""
+        ...
+
+    async def checker(
+        self,
+        limits: tuple[float, int],
+        on_frame: Callable[[bytes], None],
+        on_gone: Callable[[], None],
+        /,
+    ) -> Handle:
+        """Starts one, with seconds for a question and megabytes of memory."""
+        ...
 
 
 class Verifier:
@@ -69,6 +90,7 @@ class Verifier:
         self._futures: set[asyncio.Future[Verdict]] = set()
         self._asked = self._memory_hits = self._disk_hits = self._joined = 0
         self._counts = dict.fromkeys(Status, 0)
+        self._lent: dict[Lender, tuple[int, ...]] = {}
 
     async def __aenter__(self) -> Self:
         if self._cache is not None or self._closed:
@@ -171,6 +193,15 @@ class Verifier:
             self._futures.discard(future)
             self.drop(answer)
 
+    def add(self, host: Lender) -> None:
+        """Has another machine's processes answer too; what they say is not kept on disk."""
+        limits = self._limits.seconds, self._limits.memory_mb
+        self._lent[host] = self._pool.add(host.checkers, partial(host.checker, limits))
+
+    def remove(self, host: Lender) -> None:
+        """Another machine's processes are gone."""
+        self._pool.remove(self._lent.pop(host, ()))
+
     def statistics(self) -> VerifierStatistics:
         return VerifierStatistics(
             asked=self._asked,
@@ -222,9 +253,9 @@ class Verifier:
         else:
             del self._open[question.digest]
 
-    def _answered(self, question: Question, verdict: Verdict) -> None:
+    def _answered(self, question: Question, verdict: Verdict, own: bool) -> None:
         self._counts[verdict.status] += 1
-        self._usable().put(question.digest, verdict)
+        self._usable().put(question.digest, verdict, own=own)
         self._settle(question, verdict)
 
     def _settle(self, question: Question, verdict: Verdict) -> None:

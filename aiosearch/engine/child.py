@@ -10,9 +10,39 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from typing import cast
+from typing import Protocol, cast
 
 from .channel import Frames, frame
+
+
+class Handle(Protocol):
+    """What the engine needs of a child process, wherever it runs."""
+
+    sent: int
+    received: int
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def alive(self) -> bool: ...
+
+    @property
+    def death(self) -> str: ...
+
+    def send(self, payload: bytes) -> None: ...
+
+    def kill(self) -> None: ...
+
+    async def reap(self) -> None: ...
+
+
+class Spawner(Protocol):
+    """Starts a child of one kind; raises OSError where it cannot."""
+
+    async def __call__(
+        self, on_frame: Callable[[bytes], None], on_gone: Callable[[], None], /
+    ) -> Handle: ...
 
 
 class Child(asyncio.Protocol):
@@ -83,6 +113,14 @@ class Child(asyncio.Protocol):
     @property
     def returncode(self) -> int | None:
         return self._process.returncode if self._process else None
+
+    @property
+    def death(self) -> str:
+        """How it ended, in words."""
+        code = self.returncode
+        if code is None:
+            return "it is gone"
+        return f"signal {-code}" if code < 0 else f"exit status {code}"
 
     def send(self, payload: bytes) -> None:
         """Queues one frame; frames to a child that is gone are dropped."""

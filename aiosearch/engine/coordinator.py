@@ -17,7 +17,17 @@ from ..checks.verdict import Status
 from ..errors import AiosearchError, ProblemError, StrategyError, WorkerError
 from ..problem import Obligation
 from ..strategies.contract import Ask as AskForWork
-from ..strategies.contract import Assign, Event, Idle, Lost, Opened, Plan, Reported, Strategy
+from ..strategies.contract import (
+    Assign,
+    Event,
+    Idle,
+    Joined,
+    Lost,
+    Opened,
+    Plan,
+    Reported,
+    Strategy,
+)
 from . import faults
 from .bundles import Bundle
 from .channel import MAX_FRAME
@@ -40,6 +50,8 @@ from .wire import (
 )
 
 UNLIMITED = 1 << 60
+DRAIN_SECONDS = 1e-4
+"""How long a worker that is to leave goes on exploring."""
 
 
 class Transaction(Struct, frozen=True):
@@ -63,8 +75,8 @@ class Outlets(Struct, frozen=True):
     """Ends the search with an error and, where there is one, the worker's traceback."""
     ask: Callable[[bytes, Obligation, float], None]
     withdraw: Callable[[bytes], None]
-    release_claims: Callable[[int, int], None]
-    """Makes an owner's claims void from a report number on."""
+    release_claims: Callable[[int, int, int], None]
+    """Makes the claims of a seat's owner void from a report number on."""
 
 
 class Coordinator:
@@ -109,35 +121,58 @@ class Coordinator:
         """Whether the limit on nodes is reached, to the node."""
         return self.totals.nodes >= self._limit
 
+    def busy(self, seat: int) -> bool:
+        """Whether a seat explores, or is about to."""
+        return seat < len(self.seats) and self.seats[seat].busy
+
     def start(self, bundles: dict[int, Bundle], next_id: int) -> None:
         """Opens the root, or what a journal held."""
         self.ledger.restore(bundles, next_id)
         self._tell(Opened(self.ledger.tasks(bundles)))
 
-    def join(self, seat: int) -> None:
-        """A worker has taken the seat: opens the session there."""
+    def join(self, seat: int, host: str = "") -> None:
+        """A worker has taken the seat, which may be a new one: opens the session there."""
+        while len(self.seats) <= seat:
+            self.seats.append(Seat())
         self._owners += 1
         self.seats[seat].enter(self._owners, self._clock())
         self._send(seat, msgspec.structs.replace(self._begin, owner=self._owners))
         if self.incumbent < float("inf"):
             self._send(seat, Beat(self._begin.session, self.incumbent))
+        self._tell(Joined(seat, host))
         self._tell(Idle(seat))
         self._check_stall()
 
-    def lose(self, seat: int, blame: bool = True) -> None:
+    def drain(self, seat: int) -> None:
+        """A worker is to leave: what it holds comes back, and it gets nothing more."""
+        place = self.seats[seat] if seat < len(self.seats) else None
+        if place is None or not place.alive or place.leaving:
+            return
+        place.leaving = True
+        self._tell(Lost(seat))
+        if place.busy:
+            self._send(seat, Work(self._begin.session, (), DRAIN_SECONDS, 0))
+
+    def lose(self, seat: int, blame: bool = True, forever: bool = False) -> None:
         """A worker died: what it held as of its last report is open again.
 
-        Its work may be to `blame`, unless the worker was ended on purpose.
+        Its work may be to `blame`, unless the worker was ended on purpose. No other takes a seat
+        that is lost forever, unless it is said to join.
         """
+        if seat >= len(self.seats):
+            return
         place = self.seats[seat]
+        place.closed = forever
         if not place.alive:
             return
         # Before anybody gets its work, or they would meet claims that nobody honours
-        self._out.release_claims(place.owner, place.sequence)
+        self._out.release_claims(seat, place.owner, place.sequence)
         for digest in [digest for digest, seats in self._asked.items() if seat in seats]:
             self._forget_question(digest, seat)
+        told = place.leaving
         held = place.leave()
-        self._tell(Lost(seat))
+        if not told:
+            self._tell(Lost(seat))
         self._reopen(held, seat, blame)
 
     def _reopen(self, held: dict[int, Bundle], seat: int, blame: bool) -> None:
@@ -168,7 +203,7 @@ class Coordinator:
         self._out.commit(Transaction(seat, (id,), (), counts, (), (), b""))
 
     def receive(self, seat: int, message: ToHost) -> None:
-        if self.stopped or not self.seats[seat].alive:
+        if self.stopped or seat >= len(self.seats) or not self.seats[seat].alive:
             return
         self.seats[seat].messages += 1
         match message:
@@ -247,9 +282,11 @@ class Coordinator:
     def _tell_of_report(self, seat: int, report: Report, given: dict[int, Bundle]) -> None:
         if given:
             self._tell(Opened(self.ledger.tasks(given), seat))
+        leaving = self.seats[seat].leaving
         if not report.idle:
-            self._tell(Reported(seat, report.surplus))
-        elif self.seats[seat].rest(self._clock()):
+            if not leaving:
+                self._tell(Reported(seat, report.surplus))
+        elif self.seats[seat].rest(self._clock()) and not leaving:
             self._tell(Idle(seat))
         if report.hungry or self._limit < UNLIMITED:
             self._feed()
@@ -268,7 +305,7 @@ class Coordinator:
             nodes = UNLIMITED
         else:
             left = self._limit - self.totals.nodes - sum(place.granted for place in self.seats)
-            seats = len(self.seats)
+            seats = max(sum(place.alive for place in self.seats), 1)
             nodes = left if seats == 1 else min(left, max(left // (2 * seats), 64))
         self.seats[seat].granted += nodes
         return nodes
@@ -306,7 +343,7 @@ class Coordinator:
         for id in command.tasks:
             if not self.ledger.is_free(id):
                 raise self._broken(f"assigned task {id}, which is not free")
-        if not place.alive:
+        if not place.alive or place.leaving:
             raise self._broken(f"assigned to seat {command.seat}, which has no worker")
         suspects = [id for id in command.tasks if self.ledger.is_suspect(id)]
         if suspects and not place.busy:
@@ -351,7 +388,8 @@ class Coordinator:
 
     def _check_stall(self) -> None:
         waiting = self.ledger.free and not self.stopped
-        if waiting and all(place.alive and not place.busy for place in self.seats):
+        seats = [place for place in self.seats if not place.closed and not place.leaving]
+        if waiting and seats and all(place.alive and not place.busy for place in seats):
             what = f"left {self.ledger.free} tasks unassigned while every seat is idle"
             self._out.fail(self._broken(what), "")
 

@@ -126,14 +126,14 @@ class Run:
         """Opens everything that the search needs and lets the strategy begin."""
         self.id = self._pool.new_id()
         order_reference = refer(self._order)
-        if self._pool.workers:
+        if self._pool.spreads:
             self._reference = refer(self._problem)
         if hasattr(self._problem, "obligation"):
             verifier = await self._pool.ready_verifier()
             axioms = dict(getattr(self._problem, "axioms", None) or {})
             self._questions = Questions(verifier, axioms, self._judge)
         if hasattr(self._problem, "key"):
-            shared = self._pool.workers > 0
+            shared = self._pool.spreads
             self._claims = SharedClaims.create() if shared else LocalClaims()
         begin = Begin(
             self.id,
@@ -218,24 +218,28 @@ class Run:
 
     # What the pool tells us
 
-    def joined(self, seat: int, pid: int) -> None:
+    def joined(self, seat: int, pid: int, host: str) -> None:
         if not self.done:
-            self._emit(WorkerJoined(seconds=self.seconds, worker=seat, pid=pid))
-            self._books.join(seat)
+            self._emit(WorkerJoined(seconds=self.seconds, worker=seat, pid=pid, host=host))
+            self._books.join(seat, host)
+
+    def drain(self, seat: int) -> None:
+        if not self.done:
+            self._books.drain(seat)
 
     def busy(self, seat: int) -> bool:
-        return not self.done and self._books.seats[seat].busy
+        return not self.done and self._books.busy(seat)
 
     @property
     def asks(self) -> bool:
         return self._questions is not None
 
-    def lost(self, seat: int, reason: str, blame: bool) -> None:
+    def lost(self, seat: int, reason: str, blame: bool, forever: bool = False) -> None:
         if self.done:
             return
         self._deaths += 1
         self._emit(WorkerLost(seconds=self.seconds, worker=seat, reason=reason))
-        self._books.lose(seat, blame)
+        self._books.lose(seat, blame, forever)
         self._check_end()
 
     def receive(self, seat: int, message: ToHost) -> None:
@@ -309,9 +313,10 @@ class Run:
         if self._questions is not None:
             self._questions.withdraw(digest)
 
-    def _release_claims(self, owner: int, committed: int) -> None:
+    def _release_claims(self, seat: int, owner: int, committed: int) -> None:
         if isinstance(self._claims, SharedClaims):
             self._claims.release(owner, committed)
+            self._pool.release_claims(self, seat, owner, committed)
 
     # Ending
 
@@ -483,6 +488,22 @@ class Run:
                 started=record.start + offset,
             )
         )
+
+    def state(self) -> dict[str, Any]:
+        """How the search gets on, for people elsewhere."""
+        books = self._coordinator
+        seats = books.seats if books else ()
+        return {
+            "problem": self._name,
+            "strategy": self._settings.strategy,
+            "seconds": round(self.seconds, 3),
+            "nodes": books.totals.nodes if books else 0,
+            "open": books.ledger.subtrees if books else 1,
+            "solutions": len(self.found.encoded),
+            "best_cost": self.found.best_cost,
+            "busy": sum(place.busy for place in seats),
+            "seats": sum(place.alive for place in seats),
+        }
 
     async def changed(self) -> None:
         """Waits until there is an improvement or an end."""

@@ -31,6 +31,10 @@ class Seat:
         """Its worker has explored all the nodes it was granted."""
         self.told = False
         """It was asked for a report, and owes it."""
+        self.leaving = False
+        """It gives back what it has, and gets nothing more."""
+        self.closed = False
+        """Its worker is gone, and another one need not come."""
         self.held: dict[int, Bundle] = {}
         """What is open there: as of the last report, and what was sent since."""
         self.granted = 0
@@ -48,6 +52,7 @@ class Seat:
     def enter(self, owner: int, now: int) -> None:
         """A new worker sits down."""
         self.alive, self.busy, self.owner, self.sequence = True, False, owner, 0
+        self.leaving = self.closed = False
         self.idle_since = now
         self._works = 0
 
@@ -66,7 +71,7 @@ class Seat:
 
     def leave(self) -> dict[int, Bundle]:
         """Its worker died; gives what it held."""
-        self.alive = self.busy = self.hungry = self.told = False
+        self.alive = self.busy = self.hungry = self.told = self.leaving = False
         self.granted = 0
         self._parts.clear()
         self._sent.clear()

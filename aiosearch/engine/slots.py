@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 from ..checks import CheckRecord
-from .child import Child
+from .child import Child, Handle, Spawner
 from .explorer import clock
 from .session import Session
 from .wire import Begin, End, ToHost, ToWorker, decode_for_host, encode
@@ -24,8 +25,12 @@ class Member(Protocol):
 
     id: int
 
-    def joined(self, seat: int, pid: int) -> None:
-        """A worker has taken the seat."""
+    def joined(self, seat: int, pid: int, host: str) -> None:
+        """A worker has taken the seat; the host is named where it is another machine."""
+        ...
+
+    def drain(self, seat: int) -> None:
+        """The seat's worker is to give back what it has."""
         ...
 
     @property
@@ -37,8 +42,11 @@ class Member(Protocol):
         """Whether the seat explores for it."""
         ...
 
-    def lost(self, seat: int, reason: str, blame: bool) -> None:
-        """The seat's worker died; its work is to blame unless the pool itself ended it."""
+    def lost(self, seat: int, reason: str, blame: bool, forever: bool = False) -> None:
+        """The seat's worker died; its work is to blame unless the pool itself ended it.
+
+        No other comes to a seat that is lost forever.
+        """
         ...
 
     def receive(self, seat: int, message: ToHost) -> None: ...
@@ -46,6 +54,10 @@ class Member(Protocol):
     def fail(self, error: Exception, trace: str = "") -> None: ...
 
     def warn(self, message: str) -> None: ...
+
+    def state(self) -> dict[str, Any]:
+        """How it gets on, for JSON."""
+        ...
 
     def checked(self, record: CheckRecord) -> None:
         """z3 answered a question, of this search or another."""
@@ -57,19 +69,29 @@ class Member(Protocol):
 
 
 class ProcessSlot:
-    """A worker process, which can be killed at any time and started anew."""
+    """A worker process, here or on another host, which can be killed and started anew."""
 
-    def __init__(self, seat: int, deliver: Deliver, gone: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        seat: int,
+        deliver: Deliver,
+        gone: Callable[[int], None],
+        spawn: Spawner | None = None,
+        host: str = "",
+    ) -> None:
         self.seat = seat
-        self.child: Child | None = None
+        self.host = host
+        """Names the machine, where it is another one."""
+        self.child: Handle | None = None
         self._deliver = deliver
         self._gone = gone
+        self._spawn = spawn or partial(Child.spawn, MODULE)
         self.heard = 0
         """How many messages this worker has sent."""
 
     async def start(self) -> None:
         self.heard = 0
-        self.child = await Child.spawn(MODULE, self._on_frame, self._on_gone)
+        self.child = await self._spawn(self._on_frame, self._on_gone)
 
     @property
     def alive(self) -> bool:
@@ -104,6 +126,7 @@ class LocalSlot:
 
     alive = True
     pid = 0
+    host = ""
 
     def __init__(self, seat: int, deliver: Deliver, member: Callable[[int], Member | None]) -> None:
         self.seat = seat

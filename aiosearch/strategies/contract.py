@@ -42,6 +42,7 @@ class Plan(Struct, frozen=True):
     """What a strategy knows of a search before it starts."""
 
     seats: int
+    """Of this machine. Others may join, and leave, at any time."""
     ordered: bool
     """Whether the order compares all open subtrees (best-first, breadth-first): then work has to
     come back now and then, to be compared. Depth-first work can stay where it is."""
@@ -54,6 +55,14 @@ class Opened(Struct, frozen=True):
     tasks: tuple[Task, ...]
     seat: int | None = None
     """Where they come from; None for the root and for what a journal held."""
+
+
+class Joined(Struct, frozen=True):
+    """A worker has taken a seat, which may be one that the plan did not count; `Idle` follows."""
+
+    seat: int
+    host: str = ""
+    """Which machine it is on; empty for the host's own. Seats of one machine talk for less."""
 
 
 class Idle(Struct, frozen=True):
@@ -71,7 +80,8 @@ class Reported(Struct, frozen=True):
 
 
 class Lost(Struct, frozen=True):
-    """A seat's worker died. What it held comes back as `Opened`; `Idle` follows a new one."""
+    """A seat's worker died, or is leaving. What it held comes back as `Opened`; a new one may be
+    `Joined`."""
 
     seat: int
 
@@ -93,7 +103,7 @@ class Ask(Struct, frozen=True):
     seat: int
 
 
-Event: TypeAlias = Opened | Idle | Reported | Lost
+Event: TypeAlias = Opened | Joined | Idle | Reported | Lost
 Command: TypeAlias = Assign | Ask
 
 

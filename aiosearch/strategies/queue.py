@@ -31,6 +31,7 @@ class Queue:
         self._busy: dict[int, int] = {}
         self._ranks: dict[int, int] = {}
         self._asked: set[int] = set()
+        self._seats: set[int] = set()
         self._seconds = SHORTEST
 
     def handle(self, event: Event) -> Iterable[Command]:
@@ -42,6 +43,7 @@ class Queue:
                     self._asked.discard(seat)
                     self._fit_budget(sum(task.size for task in tasks))
             case Idle(seat=seat):
+                self._seats.add(seat)
                 self._busy.pop(seat, None)
                 self._asked.discard(seat)
                 if seat not in self._idle:
@@ -50,6 +52,7 @@ class Queue:
                 if seat in self._busy:
                     self._busy[seat] = surplus
             case Lost(seat=seat):
+                self._seats.discard(seat)
                 self._busy.pop(seat, None)
                 self._asked.discard(seat)
                 if seat in self._idle:
@@ -57,16 +60,21 @@ class Queue:
         yield from self._deal()
         yield from self._stock_up()
 
+    @property
+    def _count(self) -> int:
+        """Seats that are there or were planned: others may have joined."""
+        return max(self._plan.seats, len(self._seats))
+
     def _deal(self) -> Iterator[Command]:
         while self._idle and self._queue and not self._too_early():
-            share = len(self._queue) // (2 * self._plan.seats)
+            share = len(self._queue) // (2 * self._count)
             count = min(max(share, 1), MOST_AT_ONCE)
             rank = self._queue[0][0]
             tasks = self._best(count, rank)
             seat = self._idle.pop(0)
             self._busy[seat] = 0
             self._ranks[seat] = rank
-            ordered = self._plan.ordered and self._plan.seats > 1
+            ordered = self._plan.ordered and self._count > 1
             yield Assign(seat, tasks, self._seconds if ordered else 0.0)
 
     def _too_early(self) -> bool:
@@ -83,8 +91,8 @@ class Queue:
     def _stock_up(self) -> Iterator[Command]:
         """Asks for subtrees before the queue is empty; when it is, everyone who may have some."""
         ready = 0 if self._queue and self._too_early() else len(self._queue)
-        lacking = self._plan.seats - ready
-        if lacking <= 0 or self._plan.seats == 1:
+        lacking = self._count - ready
+        if lacking <= 0 or self._count == 1:
             return
         candidates = sorted(
             (seat for seat in self._busy if seat not in self._asked),

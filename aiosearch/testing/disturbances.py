@@ -41,7 +41,7 @@ class Watch:
 
     def __call__(self, event: AnyEvent) -> None:
         match event:
-            case WorkerJoined(worker=worker, pid=pid) if pid:
+            case WorkerJoined(worker=worker, pid=pid, host="") if pid:
                 self.pids[worker] = pid
             case WorkReported(nodes=nodes) if nodes:
                 self.explored.set()

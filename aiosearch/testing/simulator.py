@@ -150,7 +150,7 @@ class Simulator:
             fail=self._fail,
             ask=lambda digest, obligation, priority: None,
             withdraw=lambda digest: None,
-            release_claims=lambda owner, committed: self._tables.release(owner, committed),
+            release_claims=lambda _, owner, committed: self._tables.release(owner, committed),
         )
 
     def _send(self, seat: int, message: ToWorker) -> None:

@@ -1,0 +1,182 @@
+"""A host that serves a search elsewhere: starts its processes, and passes frames on."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+
+import msgspec
+
+from ..checks.process import MODULE as CHECKER
+from ..engine.child import Child
+from ..engine.slots import MODULE as WORKER
+from ..engine.wire import Begin
+from ..engine.wire import encode as encode_begin
+from . import protocol
+from .admission import RefusalError, admit, ended, opened
+from .links import Link
+from .protocol import (
+    API,
+    Farewell,
+    From,
+    Gone,
+    Here,
+    Kill,
+    Leaving,
+    Pulse,
+    Refused,
+    Release,
+    Spawn,
+    Spawned,
+    State,
+    To,
+    ToAgent,
+    encode,
+)
+from .pulse import Heartbeat
+from .tables import Tables
+from .versions import versions
+
+
+class Agent:
+    """This machine's processors, for one search, over one link."""
+
+    def __init__(self, link: Link, workers: int, checkers: int, name: str = "") -> None:
+        self._link = link
+        self._here = Here(API, name or platform.node(), workers, checkers, versions())
+        self._children: dict[int, Child | None] = {}
+        self._workers: set[int] = set()
+        self._sessions: dict[int, set[int]] = {}
+        self._tables = Tables()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._end: asyncio.Future[Farewell] = asyncio.get_running_loop().create_future()
+        self._heartbeat = Heartbeat(link, encode(Pulse()))
+
+    async def serve(self) -> Farewell:
+        """Serves until the search has no more to do, or the link is gone; then nothing is left."""
+        self._link.open(self._received, self._closed)
+        self._send(self._here)
+        self._heartbeat.start()
+        try:
+            return await self._end
+        finally:
+            self._heartbeat.stop()
+            await asyncio.shield(self._clear())
+
+    def leave(self) -> None:
+        """Asks to be let go once everything is given back."""
+        self._send(Leaving())
+
+    async def _clear(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        children = [child for child in self._children.values() if child is not None]
+        for child in children:
+            child.kill()
+        self._link.close()
+        for child in children:
+            await child.reap()
+        self._tables.close()
+
+    def _send(self, message: protocol.FromAgent) -> None:
+        self._link.send(encode(message))
+
+    def _closed(self, reason: str) -> None:
+        if not self._end.done():
+            self._end.set_result(Farewell(reason or "the connection was closed", refused=False))
+
+    def _received(self, payload: bytes) -> None:
+        self._heartbeat.heard()
+        message: ToAgent = protocol.decode_for_agent(payload)
+        match message:
+            case To(channel=channel, payload=frame):
+                self._pass_on(channel, frame)
+            case Spawn():
+                self._spawn(message)
+            case Kill(channel=channel):
+                if child := self._children.get(channel):
+                    child.kill()
+            case Release():
+                self._tables.release(message.session, message.owner, message.committed)
+            case Farewell():
+                if not self._end.done():
+                    self._end.set_result(message)
+            case Pulse() | State():
+                pass
+
+    def _spawn(self, spawn: Spawn) -> None:
+        channel = spawn.channel
+        if channel in self._children or len(self._children) >= self._most:
+            raise ValueError(f"process {channel} is one too many")
+        self._children[channel] = None
+        if spawn.kind == "worker":
+            self._workers.add(channel)
+        task = asyncio.get_running_loop().create_task(self._run(spawn))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @property
+    def _most(self) -> int:
+        """Processes that end may overlap with those that take their places."""
+        return 2 * (self._here.workers + self._here.checkers)
+
+    async def _run(self, spawn: Spawn) -> None:
+        """A process, from its start to its end."""
+        channel = spawn.channel
+        worker = spawn.kind == "worker"
+        seconds, megabytes = spawn.limits
+        gone = asyncio.Event()
+        try:
+            child = await Child.spawn(
+                WORKER if worker else CHECKER,
+                lambda frame: self._send(From(channel, frame)),
+                gone.set,
+                arguments=() if worker else (str(seconds), str(megabytes)),
+            )
+        except OSError as error:
+            self._forget(channel)
+            self._send(Gone(channel, f"a process cannot be started: {error}"))
+            return
+        self._children[channel] = child
+        self._send(Spawned(channel, child.pid))
+        await gone.wait()
+        child.kill()
+        await child.reap()
+        self._forget(channel)
+        self._send(Gone(channel, child.death))
+
+    def _forget(self, channel: int) -> None:
+        del self._children[channel]
+        self._workers.discard(channel)
+        for session in [one for one, users in self._sessions.items() if channel in users]:
+            self._ends(session, channel)
+
+    def _pass_on(self, channel: int, frame: bytes) -> None:
+        child = self._children.get(channel)
+        if child is None:
+            return
+        if channel in self._workers:
+            if (begin := opened(frame)) is not None:
+                try:
+                    admit(begin)
+                except RefusalError as error:
+                    self._send(Refused(begin.session, str(error)))
+                    return
+                frame = self._begins(begin, channel)
+            elif (session := ended(frame)) is not None:
+                self._ends(session, channel)
+        child.send(frame)
+
+    def _begins(self, begin: Begin, channel: int) -> bytes:
+        """The table of keys is this machine's own."""
+        self._sessions.setdefault(begin.session, set()).add(channel)
+        table = self._tables.path(begin.session, channel) if begin.table else ""
+        return encode_begin(msgspec.structs.replace(begin, table=table))
+
+    def _ends(self, session: int, channel: int) -> None:
+        users = self._sessions.get(session, set())
+        users.discard(channel)
+        if not users:
+            self._sessions.pop(session, None)
+        self._tables.leave(session, channel)

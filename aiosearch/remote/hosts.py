@@ -1,0 +1,304 @@
+"""Other machines as the search sees them: places where processes can be started."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from . import protocol
+from .links import Link, Listener
+from .protocol import (
+    API,
+    Farewell,
+    From,
+    FromAgent,
+    Gone,
+    Here,
+    Kill,
+    Leaving,
+    Pulse,
+    Refused,
+    Release,
+    Spawn,
+    Spawned,
+    State,
+    To,
+    ToAgent,
+    Watching,
+    encode,
+)
+from .pulse import Heartbeat
+from .versions import difference, versions
+
+GREETING_SECONDS = 10.0
+"""How long a host may take to say what it is."""
+
+
+class RemoteChild:
+    """A process on another machine; the same to the engine as one of its own."""
+
+    def __init__(
+        self,
+        host: Host,
+        channel: int,
+        on_frame: Callable[[bytes], None],
+        on_gone: Callable[[], None],
+    ) -> None:
+        self.sent = 0
+        self.received = 0
+        self.pid = 0
+        self.death = "it is gone"
+        self._host = host
+        self._channel = channel
+        self._on_frame = on_frame
+        self._on_gone = on_gone
+        self._killed = False
+        self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._gone = asyncio.Event()
+
+    @property
+    def alive(self) -> bool:
+        return self.pid > 0 and not self._killed and not self._gone.is_set()
+
+    async def start(self, kind: str, limits: tuple[float, int]) -> None:
+        """Returns when it runs; raises OSError where it cannot."""
+        self._host.send(Spawn(self._channel, kind, limits))
+        await self._started
+
+    def send(self, payload: bytes) -> None:
+        if not self._killed:
+            self.sent += 1
+            self._host.send(To(self._channel, payload))
+
+    def kill(self) -> None:
+        """Ends it; nothing that it says is heard any more."""
+        if not self._killed:
+            self._killed = True
+            self._host.send(Kill(self._channel))
+
+    async def reap(self) -> None:
+        await self._gone.wait()
+
+    def heard(self, payload: bytes) -> None:
+        if not self._killed:
+            self.received += 1
+            self._on_frame(payload)
+
+    def spawned(self, pid: int) -> None:
+        self.pid = pid
+        if not self._started.done():
+            self._started.set_result(None)
+
+    def ended(self, reason: str) -> None:
+        """It is gone, or never came."""
+        if self._gone.is_set():
+            return
+        self.death = reason
+        self._gone.set()
+        if self._started.done():
+            self._on_gone()
+        else:
+            self._started.set_exception(OSError(reason))
+
+
+class Host:
+    """One machine that serves the search, from its greeting until its link closes."""
+
+    def __init__(self, link: Link, here: Here, heartbeat: Heartbeat) -> None:
+        self.here = here
+        self.name = f"{here.name} ({link.peer})"
+        self.checkers = here.checkers
+        self.leaving = False
+        self._link = link
+        self._heartbeat = heartbeat
+        self._children: dict[int, RemoteChild] = {}
+        self._channels = 0
+
+    async def worker(
+        self, on_frame: Callable[[bytes], None], on_gone: Callable[[], None]
+    ) -> RemoteChild:
+        """Starts a worker there."""
+        return await self._spawn("worker", (0.0, 0), on_frame, on_gone)
+
+    async def checker(
+        self,
+        limits: tuple[float, int],
+        on_frame: Callable[[bytes], None],
+        on_gone: Callable[[], None],
+    ) -> RemoteChild:
+        """Starts a z3 process there, with seconds for a question and megabytes."""
+        return await self._spawn("checker", limits, on_frame, on_gone)
+
+    def release(self, session: int, owner: int, committed: int) -> None:
+        """Voids the claims of one of its workers that died."""
+        self.send(Release(session, owner, committed))
+
+    def dismiss(self, reason: str) -> None:
+        """Lets it go."""
+        self.send(Farewell(reason))
+        self._link.close(reason)
+
+    def send(self, message: ToAgent) -> None:
+        self._link.send(encode(message))
+
+    def received(self, message: FromAgent) -> None:
+        """Takes what concerns its processes; raises ValueError at what makes no sense."""
+        match message:
+            case From(channel=channel, payload=payload):
+                self._child(channel).heard(payload)
+            case Spawned(channel=channel, pid=pid):
+                self._child(channel).spawned(pid)
+            case Gone(channel=channel, reason=reason):
+                self._child(channel).ended(reason)
+                del self._children[channel]
+            case Here() | Watching():
+                raise ValueError("it introduced itself twice")
+
+    def lost(self, reason: str) -> None:
+        """Its link has closed: all that ran there is gone."""
+        self._heartbeat.stop()
+        self.leaving = True
+        children, self._children = self._children, {}
+        for child in children.values():
+            child.ended(f"{self.name}: {reason}")
+
+    async def _spawn(
+        self,
+        kind: str,
+        limits: tuple[float, int],
+        on_frame: Callable[[bytes], None],
+        on_gone: Callable[[], None],
+    ) -> RemoteChild:
+        if self.leaving:
+            raise OSError(f"{self.name} is leaving")
+        self._channels += 1
+        child = RemoteChild(self, self._channels, on_frame, on_gone)
+        self._children[self._channels] = child
+        await child.start(kind, limits)
+        return child
+
+    def _child(self, channel: int) -> RemoteChild:
+        try:
+            return self._children[channel]
+        except KeyError:
+            raise ValueError(f"it speaks of process {channel}, which is not there") from None
+
+
+class Housekeeper(Protocol):
+    """Who gives hosts work: each method is called from the event loop."""
+
+    def admitted(self, host: Host) -> None: ...
+    def left(self, host: Host, reason: str) -> None: ...
+    def refused(self, host: Host, session: int, reason: str) -> None: ...
+    def asked_to_leave(self, host: Host) -> None: ...
+    def state(self) -> bytes: ...
+    def warn(self, message: str) -> None: ...
+
+
+class Hosts:
+    """All machines that come to serve a pool, over one listener."""
+
+    def __init__(self, listener: Listener, keeper: Housekeeper) -> None:
+        self._listener = listener
+        self._keeper = keeper
+        self._hosts: set[Host] = set()
+        self._greeting: set[_Greeting] = set()
+
+    @property
+    def here(self) -> tuple[Host, ...]:
+        return tuple(self._hosts)
+
+    async def start(self) -> None:
+        await self._listener.start(self._joined)
+
+    async def close(self) -> None:
+        """Lets everybody go."""
+        await self._listener.close()
+        for greeting in list(self._greeting):
+            greeting.link.close("the search is over")
+        for host in list(self._hosts):
+            host.dismiss("the search is over")
+
+    def _joined(self, link: Link) -> None:
+        self._greeting.add(_Greeting(link, self))
+
+    def introduced(self, greeting: _Greeting, here: Here) -> Host | None:
+        """A host has said what it is; gives its place, unless it cannot serve."""
+        self._greeting.discard(greeting)
+        reason = _unfit(here)
+        if reason:
+            self._keeper.warn(f"{here.name} ({greeting.link.peer}) cannot serve: {reason}")
+            greeting.link.send(encode(Farewell(reason, refused=True)))
+            greeting.link.close(reason)
+            return None
+        host = Host(greeting.link, here, greeting.heartbeat)
+        self._hosts.add(host)
+        self._keeper.admitted(host)
+        return host
+
+    def watched(self, greeting: _Greeting) -> None:
+        """Somebody wants to know the state only."""
+        self._greeting.discard(greeting)
+        greeting.link.send(encode(State(self._keeper.state())))
+        greeting.link.send(encode(Farewell("")))
+
+    def received(self, host: Host, message: FromAgent) -> None:
+        match message:
+            case Refused(session=session, reason=reason):
+                self._keeper.refused(host, session, reason)
+            case Leaving():
+                self._keeper.asked_to_leave(host)
+            case _:
+                host.received(message)
+
+    def closed(self, greeting: _Greeting, host: Host | None, reason: str) -> None:
+        self._greeting.discard(greeting)
+        if host is not None and host in self._hosts:
+            self._hosts.discard(host)
+            self._keeper.left(host, reason)
+            host.lost(reason)
+
+
+class _Greeting:
+    """A link, from the time when it opens."""
+
+    def __init__(self, link: Link, hosts: Hosts) -> None:
+        self.link = link
+        self.heartbeat = Heartbeat(link, encode(Pulse()))
+        self._hosts = hosts
+        self._host: Host | None = None
+        self._known = False
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(GREETING_SECONDS, link.close, "it did not say what it is")
+        link.open(self._received, self._closed)
+
+    def _received(self, payload: bytes) -> None:
+        self.heartbeat.heard()
+        message = protocol.decode_from_agent(payload)
+        if self._host is not None:
+            self._hosts.received(self._host, message)
+        elif isinstance(message, Here) and not self._known:
+            self._met()
+            self._host = self._hosts.introduced(self, message)
+        elif isinstance(message, Watching) and not self._known:
+            self._met()
+            self._hosts.watched(self)
+        elif not isinstance(message, Pulse):
+            raise ValueError("it did not say what it is")
+
+    def _met(self) -> None:
+        self._known = True
+        self._timer.cancel()
+        self.heartbeat.start()
+
+    def _closed(self, reason: str) -> None:
+        self._timer.cancel()
+        self.heartbeat.stop()
+        self._hosts.closed(self, self._host, reason)
+
+
+def _unfit(here: Here) -> str:
+    if here.api != API:
+        return f"it speaks version {here.api} of the protocol, and this search version {API}"
+    return difference(versions(), here.versions)

@@ -1,0 +1,63 @@
+"""The contract of a transport: it connects hosts, and carries messages between them.
+
+A message arrives whole, once and in order, or its link closes. Both ends of a link trust each
+other: who is there, and that nobody changed, repeated or made up a message, is the transport's
+business. What the messages say is none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+API = 1
+"""The version of this contract."""
+
+MOST_BYTES = 256 * 1024 * 1024
+"""A longer message is none."""
+
+
+class Link(Protocol):
+    """One end of a way between two hosts."""
+
+    @property
+    def peer(self) -> str:
+        """Who is at the other end, for people."""
+        ...
+
+    def open(self, received: Callable[[bytes], None], closed: Callable[[str], None]) -> None:
+        """Begins to deliver: each message, and at the end, once, why there are no more.
+
+        Nothing is delivered before, and nothing after `closed`. An error that `received` raises
+        closes the link, and nothing else.
+        """
+        ...
+
+    def send(self, payload: bytes) -> None:
+        """Queues a message; one for a link that has closed is dropped. Never blocks."""
+        ...
+
+    def close(self, reason: str = "") -> None:
+        """Closes the link: nothing is delivered any more but `closed`, soon, if it was not called.
+
+        What was queued still goes out where the other end takes it within a second. Safe to call
+        twice.
+        """
+        ...
+
+
+class Listener(Protocol):
+    """What a transport does for a search: it gives a link for each host that comes."""
+
+    async def start(self, joined: Callable[[Link], None]) -> None:
+        """Begins to accept hosts; each link is handed over once it is trusted, and not opened."""
+        ...
+
+    @property
+    def address(self) -> str:
+        """Where hosts connect to, for people and for `--connect`; known once it has started."""
+        ...
+
+    async def close(self) -> None:
+        """Accepts nobody any more; links that are open stay so. Safe to call twice."""
+        ...

@@ -1,0 +1,133 @@
+"""Which machines serve a pool: their workers have seats, and their z3 processes answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from ..engine.slots import Member, ProcessSlot
+from ..engine.wire import ToHost
+from .hosts import Host, Hosts
+from .links import Listener
+from .versions import versions
+
+if TYPE_CHECKING:
+    from ..checks import Verifier
+
+
+class Seating(Protocol):
+    """The pool, as machines see it."""
+
+    @property
+    def members(self) -> tuple[Member, ...]: ...
+
+    @property
+    def heard(self) -> tuple[Callable[[int, ToHost], None], Callable[[int], None]]: ...
+
+    def vacant_seat(self) -> int: ...
+    def occupy(self, slot: ProcessSlot) -> None: ...
+    def warn(self, message: str) -> None: ...
+
+
+class Machines:
+    """The machines that have come, and the seats of their workers."""
+
+    def __init__(self, listener: Listener, pool: Seating) -> None:
+        self._listener = listener
+        self._hosts = Hosts(listener, self)
+        self._pool = pool
+        self._by_seat: dict[int, Host] = {}
+        self._verifier: Verifier | None = None
+        self._closing = False
+
+    @property
+    def address(self) -> str:
+        """Where machines connect to."""
+        return self._listener.address
+
+    async def start(self) -> None:
+        await self._hosts.start()
+
+    async def close(self) -> None:
+        """Lets everybody go."""
+        self._closing = True
+        await self._hosts.close()
+
+    def lend_checkers(self, verifier: Verifier) -> None:
+        """Lets the z3 processes of all machines answer, from now on."""
+        self._verifier = verifier
+        for host in self._hosts.here:
+            verifier.add(host)
+
+    def stays(self, seat: int) -> bool:
+        """Whether a seat is not on a machine that is going or gone."""
+        host = self._by_seat.get(seat)
+        return host is None or not host.leaving
+
+    def release(self, session: int, seat: int, owner: int, committed: int) -> None:
+        """Voids a dead worker's claims where they were made."""
+        if (host := self._by_seat.get(seat)) is not None:
+            host.release(session, owner, committed)
+
+    def rested(self, seat: int) -> None:
+        """A seat has been heard: a machine that wants to go may have given everything back."""
+        if not self.stays(seat):
+            self._let_go(self._by_seat[seat])
+
+    # What hosts do
+
+    def admitted(self, host: Host) -> None:
+        for _ in range(host.here.workers):
+            seat = self._pool.vacant_seat()
+            self._by_seat[seat] = host
+            self._pool.occupy(ProcessSlot(seat, *self._pool.heard, host.worker, host.name))
+        if self._verifier is not None:
+            self._verifier.add(host)
+
+    def left(self, host: Host, reason: str) -> None:
+        if self._verifier is not None:
+            self._verifier.remove(host)
+        if not self._closing and not host.leaving:
+            self._pool.warn(f"{host.name} is gone: {reason}")
+
+    def refused(self, host: Host, session: int, reason: str) -> None:
+        for member in self._pool.members:
+            if member.id == session:
+                member.warn(f"{host.name}: {reason}")
+                for seat in self._seats(host):
+                    member.lost(seat, reason, blame=False, forever=True)
+
+    def asked_to_leave(self, host: Host) -> None:
+        host.leaving = True
+        for member in self._pool.members:
+            for seat in self._seats(host):
+                member.drain(seat)
+        self._let_go(host)
+
+    def warn(self, message: str) -> None:
+        self._pool.warn(message)
+
+    def state(self) -> bytes:
+        """What `aiosearch status` shows."""
+        machines = [
+            {
+                "name": host.name,
+                "workers": host.here.workers,
+                "checkers": host.here.checkers,
+                "versions": dict(host.here.versions),
+                "leaving": host.leaving,
+            }
+            for host in self._hosts.here
+        ]
+        searches = [member.state() for member in self._pool.members]
+        document = {"versions": versions(), "machines": machines, "searches": searches}
+        return json.dumps(document).encode()
+
+    def _seats(self, host: Host) -> list[int]:
+        return [seat for seat, own in self._by_seat.items() if own is host]
+
+    def _let_go(self, host: Host) -> None:
+        seats = self._seats(host)
+        if not any(member.busy(seat) for member in self._pool.members for seat in seats):
+            host.dismiss("it is let go")

@@ -1,0 +1,123 @@
+"""What a search and a host that serves it say to each other, over any link.
+
+The search runs everything: the host starts processes for it, passes frames on, and keeps the
+tables that processes of one machine share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+API = 1
+"""The version of this protocol."""
+
+Channel: TypeAlias = Annotated[int, Meta(ge=1, le=1 << 40)]
+"""A process's number on its link; none is used again."""
+Name: TypeAlias = Annotated[str, Meta(max_length=200)]
+
+
+class Spawn(Struct, frozen=True, array_like=True, tag=1, forbid_unknown_fields=True):
+    """Start a process."""
+
+    channel: Channel
+    kind: Annotated[str, Meta(pattern="^(worker|checker)$")]
+    limits: tuple[float, int] = (0.0, 0)
+    """For a checker: seconds a question, and megabytes."""
+
+
+class To(Struct, frozen=True, array_like=True, tag=2, forbid_unknown_fields=True):
+    """A frame for a process."""
+
+    channel: Channel
+    payload: bytes
+
+
+class Kill(Struct, frozen=True, array_like=True, tag=3, forbid_unknown_fields=True):
+    """End a process."""
+
+    channel: Channel
+
+
+class Release(Struct, frozen=True, array_like=True, tag=4, forbid_unknown_fields=True):
+    """The claims that an owner made after a report are void."""
+
+    session: int
+    owner: int
+    committed: int
+
+
+class Pulse(Struct, frozen=True, array_like=True, tag=5, forbid_unknown_fields=True):
+    """Somebody is there."""
+
+
+class Farewell(Struct, frozen=True, array_like=True, tag=6, forbid_unknown_fields=True):
+    """There is no more to do for this host, or nothing that it may do."""
+
+    reason: str
+    refused: bool = False
+
+
+class Here(Struct, frozen=True, array_like=True, tag=10, forbid_unknown_fields=True):
+    """A host offers its processors; the first thing that it says."""
+
+    api: int
+    name: Name
+    workers: Annotated[int, Meta(ge=1, le=4096)]
+    checkers: Annotated[int, Meta(ge=0, le=4096)]
+    versions: Annotated[Mapping[Name, Name], Meta(max_length=32)]
+
+
+class Watching(Struct, frozen=True, array_like=True, tag=11, forbid_unknown_fields=True):
+    """Somebody only wants to know how the search gets on; said instead of `Here`."""
+
+    api: int
+
+
+class Spawned(Struct, frozen=True, array_like=True, tag=12, forbid_unknown_fields=True):
+    """A process has started."""
+
+    channel: Channel
+    pid: Annotated[int, Meta(ge=1)]
+
+
+class From(Struct, frozen=True, array_like=True, tag=13, forbid_unknown_fields=True):
+    """A frame from a process."""
+
+    channel: Channel
+    payload: bytes
+
+
+class Gone(Struct, frozen=True, array_like=True, tag=14, forbid_unknown_fields=True):
+    """A process has ended, or could not be started."""
+
+    channel: Channel
+    reason: Annotated[str, Meta(max_length=2000)]
+
+
+class Leaving(Struct, frozen=True, array_like=True, tag=15, forbid_unknown_fields=True):
+    """The host wants to go, and gives back what it has first."""
+
+
+class Refused(Struct, frozen=True, array_like=True, tag=16, forbid_unknown_fields=True):
+    """The host may not, or cannot, run the problem of a session."""
+
+    session: int
+    reason: Annotated[str, Meta(max_length=2000)]
+
+
+class State(Struct, frozen=True, array_like=True, tag=17, forbid_unknown_fields=True):
+    """How the search gets on, as JSON."""
+
+    document: bytes
+
+
+ToAgent: TypeAlias = Spawn | To | Kill | Release | Pulse | Farewell | State
+FromAgent: TypeAlias = Here | Watching | Spawned | From | Gone | Leaving | Refused | Pulse
+
+encode = msgspec.msgpack.Encoder().encode
+decode_for_agent = msgspec.msgpack.Decoder(ToAgent).decode
+decode_from_agent = msgspec.msgpack.Decoder(FromAgent).decode

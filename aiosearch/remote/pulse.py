@@ -1,0 +1,45 @@
+"""Whether the other end of a link is still there."""
+
+from __future__ import annotations
+
+import asyncio
+
+from .links import Link
+
+SECONDS = 1.0
+MOST_MISSED = 5
+"""After so many beats without a word the other end counts as gone."""
+
+
+class Heartbeat:
+    """Says now and then that somebody is here, and closes a link on which nobody is heard.
+
+    Beats are counted, not seconds: a loop that was held up itself has missed one beat, however
+    long it was, and what came in meanwhile is heard before the next.
+    """
+
+    def __init__(self, link: Link, pulse: bytes) -> None:
+        self._link = link
+        self._pulse = pulse
+        self._missed = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(SECONDS, self._beat)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def heard(self) -> None:
+        self._missed = 0
+
+    def _beat(self) -> None:
+        self._missed += 1
+        if self._missed > MOST_MISSED:
+            self._timer = None
+            self._link.close(f"nothing was heard of {self._link.peer} for {MOST_MISSED} seconds")
+            return
+        self._link.send(self._pulse)
+        self.start()

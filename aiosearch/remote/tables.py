@@ -1,0 +1,40 @@
+"""The tables of explored keys of one machine: one for each session that wants one."""
+
+from __future__ import annotations
+
+from ..engine.claims import SharedClaims
+
+
+class Tables:
+    """Tables live from the first worker that opens a session until the last one ends it."""
+
+    def __init__(self) -> None:
+        self._tables: dict[int, SharedClaims] = {}
+        self._users: dict[int, set[int]] = {}
+
+    def path(self, session: int, channel: int) -> str:
+        """Where a worker finds the session's table."""
+        if session not in self._tables:
+            self._tables[session] = SharedClaims.create()
+            self._users[session] = set()
+        self._users[session].add(channel)
+        return self._tables[session].path
+
+    def release(self, session: int, owner: int, committed: int) -> None:
+        """Voids what a dead worker claimed and did not report."""
+        if table := self._tables.get(session):
+            table.release(owner, committed)
+
+    def leave(self, session: int, channel: int) -> None:
+        """A worker needs a table no more."""
+        users = self._users.get(session, set())
+        users.discard(channel)
+        if session in self._tables and not users:
+            self._users.pop(session)
+            self._tables.pop(session).close()
+
+    def close(self) -> None:
+        for table in self._tables.values():
+            table.close()
+        self._tables.clear()
+        self._users.clear()
