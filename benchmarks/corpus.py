@@ -23,6 +23,7 @@ DTYPES = {"f32": "float32", "bf16": "bfloat16", "i32": "int32"}
 DRAWN: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Any]] = {
     "normal": lambda rng, shape: rng.standard_normal(shape),
     "weight": lambda rng, shape: rng.standard_normal(shape) / math.sqrt(shape[0]),
+    "operand": lambda rng, shape: rng.standard_normal(shape) / math.sqrt(shape[-2]),
     "positive": lambda rng, shape: rng.uniform(0.1, 2.0, shape),
     "share": lambda rng, shape: rng.dirichlet(np.ones(shape[-1]), shape[:-1]),
     "bit": lambda rng, shape: rng.integers(0, 2, shape),

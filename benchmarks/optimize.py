@@ -1,135 +1,87 @@
-"""Forty functions as people write them: how much faster does `optimize` make them, if at all?
+"""Functions as people write them: how much faster does `optimize` make them, if at all?
 
-`uv run --group bench python benchmarks/optimize.py [--effort quick] [NAME ...]`
+`uv run --group bench python benchmarks/optimize.py [--what corpus] [--effort quick] [NAME ...]`
 
-Each is optimized from nothing, with a store of its own. Then the function under `jax.jit` and what
-came back are timed here, in turns, and their results compared.
+The forty of `corpus.py` and the built-in programs (`layers.py`). Each is optimized from nothing,
+with a store of its own. Then the function under `jax.jit` and what came back are timed here, in
+turns, and their results compared. A function counts as slower where it is so beyond its own noise,
+here and again in a fresh process. Where torch is installed, `torch.compile` with max-autotune is
+timed beside it (`torch_words.py` says how to install it). Figures go to standard output, a table
+for people to standard error.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import math
-import statistics
+import os
+import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import jax
-import numpy as np
+import layers
+from contest import Outcome, Setting, contest, known
 from corpus import CORPUS, Case
-from figures import figure
+from summary import as_table, tell, tell_all
 
 from aiosearch.measure import JaxExecutor
+from aiosearch.optimizer.devices import platform
 from aiosearch.optimizer.effort import Effort
-from aiosearch.optimizer.optimizing import optimize
-from aiosearch.optimizer.results import Results
+from aiosearch.optimizer.errors import OptimizeError
 
-ROUNDS = 31
-SAMPLE_SECONDS = 0.004
-"""Short calls are repeated until a sample takes so long."""
+SURROUNDINGS = {
+    # The process that times on a GPU needs the memory that jax would take for this one.
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    # torch's threads would spin beside jax's, and wait for a whole time slice for each other.
+    "OMP_WAIT_POLICY": "passive",
+}
+WHAT = ("corpus", "builtins", "all")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME")
+    for name, value in SURROUNDINGS.items():
+        os.environ.setdefault(name, value)
+    options = _options()
+    try:
+        platform(options.target)
+    except OptimizeError as error:
+        sys.exit(str(error))
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "results.sqlite"
+        setting = Setting(options.effort, options.target, options.seconds, store)
+        outcomes = asyncio.run(all_of(_cases(options.names, options.what), setting))
+    tell_all(outcomes)
+    sys.stderr.write(as_table(outcomes) + "\n")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="these alone")
+    parser.add_argument("--what", default="all", choices=WHAT)
     parser.add_argument("--effort", default="quick", choices=[one.value for one in Effort])
     parser.add_argument("--target", default="cpu", choices=["cpu", "cuda"])
-    arguments = parser.parse_args()
-    cases = [CORPUS[name] for name in arguments.names] or list(CORPUS.values())
-    asyncio.run(compare(cases, Effort(arguments.effort), arguments.target))
+    parser.add_argument("--seconds", type=float, default=2.0, help="for each comparison")
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(known()):
+        parser.error(f"no function {', '.join(sorted(unknown))}")
+    return options
 
 
-async def compare(cases: Sequence[Case], effort: Effort, target: str) -> None:
-    ratios: dict[str, float] = {}
-    noises: list[float] = []
-    wrong = 0
-    with tempfile.TemporaryDirectory() as folder:
-        store = Results.open(Path(folder) / "results.sqlite")
-        async with JaxExecutor(target) as executor:
-            for case in cases:
-                ratio, noise, right = await one(case, effort, target, store, executor)
-                ratios[case.name] = ratio
-                noises.append(noise)
-                wrong += not right
-        store.close()
-    slower = [name for name, ratio in ratios.items() if ratio < 1 - 2 * max(noises)]
-    geomean = math.exp(statistics.fmean(map(math.log, ratios.values())))
-    figure("optimize: geomean over jax.jit", geomean, "times", target=1.5, of=len(ratios))
-    faster = sum(ratio > 1.3 for ratio in ratios.values())
-    figure("optimize: over 1.3 times as fast", faster, "functions", target=14)
-    figure("optimize: slower than the original", len(slower), "functions", target=0, names=slower)
-    figure("optimize: wrong", wrong, "functions", target=0)
-    figure("optimize: noise, median", statistics.median(noises), "of a ratio", most=max(noises))
+def _cases(names: Sequence[str], what: str) -> list[Case]:
+    if names:
+        return [known()[name] for name in names]
+    found = list(CORPUS.values()) if what != "builtins" else []
+    return found + (list(layers.cases().values()) if what != "corpus" else [])
 
 
-async def one(
-    case: Case, effort: Effort, target: str, store: Results, executor: JaxExecutor
-) -> tuple[float, float, bool]:
-    values = case.values(0)
-    started = time.perf_counter()
-    found = await optimize(
-        case.function, *values, effort=effort, target=target, results=store, executor=executor
-    )
-    seconds = time.perf_counter() - started
-    naive = jax.jit(case.function)
-    right = alike(naive(*values), found(*values))
-    fast = found if found.spliced.replacements else naive
-    ratio, noise = timed(naive, fast, values)
-    figure(
-        f"optimize: {case.name}",
-        ratio,
-        "times as fast as jax.jit",
-        family=case.family,
-        noise=round(noise, 3),
-        right=right,
-        seconds=round(seconds, 1),
-        jax=jax.__version__,
-        claimed=[round(one.answer.speedup, 2) for one in found.report.found],
-    )
-    return ratio, noise, right
-
-
-def alike(ours: Any, theirs: Any) -> bool:
-    """Whether two results are the same but for rounding, each tensor on its own scale."""
-    pairs = zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True)
-    return all(
-        near(np.asarray(a, np.float64), np.asarray(b, np.float64), a.dtype) for a, b in pairs
-    )
-
-
-def near(a: Any, b: Any, dtype: Any) -> bool:
-    room = 64 * float(jax.numpy.finfo(dtype).eps) if dtype.kind in "fV" else 0.0
-    size = float(np.max(np.abs(a), initial=0.0, where=np.isfinite(a)))
-    return bool(np.allclose(a, b, rtol=room, atol=room * size, equal_nan=True))
-
-
-def timed(
-    naive: Callable[..., Any], fast: Callable[..., Any], values: Sequence[Any]
-) -> tuple[float, float]:
-    """The median paired ratio, and how far the naive one seems to be from itself."""
-    repeats = max(1, int(SAMPLE_SECONDS / max(sample(naive, values, 1), 1e-7)))
-    rounds = [
-        (
-            sample(naive, values, repeats),
-            sample(fast, values, repeats),
-            sample(naive, values, repeats),
-        )
-        for _ in range(ROUNDS)
-    ]
-    ratio = statistics.median(math.sqrt(a * c) / b for a, b, c in rounds)
-    noise = abs(statistics.median(a / c for a, _, c in rounds) - 1)
-    return ratio, noise
-
-
-def sample(function: Callable[..., Any], values: Sequence[Any], repeats: int) -> float:
-    started = time.perf_counter()
-    for _ in range(repeats):
-        jax.block_until_ready(function(*values))
-    return (time.perf_counter() - started) / repeats
+async def all_of(cases: Sequence[Case], setting: Setting) -> list[Outcome]:
+    outcomes = []
+    async with JaxExecutor(setting.target) as executor:
+        for case in cases:
+            outcomes.append(await contest(case, setting, executor))
+            tell(outcomes[-1])
+    return outcomes
 
 
 if __name__ == "__main__":

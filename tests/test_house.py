@@ -30,8 +30,8 @@ ALLOWED = {
     "equivalence": {"_lazy", "errors", "tensor"},
     "capture": {"_lazy", "errors", "tensor"},
     "optimizer": {
-        "_lazy", "_waiting", "capture", "database", "engine", "equivalence", "errors", "folders",
-        "limits", "measure", "search", "tensor",
+        "_lazy", "_promptly", "_waiting", "capture", "database", "engine", "equivalence", "errors",
+        "folders", "limits", "measure", "orders", "problem", "search", "tensor",
     },
     "measure": {"_lazy", "checks", "engine", "errors", "folders", "pool"},
     "engine": {

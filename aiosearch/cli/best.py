@@ -13,7 +13,7 @@ SHOWN = 5
 def best(found: Found) -> str:
     """What was found for one program."""
     one = found.answer
-    head = f"{found}\n{one.name}({', '.join(one.key.types)}) on {one.key.device}"
+    head = f"{found}\n{one.name}({one.key.inputs}) on {one.key.device}"
     rows = [_row(tried) for tried in _few(found)] or _remembered(found)
     titles = ("how", "time", "between", "speed-up", "verdict")
     parts = [head, table([titles, *rows], right=frozenset({1, 2, 3}))]
@@ -60,6 +60,10 @@ def _known(found: Found) -> list[str]:
             f"  largest error {facts['answer_error_ulp']:.2f} ulp, of the original"
             f" {facts['original_error_ulp']:.2f}"
         )
+    if "packed_bytes" in facts:
+        lines.append(f"  keeps {facts['packed_bytes'] / 1e6:.3g} MB that are made beforehand")
+    if "timed_on" in facts:
+        lines.append(f"  timed on {facts['timed_on']}")
     part = reached(found.answer)
     if part is not None:
         lines.append(f"  reaches {part:.0%} of what the device can do")

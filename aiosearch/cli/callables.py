@@ -22,6 +22,8 @@ class Target:
     name: str
     function: Callable[..., Any]
     types: Sequence[TensorType]
+    constant: tuple[int, ...] = ()
+    """The arguments that stay the same from call to call."""
 
 
 def target(arguments: argparse.Namespace) -> Target:
@@ -30,11 +32,26 @@ def target(arguments: argparse.Namespace) -> Target:
     if targets.is_function(name):
         function = targets.function(name)
         _require_arguments(name, function, given)
-        return Target(name, function, given)
+        return Target(name, function, given, _places(arguments.constant, function, len(given)))
     if given:
         raise UsageError(f"--arg is for functions; {name} is a program, whose sizes --shape sets")
     program = _program(name, arguments)
-    return Target(name, _function(program), [term.type for term in program.inputs])
+    function, types = _function(program), [term.type for term in program.inputs]
+    return Target(name, function, types, _places(arguments.constant, function, len(types)))
+
+
+def _places(wanted: Sequence[str], function: Callable[..., Any], count: int) -> tuple[int, ...]:
+    """The places of arguments that are called by name or place."""
+    try:
+        names = list(inspect.signature(function).parameters)[:count]
+    except ValueError:
+        names = []
+    places = {name: at for at, name in enumerate(names)} | {str(at): at for at in range(count)}
+    for one in wanted:
+        if one not in places:
+            known = f"there are {', '.join(names)}" if names else f"it takes {count}"
+            raise UsageError(f"--constant {one}: no such argument; {known}")
+    return tuple(sorted({places[one] for one in wanted}))
 
 
 def _program(name: str, arguments: argparse.Namespace) -> Program:

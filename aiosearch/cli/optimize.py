@@ -13,7 +13,7 @@ import msgspec
 from ..capture.running import precision
 from ..optimizer.plot import plot
 from ..optimizer.reach import reached
-from ..optimizer.report import Found, Report
+from ..optimizer.report import Found, Report, Whole
 from .best import best
 from .callables import Target, target
 from .exits import Exit
@@ -60,6 +60,7 @@ def _optimized(wanted: Target, arguments: argparse.Namespace) -> Report | None:
 
 def _told(report: Report) -> str:
     parts = [best(one) for one in report.found]
+    parts += [str(report.whole)] if report.whole else []
     parts += [f"left alone: {why}" for why in report.left_alone]
     if all(reached(one.answer) is None for one in report.found):
         parts.append("the device's ceilings are not measured: aiosearch doctor --measure")
@@ -72,8 +73,15 @@ def _facts(arguments: argparse.Namespace, report: Report) -> dict[str, Any]:
         "faster": report.faster,
         "seconds": report.seconds,
         "programs": [_program(one) for one in report.found],
+        "whole": _whole(report.whole),
         "left_alone": report.left_alone,
     }
+
+
+def _whole(whole: Whole | str) -> dict[str, Any] | str | None:
+    if isinstance(whole, Whole):
+        return {**facts(whole.answer), "remembered": whole.remembered}
+    return whole or None
 
 
 def _program(found: Found) -> dict[str, Any]:

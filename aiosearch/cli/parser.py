@@ -24,6 +24,16 @@ Settings may also stand in [tool.aiosearch] of the nearest pyproject.toml, or in
 AIOSEARCH_WORKERS; a flag comes first, then a variable, then the file.
 
 exit codes: 0 complete or a limit reached, 1 the search failed, 2 wrong usage, 130 interrupted"""
+_WORKER = """\
+Lends this machine's processors to a search that listens elsewhere, until it is over. Only problems
+that are installed here are run. Ctrl-C or SIGTERM gives back what it has, and ends; a second one
+ends at once. Where the connection is lost it tries again."""
+_WORKER_EXAMPLES = """\
+examples:
+  aiosearch search aiosearch.workloads.queens:Queens --listen 192.0.2.1:7000 --token-file token
+  aiosearch worker --connect 192.0.2.1:7000 --token-file token
+
+exit codes: 0 the search is over, 1 it does not want this machine, 2 wrong usage, 130 interrupted"""
 _VERIFY = """\
 Says whether two tensor programs compute the same: proved, tested, refuted or not judged, and how
 that is known. A program is a file (text or JSON), a built-in one, or a function of JAX arrays."""
@@ -43,6 +53,7 @@ _OPTIMIZE_EXAMPLES = """\
 examples:
   aiosearch optimize rms_norm --effort quick
   aiosearch optimize mymodule:f --arg bf16[1,4096] --arg bf16[4096,4096] --emit faster.py
+  aiosearch optimize mymodule:f --arg f32[8,4096] --arg f32[4096,4096] --constant 1
   aiosearch optimize attention --shape head=64 --plot attention.svg
 
 exit codes: 0 whether or not something faster was found, 2 wrong usage, what cannot be traced, or a
@@ -67,6 +78,8 @@ def make_parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"aiosearch {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
     _add_search(commands)
+    _add_worker(commands)
+    _add_status(commands)
     _add_optimize(commands)
     _add_verify(commands)
     _add_programs(commands)
@@ -95,11 +108,64 @@ def _add_search(commands: argparse._SubParsersAction[Parser]) -> None:
         help="set a field of the problem; may be repeated",
     )
     _add_settings(parser)
+    _add_hosts(parser)
     keeping = parser.add_argument_group("keeping")
     keeping.add_argument("--journal", metavar="FILE", help="write a journal, to be resumed from")
     keeping.add_argument("--resume", action="store_true", help="go on where the journal stops")
     keeping.add_argument("--trace", metavar="FILE", help="write a Chrome trace, for Perfetto")
     _add_showing(parser)
+
+
+def _add_hosts(parser: Parser) -> None:
+    hosts = parser.add_argument_group("other machines")
+    hosts.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        help="let `aiosearch worker --connect HOST:PORT` join, at any time; --workers 0 leaves"
+        " the work to those alone",
+    )
+    _add_token(hosts)
+
+
+def _add_token(parser: Parser | argparse._ArgumentGroup) -> None:
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="what all machines must know, in a file that only you can read; on this machine alone"
+        " it may be left out",
+    )
+
+
+def _add_worker(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = commands.add_parser(
+        "worker",
+        help="lend this machine to a search elsewhere",
+        description=_WORKER,
+        epilog=_WORKER_EXAMPLES,
+    )
+    parser.add_argument(
+        "--connect", required=True, metavar="HOST:PORT", help="where the search listens"
+    )
+    _add_token(parser)
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="worker processes; by default one per core"
+    )
+    parser.add_argument(
+        "--checkers", type=int, metavar="N", help="z3 processes; by default as many as workers"
+    )
+    parser.add_argument("--name", default="", help="what it is called; by default as the machine")
+    parser.add_argument(
+        "--stay", action="store_true", help="wait for the next search when one is over"
+    )
+    parser.add_argument("--transport", default="sockets", metavar="NAME", help="by which plugin")
+
+
+def _add_status(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = commands.add_parser("status", help="say who serves a search that listens, and how far")
+    parser.add_argument("address", metavar="HOST:PORT", help="where the search listens")
+    _add_token(parser)
+    parser.add_argument("--transport", default="sockets", metavar="NAME", help="by which plugin")
+    _add_json(parser)
 
 
 def _add_settings(parser: Parser) -> None:
@@ -153,6 +219,14 @@ def _add_optimize(commands: argparse._SubParsersAction[Parser]) -> None:
         default="bf16",
         metavar="TYPE",
         help="the element type of a built-in program; by default bf16",
+    )
+    parser.add_argument(
+        "--constant",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="an argument that stays the same from call to call, by its name or its place from 0;"
+        " may be repeated",
     )
     how = parser.add_argument_group("how")
     how.add_argument(

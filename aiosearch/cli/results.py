@@ -58,6 +58,7 @@ def _export(path: Path, arguments: argparse.Namespace) -> None:
     folder, answers = Path(arguments.folder).expanduser(), _all(path)
     if arguments.answers:
         answers = _named(answers, arguments.answers)
+    answers = [answer for answer in answers if answer.source]
     try:
         paths = export(answers, folder)
     except OSError as error:
@@ -133,7 +134,7 @@ def _row(answer: Answer, digits: int) -> tuple[str, ...]:
     return (
         answer.id[:digits],
         answer.name,
-        ", ".join(answer.key.types),
+        answer.key.inputs,
         answer.key.device,
         answer.key.jax,
         f"{answer.speedup:.2f}x" if answer.faster else "none",

@@ -8,10 +8,15 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
+from typing import Any
 
 import anyio
+import jax.numpy as jnp
+from anyio import to_thread
 
-from ..capture.running import placeholders
+from ..capture.running import placeholders, precision
+from ..measure import ArrayType
+from ..measure.drawing import draw
 from ..optimizer.optimizing import optimize
 from ..optimizer.report import Report
 from ..optimizer.results import Results
@@ -53,11 +58,12 @@ class Tuning:
         with Results.open(given.file) as results:
             found = await optimize(
                 self._target.function,
-                *placeholders(self._target.types),
+                *await to_thread.run_sync(_arguments, self._target, given.seed),
                 effort=given.effort,
                 target=given.target,
                 seed=given.seed,
                 strict=given.strict,
+                constant_argnums=self._target.constant,
                 results=results,
                 tell=self._tell,
             )
@@ -83,3 +89,13 @@ class Tuning:
 
     def _past(self) -> str:
         return duration(time.monotonic() - self._started)
+
+
+def _arguments(target: Target, seed: int) -> list[Any]:
+    """What stands for the arguments; those that stay the same are arrays."""
+    found = placeholders(target.types)
+    for at in target.constant:
+        type_ = ArrayType(str(found[at].dtype), found[at].shape)
+        with precision(target.types):
+            found[at] = jnp.asarray(draw(type_, seed, at))
+    return found

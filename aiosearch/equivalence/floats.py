@@ -21,6 +21,9 @@ from .sides import Executed, Side, require_comparable
 SLACK = 4.0
 """Units in the last place that a candidate may lose beyond twice what the original loses."""
 
+ENOUGH = 3
+"""Distributions that have to say something; evidence from fewer says that it is weak."""
+
 _FLOOR: dict[Working, float] = {np.float32: 2.0**-116, np.float64: 2.0**-1012}
 """No unit is smaller: what is near the end of a type's range is lost when its inverse overflows."""
 
@@ -115,6 +118,11 @@ class FloatEvidence:
         return self._named(Status.SKIPPED)
 
     @property
+    def counted(self) -> int:
+        """On how many distributions the original is finite and accurate enough to be compared."""
+        return len(self.trials) - len(self.skipped)
+
+    @property
     def failed(self) -> tuple[str, ...]:
         return self._named(Status.FAILED)
 
@@ -134,7 +142,9 @@ class FloatEvidence:
         return sum(trial.newly_defined for trial in self.trials)
 
     def __str__(self) -> str:
-        parts = [f"{self.outcome} on {len(self.trials) - len(self.skipped)} distributions"]
+        of = f" of {len(self.trials)}" if self.skipped else ""
+        weak = "only " if 0 < self.counted < min(ENOUGH, len(self.trials)) else ""
+        parts = [f"{self.outcome} on {weak}{self.counted}{of} distributions"]
         parts += [str(trial) for trial in self.trials if trial.status is not Status.PASSED]
         passed = [trial for trial in self.trials if trial.status is Status.PASSED]
         if passed:
@@ -190,11 +200,12 @@ def compare_sides(
 ) -> FloatEvidence:
     """The same of whatever can be run; the truth is the original's."""
     names = [*distributions, *(SPECIAL if strict else ())]
-    return FloatEvidence(seed, strict, tuple(_trial(a, b, name, seed, strict) for name in names))
+    trials = (compare_on(draw(a.inputs, name, seed), a, b, name, strict) for name in names)
+    return FloatEvidence(seed, strict, tuple(trials))
 
 
-def _trial(a: Side, b: Side, distribution: str, seed: int, strict: bool) -> Trial:
-    inputs = draw(a.inputs, distribution, seed)
+def compare_on(inputs: Sequence[Array], a: Side, b: Side, distribution: str, strict: bool) -> Trial:
+    """One trial on given inputs, which `distribution` names."""
     ours = a.own(inputs)
     theirs = b.own(inputs)
     truth = _truth(a, inputs, ours)
@@ -209,7 +220,7 @@ def _trial(a: Side, b: Side, distribution: str, seed: int, strict: bool) -> Tria
     return _judged(distribution, outputs)
 
 
-def _truth(a: Side, inputs: list[Array], ours: list[Array]) -> list[Measured]:
+def _truth(a: Side, inputs: Sequence[Array], ours: list[Array]) -> list[Measured]:
     """What the original should be; not asked for where it is nowhere finite."""
     if not any(np.isfinite(value).any() for value in ours):
         return [Measured(value) for value in ours]

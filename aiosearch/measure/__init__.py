@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         store_ceilings,
         stored_ceilings,
     )
+    from .drawing import Draw
     from .errors import ExecutorError
     from .executor import Executor, Inputs
     from .jax_executor import Allowance, JaxExecutor
@@ -36,6 +37,7 @@ _HOMES = {
     "measure_ceilings": ".ceilings",
     "store_ceilings": ".ceilings",
     "stored_ceilings": ".ceilings",
+    "Draw": ".drawing",
     "ExecutorError": ".errors",
     "Executor": ".executor",
     "Inputs": ".executor",
@@ -62,6 +64,7 @@ __all__ = [
     "Ceilings",
     "Clock",
     "Compiled",
+    "Draw",
     "Executor",
     "ExecutorError",
     "Failure",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import jax
@@ -29,7 +30,7 @@ def build(text: Text, ways: tuple[Way, ...]) -> Built:
 
 def compiled(text: Text, loops: int = 0) -> Call:
     """Compiles a function, or `loops` runs of it in one call."""
-    with jax.enable_x64(text.x64):
+    with _under(text):
         function = _defined(text)
         specs = [_spec(each) for each in text.inputs]
         whole = _repeated(function, loops) if loops else function
@@ -45,6 +46,17 @@ def loaded(text: Text, executable: bytes, loops: int = 0) -> Call:
     except Exception:  # jaxlib says in many ways that it lacks something the source would register
         return compiled(text, loops)
     return call
+
+
+@contextmanager
+def _under(text: Text) -> Iterator[None]:
+    """Has jax's settings as the text wants them."""
+    with (
+        jax.enable_x64(text.x64),
+        jax.default_matmul_precision(text.precision),
+        jax.numpy_dtype_promotion(text.promotion),
+    ):
+        yield
 
 
 def _defined(text: Text) -> Call:

@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from .drawing import Draw
+
 Array: TypeAlias = Any
 """A NumPy array. This module is loaded without NumPy."""
 
@@ -39,6 +41,12 @@ class Candidate:
     """Arguments, by position, whose values are given; the others are drawn."""
     x64: bool = False
     """Whether jax's 64-bit types are on."""
+    precision: str | None = None
+    """Of products that ask for none: jax's `default_matmul_precision`."""
+    promotion: str = "standard"
+    """How types meet: jax's `numpy_dtype_promotion`."""
+    draws: Mapping[int, Draw] = field(default_factory=dict, compare=False)
+    """From what some of the others are drawn, by position; the rest is normal, or small numbers."""
 
 
 class Stage(enum.StrEnum):

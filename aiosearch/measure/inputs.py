@@ -9,28 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from .caches import last_cache
-from .candidates import ArrayType
+from .drawing import draw
 from .protocol import Load
 
 MOST_SETS = 1024
 """Inputs that are smaller than the cache by more than this cannot be made cold."""
-_BOUND = 8
-"""Whole numbers are drawn below it."""
-
-
-def draw(type_: ArrayType, seed: int, position: int) -> np.ndarray[Any, Any]:
-    """Draws an array that depends on the seed, the position and the type alone."""
-    random = np.random.default_rng([seed, position])
-    dtype = jnp.dtype(type_.dtype)
-    if jnp.issubdtype(dtype, jnp.bool_):
-        return random.random(type_.shape) < 0.5
-    if jnp.issubdtype(dtype, jnp.integer):
-        low = -_BOUND if jnp.issubdtype(dtype, jnp.signedinteger) else 0
-        return random.integers(low, _BOUND, type_.shape).astype(dtype)
-    normal = np.asarray(random.standard_normal(type_.shape, np.float32))
-    if jnp.issubdtype(dtype, jnp.complexfloating):
-        normal = normal + 1j * random.standard_normal(type_.shape, np.float32)
-    return normal.astype(dtype)
 
 
 class Stock:
@@ -72,10 +55,14 @@ class Stock:
     def _copies(self, load: Load, seed: int, position: int, count: int) -> list[Any]:
         type_ = load.text.inputs[position]
         number = load.constants.get(position)
-        origin = (seed, position) if number is None else (number,)
+        wanted = load.draws.get(position)
+        origin = (seed, position, wanted) if number is None else (number,)
         place = (count, type_, load.text.x64, *origin)
         if place not in self._arrays:
-            value = draw(type_, seed, position) if number is None else self._constants[number]
+            if number is None:
+                value = draw(type_, seed, position, wanted)
+            else:
+                value = self._constants[number]
             self._arrays[place] = [jnp.array(value, type_.dtype, copy=True) for _ in range(count)]
         return self._arrays[place]
 

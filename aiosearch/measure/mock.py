@@ -11,6 +11,7 @@ from typing import Self
 from msgspec import Struct
 
 from .candidates import Array, Candidate, Cause, Compiled, Failure, Stage
+from .drawing import draw
 from .errors import ExecutorError
 from .executor import ROUNDS, Inputs
 from .race import Race, Way
@@ -25,8 +26,8 @@ class Act(Struct, frozen=True):
     """On inputs that are in no cache; by default it makes no difference."""
     compile_seconds: float = 0.1
     fails: tuple[Stage, Cause] | None = None
-    outputs: Callable[[Inputs], tuple[Array, ...]] | None = None
-    """What `run` gives; nothing by default."""
+    outputs: Callable[[Sequence[Array]], tuple[Array, ...]] | None = None
+    """What `run` gives for its inputs; nothing by default."""
 
 
 _LATER = {Stage.RUN: (Stage.RACE,)}
@@ -81,7 +82,7 @@ class MockExecutor:
         self.clock.now += act.seconds
         if failure := self._failure(compiled.candidate, Stage.RUN):
             return failure
-        return act.outputs(inputs) if act.outputs is not None else ()
+        return act.outputs(_drawn(compiled.candidate, inputs)) if act.outputs is not None else ()
 
     async def race(
         self,
@@ -122,6 +123,17 @@ class MockExecutor:
         if not self._open:
             raise ExecutorError("the executor is not open")
         await asyncio.sleep(0)
+
+
+def _drawn(candidate: Candidate, inputs: Inputs) -> Sequence[Array]:
+    """The inputs themselves, as the device's process would draw them."""
+    if not isinstance(inputs, int):
+        return inputs
+    constants, draws = candidate.constants, candidate.draws
+    return [
+        constants[at] if at in constants else draw(type_, inputs, at, draws.get(at))
+        for at, type_ in enumerate(candidate.inputs)
+    ]
 
 
 class _Stand:

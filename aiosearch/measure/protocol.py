@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from .candidates import ArrayType, Cause
+from .drawing import Draw
 from .race import Way
 from .racing import Sample
 
@@ -32,6 +33,8 @@ class Text(Struct, frozen=True, array_like=True, tag=0):
     function: str
     inputs: tuple[ArrayType, ...]
     x64: bool
+    precision: str | None
+    promotion: str
 
 
 class Parcel(Struct, frozen=True, array_like=True, tag=1):
@@ -63,6 +66,7 @@ class Load(Struct, frozen=True, array_like=True, tag=4):
     executable: bytes
     looped: bytes
     constants: dict[int, int]
+    draws: dict[int, Draw]
 
 
 class Forget(Struct, frozen=True, array_like=True, tag=5):

@@ -120,7 +120,8 @@ class DeviceStand:
         for position, array in candidate.constants.items():
             constants[position] = await self._keep(array)
         number = self._number()
-        load = Load(number, text_of(candidate), compiled.executable, compiled.looped, constants)
+        text, draws = text_of(candidate), dict(candidate.draws)
+        load = Load(number, text, compiled.executable, compiled.looped, constants, draws)
         reply = await self._ask(load, self._compile_seconds)
         if isinstance(reply, Done):
             self._loaded[compiled] = number
@@ -145,7 +146,14 @@ class DeviceStand:
 
 def text_of(candidate: Candidate) -> Text:
     """What of a candidate the processes are told."""
-    return Text(candidate.source, candidate.function, candidate.inputs, candidate.x64)
+    return Text(
+        candidate.source,
+        candidate.function,
+        candidate.inputs,
+        candidate.x64,
+        candidate.precision,
+        candidate.promotion,
+    )
 
 
 def _failure(compiled: Compiled, stage: Stage, reply: Reply | Lost) -> Failure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -12,21 +13,28 @@ from typing import Any
 import jax
 from anyio import to_thread
 
+from ..capture.names import title
 from ..equivalence.floats import FloatEvidence
-from ..measure import Executor, JaxExecutor
-from ..tensor import Program
+from ..measure import Executor, Failure, JaxExecutor
 from ..tensor.files import from_json, to_json
-from .answers import Answer, Key, Timings
+from ..tensor.terms import bytes_of
+from .answers import Answer, Key, Packing, Timings
 from .canonical import canonical_digest
-from .contenders import Contest, Question
+from .contenders import Contender, Contest, Question
 from .devices import device_kind
 from .effort import BUDGETS, Effort
+from .emit import merged
+from .made_for import Settings, settings
 from .reach import work
-from .report import Found, Tell
+from .report import Found, Tell, Whole
 from .results import Results
 from .rewriting import contested
 from .selecting import Selection, Selector
+from .splice.cutting import Cut
+from .splice.pieces import Subject
+from .splice.replacing import Packed, Replacement
 from .types import array_types
+from .whole import WholeRace, whole_key
 
 
 @dataclass
@@ -43,6 +51,8 @@ class Answering:
     store: Results
     executor: Executor | None
     tell: Tell
+    settings: Settings = field(default_factory=settings)
+    """Under which the answers will run."""
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def __aenter__(self) -> Answering:
@@ -56,24 +66,47 @@ class Answering:
     ) -> None:
         await self._stack.aclose()
 
-    async def answer(self, program: Program) -> Found:
+    async def answer(self, subject: Subject) -> Found:
         """Raises OptimizeError where the program itself does not run."""
-        key = await to_thread.run_sync(self._key, program)
+        key, program = await to_thread.run_sync(self._key, subject), subject.program
         known = await to_thread.run_sync(self.store.find, key)
         if known is not None and Effort(known.effort).rank >= self.effort.rank:
             self.tell(f"{program.name}: found before")
             return Found(known, remembered=True)
         budget = BUDGETS[self.effort]
-        question = Question(to_json(program), budget, self.seed, self.strict)
+        question = await to_thread.run_sync(self._question, subject)
         self.tell(f"{program.name}: rewriting")
         executor, tried = await self._begun(question)
         self.tell(f"{program.name}: {len(tried.contenders)} ways to write it")
-        selector = Selector(executor, program, budget, self.seed, self.strict, self.tell)
+        selector = Selector(
+            executor, program, budget, self.seed, self.strict, self.tell, self.settings
+        )
         selection = await selector.select(tried.contenders)
-        answer = self._answered(key, program, selection)
+        answer = await to_thread.run_sync(self._answered, key, program.name, selection)
         if not selection.in_doubt:
             await to_thread.run_sync(self.store.keep, answer)
         return Found(answer, False, selection.tried, selection.in_doubt)
+
+    async def whole(
+        self,
+        cut: Cut,
+        faster: Mapping[Subject, Answer],
+        loaded: Mapping[Subject, Replacement | Packed],
+    ) -> Whole | str:
+        """What a function of several pieces gains by what is faster in it; or why that is open."""
+        name = title(cut.function, None)
+        some = next(iter(faster.values())).key
+        key = await to_thread.run_sync(whole_key, some, cut, faster)
+        known = await to_thread.run_sync(self.store.find, key)
+        if known is not None and Effort(known.effort).rank >= self.effort.rank:
+            return Whole(known, remembered=True)
+        self.tell(f"{name}: racing the function as a whole")
+        race = WholeRace(await self._ready(), self.effort, BUDGETS[self.effort], self.seed)
+        answer = await race.answer(key, cut, faster, loaded)
+        if isinstance(answer, Failure):
+            return f"{name} could not be timed as a whole: {answer}"
+        await to_thread.run_sync(self.store.keep, answer)
+        return Whole(answer, remembered=False)
 
     async def _begun(self, question: Question) -> tuple[Executor, Contest]:
         """The executor starts while the program is rewritten."""
@@ -90,23 +123,30 @@ class Answering:
             self.executor = await self._stack.enter_async_context(JaxExecutor(self.platform))
         return self.executor
 
-    def _key(self, program: Program) -> Key:
+    def _key(self, subject: Subject) -> Key:
         return Key(
-            canonical_digest(program),
-            tuple(str(one) for one in array_types(program)),
+            canonical_digest(subject.program),
+            tuple(str(one) for one in array_types(subject.program)),
             device_kind(self.platform),
             jax.__version__,
             version("jaxlib"),
             self.strict,
+            subject.constant,
+            self.settings.told(),
         )
 
-    def _answered(self, key: Key, program: Program, selection: Selection) -> Answer:
+    def _question(self, subject: Subject) -> Question:
+        program, budget = to_json(subject.program), BUDGETS[self.effort]
+        return Question(program, budget, self.seed, self.strict, subject.constant)
+
+    def _answered(self, key: Key, name: str, selection: Selection) -> Answer:
         winner, original = selection.winner, selection.entrants[0]
+        packing = _packing(winner)
         return Answer(
             key,
-            program.name,
-            winner.function,
-            winner.source,
+            name,
+            selection.otherwise.function,
+            merged(selection.otherwise.source, winner.source) if packing else winner.source,
             _verdict(winner.verdict, selection.floats),
             Timings(
                 selection.seconds(original),
@@ -118,11 +158,29 @@ class Answering:
             self.effort.value,
             work(from_json(winner.program))
             | _errors(selection.floats)
+            | _kept(winner)
             | {
+                "timed_on": str(selection.inputs),
                 "speedup": selection.speedup(original),
                 "speedup_over_plain": selection.speedup(selection.plain),
             },
+            packing=packing,
         )
+
+
+def _packing(winner: Contender) -> Packing | None:
+    before = winner.beforehand
+    if before is None:
+        return None
+    return Packing(before.positions, before.function, winner.function)
+
+
+def _kept(winner: Contender) -> dict[str, Any]:
+    """The memory that what is made beforehand takes."""
+    if winner.beforehand is None:
+        return {}
+    packed = from_json(winner.program).inputs[-len(winner.beforehand.types) :]
+    return {"packed_bytes": sum(int(str(bytes_of(term.type))) for term in packed)}
 
 
 def _verdict(known: tuple[str, ...], floats: FloatEvidence | None) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import re
 import time
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-SCHEMA = 1
+SCHEMA = 2
 """Goes up when answers that were found before are not to be used any more."""
 
 
@@ -28,11 +29,34 @@ class Key(Struct, frozen=True):
     jaxlib: str
     strict: bool = False
     """Whether NaN and infinity had to stay."""
+    constant: tuple[int, ...] = ()
+    """The inputs that stay the same from call to call."""
+    settings: tuple[str, ...] = ()
+    """Those of jax and XLA that are not the usual ones, and that a program depends on."""
     schema: int = SCHEMA
+
+    @property
+    def inputs(self) -> str:
+        """Their types, in words."""
+        told = (
+            f"{one} constant" if at in self.constant else one for at, one in enumerate(self.types)
+        )
+        return ", ".join(told)
 
     @property
     def digest(self) -> bytes:
         return hashlib.blake2b(msgspec.msgpack.encode(self), digest_size=16).digest()
+
+
+class Packing(Struct, frozen=True):
+    """Which functions of a source make arrays beforehand, and compute with them."""
+
+    positions: tuple[int, ...]
+    """The inputs that they are made of."""
+    pack: str
+    """Takes those, and gives a tuple of arrays."""
+    run: str
+    """Takes the other inputs, then what was packed."""
 
 
 class Timings(Struct, frozen=True):
@@ -52,9 +76,9 @@ class Answer(Struct, frozen=True, dict=True):
     key: Key
     name: str
     function: str
-    """The function in the source that is meant."""
+    """The function in the source that takes all inputs as they are."""
     source: str
-    """A module's text that stands alone."""
+    """A module's text that stands alone; empty for a function as a whole."""
     verdict: tuple[str, ...]
     """What is known of it and how, a line each."""
     timings: Timings
@@ -66,6 +90,8 @@ class Answer(Struct, frozen=True, dict=True):
     """All else that the result states, for JSON."""
     made: float = msgspec.field(default_factory=time.time)
     """When, in seconds since 1970."""
+    packing: Packing | None = None
+    """What is faster yet, as long as the constant inputs are the same arrays."""
 
     @cached_property
     def id(self) -> str:
@@ -90,14 +116,30 @@ class Answer(Struct, frozen=True, dict=True):
     def text(self) -> str:
         """The source, below comments that say what it is."""
         head = [
-            f"{self.name}({', '.join(self.key.types)}) on {self.key.device}",
+            f"{self.name}({self.key.inputs}) on {self.key.device}",
             f"found {self.date} with jax {self.key.jax}, jaxlib {self.key.jaxlib},"
             f" effort {self.effort}",
             *self._timed(),
+            *self._used(),
             *self.verdict,
         ]
         lines = [line for text in head for line in text.splitlines()]
         return "\n".join(f"# {line}".rstrip() for line in lines) + f"\n\n{self.source.strip()}\n"
+
+    def _used(self) -> list[str]:
+        """How the functions go together, where something is made beforehand."""
+        wanted = self.packing
+        if wanted is None:
+            return []
+        names = _parameters(self.source, self.function)
+        given = ", ".join(names[at] for at in wanted.positions)
+        others = [name for at, name in enumerate(names) if at not in wanted.positions]
+        return [
+            f"as long as {given} stay the same: packed = {wanted.pack}({given}),"
+            f" which takes {self.evidence['packed_bytes'] / 1e6:.3g} MB",
+            f"then {wanted.run}({', '.join([*others, '*packed'])}) is the fastest,"
+            f" and {self.function}({', '.join(names)}) otherwise",
+        ]
 
     def _timed(self) -> list[str]:
         one = self.timings
@@ -105,3 +147,10 @@ class Answer(Struct, frozen=True, dict=True):
         told = ", ".join(f"{way} {seconds * 1e6:.4g} us" for way, seconds in ways.items())
         noise = f"{told}; the original against itself {one.noise:.3g}x"
         return [noise if self.faster else f"{noise}; nothing faster was found"]
+
+
+def _parameters(source: str, function: str) -> list[str]:
+    """What a function's parameters are called."""
+    found = [one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef)]
+    (meant,) = (one for one in found if one.name == function)
+    return [one.arg for one in meant.args.args]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from msgspec import Struct
 
 from ..equivalence import verify
+from ..measure import ArrayType
 from ..tensor import Program
 from ..tensor.files import from_json, to_json
 from .algebra import improve
 from .effort import Budget
-from .emit import emit, names
+from .emit import emit, emit_pack, merged, names
+from .joining import prepared
+from .packing import Packing, packings
 from .spelling import Spelling, spellings
+from .types import array_types
 
 
 class Question(Struct, frozen=True):
@@ -22,6 +27,18 @@ class Question(Struct, frozen=True):
     budget: Budget
     seed: int
     strict: bool
+    constant: tuple[int, ...] = ()
+    """The inputs that stay the same from call to call."""
+
+
+class Beforehand(Struct, frozen=True):
+    """What a source makes once of some inputs; a call takes the others, and then that."""
+
+    positions: tuple[int, ...]
+    function: str
+    """Makes it of those inputs, as a tuple."""
+    types: tuple[ArrayType, ...]
+    """Of the arrays in the tuple."""
 
 
 class Contender(Struct, frozen=True):
@@ -36,6 +53,7 @@ class Contender(Struct, frozen=True):
     function: str
     verdict: tuple[str, ...]
     """What is known of the program and how; of the original, nothing need be."""
+    beforehand: Beforehand | None = None
 
 
 class Contest(Struct, frozen=True, tag=True):
@@ -46,43 +64,128 @@ class Contest(Struct, frozen=True, tag=True):
 
 
 def contest(question: Question, tell: Callable[[str], None]) -> Contest:
-    """Rewrites a program, verifies what comes out, and writes each down in several ways."""
-    program, budget = from_json(question.program), question.budget
-    forms: list[tuple[Program, tuple[str, ...], str]] = [(program, (), "as it is")]
-    refused: list[str] = []
-    for found in improve(program, seconds=budget.search_seconds, most=budget.forms):
-        verdict = verify(program, found, seed=question.seed, strict=question.strict, floats=False)
-        if verdict.status.accepted:
-            forms.append((found, tuple(verdict.summary()), f"rewritten {len(forms)}"))
-            tell(f"rewritten {len(forms) - 1}: {verdict.summary()[0]}")
-        else:
-            refused.append(f"{verdict.status}: {verdict.reason}")
-            tell(f"a rewrite is left out: {refused[-1]}")
-    ways = [list(_ways(*form, number)) for number, form in enumerate(forms)]
-    chosen = _by_turns(ways, budget.contenders)
-    return Contest(tuple(chosen), tuple(refused))
+    """Rewrites a program, verifies what comes out, and writes each down in several ways.
+
+    Where inputs stay the same, as many ways again make something of them beforehand.
+    """
+    forms = _Forms(question, tell)
+    found = forms.accepted(forms.improved())
+    ways = [list(_ways(form)) for form in found]
+    chosen = _by_turns(ways, question.budget.contenders)
+    if question.constant:
+        found = forms.accepted(forms.improved(question.constant))
+        found = [*found, *forms.accepted(forms.prepared(found))[1:]]
+        ways = [list(_packed_ways(form, question.constant)) for form in found]
+        chosen += _by_turns(ways, question.budget.contenders)
+    return Contest(tuple(chosen), tuple(forms.refused))
 
 
-def _ways(program: Program, verdict: tuple[str, ...], how: str, form: int) -> Iterator[Contender]:
+@dataclass(frozen=True)
+class _Form:
+    """A program that is known to compute what the original does."""
+
+    program: Program
+    number: int
+    verdict: tuple[str, ...]
+
+    @property
+    def how(self) -> str:
+        return f"rewritten {self.number}" if self.number else "as it is"
+
+
+class _Forms:
+    """Rewritten programs, each verified once."""
+
+    def __init__(self, question: Question, tell: Callable[[str], None]) -> None:
+        self._question = question
+        self._tell = tell
+        self._original = from_json(question.program)
+        self._known: dict[Program, _Form | None] = {self._original: _Form(self._original, 0, ())}
+        self.refused: list[str] = []
+
+    def improved(self, constant: tuple[int, ...] = ()) -> list[Program]:
+        budget = self._question.budget
+        return improve(
+            self._original, constant=constant, seconds=budget.search_seconds, most=budget.forms
+        )
+
+    def prepared(self, forms: Iterable[_Form]) -> list[Program]:
+        return [one for form in forms for one in prepared(form.program, self._question.constant)]
+
+    def accepted(self, programs: Iterable[Program]) -> list[_Form]:
+        """The original first, then those of these that are verified."""
+        forms = [self._verified(one) for one in [self._original, *programs]]
+        return list(dict.fromkeys(form for form in forms if form is not None))
+
+    def _verified(self, program: Program) -> _Form | None:
+        if program not in self._known:
+            self._known[program] = self._judged(program)
+        return self._known[program]
+
+    def _judged(self, program: Program) -> _Form | None:
+        asked = self._question
+        verdict = verify(
+            self._original, program, seed=asked.seed, strict=asked.strict, floats=False
+        )
+        if not verdict.status.accepted:
+            self.refused.append(f"{verdict.status}: {verdict.reason}")
+            self._tell(f"a rewrite is left out: {self.refused[-1]}")
+            return None
+        number = sum(form is not None for form in self._known.values())
+        found = _Form(program, number, tuple(verdict.summary()))
+        self._tell(f"{found.how}: {found.verdict[0]}")
+        return found
+
+
+def _ways(form: _Form) -> Iterator[Contender]:
     """The program in each spelling; of the original, as it is comes first."""
-    packed = to_json(program)
-    function, _ = names(program)
+    packed = to_json(form.program)
+    function, _ = names(form.program)
+    for spelling, source in _spelled(form.program, form.number == 0):
+        how = _told(form.how, spelling)
+        yield Contender(how, form.number, packed, source, function, form.verdict)
+
+
+def _packed_ways(form: _Form, constant: tuple[int, ...]) -> Iterator[Contender]:
+    """The program parted in each way, what is left for a call in each spelling."""
+    for one in packings(form.program, constant):
+        beforehand = _beforehand(one)
+        function, _ = names(one.run)
+        pack = emit_pack(one.pack)
+        for spelling, source in _spelled(one.run, False):
+            how = _told(f"{form.how}; {one.how}", spelling)
+            yield Contender(
+                how, form.number, to_json(one.run), merged(pack, source), function, form.verdict,
+                beforehand,
+            )  # fmt: skip
+
+
+def _beforehand(packing: Packing) -> Beforehand:
+    types = array_types(packing.run)[-len(packing.pack.outputs) :]
+    return Beforehand(packing.positions, names(packing.pack)[0], types)
+
+
+def _spelled(program: Program, plain_first: bool) -> Iterator[tuple[Spelling, str]]:
+    """Each text once."""
     order = list(spellings(program))
-    if form == 0:
+    if plain_first:
         order.sort(key=lambda spelling: spelling != Spelling())
     seen: set[str] = set()
     for spelling in order:
         source = emit(program, spelling)
         if source not in seen:
             seen.add(source)
-            told = how if spelling == Spelling() else f"{how}; {spelling}"
-            yield Contender(told, form, packed, source, function, verdict)
+            yield spelling, source
+
+
+def _told(how: str, spelling: Spelling) -> str:
+    return how if spelling == Spelling() else f"{how}; {spelling}"
 
 
 def _by_turns(ways: list[list[Contender]], most: int) -> list[Contender]:
     """The first of each, then the second of each, as far as there is room; sources once."""
     found: dict[str, Contender] = {}
-    for turn in range(max(map(len, ways))):
+    for turn in range(max(map(len, ways), default=0)):
         for way in ways:
             if turn < len(way) and len(found) < most:
                 found.setdefault(way[turn].source, way[turn])

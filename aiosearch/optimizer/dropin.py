@@ -21,6 +21,9 @@ class Optimized(Generic[P, R]):
     That is the same tree of arguments, shapes, element types, weak types, static arguments, kind
     of device and settings of jax; concrete arrays and tracers alike. Every other call, and every
     derivative and batch, runs the original.
+
+    What was made beforehand of constant arrays is kept as long as this is, and used where exactly
+    those arrays come in; others run what is fastest without it.
     """
 
     __wrapped__: Callable[P, R]
@@ -30,6 +33,7 @@ class Optimized(Generic[P, R]):
         """What the optimizer has to say about it."""
         self._source = source
         self._spliced = spliced
+        self._original: Callable[P, R] = spliced.cut.function
         self._made_for = MadeFor(spliced.cut)
         self._runs = runs(spliced, self._made_for) if spliced.replacements else None
         functools.update_wrapper(self, spliced.cut.function)
@@ -37,7 +41,7 @@ class Optimized(Generic[P, R]):
     @property
     def original(self) -> Callable[P, R]:
         """The function that was optimized."""
-        return self._spliced.cut.function
+        return self._original
 
     @property
     def spliced(self) -> Spliced:
@@ -53,8 +57,10 @@ class Optimized(Generic[P, R]):
         return self._made_for.leaves(args, kwargs) is not None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        found = self.attempt(args, kwargs)
-        return self.original(*args, **kwargs) if found is OTHER else found
+        if self._runs is None:
+            return self._original(*args, **kwargs)
+        found = self._runs(args, kwargs)
+        return self._original(*args, **kwargs) if found is OTHER else found
 
     def attempt(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What a call gives if it is of the kind that it was made for; else `OTHER`."""

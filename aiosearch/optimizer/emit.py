@@ -29,6 +29,16 @@ def emit(program: Program, spelling: Spelling = Spelling()) -> str:  # noqa: B00
     return _Module(program, spelling).text()
 
 
+def emit_pack(program: Program) -> str:
+    """The same of a function that gives a tuple, whatever is in it."""
+    return _Module(program, Spelling(), always_tuple=True).text()
+
+
+def merged(*sources: str) -> str:
+    """One module with the functions of several."""
+    return _module("\n\n".join(source[source.index("def ") :] for source in sources))
+
+
 def names(program: Program) -> tuple[str, list[str]]:
     """What the function and its parameters are called."""
     taken: set[str] = set(_TAKEN)
@@ -56,8 +66,9 @@ def _letters(taken: set[str]) -> Iterator[str]:
 
 
 class _Module:
-    def __init__(self, program: Program, spelling: Spelling) -> None:
+    def __init__(self, program: Program, spelling: Spelling, *, always_tuple: bool = False) -> None:
         self._program = program
+        self._always_tuple = always_tuple
         self._name, self._inputs = names(program)
         self._chosen = {term: spelling.of(number) for number, term in enumerate(products(program))}
         self._free = _letters({self._name, *self._inputs, *_TAKEN})
@@ -73,13 +84,14 @@ class _Module:
         for term, form in forms.items():
             self._define(term, form, uses[term])
         outputs = ", ".join(self._output(term) for term in self._program.outputs)
+        if self._always_tuple and len(self._program.outputs) == 1:
+            outputs = f"({outputs},)"
         body = "\n".join(f"    {line}" for line in [*self._lines, f"return {outputs}"])
         head = f"def {self._name}({', '.join(self._inputs)}):"
         if len(head) > WIDTH:
             inner = "".join(f"    {name},\n" for name in self._inputs)
             head = f"def {self._name}(\n{inner}):"
-        function = f"{head}\n{body}\n"
-        return "\n".join([*_imports(function), "", "", function]).lstrip()
+        return _module(f"{head}\n{body}\n")
 
     def _forms(self) -> dict[Term, Form]:
         """Every term that is written, operands first."""
@@ -130,6 +142,10 @@ class _Module:
         if term.operator is LITERAL:
             return f"jnp.asarray({number(term.parameter('value'), False).text})"
         return self._pieces[term].text
+
+
+def _module(functions: str) -> str:
+    return "\n".join([*_imports(functions), "", "", functions]).lstrip()
 
 
 def _imports(function: str) -> Iterator[str]:

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
-from .splice.cutting import Cut
+from .splice.cutting import Cut, is_array
 
-_SETTINGS = (
-    "jax_default_device",
-    "jax_default_matmul_precision",
-    "jax_disable_jit",
-    "jax_enable_x64",
-    "jax_numpy_dtype_promotion",
-)
-"""Under another value of these, the function may be another one."""
+
+class Settings(NamedTuple):
+    """Settings of jax under whose other values a function may be another one."""
+
+    default_device: Any
+    default_matmul_precision: str | None
+    disable_jit: bool
+    enable_x64: bool
+    numpy_dtype_promotion: str
+
+    def told(self) -> tuple[str, ...]:
+        """Those that are not the usual ones and that answers depend on; XLA's flags are too."""
+        parts = {
+            "x64": self.enable_x64,
+            f"matmul precision {self.default_matmul_precision}": self.default_matmul_precision,
+            f"{self.numpy_dtype_promotion} promotion": self.numpy_dtype_promotion != "standard",
+            f"XLA_FLAGS={os.environ.get('XLA_FLAGS')}": os.environ.get("XLA_FLAGS"),
+        }
+        return tuple(text for text, given in parts.items() if given)
+
+
+def settings() -> Settings:
+    """Those of this thread."""
+    config: Any = jax.config
+    return Settings(*(getattr(config, f"jax_{name}") for name in Settings._fields))
 
 
 class MadeFor:
@@ -26,8 +44,8 @@ class MadeFor:
     def __init__(self, cut: Cut) -> None:
         self._call = cut.call
         self._avals = cut.avals
-        self._settings = _settings()
-        self._concrete = type(jnp.zeros(()))
+        self._settings = settings()
+        self._concrete = type(_scalar())
         self._places = [_place(one) for one in cut.examples]
         self._kind = _kind(next((one for one in self._places if one is not None), None))
         self._met: list[tuple[Any, Any]] = [(None, None)] * len(cut.avals)
@@ -36,7 +54,7 @@ class MadeFor:
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | None:
         """The arrays of a call, if it is one of those."""
         leaves = self._call.leaves(args, kwargs)
-        if leaves is None or _settings() != self._settings:
+        if leaves is None or settings() != self._settings:
             return None
         for at, leaf in enumerate(leaves):
             if type(leaf) is self._concrete:
@@ -63,13 +81,10 @@ class MadeFor:
         return True
 
 
-def _settings() -> tuple[Any, ...]:
-    config: Any = jax.config
-    return tuple(getattr(config, name) for name in _SETTINGS)
-
-
-def is_array(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
+def _scalar() -> jax.Array:
+    """An array as it is made here; nothing is compiled for it, which would take long."""
+    scalar: jax.Array = jax.device_put(np.zeros(()))
+    return scalar
 
 
 def _place(leaf: Any) -> jax.sharding.Sharding | None:
@@ -80,7 +95,7 @@ def _place(leaf: Any) -> jax.sharding.Sharding | None:
 def _kind(place: jax.sharding.Sharding | None) -> tuple[str, str, str | None] | None:
     """The kind of the one device; nothing for several of them."""
     if place is None:
-        place = jnp.zeros(()).sharding
+        place = _scalar().sharding
     if len(place.device_set) != 1:
         return None
     device: Any = next(iter(place.device_set))

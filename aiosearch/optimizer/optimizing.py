@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
+import jax
 from anyio import to_thread
 
+from .._promptly import promptly
 from .._waiting import waited_for
 from ..measure import Executor
-from ..tensor import Program
 from .answering import Answering
 from .answers import Answer
 from .devices import platform
 from .dropin import Optimized
 from .effort import Effort
 from .errors import OptimizeError
-from .report import Found, Report, Tell
+from .exporting import under
+from .made_for import Settings, settings
+from .report import Found, Report, Tell, Whole
 from .results import Results
-from .splice.cutting import Cut, cut
+from .splice.cutting import trace
+from .splice.pieces import Subject
+from .splice.replacing import Packed, Replacement
 from .splice.splicing import Spliced
+from .whole import alone, kept
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,12 +50,13 @@ async def optimize(
     """Finds a faster function that computes the same; gives the original's behaviour otherwise.
 
     Only tracing runs in this thread. What was found before is not searched again. `tell` hears what
-    is going on, in words. Raises an AiosearchError where the function cannot be traced, or the
-    target is absent.
+    is going on, in words. Of jax's arrays at `constant_argnums`, and of those that are closed over,
+    something may be made beforehand, which `Optimized` keeps. Raises an AiosearchError where the
+    function cannot be traced, or the target is absent.
     """
     started = time.monotonic()
     chosen, wanted = _effort(effort), await to_thread.run_sync(platform, target)
-    found = cut(
+    traced = trace(
         function,
         *args,
         static_argnums=static_argnums,
@@ -57,22 +64,39 @@ async def optimize(
         constant_argnums=constant_argnums,
         **kwargs,
     )
-    store = results or Results.open()
-    answers: dict[Program, Found] = {}
-    left_alone = list(found.left_alone)
-    try:
-        async with Answering(chosen, wanted, seed, strict, store, executor, tell) as answering:
-            for program in found.programs:
-                try:
-                    answers[program] = await answering.answer(program)
-                except OptimizeError as error:
-                    left_alone.append(f"{program.name}: {error}")
-                    tell(left_alone[-1])
-    finally:
-        if results is None:
-            await to_thread.run_sync(store.close)
-    report = Report(tuple(answers.values()), tuple(left_alone), time.monotonic() - started)
-    return cast("Optimized[P, R]", assembled(found, answers, report))
+    with promptly():
+        found = await to_thread.run_sync(traced.cut)
+        store = results or Results.open()
+        answers: dict[Subject, Found] = {}
+        left_alone = list(found.left_alone)
+        try:
+            async with Answering(chosen, wanted, seed, strict, store, executor, tell) as answering:
+                for subject in found.subjects:
+                    try:
+                        answers[subject] = await answering.answer(subject)
+                    except OptimizeError as error:
+                        left_alone.append(f"{subject.program.name}: {error}")
+                        tell(left_alone[-1])
+                faster = {
+                    one: found.answer for one, found in answers.items() if found.answer.faster
+                }
+                loaded = {subject: load(answer) for subject, answer in faster.items()}
+                whole: Whole | str = ""
+                if faster and not alone(found):
+                    whole = await answering.whole(found, faster, loaded)
+        finally:
+            if results is None:
+                await to_thread.run_sync(store.close)
+        if isinstance(whole, Whole):
+            faster = kept(whole.answer, faster)
+        spliced = Spliced(found, {subject: loaded[subject] for subject in faster})
+        await to_thread.run_sync(_pack, spliced, settings())
+        seconds = time.monotonic() - started
+        return Optimized(
+            spliced,
+            source="\n\n".join(answer.text() for answer in faster.values()),
+            report=Report(tuple(answers.values()), tuple(left_alone), seconds, whole),
+        )
 
 
 def optimize_sync(function: Callable[P, R], *args: Any, **options: Any) -> Optimized[P, R]:
@@ -80,19 +104,23 @@ def optimize_sync(function: Callable[P, R], *args: Any, **options: Any) -> Optim
     return waited_for(lambda: optimize(function, *args, **options), "aiosearch.optimize")
 
 
-def assembled(found: Cut, answers: Mapping[Program, Found], report: Report) -> Optimized[Any, Any]:
-    """Puts the answers that are faster in the place of the programs that they answer."""
-    faster = {program: one.answer for program, one in answers.items() if one.answer.faster}
-    replacements = {program: load(answer) for program, answer in faster.items()}
-    source = "\n\n".join(answer.text() for answer in faster.values())
-    return Optimized(Spliced(found, replacements), source=source, report=report)
-
-
-def load(answer: Answer) -> Callable[..., Any]:
-    """The function of an answer's source."""
+def load(answer: Answer) -> Replacement | Packed:
+    """What an answer's source puts in the place of a program."""
     module: dict[str, Any] = {"__name__": f"aiosearch answer {answer.id}"}
     exec(compile(answer.source, f"<{answer.file_name}>", "exec"), module)
-    return cast("Callable[..., Any]", module[answer.function])
+    plain: Replacement = module[answer.function]
+    wanted = answer.packing
+    if wanted is None:
+        return plain
+    pack = jax.jit(module[wanted.pack])
+    return Packed(wanted.positions, pack, module[wanted.run], plain)
+
+
+def _pack(spliced: Spliced, own: Settings) -> None:
+    """Packs what stays the same, before the event loop would have to."""
+    with under(own):
+        for packed in jax.tree_util.tree_leaves(spliced.packs(spliced.cut.held)):
+            packed.block_until_ready()
 
 
 def _effort(wanted: Effort | str) -> Effort:

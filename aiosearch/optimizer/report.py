@@ -61,18 +61,40 @@ class Found(Struct, frozen=True):
         return f"{one.name}: {told}{again}; noise {one.timings.noise - 1:.1%}"
 
 
+class Whole(Struct, frozen=True):
+    """What the function as a whole gains by what is faster in it."""
+
+    answer: Answer
+    remembered: bool
+
+    def __str__(self) -> str:
+        one = self.answer
+        told = (
+            f"{one.speedup:.2f} times as fast as written, with {len(one.evidence['kept'])} replaced"
+            if one.faster
+            else "not faster with what is faster alone, so that nothing is replaced"
+        )
+        again = ", as found before" if self.remembered else ""
+        return f"{one.name}: {told}{again}; noise {one.timings.noise - 1:.1%}"
+
+
 class Report(Struct, frozen=True):
     """All programs that a function was cut into, and what was left alone."""
 
     found: tuple[Found, ...]
     left_alone: tuple[str, ...]
     seconds: float
+    whole: Whole | str = ""
+    """Of a function of several pieces with something faster; or why it was not timed as one."""
 
     @property
     def faster(self) -> bool:
+        if isinstance(self.whole, Whole):
+            return self.whole.answer.faster
         return any(one.answer.faster for one in self.found)
 
     def __str__(self) -> str:
         lines = [str(one) for one in self.found] or ["nothing in it can be searched"]
+        lines += [str(self.whole)] if self.whole else []
         lines += [f"left alone: {why}" for why in self.left_alone]
         return "\n".join(lines)

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from .made_for import MadeFor, is_array
+from .made_for import MadeFor
 from .splice.splicing import Packs, Spliced
 
 OTHER: Any = object()
@@ -29,11 +29,9 @@ class Looking:
         cut = spliced.cut
         self._spliced = spliced
         self._made_for = made_for
-        self._held = {
-            at: cut.examples[at] for at in sorted(cut.constant) if is_array(cut.examples[at])
-        }
+        self._held = cut.held
         self._always = spliced.packs({})
-        self._packs = spliced.packs(self._held) if self._held else self._always
+        self._packs = spliced.packs(self._held)
         self._run = jax.jit(_named(spliced, self._flat))
 
     def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..equivalence.floats import FloatEvidence
-from ..measure import Candidate, Cause, Compiled, Executor, Failure, Race
+from ..measure import Cause, Compiled, Executor, Failure, Race
 from ..measure.ratios import interval, wins
 from ..tensor import Program
 from .checking import check
 from .contenders import Contender
 from .effort import Budget
+from .entering import candidate, packer
 from .errors import OptimizeError
+from .made_for import Settings, settings
 from .report import Tell, Tried
-from .types import array_types
+from .suiting import Suited, suited
 
 MEMORY = """ (if it is a GPU's, this process may hold it: set XLA_PYTHON_CLIENT_PREALLOCATE=false \
 before it loads jax)"""
@@ -33,6 +35,10 @@ class Selection:
     entrants: tuple[Contender, ...]
     """In the race's order."""
     tried: tuple[Tried, ...]
+    inputs: Suited
+    """What it was run on."""
+    otherwise: Contender
+    """The winner of those that make nothing beforehand."""
     floats: FloatEvidence | None = None
     in_doubt: bool = False
     """Whether something seemed faster, and was not above the noise."""
@@ -40,7 +46,7 @@ class Selection:
     @property
     def plain(self) -> Contender:
         """The fastest of those that do what the original does."""
-        return min((one for one in self.entrants if one.form == 0), key=self.seconds)
+        return min((one for one in self.entrants if _is_plain(one)), key=self.seconds)
 
     def seconds(self, contender: Contender) -> float:
         place = self.entrants.index(contender)
@@ -64,6 +70,8 @@ class Selector:
     seed: int
     strict: bool
     tell: Tell
+    settings: Settings = field(default_factory=settings)
+    """Under which the winner will run."""
     _compiled: dict[Contender, Compiled] = field(default_factory=dict)
     _notes: dict[Contender, str] = field(default_factory=dict)
     _doubts: int = 0
@@ -73,12 +81,16 @@ class Selector:
         await self._compile(contenders)
         original = contenders[0]
         self._require(original, original in self._compiled)
-        self.tell(f"{len(self._compiled)} of {len(contenders)} compiled; racing")
+        inputs = await self._suit(original)
+        self.tell(f"{len(self._compiled)} of {len(contenders)} compiled; racing on {inputs}")
         entrants, race = await self._last_race(await self._finalists())
-        winner, floats = await self._winner(entrants, race)
+        winner, floats = await self._winner(entrants, race, inputs)
+        otherwise = winner
+        if winner.beforehand is not None:
+            otherwise, _ = await self._winner(entrants, race, inputs, beforehand=False)
         tried = self._tried(contenders, entrants, race)
         in_doubt = winner is original and self._doubts > 0
-        return Selection(winner, race, entrants, tried, floats, in_doubt)
+        return Selection(winner, race, entrants, tried, inputs, otherwise, floats, in_doubt)
 
     async def _compile(self, contenders: Sequence[Contender]) -> None:
         async with asyncio.TaskGroup() as group:
@@ -88,14 +100,23 @@ class Selector:
         self._compiled = dict(sorted(self._compiled.items(), key=lambda item: order[item[0]]))
 
     async def _compile_one(self, contender: Contender) -> None:
-        types = array_types(self.program)
-        found = await self.executor.compile(
-            Candidate(contender.how, contender.source, contender.function, types, x64=_wide(types))
-        )
+        found = await self.executor.compile(candidate(self.program, contender, self.settings))
         if isinstance(found, Failure):
             self._fails(contender, found)
         else:
             self._compiled[contender] = found
+
+    async def _suit(self, original: Contender) -> Suited:
+        """Has all of them draw inputs on which the original is finite."""
+        found = await suited(self.executor, self.program, self._compiled[original], self.seed)
+        if isinstance(found, Failure):
+            self._fails(original, found)
+            raise OptimizeError(self._not_running(original))
+        self._compiled = {
+            one: found.on(compiled, one.beforehand.positions if one.beforehand else ())
+            for one, compiled in self._compiled.items()
+        }
+        return found
 
     async def _finalists(self) -> list[Contender]:
         """Those that did best in a first race, where there are too many."""
@@ -150,7 +171,10 @@ class Selector:
 
     def _require(self, original: Contender, runs: bool) -> None:
         if not runs:
-            raise OptimizeError(f"the original does not run: {self._notes[original]}")
+            raise OptimizeError(self._not_running(original))
+
+    def _not_running(self, original: Contender) -> str:
+        return f"the original does not run: {self._notes[original]}"
 
     def _note_losers(
         self, entrants: Sequence[Contender], race: Race, finalists: Sequence[Contender]
@@ -161,7 +185,12 @@ class Selector:
                 self._notes.setdefault(contender, told)
 
     async def _winner(
-        self, entrants: Sequence[Contender], race: Race
+        self,
+        entrants: Sequence[Contender],
+        race: Race,
+        inputs: Suited,
+        *,
+        beforehand: bool = True,
     ) -> tuple[Contender, FloatEvidence | None]:
         """The fastest that wins and that the device computes as well as the original."""
         original = entrants[0]
@@ -169,23 +198,35 @@ class Selector:
         places.sort(key=lambda place: -_ratio(race, place))
         for place in places:
             contender = entrants[place]
+            if contender in self._notes or (contender.beforehand is not None and not beforehand):
+                continue
             self.tell(f"checking {contender.how} on the device")
-            floats = await check(
-                self.executor,
-                self.program,
-                self._compiled[original],
-                self._compiled[contender],
-                seed=self.seed,
-                strict=self.strict,
-            )
+            floats = await self._checked(original, contender, inputs)
             if isinstance(floats, Failure):
                 self._fails(contender, floats)
             elif floats.outcome == "agree":
                 return contender, floats
             else:
-                self._notes[contender] = f"not as accurate: {floats}"
+                self._notes[contender] = _objection(floats)
                 self.tell(f"{contender.how} is {self._notes[contender]}")
         return original, None
+
+    async def _checked(
+        self, original: Contender, contender: Contender, inputs: Suited
+    ) -> FloatEvidence | Failure:
+        before = await packer(self.executor, self.program, contender, self.settings)
+        if isinstance(before, Failure):
+            return before
+        return await check(
+            self.executor,
+            self.program,
+            self._compiled[original],
+            self._compiled[contender],
+            inputs,
+            before,
+            seed=self.seed,
+            strict=self.strict,
+        )
 
     def _tried(
         self, contenders: Sequence[Contender], entrants: Sequence[Contender], race: Race
@@ -202,13 +243,29 @@ class Selector:
         return Tried(contender.how, middle, _ratio(race, place), note, verdict, low, high)
 
 
+def _objection(floats: FloatEvidence) -> str:
+    """Why a candidate is not taken that the floats do not speak for."""
+    if floats.outcome == "differ":
+        return f"not as accurate: {floats}"
+    return f"not to be judged, as no inputs tell: {floats}"
+
+
 def _fastest(entrants: Sequence[Contender], race: Race, most: int) -> list[Contender]:
-    """The original, its best spelling, and the few others that did best."""
+    """The original, its best spelling, and the few others that did best.
+
+    One of these makes nothing beforehand.
+    """
     places = [place for place in range(1, len(entrants)) if race.speedup(place) is not None]
     places.sort(key=lambda place: -_ratio(race, place))
-    plain = [place for place in places if entrants[place].form == 0][:1]
-    chosen = list(dict.fromkeys([*places[:most], *plain]))
+    plain = [place for place in places if _is_plain(entrants[place])][:1]
+    unpacked = [place for place in places if entrants[place].beforehand is None][:1]
+    chosen = list(dict.fromkeys([*places[:most], *unpacked, *plain]))
     return [entrants[0], *(entrants[place] for place in chosen)]
+
+
+def _is_plain(contender: Contender) -> bool:
+    """Whether it does what the original does, when that does it."""
+    return contender.form == 0 and contender.beforehand is None
 
 
 def _seems_faster(race: Race, place: int) -> bool:
@@ -227,7 +284,3 @@ def _times(race: Race, place: int) -> tuple[float, float, float]:
 def _ratio(race: Race, place: int) -> float:
     ratio = race.speedup(place)
     return ratio.median if ratio is not None else 0.0
-
-
-def _wide(types: Sequence[object]) -> bool:
-    return any(str(one).startswith(("float64", "int64")) for one in types)

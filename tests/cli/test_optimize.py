@@ -41,6 +41,17 @@ def test_a_function_from_source_to_answer(cli: Cli) -> None:
     assert [one["name"] for one in cli("results", "list", "--json").events[0]] == ["traced"]
 
 
+def test_weights_that_stay_the_same_are_told_by_name_or_place(cli: Cli) -> None:
+    """Ways that make something of them beforehand are tried, and the answer knows of them."""
+    told = cli("optimize", *TRACED, "--constant=a", "--target=cpu", "--json", "--quiet")
+    assert told.code == 0, told.err
+    (program,) = told.events[0]["programs"]
+    assert program["key"]["constant"] == [0]
+    assert any("a turned beforehand" in one["how"] for one in program["tried"])
+    again = cli("optimize", *TRACED, "--constant=0", "--json", "--quiet").events[0]["programs"][0]
+    assert again["remembered"] or program["in_doubt"]
+
+
 def test_two_processes_optimize_the_same_function_at_once(start: Start) -> None:
     """Neither disturbs the other, and one answer is kept at most."""
     both = [start("optimize", *TRACED, "--json", "--quiet", "--file=mine") for _ in range(2)]
@@ -74,6 +85,7 @@ def test_ctrl_c_ends_it(start: Start) -> None:
         (["rms_norm", "--arg=f32[3]"], "--arg is for functions"),
         (["rms_norm", "--dtype=f12"], "--dtype f12: there are"),
         (["rms_norm", "--shape=rows=3"], "rms_norm has no size rows"),
+        (["rms_norm", "--constant=Z"], "--constant Z: no such argument; there are X, W"),
         (["rms_norm", "--effort=much"], "no effort 'much': there are quick, default, exhaustive"),
         (["rms_norm", "--target=tpu"], "no target 'tpu': there are auto, cpu, cuda"),
         (["rms_norm", "--target=cuda"], "jax has no GPU here"),

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from aiosearch.measure import (
     Candidate,
     Cause,
     Compiled,
+    Draw,
     ExecutorError,
     Failure,
     JaxExecutor,
@@ -223,3 +225,35 @@ def state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return ""
+
+
+async def test_inputs_are_drawn_from_what_the_candidate_says() -> None:
+    """In its runs by seed, and so in its races."""
+    types = ArrayType("bfloat16", (64, 64)), ArrayType("int32", (64,))
+    draws = {0: Draw(3.0, 4.0), 1: Draw(0, 5)}
+    source = "def f(x, y):\n    return x, y\n"
+    async with opened() as executor:
+        compiled = await executor.compile(Candidate("both", source, "f", types, draws=draws))
+        assert isinstance(compiled, Compiled)
+        found = await executor.run(compiled, 0)
+    assert not isinstance(found, Failure)
+    assert 3 <= found[0].min() < found[0].max() <= 4
+    assert set(np.unique(found[1])) == set(range(5))
+
+
+async def test_a_candidate_is_compiled_under_its_settings() -> None:
+    """What these do to a product cannot be seen on a CPU; a source can read them."""
+    source = (
+        "import jax\n"
+        "def f(x):\n"
+        "    assert jax.config.jax_default_matmul_precision == 'highest'\n"
+        "    return x + jax.numpy.zeros((), 'int32')\n"
+    )
+    usual = Candidate("one", source, "f", (ArrayType("float32", ()),))
+    precise = replace(usual, precision="highest")
+    strict = replace(precise, promotion="strict")
+    async with opened() as executor:
+        found = [await executor.compile(each) for each in (precise, strict, usual)]
+    assert [isinstance(one, Compiled) for one in found] == [True, False, False]
+    assert isinstance(found[1], Failure)
+    assert "TypePromotionError" in found[1].message

@@ -32,7 +32,7 @@ class Runs:
         told.__signature__ = inspect.signature(f)  # type: ignore[attr-defined]
         made = cut(told, *args, **kwargs)
         self.fast: Optimized[..., Any] = Optimized(
-            Spliced(made, {one.program: self.counted(one.original) for one in made.regions})  # type: ignore[misc]
+            Spliced(made, {one.subject: self.counted(one.original) for one in made.regions})  # type: ignore[misc]
         )
         self.originals = 0
 
@@ -211,7 +211,7 @@ def test_constant_weights_are_packed_as_long_as_they_are_the_same_array() -> Non
 
     made = cut(lambda x, w: x @ w, X, W, constant_argnums=1)
     spare = Packed((1,), lambda w: (w.T + 0,), packed, otherwise=plain)
-    fast: Optimized[..., Any] = Optimized(Spliced(made, {made.programs[0]: spare}))
+    fast: Optimized[..., Any] = Optimized(Spliced(made, {made.subjects[0]: spare}))
     for weight in [W, 2 * W, W]:
         np.testing.assert_allclose(fast(X, weight), X @ weight, rtol=1e-5)
     assert ways == ["packed", "plain"]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from random_programs import random_program
 
-from aiosearch.optimizer.emit import emit, names
+from aiosearch.optimizer.emit import emit, emit_pack, merged, names
 from aiosearch.optimizer.spelling import spellings
 from aiosearch.tensor import DType, Program, apply, literal, referee, tensor
 from aiosearch.tensor.programs import BUILTINS, builtin
@@ -147,3 +147,28 @@ def test_brackets_stand_where_they_are_needed() -> None:
     inputs = [draw.normal(size=(2, 2)) for _ in range(2)]
     (wanted,) = referee.run(program, inputs)
     np.testing.assert_allclose(values(program, *inputs)[0], wanted, rtol=1e-4)
+
+
+def test_what_is_packed_comes_as_a_tuple_whatever_is_in_it() -> None:
+    w = tensor("w", "f32", (2, 3))
+    one = Program("f_pack", (w,), (w * w,))
+    two = Program("f_pack", (w,), (w * w, w))
+    assert emit_pack(one).endswith("return (w * w,)\n")
+    assert emit_pack(two) == emit(two)
+
+
+def test_functions_of_several_modules_are_merged_into_one() -> None:
+    """Each import once, and only what is needed."""
+    w = tensor("w", "f32", (2, 3))
+    root, plain = apply("sqrt", w), w * w
+    sources = [
+        emit(Program(name, (w,), (out,)))
+        for name, out in zip("abc", (root, root, plain), strict=True)
+    ]
+    whole = merged(*sources)
+    assert whole.count("import jax.numpy as jnp") == 1
+    assert [line for line in whole.splitlines() if line.startswith("def ")] == [
+        "def a(w):", "def b(w):", "def c(w):",
+    ]  # fmt: skip
+    assert run(whole, "c")(3) == 9
+    assert merged(sources[2]) == sources[2]

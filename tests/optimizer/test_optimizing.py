@@ -91,6 +91,7 @@ async def test_a_faster_way_is_put_in(store: Results, fast: MockExecutor) -> Non
     assert one.answer.verdict[0].startswith("proved")
     assert one.answer.evidence["answer_error_ulp"] < 4
     assert one.answer.evidence["flops"] == 128
+    assert one.answer.evidence["timed_on"] == "normal inputs"
     assert str(made.report).startswith("traced: ")
     assert "def traced(a, b):" in made.source()
     assert made(A, B) == pytest.approx(float(traced(A, B)), rel=1e-5)
@@ -200,3 +201,22 @@ def test_the_whole_way_on_this_cpu(tmp_path: Path) -> None:
     module: dict[str, Any] = {}
     exec(one.answer.text(), module)
     assert module["traced"](A, B) == pytest.approx(float(traced(A, B)), rel=1e-5)
+
+
+async def test_under_other_settings_of_jax_it_is_another_question(
+    store: Results, fast: MockExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A product of another precision takes another time."""
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    usual = await found(store, fast)
+    with jax.default_matmul_precision("highest"):
+        precise = await found(store, fast)
+        again = await found(store, fast)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
+    fast_math = await found(store, fast)
+    keys = [made.report.found[0].answer.key for made in (usual, precise, fast_math)]
+    assert [key.settings for key in keys] == [
+        (), ("matmul precision highest",), ("XLA_FLAGS=--xla_cpu_enable_fast_math=true",),
+    ]  # fmt: skip
+    assert not precise.report.found[0].remembered
+    assert again.report.found[0].remembered

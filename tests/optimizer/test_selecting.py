@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aiosearch.measure import Act, Cause, MockExecutor, Stage
-from aiosearch.optimizer.contenders import Contender
+from aiosearch.measure import Act, ArrayType, Cause, MockExecutor, Stage
+from aiosearch.optimizer.contenders import Beforehand, Contender
 from aiosearch.optimizer.effort import BUDGETS, Effort
 from aiosearch.optimizer.errors import OptimizeError
 from aiosearch.optimizer.selecting import Selection, Selector
@@ -27,17 +27,26 @@ def act(milliseconds: float, outputs: Callable[..., Any] = doubled, **more: Any)
     return Act(seconds=milliseconds / 1e3, outputs=outputs, **more)
 
 
+BEFORE = Beforehand((0,), "pack", (ArrayType("float32", (6,)),))
+
+
 def contender(how: str, form: int) -> Contender:
+    if how.endswith("beforehand"):
+        return Contender(how, form, b"", f"# {how}", "doubled_packed", ("proved",), BEFORE)
     return Contender(how, form, b"", f"# {how}", "doubled", (f"proved: {how}",) if form else ())
 
 
 async def selected(
-    acts: dict[str, Act], noise: float = 0.01, plain: Sequence[str] = ()
+    acts: dict[str, Act],
+    noise: float = 0.01,
+    plain: Sequence[str] = (),
+    hidden: Sequence[str] = (),
 ) -> tuple[Selection, list[str]]:
     """What is chosen of these, of which the first is the original; and what is told."""
     contenders = [
         contender(how, 0 if number == 0 or how in plain else number)
         for number, how in enumerate(acts)
+        if how not in hidden
     ]
     told: list[str] = []
     async with MockExecutor(acts, noise=noise) as executor:
@@ -66,6 +75,16 @@ async def test_one_that_is_wrong_at_the_real_shape_is_refused() -> None:
     assert found.winner.how == "right"
     assert notes(found)["wrong"].startswith("not as accurate: differ")
     assert any("wrong is not as accurate" in line for line in told)
+
+
+async def test_one_that_no_inputs_tell_apart_from_wrong_is_refused() -> None:
+    def nowhere(inputs: Any) -> tuple[Any, ...]:
+        return (inputs[0] * np.float32(np.nan),)
+
+    found, told = await selected({"original": act(4, nowhere), "fast": act(1, nowhere)})
+    assert found.winner.how == "original"
+    assert notes(found)["fast"].startswith("not to be judged, as no inputs tell")
+    assert any("1e+02 % of the outputs not finite" in line for line in told)
 
 
 @pytest.mark.parametrize("stage", Stage)
@@ -121,3 +140,58 @@ async def test_the_best_spelling_is_in_the_last_race() -> None:
     ]  # fmt: skip
     assert found.plain.how == "spelled"
     assert notes(found)["slowly spelled"].endswith("times in the first race")
+
+
+def beforehand(milliseconds: float, pack: Callable[..., Any], **more: Any) -> dict[str, Act]:
+    """A contender that is given what `pack` makes, and that contender's way of making it."""
+    run = act(milliseconds, lambda inputs: (inputs[0] + 0,), **more)
+    return {"beforehand": run, "beforehand: pack": act(0.1, pack)}
+
+
+async def test_what_is_made_beforehand_wins_and_the_best_without_it_stays_beside() -> None:
+    acts = {"original": act(4), "plain": act(3), "slow": act(8)}
+    found, told = await selected(acts | beforehand(1, doubled), hidden=["beforehand: pack"])
+    assert found.winner.how == "beforehand"
+    assert found.otherwise.how == "plain"
+    assert found.floats is not None
+    assert found.floats.outcome == "agree"
+    assert [line for line in told if line.startswith("checking")] == [
+        "checking beforehand on the device",
+        "checking plain on the device",
+    ]
+
+
+async def test_where_nothing_else_is_faster_the_original_stays_beside() -> None:
+    acts = {"original": act(4), **beforehand(1, doubled)}
+    found, _ = await selected(acts, hidden=["beforehand: pack"], plain=["beforehand"])
+    assert found.otherwise.how == "original"
+    assert found.plain.how == "original"
+
+
+async def test_what_is_made_wrong_beforehand_is_refused() -> None:
+    wrong = beforehand(1, lambda inputs: (inputs[0] * np.float32(2.001),))
+    found, _ = await selected(
+        {"original": act(4), "plain": act(2), **wrong}, hidden=["beforehand: pack"]
+    )
+    assert found.winner is found.otherwise
+    assert found.winner.how == "plain"
+    assert notes(found)["beforehand"].startswith("not as accurate: differ")
+
+
+@pytest.mark.parametrize("stage", [Stage.COMPILE, Stage.RUN])
+async def test_what_cannot_be_made_beforehand_costs_only_itself(stage: Stage) -> None:
+    acts = {"original": act(4), **beforehand(1, doubled)}
+    acts["beforehand: pack"] = act(0.1, fails=(stage, Cause.CRASHED))
+    found, _ = await selected(acts, hidden=["beforehand: pack"])
+    assert found.winner.how == "original"
+    assert notes(found)["beforehand"].startswith("beforehand: pack crashed")
+
+
+async def test_one_that_makes_nothing_beforehand_is_in_the_last_race() -> None:
+    acts = {"original": act(8), "plain": act(6)}
+    for number in range(5):
+        pair = beforehand(1 + number / 10, doubled)
+        acts |= {f"{number} {name}": each for name, each in pair.items()}
+    found, _ = await selected(acts, hidden=[name for name in acts if name.endswith("pack")])
+    assert found.otherwise.how == "plain"
+    assert {one.how for one in found.entrants} >= {"original", "plain"}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from .enumerating import Enumerating
 from .estimate import estimate
 from .improving import improve, searchable
 from .rewriting import Rewriting, Step
 
-__all__ = ["Rewriting", "Step", "estimate", "improve", "searchable"]
+__all__ = ["Enumerating", "Rewriting", "Step", "estimate", "improve", "searchable"]

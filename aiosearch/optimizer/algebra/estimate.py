@@ -7,14 +7,17 @@ of trial and decide nothing else.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 
 from ...tensor import Program, Term
 from ...tensor.operator import OPERATORS
 from ...tensor.terms import INPUT, LITERAL, bytes_of
-from .building import rank_swap, sizes
+from .building import named, rank_swap, sizes
+from .settled import settled
 
+WORTH = 0.98
+"""A program is an answer where it is estimated to take at most this much of the original's time."""
 _NANO = 1e-3
 _LAUNCH = 2.0
 _EACH = 0.2
@@ -35,22 +38,48 @@ _JOINED = frozenset({"concatenate", "stack", "pad"})
 _REDUCED = _STORED - {"matmul", "convolution"}
 
 
-def estimate(program: Program) -> float:
-    """Microseconds."""
+def estimate(program: Program, constant: Collection[int] = ()) -> float:
+    """Microseconds of a call; what depends on constant inputs alone lies ready, as it is read."""
+    ready = settled(program, constant)
     outputs, needed = set(program.outputs), _stored_for_products(program)
+    absorbed = _absorbed(program)
     uses = Counter(argument for term in program.terms() for argument in term.arguments)
     total, read = 0.0, set[Term]()
     for term in program.terms():
-        if term.operator in (INPUT, LITERAL):
+        if term.operator in (INPUT, LITERAL) or term in ready:
             continue
-        total += _work(term) + _EACH
+        total += _EACH + (0.0 if term in absorbed else _work(term, ready))
         name = term.operator.name
         if name in _STORED or name in _JOINED or term in outputs or term in needed:
             total += _LAUNCH + _bytes(term) * _WRITE
-            read.update(map(_source, term.arguments))
+            read.update(_source(argument, ready) for argument in term.arguments)
         elif uses[term] > 1 and not _moves(term):
             total += 0.1 * _bytes(term) * _WRITE
     return total + sum(_bytes(one) for one in read) * _READ
+
+
+def worth(cost: float, constant: Collection[int]) -> float:
+    """What an answer may take, where the original takes so long; by weights little is spared."""
+    return cost - 0.1 if constant else WORTH * cost
+
+
+def least(term: Term, ready: frozenset[Term]) -> float:
+    """The microseconds that a term adds to any program that has it, whatever else that has."""
+    if term.operator in (INPUT, LITERAL) or term in ready:
+        return 0.0
+    found = _EACH if named(term, "transpose") else _EACH + _work(term, ready)
+    if named(term, *_STORED, *_JOINED):
+        found += _LAUNCH + _bytes(term) * _WRITE
+    return found
+
+
+def _absorbed(program: Program) -> set[Term]:
+    """What is turned for products alone, which look after it."""
+    found = {term for term in program.terms() if rank_swap(term) is not None}
+    for term in program.terms():
+        if not named(term, "matmul"):
+            found.difference_update(term.arguments)
+    return found.difference(program.outputs)
 
 
 def _stored_for_products(program: Program) -> set[Term]:
@@ -63,8 +92,8 @@ def _stored_for_products(program: Program) -> set[Term]:
     return found
 
 
-def _source(term: Term) -> Term:
-    while term.operator.name in ("reshape", "transpose"):
+def _source(term: Term, ready: frozenset[Term] = frozenset()) -> Term:
+    while term.operator.name in ("reshape", "transpose") and term not in ready:
         term = term.arguments[0]
     return term
 
@@ -83,10 +112,10 @@ def _bytes(term: Term) -> int:
     return found
 
 
-def _work(term: Term) -> float:
+def _work(term: Term, ready: frozenset[Term]) -> float:
     name = term.operator.name
     if name == "matmul":
-        return _product(term)
+        return _product(term, ready)
     if name == "transpose":
         return _count(term) * _SHUFFLED if _turns(term) else 0.0
     if name in _REDUCED:
@@ -115,12 +144,9 @@ def _turns(term: Term) -> bool:
     return kept != sorted(kept)
 
 
-def _product(term: Term) -> float:
-    left, right = term.arguments
-    inner = sizes(left)[-1]
-    total = _count(term) * inner * 2 * _FLOP
-    if rank_swap(left) is not None and _turns(left):
-        total += _count(left) * (_TURNED - _SHUFFLED)
-    if rank_swap(right) is not None and _turns(right):
-        total -= _count(right) * _SHUFFLED
+def _product(term: Term, ready: frozenset[Term]) -> float:
+    left = term.arguments[0]
+    total = _count(term) * sizes(left)[-1] * 2 * _FLOP
+    if left not in ready and rank_swap(left) is not None and _turns(left):
+        total += _count(left) * _TURNED
     return total

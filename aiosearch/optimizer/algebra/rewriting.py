@@ -17,14 +17,14 @@ from . import functions as _functions
 from . import movement as _movement
 from . import rows as _rows
 from . import scaling as _scaling
-from .estimate import estimate
+from .estimate import estimate, worth
 from .rules import fits, rewritten
 from .tidying import Tidier
 
-WORTH = 0.98
-"""A program is an answer where it is estimated to take at most this much of the original's time."""
 _DEARER = 1.6
 """Programs dearer than this are no way to anywhere."""
+_DEARER_BY_WEIGHTS = 2.2
+"""Nor are these where weights may be merged: a product more is on the way to one less."""
 _MORE_TERMS = 24
 """Nor are those with more than twice the terms, and these."""
 
@@ -45,6 +45,8 @@ class Rewriting:
 
     original: bytes
     """As JSON."""
+    constant: tuple[int, ...] = ()
+    """The inputs that stay the same: what they alone have a say in costs nothing."""
 
     def root(self) -> Step:
         """Gives the original in its simplest form."""
@@ -63,7 +65,7 @@ class Rewriting:
 
     def solutions(self, node: Step) -> tuple[Step, ...]:
         """Gives the program, where it is cheaper."""
-        return (node,) if node.cost <= WORTH * self._cost else ()
+        return (node,) if node.cost <= self._worth else ()
 
     def cost(self, solution: Step) -> float:
         """Gives its estimated time."""
@@ -78,11 +80,11 @@ class Rewriting:
         return identity(self._read(node.program))
 
     def _step(self, program: Program, trail: tuple[str, ...]) -> Step:
-        return Step(to_json(program), round(estimate(program), 4), trail)
+        return Step(to_json(program), round(estimate(program, self.constant), 4), trail)
 
     def _promising(self, program: Program, step: Step) -> bool:
         terms = sum(1 for _ in program.terms())
-        return step.cost <= _DEARER * self._cost and terms <= 2 * self._terms + _MORE_TERMS
+        return step.cost <= self._dearest and terms <= 2 * self._terms + _MORE_TERMS
 
     @cached_property
     def _program(self) -> Program:
@@ -90,7 +92,15 @@ class Rewriting:
 
     @cached_property
     def _cost(self) -> float:
-        return estimate(self._program)
+        return estimate(self._program, self.constant)
+
+    @cached_property
+    def _worth(self) -> float:
+        return worth(self._cost, self.constant)
+
+    @cached_property
+    def _dearest(self) -> float:
+        return (_DEARER_BY_WEIGHTS if self.constant else _DEARER) * self._cost
 
     @cached_property
     def _terms(self) -> int:

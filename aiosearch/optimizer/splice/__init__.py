@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from ..._lazy import lazily
 
-__all__ = ["Cut", "Kind", "Packed", "Piece", "SpliceError", "Spliced", "cut"]
+__all__ = ["Cut", "Kind", "Packed", "Piece", "SpliceError", "Spliced", "Subject", "cut"]
 
 if TYPE_CHECKING:
     from .cutting import Cut, cut
     from .errors import SpliceError
     from .kinds import Kind
-    from .pieces import Piece
+    from .pieces import Piece, Subject
     from .replacing import Packed
     from .splicing import Spliced
 else:
@@ -25,6 +25,7 @@ else:
             "Piece": ".pieces",
             "SpliceError": ".errors",
             "Spliced": ".splicing",
+            "Subject": ".pieces",
             "cut": ".cutting",
         },
     )

@@ -20,6 +20,14 @@ from .regions import dependencies
 from .steps import Step, is_known, unknown
 
 
+@dataclass(frozen=True)
+class Subject:
+    """What is searched: a program, and which of its inputs stay the same from call to call."""
+
+    program: Program
+    constant: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Piece:
     """Equations that run as one. A region's are a program too; regions that are alike share it."""
@@ -32,6 +40,10 @@ class Piece:
     held: tuple[Any, ...] = ()
     """Numbers that were closed over, which the equations take before the inputs."""
     program: Program | None = None
+
+    @property
+    def subject(self) -> Subject | None:
+        return None if self.program is None else Subject(self.program, self.constant)
 
     def original(self, *inputs: Any) -> list[Any]:
         """Runs the equations as they are."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import jax
 from jax.extend.core import Literal
 
-from ...tensor import Program
 from .cutting import Cut
 from .errors import SpliceError
-from .pieces import Piece
+from .pieces import Piece, Subject
 from .replacing import Packed, Replacement, replaced
 
 Packs: TypeAlias = "tuple[tuple[Any, ...] | None, ...]"
@@ -19,19 +19,20 @@ Packs: TypeAlias = "tuple[tuple[Any, ...] | None, ...]"
 
 
 class Spliced:
-    """The function, with replacements by program; a region that has none runs as it is.
+    """The function, with replacements by subject; a region that has none runs as it is.
 
     It can be compiled, differentiated and batched like the function.
     """
 
     def __init__(
-        self, cut: Cut, replacements: Mapping[Program, Replacement | Packed] | None = None
+        self, cut: Cut, replacements: Mapping[Subject, Replacement | Packed] | None = None
     ) -> None:
         self.cut = cut
         self.replacements = dict(replacements or {})
-        unknown = self.replacements.keys() - set(cut.programs)
+        self._ready: dict[Piece, tuple[list[Any], tuple[Any, ...]]] = {}
+        unknown = self.replacements.keys() - set(cut.subjects)
         if unknown:
-            names = ", ".join(sorted(program.name for program in unknown))
+            names = ", ".join(sorted(one.program.name for one in unknown))
             raise SpliceError(f"nothing in the function computes {names}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -55,7 +56,10 @@ class Spliced:
         return [one.val if isinstance(one, Literal) else values[one] for one in flat.outputs]
 
     def packs(self, held: Mapping[int, Any]) -> Packs:
-        """Packs what stays the same: what was closed over, and these of the call's arrays."""
+        """Packs what stays the same: what was closed over, and these of the call's arrays.
+
+        It is kept, and made again only where other arrays are given.
+        """
         flat = self.cut.flat
         values = {**flat.constants, **{flat.inputs[at]: array for at, array in held.items()}}
         return tuple(self._packed(piece, values) for piece in self.cut.pieces)
@@ -64,13 +68,19 @@ class Spliced:
         wanted = self._replacement(piece)
         if not isinstance(wanted, Packed):
             return None
-        inputs = [piece.inputs[at] for at in wanted.positions]
-        if not all(var in values for var in inputs):
+        wanted_inputs = [piece.inputs[at] for at in wanted.positions]
+        if not all(var in values for var in wanted_inputs):
             return None
-        return tuple(wanted.pack(*(values[var] for var in inputs)))
+        inputs = [values[var] for var in wanted_inputs]
+        known, packed = self._ready.get(piece, ((), ()))
+        if len(known) != len(inputs) or not all(map(operator.is_, known, inputs)):
+            with jax.ensure_compile_time_eval():  # also where a caller's trace comes first
+                packed = tuple(wanted.pack(*inputs))
+            self._ready[piece] = inputs, packed
+        return packed
 
     def _replacement(self, piece: Piece) -> Replacement | Packed | None:
-        return None if piece.program is None else self.replacements.get(piece.program)
+        return None if piece.subject is None else self.replacements.get(piece.subject)
 
     def _run(
         self, piece: Piece, inputs: Sequence[Any], packed: tuple[Any, ...] | None

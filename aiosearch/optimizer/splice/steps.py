@@ -49,14 +49,18 @@ class Step:
     """Why it is left alone, where it is."""
 
 
-def sort(flat: Flat) -> list[Step]:
-    """Every equation by itself: its operands are inputs, but for what is known beforehand."""
-    sorter = _Sorter(flat)
+def sort(flat: Flat, precision: Any = None) -> list[Step]:
+    """Every equation by itself: its operands are inputs, but for what is known beforehand.
+
+    `precision` is what products have here that ask for none.
+    """
+    sorter = _Sorter(flat, precision)
     return [sorter.step(index, equation) for index, equation in enumerate(flat.equations)]
 
 
 class _Sorter:
-    def __init__(self, flat: Flat) -> None:
+    def __init__(self, flat: Flat, precision: Any) -> None:
+        self.precision = precision
         self.constants = Constants()
         self.reader = Reader(self.constants)
         self.known: dict[Var, Value] = {}
@@ -66,7 +70,7 @@ class _Sorter:
     def step(self, index: int, equation: JaxprEqn) -> Step:
         fixed = all(isinstance(one, Literal) or one in self.known for one in equation.invars)
         found: Sequence[Known] = ()
-        refusal = left_alone(equation) or self.long(equation, fixed)
+        refusal = left_alone(equation, self.precision) or self.long(equation, fixed)
         if not refusal:
             found = self.reader.equation(equation, [self.value(one) for one in equation.invars])
             refusal = self.unread(equation, found)
@@ -112,10 +116,10 @@ def unknown(var: Any, name: str) -> Known:
         return error
 
 
-def left_alone(equation: JaxprEqn) -> str:
+def left_alone(equation: JaxprEqn, precision: Any = None) -> str:
     """Why an equation stays as it is, whatever it computes."""
     for one in nested(equation):
-        reason = _reason(one)
+        reason = _reason(one, precision)
         if reason:
             return _told(one, reason)
     return ""
@@ -128,7 +132,7 @@ def _told(equation: JaxprEqn, reason: str) -> str:
     return f"{equation.primitive.name}{why}{where}"
 
 
-def _reason(equation: JaxprEqn) -> str:
+def _reason(equation: JaxprEqn, precision: Any) -> str:
     name, params = equation.primitive.name, equation.params
     if equation.effects:
         return "it has effects"
@@ -136,7 +140,7 @@ def _reason(equation: JaxprEqn) -> str:
         return "it is a loop"
     if name in _MEANT:
         return "it says where or in which order something runs"
-    if _is_precise(equation) or params.get("accuracy") is not None:
+    if _is_precise(equation, precision) or params.get("accuracy") is not None:
         return "it asks for a precision"
     context = equation.ctx
     if context.compute_type is not None or context.xla_metadata:
@@ -144,13 +148,22 @@ def _reason(equation: JaxprEqn) -> str:
     return ""
 
 
-def _is_precise(equation: JaxprEqn) -> bool:
-    """Whether products are asked for that are not the ones of their element types."""
-    precision = equation.params.get("precision")
-    several = precision if isinstance(precision, tuple) else (precision,)
+def _is_precise(equation: JaxprEqn, own: Any) -> bool:
+    """Whether products are asked for that are not the ones that every product is here."""
+    if "precision" not in equation.params:
+        return False
+    asked = _named(equation.params["precision"])
+    if own is not None:
+        return asked != _named(own)
     dtypes = {str(aval(one).dtype) for one in equation.invars}
-    usual = {None, "DEFAULT", *(_USUAL.get(dtype) for dtype in dtypes if len(dtypes) == 1)}
-    return any(one is not None and getattr(one, "name", one) not in usual for one in several)
+    usual = {"DEFAULT", *(_USUAL.get(dtype) for dtype in dtypes if len(dtypes) == 1)}
+    return bool(asked - usual)
+
+
+def _named(precision: Any) -> set[str]:
+    """A precision, or one for each operand, by name."""
+    several = precision if isinstance(precision, tuple) else (precision,)
+    return {str(getattr(one, "name", one)) for one in several if one is not None}
 
 
 def is_known(value: Value) -> bool:

@@ -13,6 +13,15 @@ def cost(*outputs: Term) -> float:
     return estimate(Program("one", (A, B, X), outputs))
 
 
+def test_what_constant_inputs_alone_have_a_say_in_costs_nothing() -> None:
+    """Beside being read, in the order in which it is wanted."""
+    merged = Program("merged", (A, B, X), ((A @ B) @ X,))
+    turned = Program("turned", (A, B, X), (apply("square", swapped(A)) @ X,))
+    plain = Program("plain", (A, B, X), (A @ X,))
+    assert estimate(merged, (0, 1)) == estimate(turned, (0,)) == estimate(plain)
+    assert estimate(merged, (0,)) == estimate(merged)
+
+
 def total(x: Term, *axes: int) -> Term:
     return apply("sum", x, axes=axes, keep=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -15,7 +16,8 @@ from hypothesis import strategies as st
 from jax import lax
 
 from aiosearch.capture import capture
-from aiosearch.optimizer.splice import Cut, SpliceError, cut
+from aiosearch.optimizer.splice import Cut, SpliceError, Subject, cut
+from aiosearch.optimizer.splice.cutting import trace
 
 SQUARE = jax.ShapeDtypeStruct((6, 6), "float32")
 
@@ -25,17 +27,21 @@ def sizes(made: Cut) -> list[int]:
     return [len(piece.jaxpr.eqns) for piece in made.regions]
 
 
+def names_of(subject: Subject) -> set[str]:
+    return {term.operator.name for term in subject.program.terms()}
+
+
 def operators(made: Cut) -> list[set[str]]:
-    return [{term.operator.name for term in program.terms()} for program in made.programs]
+    return [names_of(one) for one in made.subjects]
 
 
 def test_a_function_of_the_language_is_one_region_and_the_program_that_is_captured() -> None:
     def f(x: Any, y: Any) -> Any:
         return jax.nn.softmax(x @ y) @ x, jnp.sum(x * y)
 
-    (program,) = cut(f, SQUARE, SQUARE).programs
-    assert program == capture(f, SQUARE, SQUARE).program
-    assert program.name == "f"
+    (subject,) = cut(f, SQUARE, SQUARE).subjects
+    assert subject.program == capture(f, SQUARE, SQUARE).program
+    assert subject.program.name == "f"
 
 
 def test_equal_layers_are_one_program() -> None:
@@ -46,7 +52,7 @@ def test_equal_layers_are_one_program() -> None:
 
     made = cut(mlp, [(SQUARE, jax.ShapeDtypeStruct((6,), "float32"))] * 4, SQUARE)
     assert len(made.regions) == 4
-    assert len(made.programs) == 1
+    assert len(made.subjects) == 1
 
 
 def test_layers_between_other_steps_are_found_too() -> None:
@@ -58,7 +64,7 @@ def test_layers_between_other_steps_are_found_too() -> None:
 
     made = cut(net, [SQUARE] * 5, SQUARE)
     assert len(made.regions) > 4
-    assert len(made.programs) <= 3
+    assert len(made.subjects) <= 3
 
 
 def test_layers_that_need_the_same_array_are_found_too() -> None:
@@ -69,7 +75,7 @@ def test_layers_that_need_the_same_array_are_found_too() -> None:
         return x
 
     made = cut(net, [SQUARE] * 3, SQUARE, SQUARE)
-    assert len(made.programs) < len(made.regions)
+    assert len(made.subjects) < len(made.regions)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +210,7 @@ def test_what_no_argument_has_a_say_in_belongs_to_every_region_that_needs_it() -
         return y * mask + mask
 
     made = cut(f, SQUARE)
-    assert [len(program.inputs) for program in made.programs] == [1]
+    assert [len(one.program.inputs) for one in made.subjects] == [1]
     assert len(made.regions) == 2
 
 
@@ -228,7 +234,7 @@ def test_layers_with_weights_that_were_closed_over_are_one_program() -> None:
 
     made = cut(mlp, SQUARE)
     assert len(made.regions) == 3
-    assert len(made.programs) == 1
+    assert len(made.subjects) == 1
 
 
 def test_constant_arguments_are_known_to_the_regions_that_take_them() -> None:
@@ -236,6 +242,17 @@ def test_constant_arguments_are_known_to_the_regions_that_take_them() -> None:
     (piece,) = made.regions
     assert piece.constant == (1,)
     assert [one.parameter("name") for one in piece.program.inputs] == ["x", "w_a"]  # type: ignore[union-attr]
+
+
+def test_a_program_with_other_constants_is_another_subject() -> None:
+    weight = jnp.arange(36.0).reshape(6, 6)
+
+    def f(x: Any, w: Any) -> Any:
+        return jnp.tanh(jnp.sort(jnp.tanh(x @ w)) @ weight)
+
+    first, second = cut(f, SQUARE, SQUARE).subjects
+    assert first.program == second.program
+    assert (first.constant, second.constant) == ((), (1,))
 
 
 def test_a_function_that_cannot_be_traced_is_named_in_a_sentence() -> None:
@@ -249,3 +266,40 @@ def test_a_function_that_cannot_be_traced_is_named_in_a_sentence() -> None:
 def test_a_static_argument_has_to_be_hashed() -> None:
     with pytest.raises(SpliceError, match=r"static argument 1 cannot be hashed: \[1\]"):
         cut(lambda x, n: x, SQUARE, [1], static_argnums=1)
+
+
+def test_what_was_traced_is_cut_the_same_in_any_thread() -> None:
+    """Settings of jax are a thread's own; cutting asks for none."""
+
+    def f(x: Any) -> Any:
+        return jnp.tanh(x @ x.T) @ jnp.arange(6.0)
+
+    wide = jax.ShapeDtypeStruct((6, 6), "float64")
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        traced, here = trace(f, wide), cut(f, wide)
+    with ThreadPoolExecutor(1) as pool:
+        there = pool.submit(traced.cut).result()
+    assert there.subjects == here.subjects
+    assert there.left_alone == here.left_alone
+    assert [str(one.jaxpr) for one in there.pieces] == [str(one.jaxpr) for one in here.pieces]
+    assert len(here.subjects) == 1
+
+
+def products(**options: Any) -> Cut:
+    """A function of two products, of which these options are for the first."""
+    return cut(lambda x: jnp.tanh(jnp.matmul(x, x, **options)) @ x, SQUARE)
+
+
+@pytest.mark.parametrize("setting", ["highest", "float32", "tensorfloat32", "BF16_BF16_F32"])
+def test_the_precision_that_every_product_has_is_none_of_their_own(setting: str) -> None:
+    """What stands in their place has it as well, where it runs."""
+    with jax.default_matmul_precision(setting):
+        assert sizes(products()) == [3]
+        assert sizes(products(precision="default")) == [2]
+    assert not products().left_alone
+
+
+def test_a_precision_of_its_own_leaves_a_product_alone() -> None:
+    made = products(precision="highest")
+    assert made.left_alone[0].startswith("dot_general (it asks for a precision)")
+    assert sizes(made) == [2]

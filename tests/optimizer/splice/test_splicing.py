@@ -13,7 +13,7 @@ from jax import lax
 from jax.experimental import io_callback
 
 from aiosearch.optimizer.emit import emit, names
-from aiosearch.optimizer.splice import Cut, Packed, Spliced, SpliceError, cut
+from aiosearch.optimizer.splice import Cut, Packed, Spliced, SpliceError, Subject, cut
 from aiosearch.tensor import Program
 
 X = jnp.linspace(-1.0, 2.0, 24).reshape(4, 6)
@@ -23,8 +23,8 @@ W = jnp.linspace(0.5, -1.0, 36).reshape(6, 6)
 class Counted:
     """The region's own computation in other words, and how often it was traced."""
 
-    def __init__(self, cut: Cut, program: Program) -> None:
-        self.piece = next(piece for piece in cut.regions if piece.program is program)
+    def __init__(self, cut: Cut, subject: Subject) -> None:
+        self.piece = next(piece for piece in cut.regions if piece.subject == subject)
         self.times = 0
 
     def __call__(self, *inputs: Any) -> list[Any]:
@@ -32,8 +32,8 @@ class Counted:
         return [lax.optimization_barrier(one) for one in self.piece.original(*inputs)]
 
 
-def counted(made: Cut) -> dict[Program, Counted]:
-    return {program: Counted(made, program) for program in made.programs}
+def counted(made: Cut) -> dict[Subject, Counted]:
+    return {subject: Counted(made, subject) for subject in made.subjects}
 
 
 def spliced(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Spliced, list[Counted]]:
@@ -143,7 +143,7 @@ def test_programs_written_out_as_source_take_the_regions_places(
 ) -> None:
     x, w = X.astype(dtype), W.astype(dtype)
     made = cut(f, x, w)
-    fast = Spliced(made, {program: written(program) for program in made.programs})
+    fast = Spliced(made, {subject: written(subject.program) for subject in made.subjects})
     digits = 1e-2 if dtype == "bfloat16" else 1e-5
     for one, other in zip(*map(jax.tree.leaves, (fast(x, w), f(x, w))), strict=True):
         assert jax.typeof(one) == jax.typeof(other)
@@ -176,7 +176,7 @@ def test_another_spelling_is_what_is_computed() -> None:
         return jnp.trace(a @ b)
 
     made = cut(trace, W, W)
-    fast = Spliced(made, {made.programs[0]: lambda a, b: jnp.vdot(a, b.T)})
+    fast = Spliced(made, {made.subjects[0]: lambda a, b: jnp.vdot(a, b.T)})
     same(fast(W, W), jnp.trace(W @ W))
     same(jax.grad(fast)(W, W), jax.grad(trace)(W, W))
 
@@ -278,14 +278,14 @@ def test_results_may_be_arguments_literals_and_constants() -> None:
 
 def test_a_replacement_of_another_shape_is_refused() -> None:
     made = cut(parted, X, W)
-    fast = Spliced(made, {made.programs[0]: lambda x, w: jnp.ones(3, int)})
+    fast = Spliced(made, {made.subjects[0]: lambda x, w: jnp.ones(3, int)})
     with pytest.raises(SpliceError, match=r"a replacement gives int32\[3\], not float32\[4, 6\]"):
         fast(X, W)
 
 
 def test_a_replacement_of_nothing_is_refused() -> None:
     with pytest.raises(SpliceError, match="nothing in the function computes parted"):
-        Spliced(cut(beside, X, W), {cut(parted, X, W).programs[0]: jnp.add})
+        Spliced(cut(beside, X, W), {cut(parted, X, W).subjects[0]: jnp.add})
 
 
 def packed_product(otherwise: Any = None) -> Packed:
@@ -300,7 +300,7 @@ def packed_product(otherwise: Any = None) -> Packed:
 
 def test_arrays_that_were_closed_over_are_packed() -> None:
     made = cut(lambda x: x @ W, X)
-    fast = Spliced(made, {made.programs[0]: packed_product()})
+    fast = Spliced(made, {made.subjects[0]: packed_product()})
     (packs,) = fast.packs({})
     assert packs is not None
     np.testing.assert_array_equal(packs[0], W.T)
@@ -308,10 +308,30 @@ def test_arrays_that_were_closed_over_are_packed() -> None:
     same(jax.grad(lambda x: fast(x).sum())(X), jax.grad(lambda x: (x @ W).sum())(X))
 
 
+def test_what_is_packed_is_kept_and_no_part_of_a_callers_trace() -> None:
+    """It is made again for other arrays only."""
+    made = cut(lambda x, w: x @ w + x @ W, X, W, constant_argnums=1)
+    packed: list[Any] = []
+
+    def pack(*weights: Any) -> tuple[Any, ...]:
+        packed.append(weights)
+        return (weights[0] + weights[1],)
+
+    (subject,) = made.subjects
+    assert subject.constant == (1, 2)
+    fast = Spliced(made, {subject: Packed((1, 2), pack, lambda x, w: x @ w)})
+    jax.jit(lambda x: fast.flat([x, W], fast.packs({1: W})))(X)
+    (found,) = fast.flat([X, W], fast.packs({1: W}))
+    same(found, X @ (W + W))
+    assert [[type(one) for one in weights] for weights in packed] == [[type(W), type(W)]]
+    fast.packs({1: W + 1})
+    assert len(packed) == 2
+
+
 def test_arguments_are_packed_where_they_are_said_to_stay() -> None:
     made = cut(lambda x, w: x @ w, X, W, constant_argnums=1)
-    otherwise = Counted(made, made.programs[0])
-    fast = Spliced(made, {made.programs[0]: packed_product(otherwise)})
+    otherwise = Counted(made, made.subjects[0])
+    fast = Spliced(made, {made.subjects[0]: packed_product(otherwise)})
     assert fast.packs({}) == (None,)
     (found,) = fast.flat([X, W], fast.packs({1: W}))
     same(found, X @ W)

@@ -1,0 +1,75 @@
+"""How a contender enters a race: what is compiled of it, and what of its inputs is made before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..measure import ArrayType, Candidate, Compiled, Executor, Failure
+from ..tensor import Program
+from .contenders import Contender
+from .made_for import Settings
+from .types import array_types
+
+
+def candidate(program: Program, contender: Contender, settings: Settings) -> Candidate:
+    """What is timed of it; what it makes beforehand are inputs that lie ready."""
+    types, before = array_types(program), contender.beforehand
+    if before is not None:
+        others = [one for at, one in enumerate(types) if at not in before.positions]
+        types = (*others, *before.types)
+    return _under(settings, contender.how, contender.source, contender.function, types)
+
+
+@dataclass(frozen=True)
+class Packer:
+    """Makes a contender's inputs from the program's."""
+
+    executor: Executor
+    positions: tuple[int, ...]
+    compiled: Compiled
+
+    async def packed(self, inputs: Sequence[Any]) -> list[Any] | Failure:
+        """The others of these inputs, then what is made of the constant ones."""
+        given = [inputs[at] for at in self.positions]
+        found = await self.executor.run(self.compiled, given)
+        if isinstance(found, Failure):
+            return found
+        others = [one for at, one in enumerate(inputs) if at not in self.positions]
+        return [*others, *found]
+
+
+async def packer(
+    executor: Executor, program: Program, contender: Contender, settings: Settings
+) -> Packer | Failure | None:
+    """What has to run before a contender does; nothing for most."""
+    before = contender.beforehand
+    if before is None:
+        return None
+    whole = array_types(program)
+    types = tuple(whole[at] for at in before.positions)
+    name = f"{contender.how}: {before.function}"
+    found = await executor.compile(_under(settings, name, contender.source, before.function, types))
+    if isinstance(found, Failure):
+        return found
+    return Packer(executor, before.positions, found)
+
+
+def _under(
+    settings: Settings, name: str, source: str, function: str, types: tuple[ArrayType, ...]
+) -> Candidate:
+    """A candidate that is compiled as it will be where it is called."""
+    return Candidate(
+        name,
+        source,
+        function,
+        types,
+        x64=settings.enable_x64 or _wide(types),
+        precision=settings.default_matmul_precision,
+        promotion=settings.numpy_dtype_promotion,
+    )
+
+
+def _wide(types: Sequence[ArrayType]) -> bool:
+    return any(one.dtype in ("float64", "int64") for one in types)

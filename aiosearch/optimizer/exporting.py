@@ -1,0 +1,75 @@
+"""A whole function as text that other processes compile, whatever it is made of."""
+
+from __future__ import annotations
+
+import base64
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax import export
+
+from ..capture.names import title
+from ..measure import Cause, Failure, Stage
+from .made_for import Settings
+from .splice.splicing import Spliced
+
+NAME = "whole"
+"""What the function is called in the text."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A function of packed arrays and those of a call, by StableHLO inside Python."""
+
+    source: str
+    packs: tuple[Any, ...]
+    """The packed arrays."""
+    x64: bool
+
+
+def exported(spliced: Spliced, settings: Settings) -> Exported | Failure:
+    """Lowers the pieces, under the settings that they were traced with; for any thread.
+
+    Fails where something in the function only makes sense in this process, as a callback does.
+    """
+    cut = spliced.cut
+    with under(settings):
+        packs, tree = jax.tree_util.tree_flatten(spliced.packs(cut.held))
+
+        def flat(*arrays: Any) -> list[Any]:
+            packed = jax.tree_util.tree_unflatten(tree, arrays[: len(packs)])
+            return spliced.flat(arrays[len(packs) :], packed)
+
+        try:
+            found = export.export(jax.jit(flat))(*map(_spec, [*packs, *cut.avals]))
+            data = found.serialize()
+        except (TypeError, ValueError, NotImplementedError) as error:
+            reason = str(error).partition("\n")[0]
+            return Failure(title(cut.function, None), Stage.COMPILE, Cause.RAISED, reason)
+    return Exported(_text(data), tuple(packs), settings.enable_x64)
+
+
+def _text(data: bytes | bytearray) -> str:
+    """A module that has the function."""
+    return f"""from base64 import b85decode
+
+from jax import export
+
+{NAME} = export.deserialize(bytearray(b85decode({base64.b85encode(data).decode()!r}))).call
+"""
+
+
+def _spec(like: Any) -> Any:
+    return jax.ShapeDtypeStruct(like.shape, like.dtype)  # type: ignore[no-untyped-call]  # jax's
+
+
+def under(settings: Settings) -> ExitStack:
+    """A thread has its own settings; these are those of another one."""
+    stack = ExitStack()
+    stack.enter_context(jax.enable_x64(settings.enable_x64))
+    stack.enter_context(jax.default_matmul_precision(settings.default_matmul_precision))
+    stack.enter_context(jax.numpy_dtype_promotion(settings.numpy_dtype_promotion))
+    stack.enter_context(jax.default_device(settings.default_device))
+    return stack

@@ -1,0 +1,210 @@
+"""Frames of a trusted host gone bad, against the search's side of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import msgspec
+from aiosearch_sockets import Secure
+from figures import figure, versions
+from mutating import Coverage, Mutator, form, words
+
+from aiosearch.engine import wire
+from aiosearch.engine.counts import Counts
+from aiosearch.problem import Obligation
+from aiosearch.remote import protocol
+from aiosearch.remote.hosts import Host, Hosts
+from aiosearch.remote.links import Link
+from aiosearch.remote.versions import versions as host_versions
+
+REFUSED = (msgspec.DecodeError, ValueError)
+"""What a link may raise of a message that makes no sense: it closes then, and nothing else."""
+FRAMES_A_LINK = 200
+COVERED = ("remote/hosts.py", "remote/protocol.py", "engine/wire.py", "aiosearch_sockets/secure.py")
+HERE = protocol.encode(protocol.Here(protocol.API, "host", 2, 1, host_versions()))
+
+
+def introduced(token: bytes) -> tuple[Secure, Secure]:
+    """Gives a caller and a listener after their handshake."""
+    caller, listener = Secure(token, caller=True), Secure(token, caller=False)
+    listener.feed(caller.begin())
+    for one, other in ((listener, caller), (caller, listener)) * 2:
+        other.feed(one.outgoing())
+    return caller, listener
+
+
+class MemoryLink:
+    """A link whose other end is a trusted host gone bad: it seals what it likes."""
+
+    peer = "a host gone bad"
+
+    def __init__(self) -> None:
+        self._there, self._here = introduced(bytes(32))
+
+    def open(self, received: Callable[[bytes], None], closed: Callable[[str], None]) -> None:
+        self.received, self.closed = received, closed
+
+    def hear(self, payload: bytes) -> None:
+        for message in self._here.feed(self._there.seal(payload)):
+            self.received(message)
+
+    def send(self, payload: bytes) -> None:
+        pass
+
+    def close(self, reason: str = "") -> None:
+        pass
+
+
+class Desk:
+    """The search's side: its hosts, of which each is given two processes, and no work."""
+
+    address = "in memory"
+
+    def __init__(self) -> None:
+        self._hosts = Hosts(self, self)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._link: MemoryLink | None = None
+
+    async def start(self, joined: Callable[[Link], None]) -> None:
+        self._joined = joined
+
+    async def close(self) -> None:
+        await self._renounce()
+
+    async def renew(self, introduced: bool) -> MemoryLink:
+        """Gives a link to a new host, which has said what it is or not."""
+        await self._renounce()
+        if not hasattr(self, "_joined"):
+            await self._hosts.start()
+        self._link = MemoryLink()
+        self._joined(self._link)
+        if introduced:
+            self._link.hear(HERE)
+            await asyncio.sleep(0)
+        return self._link
+
+    async def _renounce(self) -> None:
+        if self._link is not None:
+            self._link.closed("renewed")
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    def admitted(self, host: Host) -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(2):
+            self._tasks.add(loop.create_task(host.worker(wire.decode_for_host, lambda: None)))
+
+    def left(self, host: Host, reason: str) -> None:
+        pass
+
+    def refused(self, host: Host, session: int, reason: str) -> None:
+        pass
+
+    def asked_to_leave(self, host: Host) -> None:
+        pass
+
+    def state(self) -> bytes:
+        return b"{}"
+
+    def warn(self, message: str) -> None:
+        pass
+
+
+def seeds() -> list[bytes]:
+    """One message of every kind, and in frames of workers one of every kind of theirs."""
+    said: list[wire.ToHost] = [
+        wire.Hello(),
+        wire.Report(1, True, given=(), solutions=(b"one",), costs=(1.0,), counts=Counts(nodes=5)),
+        wire.Ask(1, bytes(16), Obligation("(assert false)"), 0.5),
+        wire.Withdraw(1, (bytes(16),)),
+        wire.Failed(1, "Problem", "expand", "an error", (0, 1)),
+    ]
+    messages: list[protocol.FromAgent] = [
+        protocol.Watching(protocol.API),
+        protocol.Spawned(1, 1234),
+        protocol.Gone(2, "it ended"),
+        protocol.Leaving(),
+        protocol.Refused(1, "not installed here"),
+        protocol.Pulse(),
+        *(protocol.From(1, wire.encode(frame)) for frame in said),
+    ]
+    answers: list[protocol.ToAgent] = [
+        protocol.Spawn(1, "checker", (1.0, 100)),
+        protocol.To(1, b"frame"),
+        protocol.Kill(1),
+        protocol.Release(1, 1, 5),
+        protocol.Farewell("over"),
+        protocol.State(b"{}"),
+    ]
+    return [HERE, *map(protocol.encode, answers), *map(protocol.encode, messages)]
+
+
+def shown(link: MemoryLink, frame: bytes) -> object:
+    """Has a frame handled; gives what that showed, or raises what must not be raised.
+
+    The decoder of the host's side has its turn too; what it gives is not followed.
+    """
+    try:
+        other: object = form(protocol.decode_for_agent(frame))
+    except REFUSED as error:
+        other = words(error)
+    try:
+        link.hear(frame)
+    except REFUSED as error:
+        return words(error), other
+    return form(protocol.decode_from_agent(frame)), other
+
+
+def well_formed(frame: bytes) -> bool:
+    try:
+        protocol.decode_from_agent(frame)
+    except REFUSED:
+        return False
+    return True
+
+
+async def frames(count: int, seed: int) -> None:
+    """Goes on until so many distinct frames were handled; a crash is a figure, not the end."""
+    random = Random(seed)
+    mutator, coverage, desk = Mutator(random, seeds()), Coverage(*COVERED), Desk()
+    distinct: set[int] = set()
+    crashes: dict[str, bytes] = {}
+    growth: dict[str, int] = {}
+    accepted = made = 0
+    started = time.process_time()
+    while len(distinct) < count:
+        if made % FRAMES_A_LINK == 0:
+            link = await desk.renew(introduced=random.random() < 0.8)
+        frame = mutator.frame()
+        made += 1
+        if (mark := hash(frame)) in distinct:
+            continue
+        distinct.add(mark)
+        good = well_formed(frame)
+        accepted += good
+        try:
+            if coverage.run(lambda link=link, frame=frame: shown(link, frame)):
+                mutator.keep(frame, good)
+        except Exception as error:
+            crashes.setdefault(words(error), frame)
+        if len(distinct) in (count // 1000, count // 100, count // 10, count):
+            growth[str(len(distinct))] = len(coverage.seen)
+    await desk.close()
+    figure(
+        "frames of a trusted host gone bad: distinct ones that crashed the search's side",
+        len(crashes),
+        "kinds of crash",
+        target=0,
+        frames=len(distinct),
+        well_formed=accepted,
+        coverage=growth,
+        corpus=mutator.corpus,
+        crashes={told: frame.hex()[:200] for told, frame in crashes.items()},
+        cpu_seconds=round(time.process_time() - started, 1),
+        seed=seed,
+        packages=versions("aiosearch-sockets"),
+    )

@@ -1,0 +1,96 @@
+"""A captured program under `torch.compile`, as a user of torch would run it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import jax
+import numpy as np
+import torch
+from corpus import Case
+from rounds import repeats, sample
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch_words import DTYPES, TorchWords
+
+from aiosearch.capture import capture
+from aiosearch.tensor import Program
+from aiosearch.tensor.evaluate import evaluate
+
+Tensors: TypeAlias = "tuple[torch.Tensor, ...]"
+
+MODE = "max-autotune"
+THREADS = torch.get_num_threads()
+
+
+class TorchSide:
+    """The program of a function, compiled.
+
+    Raises CaptureError where it is not one program, and RuntimeError where torch fails.
+    """
+
+    def __init__(self, case: Case, values: Sequence[jax.Array]) -> None:
+        captured = capture(case.function, *case.types)
+        held = [jax.numpy.asarray(one) for one in captured.constants.values()]
+        device = _device(values[0])
+        self._inputs = [tensor(one, device) for one in (*values, *held)]
+        self._device = device
+        torch.set_num_threads(THREADS)
+        self._run = compiled(captured.program, device, self._inputs)
+        if device == "cpu":
+            torch.set_num_threads(self._best_threads())
+
+    def call(self) -> Tensors:
+        """Runs it to the end."""
+        with torch.inference_mode():
+            found: Tensors = self._run(*self._inputs)
+        if self._device == "cuda":
+            torch.cuda.synchronize()
+        return found
+
+    def results(self) -> list[Any]:
+        """What it computes, as NumPy has it."""
+        return [one.to(torch.float64).cpu().numpy() for one in self.call()]
+
+    def _best_threads(self) -> int:
+        """All or one: for short work, one alone may be faster."""
+        taken = {}
+        for threads in (1, THREADS):
+            torch.set_num_threads(threads)
+            taken[threads] = sample(self.call, repeats(self.call))
+        return min(taken, key=taken.__getitem__)
+
+
+def compiled(program: Program, device: str, inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
+    """The program as a graph of torch's own operations, and that compiled."""
+    words = TorchWords(device)
+    dtypes = [DTYPES[str(output.dtype)] for output in program.outputs]
+
+    def run(*arrays: torch.Tensor) -> Tensors:
+        found = evaluate(program, words, arrays)
+        return tuple(one.to(dtype) for one, dtype in zip(found, dtypes, strict=True))
+
+    torch.compiler.reset()
+    with torch.inference_mode(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about hardware that tuning would like to have
+        graph = make_fx(run)(*inputs)
+        found: Callable[..., Any] = torch.compile(graph, mode=MODE, dynamic=False)
+        found(*inputs)
+    return found
+
+
+def tensor(array: jax.Array, device: str) -> torch.Tensor:
+    """A copy of an array."""
+    wide = array.dtype == jax.numpy.bfloat16
+    plain = np.asarray(array.astype("float32") if wide else array).copy()
+    found = torch.from_numpy(plain).to(device)
+    return found.to(torch.bfloat16) if wide else found
+
+
+def _device(array: jax.Array) -> str:
+    """Where torch has it to be; raises RuntimeError where torch cannot."""
+    (device,) = array.devices()
+    if device.platform == "gpu" and not torch.cuda.is_available():
+        raise RuntimeError("this build has no GPU")
+    return "cuda" if device.platform == "gpu" else "cpu"

@@ -1,0 +1,84 @@
+"""What is tried for a program, with and without inputs that stay the same."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+from parted import contending, drawn, whole
+
+from aiosearch.optimizer.contenders import Contest, Question, contest
+from aiosearch.optimizer.effort import BUDGETS, Effort
+from aiosearch.tensor import Program, Term, apply, tensor
+from aiosearch.tensor.files import to_json
+
+QUICK = msgspec.structs.replace(BUDGETS[Effort.QUICK], search_seconds=0.3)
+X, W = tensor("x", "f32", (8, 64)), tensor("w", "f32", (64, 64))
+A, B = tensor("a", "f32", (64, 2)), tensor("b", "f32", (2, 64))
+LORA = Program("lora", (X, W, A, B), (X @ W + (X @ A) @ B,))
+Q, K = tensor("q", "bf16", (64, 64)), tensor("k", "bf16", (64, 32))
+Y = tensor("y", "bf16", (8, 64))
+HEADS = Program("heads", (Y, Q, K), (Y @ apply("transpose", Q, axes=(1, 0)), Y @ K))
+
+
+def held(program: Program, *constant: int) -> Contest:
+    question = Question(to_json(program), QUICK, 0, False, constant)
+    return contest(question, lambda text: None)
+
+
+def sources(found: Contest) -> str:
+    return "\n".join(one.source for one in found.contenders if one.beforehand is not None)
+
+
+def test_without_constant_inputs_nothing_is_made_beforehand() -> None:
+    found = held(LORA)
+    assert all(one.beforehand is None for one in found.contenders)
+    assert len(found.contenders) <= QUICK.contenders
+
+
+def test_weights_are_merged_where_a_product_is_spared() -> None:
+    found = held(LORA, 1, 2, 3)
+    assert "return (w + a @ b,)" in sources(found)
+    assert "return x @ packed" in sources(found)
+    assert "concatenate([w, a], axis=1)" in sources(found)
+    assert found.contenders[0].how == "as it is"
+
+
+def test_weights_are_laid_out_widened_and_put_side_by_side() -> None:
+    text = sources(held(HEADS, 1, 2))
+    assert "concatenate([q.T, k], axis=1)" in text
+    assert ".astype(jnp.float32)" in text
+    assert "preferred_element_type" in text
+
+
+def test_a_norms_gain_goes_into_the_weight_behind_it() -> None:
+    gain = tensor("g", "f32", (64,))
+    normed = apply("rms_norm", X) * apply("reshape", gain, shape=(1, 64))
+    text = sources(held(Program("norm", (X, gain, W), (normed @ W,)), 1, 2))
+    assert "w * g[:, None]" in text or "g[:, None] * w" in text
+
+
+def test_ways_that_make_something_beforehand_take_no_room_from_others() -> None:
+    plain, more = held(LORA), held(LORA, 1)
+    assert [one for one in more.contenders if one.beforehand is None] == [*plain.contenders]
+    assert len({one.how for one in more.contenders}) == len(more.contenders)
+
+
+@pytest.mark.parametrize(
+    ("program", "constant"),
+    [(LORA, (1, 2, 3)), (LORA, (2, 3)), (LORA, (0,)), (HEADS, (1, 2)), (HEADS, (2,))],
+)
+def test_every_contender_computes_what_the_program_does(
+    program: Program, constant: tuple[int, ...]
+) -> None:
+    values = drawn(program)
+    wanted = whole(program, values)
+    near = 1e-4 if _is_single(program.inputs[0]) else 4e-2
+    for contender in held(program, *constant).contenders:
+        for ours, theirs in zip(contending(contender, values), wanted, strict=True):
+            one, other = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
+            np.testing.assert_allclose(one, other, rtol=0, atol=near * np.max(np.abs(other)))
+
+
+def _is_single(term: Term) -> bool:
+    return str(term.dtype) == "f32"

@@ -1,0 +1,145 @@
+"""Functions of several pieces: what is faster alone must be faster in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from aiosearch.measure import Act, Cause, Failure, MockExecutor, Stage
+from aiosearch.optimizer.answers import Answer, Key, Timings
+from aiosearch.optimizer.effort import BUDGETS, Effort
+from aiosearch.optimizer.exporting import exported
+from aiosearch.optimizer.made_for import settings
+from aiosearch.optimizer.optimizing import optimize
+from aiosearch.optimizer.report import Whole
+from aiosearch.optimizer.results import Results
+from aiosearch.optimizer.splice import Spliced, cut
+from aiosearch.optimizer.whole import WholeRace, kept
+
+A = jnp.linspace(-1.0, 2.0, 64).reshape(8, 8)
+B = jnp.cos(A)
+FORMS = [f"rewritten {number}" for number in range(1, 4)]
+
+
+def looped(a: jax.Array, b: jax.Array) -> jax.Array:
+    start = jnp.trace(a @ b)
+    return jax.lax.fori_loop(0, 3, lambda step, x: jnp.sin(x) + step, start)
+
+
+def called(a: jax.Array, b: jax.Array) -> jax.Array:
+    like = jax.ShapeDtypeStruct((), "float32")
+    return jax.pure_callback(np.float32, like, jnp.trace(a @ b))
+
+
+def trace(inputs: Any) -> tuple[Any, ...]:
+    a, b = (np.asarray(one, np.float64) for one in inputs)
+    return (np.float32(np.sum(a * b.T)),)
+
+
+def acts(whole: Act) -> dict[str, Act]:
+    """The product is ten times as fast when rewritten; the function as a whole is what it is."""
+    fast = dict.fromkeys(FORMS, Act(seconds=1e-4, outputs=trace))
+    turned = {f"{how}; turned 0": one for how, one in fast.items()}
+    slow = {"as it is": Act(seconds=1e-3, outputs=trace), "as written": Act(seconds=2e-3)}
+    return {**slow, **fast, **turned, "all that are faster": whole}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Results]:
+    with Results.open(tmp_path / "results.sqlite") as opened:
+        yield opened
+
+
+async def found(f: Any, store: Results, whole: Act, *, opened: bool = True, **more: Any) -> Any:
+    executor = MockExecutor(acts(whole))
+    options = {"effort": "quick", "target": "cpu", "results": store, "executor": executor, **more}
+    if not opened:
+        return await optimize(f, A, B, **options)
+    async with executor:
+        return await optimize(f, A, B, **options)
+
+
+async def test_what_is_faster_as_a_whole_stays(store: Results) -> None:
+    made = await found(looped, store, Act(seconds=1e-3))
+    assert isinstance(made.report.whole, Whole)
+    assert made.report.whole.answer.speedup == pytest.approx(2, rel=0.1)
+    assert "looped (whole): 2.0" in str(made.report)
+    assert made.report.faster
+    assert len(made.spliced.replacements) == 1
+    np.testing.assert_allclose(made(A, B), looped(A, B), rtol=1e-5)
+
+
+async def test_what_is_not_faster_as_a_whole_is_taken_out_again(store: Results) -> None:
+    made = await found(looped, store, Act(seconds=2e-3))
+    assert made.report.found[0].answer.faster
+    assert not made.report.faster
+    assert made.spliced.replacements == {}
+    assert "not faster with what is faster alone" in str(made.report)
+    assert made(A, B) == looped(A, B)
+
+
+@pytest.mark.parametrize("seconds", [1e-3, 2e-3])
+async def test_it_is_remembered(store: Results, seconds: float) -> None:
+    before = await found(looped, store, Act(seconds=seconds))
+    told: list[str] = []
+    again = await found(looped, store, Act(), opened=False, tell=told.append)
+    assert told == ["looped: found before"]
+    assert again.report.whole.remembered
+    assert again.report.faster is before.report.faster
+    assert again.source() == before.source()
+    assert "as found before" in str(again.report.whole)
+
+
+async def test_a_function_that_cannot_leave_this_process_says_so(store: Results) -> None:
+    made = await found(called, store, Act())
+    assert "called could not be timed as a whole" in str(made.report)
+    assert len(made.spliced.replacements) == 1
+
+
+async def test_a_function_of_one_piece_has_no_second_race(store: Results) -> None:
+    made = await found(lambda a, b: jnp.trace(a @ b), store, Act())
+    assert made.report.whole == ""
+
+
+async def test_a_failure_as_a_whole_is_told(store: Results) -> None:
+    made = await found(looped, store, Act(fails=(Stage.RACE, Cause.CRASHED)))
+    assert "crashed" in made.report.whole
+    assert len(made.spliced.replacements) == 1
+
+
+def answer(name: str, saved: float) -> Answer:
+    key = Key(name, ("f32[8,8]",), "cpu", "1", "1")
+    return Answer(key, name, name, name, (), Timings(1.0, 1.0, 1.0 - saved, 1.0), True, "quick")
+
+
+async def test_of_several_programs_the_one_that_helps_stays() -> None:
+    def two(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jax.lax.sort(jnp.diagonal(a @ b)) @ jnp.tanh(b)
+
+    made = cut(two, A, B)
+    answers = {one: answer(f"{at}", 0.5 - at / 10) for at, one in enumerate(made.subjects)}
+    assert len(answers) == 2
+    slow, fast = Act(seconds=2e-3), Act(seconds=1e-3)
+    names = [f"only {one.program.name}, {at}" for at, one in enumerate(answers)]
+    whole = {"as written": slow, "all that are faster": slow, names[0]: slow, names[1]: fast}
+    async with MockExecutor(whole) as executor:
+        race = WholeRace(executor, Effort.QUICK, BUDGETS[Effort.QUICK], 0)
+        loaded = {piece.subject: piece.original for piece in made.regions}
+        found = await race.answer(answers[made.subjects[0]].key, made, answers, loaded)  # type: ignore[arg-type]
+    assert isinstance(found, Answer)
+    assert kept(found, answers) == {made.subjects[1]: answers[made.subjects[1]]}
+
+
+async def test_an_exported_function_gives_what_the_function_gives() -> None:
+    spliced = Spliced(cut(looped, A, B))
+    text = exported(spliced, settings())
+    assert not isinstance(text, Failure)
+    scope: dict[str, Any] = {}
+    exec(text.source, scope)
+    np.testing.assert_allclose(scope["whole"](A, B)[0], looped(A, B), rtol=1e-6)

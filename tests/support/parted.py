@@ -1,0 +1,55 @@
+"""Runs emitted sources, whole or in two parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from aiosearch.optimizer.contenders import Contender
+from aiosearch.optimizer.emit import emit, emit_pack, names
+from aiosearch.optimizer.packing import Packing
+from aiosearch.optimizer.types import array_types
+from aiosearch.tensor import Program
+
+
+def drawn(program: Program, seed: int = 0) -> list[jax.Array]:
+    """Arrays of the types of its inputs."""
+    random = np.random.default_rng(seed)
+    return [
+        jax.numpy.asarray(random.integers(-8, 9, one.shape) / 4, one.dtype)
+        for one in array_types(program)
+    ]
+
+
+def whole(program: Program, values: Sequence[Any]) -> list[Any]:
+    return jax.tree.leaves(call(emit(program), names(program)[0], values))
+
+
+def parted(packing: Packing, values: Sequence[Any]) -> list[Any]:
+    """What the second part gives for what the first one made."""
+    given = [values[at] for at in packing.positions]
+    others = [one for at, one in enumerate(values) if at not in packing.positions]
+    packed = call(emit_pack(packing.pack), names(packing.pack)[0], given)
+    assert isinstance(packed, tuple)
+    return jax.tree.leaves(call(emit(packing.run), names(packing.run)[0], [*others, *packed]))
+
+
+def contending(contender: Contender, values: Sequence[Any]) -> list[Any]:
+    """What a contender gives, with what it makes beforehand."""
+    if contender.beforehand is not None:
+        positions = contender.beforehand.positions
+        given = [values[at] for at in positions]
+        packed = call(contender.source, contender.beforehand.function, given)
+        types = [(str(one.dtype), one.shape) for one in packed]
+        assert types == [(one.dtype, one.shape) for one in contender.beforehand.types]
+        values = [*(one for at, one in enumerate(values) if at not in positions), *packed]
+    return jax.tree.leaves(call(contender.source, contender.function, values))
+
+
+def call(source: str, function: str, values: Sequence[Any]) -> Any:
+    scope: dict[str, Any] = {}
+    exec(source, scope)
+    return jax.jit(scope[function])(*values)
