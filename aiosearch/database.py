@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -42,6 +43,8 @@ class Format:
     version: int
     schema: str
     """The statement that creates its only table."""
+    own: bool = False
+    """Whether nobody else may write it, because what it holds is run."""
 
 
 def connect(path: Path, format: Format, patience: float) -> sqlite3.Connection:
@@ -51,6 +54,8 @@ def connect(path: Path, format: Format, patience: float) -> sqlite3.Connection:
     """
     with translated():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if format.own:
+            _require_own(path)
         database = sqlite3.connect(
             path, timeout=patience, isolation_level=None, check_same_thread=False
         )
@@ -61,6 +66,21 @@ def connect(path: Path, format: Format, patience: float) -> sqlite3.Connection:
         database.close()
         raise
     return database
+
+
+def _require_own(path: Path) -> None:
+    """Raises UnavailableError where others could put something into the file, or take its place."""
+    path.touch(mode=0o600)
+    for place in (path, path.parent):
+        status = place.stat()
+        shared = (
+            status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX
+        )
+        if shared or status.st_uid not in (os.geteuid(), 0):
+            raise UnavailableError(
+                f"others can write {place}, and what lies in such a file is run; `chmod go-w"
+                f" {place}` where it is yours"
+            )
 
 
 def checksum(key: bytes, row: bytes) -> bytes:

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Literal, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, cast
 
 import anyio
 
@@ -23,6 +23,9 @@ from .problem import NodeT, Problem
 from .result import Result, SearchStatus, SolutionT
 from .statistics import Statistics
 from .strategies import Strategy, find_strategy
+
+if TYPE_CHECKING:
+    from .remote.links import Listener
 
 with contextlib.suppress(ImportError):
     # anyio loads its backend at the first use, and that would hold the user's loop up for 40 ms
@@ -53,6 +56,7 @@ class Search(Generic[NodeT, SolutionT]):
         on_error: OnError = "raise",
         cache: Path | str | Literal["default"] | None = "default",
         progress_seconds: float = 0.5,
+        listener: Listener | None = None,
     ) -> None:
         """Prepares a search; nothing starts before `async with`.
 
@@ -66,9 +70,10 @@ class Search(Generic[NodeT, SolutionT]):
         - `on_error`: `raise` when the problem raises, or `skip` that subtree and count it.
         - `on`: hooks that get every event; their exceptions are logged and counted, no more.
         - `cache`: where verdicts are kept on disk; None for nowhere. A given pool has its own.
+        - `listener`: of a transport, over which other machines join; `workers=0` is these alone.
         """
-        if pool is not None and workers is not None:
-            raise AiosearchError("give workers or a pool, not both")
+        if pool is not None and (workers is not None or listener is not None):
+            raise AiosearchError("give workers and a listener, or a pool, not both")
         for name, value, allowed in (
             ("on_unknown", on_unknown, ("defer", "keep", "drop")),
             ("on_error", on_error, ("raise", "skip")),
@@ -89,7 +94,7 @@ class Search(Generic[NodeT, SolutionT]):
                 'part under `if __name__ == "__main__":`'
             )
         self._own_pool = pool is None
-        self._pool = Pool(workers, cache=cache) if pool is None else pool
+        self._pool = Pool(workers, cache=cache, listener=listener) if pool is None else pool
         self._run: Run = Run(
             problem,
             self._pool,

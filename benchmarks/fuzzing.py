@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -62,7 +63,7 @@ class MemoryLink:
 class Desk:
     """The search's side: its hosts, of which each is given two processes, and no work."""
 
-    address = "in memory"
+    address = invitation = "in memory"
 
     def __init__(self) -> None:
         self._hosts = Hosts(self, self)
@@ -187,7 +188,7 @@ async def frames(count: int, seed: int) -> None:
         good = well_formed(frame)
         accepted += good
         try:
-            if coverage.run(lambda link=link, frame=frame: shown(link, frame)):
+            if coverage.run(partial(shown, link, frame)):
                 mutator.keep(frame, good)
         except Exception as error:
             crashes.setdefault(words(error), frame)

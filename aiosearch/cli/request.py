@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import AiosearchError
 from ..limits import Limits
@@ -17,6 +17,9 @@ from .fields import guess, split
 from .problems import build, from_journal
 from .settings import SETTINGS, Chosen, settle
 from .usage import UsageError
+
+if TYPE_CHECKING:
+    from ..remote.links import Listener
 
 T = TypeVar("T")
 
@@ -59,7 +62,23 @@ def make_request(arguments: argparse.Namespace) -> Request:
         settings = chosen_settings(arguments, past)
     options = _options(problem, settings, split(arguments.strategy_set, "--strategy-set"))
     options |= {"journal": journal, "resume": arguments.resume}
+    options |= {"listener": _listener(arguments, options["strategy"])}
     return Request(problem, options, _command(arguments))
+
+
+def _listener(arguments: argparse.Namespace, strategy: str) -> Listener | None:
+    """Where other machines join: by the strategy's own transport, or by sockets."""
+    if arguments.listen is None and arguments.token_file is None and strategy == "queue":
+        return None
+    from ..remote.transports import find_transport, has_transport  # for searches that spread
+
+    own = has_transport(strategy)
+    if arguments.listen is None and not own:
+        if arguments.token_file is not None:
+            raise UsageError("--token-file is for machines that join: --listen HOST:PORT")
+        return None
+    token = Path(arguments.token_file).expanduser() if arguments.token_file else None
+    return find_transport(strategy if own else "sockets").listener(arguments.listen, token)
 
 
 def _resumed(arguments: argparse.Namespace, journal: Path | None) -> Path:

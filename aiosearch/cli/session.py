@@ -96,6 +96,7 @@ class Session:
     async def _through(self) -> None:
         async with self._search as search:
             self._open = True
+            self._invite()
             try:
                 await search.wait()
             except Exception as error:
@@ -103,6 +104,12 @@ class Session:
                     raise
         if self._lines is not None:
             await self._lines.drain()
+
+    def _invite(self) -> None:
+        """Says how other machines join."""
+        listener = self._request.options["listener"]
+        if listener is not None and not self._manner.quiet:
+            self._screen.line(f"machines join with: {listener.invitation}")
 
     def _stop(self) -> None:
         if self._open:

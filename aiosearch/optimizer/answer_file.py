@@ -22,7 +22,7 @@ PATIENCE = 1.0
 """Seconds to wait for another process's lock."""
 
 _TABLE = "answers (id INTEGER PRIMARY KEY, key BLOB UNIQUE, answer BLOB, sum BLOB)"
-_FORMAT = Format("a store of results", 0x61696F72, 1, f"CREATE TABLE {_TABLE}")
+_FORMAT = Format("a store of results", 0x61696F72, 1, f"CREATE TABLE {_TABLE}", own=True)
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Answer).decode
 

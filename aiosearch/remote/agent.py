@@ -14,7 +14,7 @@ from ..engine.wire import Begin
 from ..engine.wire import encode as encode_begin
 from . import protocol
 from .admission import RefusalError, admit, ended, opened
-from .links import Link
+from .links import Link, LostError, UnwelcomeError
 from .protocol import (
     API,
     Farewell,
@@ -53,15 +53,21 @@ class Agent:
         self._heartbeat = Heartbeat(link, encode(Pulse()))
 
     async def serve(self) -> Farewell:
-        """Serves until the search has no more to do, or the link is gone; then nothing is left."""
+        """Serves until the search lets it go; then nothing of it is left.
+
+        Raises LostError where the link is lost, and UnwelcomeError where the search refuses it.
+        """
         self._link.open(self._received, self._closed)
         self._send(self._here)
         self._heartbeat.start()
         try:
-            return await self._end
+            farewell = await self._end
         finally:
             self._heartbeat.stop()
             await asyncio.shield(self._clear())
+        if farewell.refused:
+            raise UnwelcomeError(f"{self._link.peer} refuses this host: {farewell.reason}")
+        return farewell
 
     def leave(self) -> None:
         """Asks to be let go once everything is given back."""
@@ -84,7 +90,7 @@ class Agent:
 
     def _closed(self, reason: str) -> None:
         if not self._end.done():
-            self._end.set_result(Farewell(reason or "the connection was closed", refused=False))
+            self._end.set_exception(LostError(reason or "the connection was closed"))
 
     def _received(self, payload: bytes) -> None:
         self._heartbeat.heard()

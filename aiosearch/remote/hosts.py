@@ -214,11 +214,12 @@ class Hosts:
 
     async def close(self) -> None:
         """Lets everybody go."""
-        await self._listener.close()
         for greeting in list(self._greeting):
             greeting.link.close("the search is over")
         for host in list(self._hosts):
             host.dismiss("the search is over")
+        # Last, because it waits until what was said to them has gone out
+        await self._listener.close()
 
     def _joined(self, link: Link) -> None:
         self._greeting.add(_Greeting(link, self))

@@ -8,13 +8,24 @@ business. What the messages say is none of it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
+
+from ..errors import AiosearchError
 
 API = 1
 """The version of this contract."""
 
 MOST_BYTES = 256 * 1024 * 1024
 """A longer message is none."""
+
+
+class UnwelcomeError(AiosearchError):
+    """The other end does not want this host, so that it is no use to try again."""
+
+
+class LostError(AiosearchError):
+    """The link was lost."""
 
 
 class Link(Protocol):
@@ -58,6 +69,31 @@ class Listener(Protocol):
         """Where hosts connect to, for people and for `--connect`; known once it has started."""
         ...
 
+    @property
+    def invitation(self) -> str:
+        """What to type on another machine, so that it joins; known once it has started."""
+        ...
+
     async def close(self) -> None:
-        """Accepts nobody any more; links that are open stay so. Safe to call twice."""
+        """Accepts nobody any more, and waits until what closed links still say has gone out.
+
+        Links that are open stay so. Safe to call twice.
+        """
+        ...
+
+
+class Transport(Protocol):
+    """What a plugin offers, as an object behind an entry point of the group `aiosearch.transports`.
+
+    Without an address, both are on this machine, where nobody else gets to.
+    """
+
+    api: int
+
+    def listener(self, address: str | None, token_file: Path | None) -> Listener:
+        """For a search; raises AiosearchError where it may not listen there."""
+        ...
+
+    async def connect(self, address: str, token_file: Path | None) -> Link:
+        """For a host; raises UnwelcomeError, or AiosearchError where trying again may help."""
         ...

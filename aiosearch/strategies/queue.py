@@ -88,10 +88,14 @@ class Queue:
             tasks.append(heapq.heappop(self._queue)[2])
         return tuple(tasks)
 
+    def wanted(self) -> int:
+        """How many tasks should lie ready."""
+        return self._count
+
     def _stock_up(self) -> Iterator[Command]:
         """Asks for subtrees before the queue is empty; when it is, everyone who may have some."""
         ready = 0 if self._queue and self._too_early() else len(self._queue)
-        lacking = self._count - ready
+        lacking = self.wanted() - ready
         if lacking <= 0 or self._count == 1:
             return
         candidates = sorted(

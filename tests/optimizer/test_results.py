@@ -340,6 +340,25 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     assert len(opened.warnings) == 1
 
 
+@pytest.mark.parametrize("place", ["file", "folder"])
+def test_a_file_that_others_can_write_is_done_without(place: str, filled: Path) -> None:
+    """What it holds is run: who can write it could have anything run."""
+    (filled if place == "file" else filled.parent).chmod(0o777)
+    opened = Opened(filled)
+    assert opened.results.find(key(1)) is None
+    assert len(opened.warnings) == 1
+    assert "others can write" in opened.warnings[0]
+    opened.results.keep(answer(1))
+    assert opened.results.find(key(1)) is not None
+    opened.results.close()
+
+
+def test_a_new_file_is_its_users_alone(path: Path) -> None:
+    with Results.open(path) as results:
+        results.keep(answer(1))
+        assert {each.stat().st_mode & 0o77 for each in path.parent.iterdir()} == {0}
+
+
 def test_the_default_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It follows XDG, and a store that is told nothing is there."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

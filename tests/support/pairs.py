@@ -64,7 +64,7 @@ def pair() -> tuple[PairLink, PairLink]:
 class PairListener:
     """Hosts call `connect` instead of an address."""
 
-    address = "this process"
+    address = invitation = "this process"
 
     def __init__(self) -> None:
         self._joined: Callable[[Link], None] | None = None

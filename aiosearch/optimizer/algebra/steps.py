@@ -109,7 +109,8 @@ def shaped(call: Call, step: Step, shapes: Sequence[Shape]) -> Shape:
     if call.operator == "slice":
         (axis,), given = step.axes, dict(call.given)
         length = given["stop"] - given["start"]
-        return tuple(n for n in (*first[:axis], length, *first[axis + 1 :]) if n != 1)
+        kept = (length,) if length != 1 else ()
+        return (*first[:axis], *kept, *first[axis + 1 :])
     own = [size for axis, size in enumerate(first) if axis not in gone]
     if len(shapes) == 1:
         return tuple(own)
@@ -122,11 +123,14 @@ def shaped(call: Call, step: Step, shapes: Sequence[Shape]) -> Shape:
 
 
 def _cut(world: World[V], call: Call, step: Step, x: V) -> V:
-    given = {
-        name: size if isinstance(size, int) else size.at(world.sizes) for name, size in call.given
-    }
-    found = world.apply("slice", x, axis=step.axes[0], **given)
-    return world.apply("reshape", found, shape=tuple(n for n in world.shape(found) if n != 1))
+    given = dict(call.given)
+    ends = {name: n if isinstance(n, int) else n.at(world.sizes) for name, n in given.items()}
+    (axis,) = step.axes
+    found = world.apply("slice", x, axis=axis, **ends)
+    if given["stop"] - given["start"] != 1:
+        return found
+    shape = world.shape(found)
+    return world.apply("reshape", found, shape=(*shape[:axis], *shape[axis + 1 :]))
 
 
 def _others(rank: int, axes: Iterable[int]) -> tuple[int, ...]:

@@ -79,10 +79,11 @@ class Parts:
         every = zip(self.terms, named_sizes.outputs, arrays, _amounts(small), strict=True)
         for term, sized, array, amounts in every:
             if array is not None:
-                shape = tuple(size for size in sized.shape if size != 1)
-                flat = array.reshape([size for size in array.shape if size != 1])
+                axes = [axis for axis, size in enumerate(sized.shape) if size != 1]
+                shape = tuple(sized.shape[axis] for axis in axes)
+                flat = array.reshape([array.shape[axis] for axis in axes])
                 name = prints.name(flat, shape, term.dtype, term.digest)
-                plain = reshaped(term, [size for size in sizes(term) if size != 1])
+                plain = reshaped(term, [term.shape[axis] for axis in axes])
                 work = self.work(plain)
                 found[term] = Value(shape, amounts.at(()), plain, flat, name, work)
         return found
@@ -106,7 +107,7 @@ class Parts:
 
     def _target(self, term: Term) -> Target | None:
         value = self.values.get(term)
-        if value is None or not term.arguments or named(term, "reshape", "transpose"):
+        if value is None or not self._work[term] or named(term, "reshape", "transpose"):
             return None
         stays = frozenset(_needed(self.program, term))
         floor = sum(self._work[one] for one in self.terms if one in stays)

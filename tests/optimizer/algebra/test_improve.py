@@ -165,7 +165,7 @@ def captured(name: str) -> Program:
 def test_the_expected_form_is_found_and_verified(name: str) -> None:
     """What one would write by hand is among the best answers, and the best is accepted."""
     program = captured(name)
-    best, *others = improve(program, seconds=10, nodes=300)
+    best, *others = improve(program, seconds=10, nodes=150)
     assert estimate(best) < estimate(program)
     assert any(CASES[name].body in emit(one) for one in (best, *others))
     verdict = verify(program, best, floats=False)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,8 @@ A, B = tensor("a", "f32", (3, 3)), tensor("b", "f32", (3, 3))
 
 def made_of(term: Term) -> dict[str, int]:
     inputs = [Amounts(sizes(one), Counter([one.parameter("name")])) for one in (A, B)]
-    (found,) = evaluate(Program("one", (A, B), (term,)), Ingredients(), inputs)
+    algebra: Any = Ingredients()
+    (found,) = evaluate(Program("one", (A, B), (term,)), algebra, inputs)
     assert found.shape == term.shape
     return dict(found.of)
 

@@ -1,0 +1,72 @@
+"""`aiosearch status`: who serves a search that listens, and how far it is."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from ..remote.transports import find_transport
+from ..remote.watching import watched
+from .exits import Exit
+from .figures import duration
+from .output import give, table
+
+_SEARCH: tuple[str, ...] = (
+    "search",
+    "strategy",
+    "time",
+    "nodes",
+    "open",
+    "solutions",
+    "best",
+    "busy",
+)
+_MACHINE: tuple[str, ...] = ("machine", "workers", "z3", "python", "aiosearch", "")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Asks, tells, and gives the exit code."""
+    token = Path(arguments.token_file).expanduser() if arguments.token_file else None
+    transport = find_transport(arguments.transport)
+    document = asyncio.run(watched(transport, arguments.address, token))
+    give(document.decode() if arguments.json else _told(json.loads(document)))
+    return Exit.FINE
+
+
+def _told(state: dict[str, Any]) -> str:
+    searches = [_SEARCH, *map(_search, state["searches"])]
+    machines = [_MACHINE, *map(_machine, state["machines"])]
+    parts = [
+        table(searches, right=frozenset({2, 3, 4, 5, 6, 7})) if searches[1:] else "no search runs",
+        table(machines, right=frozenset({1, 2})) if machines[1:] else "no other machine serves",
+    ]
+    return "\n\n".join(parts)
+
+
+def _search(one: dict[str, Any]) -> tuple[str, ...]:
+    best = "" if one["best_cost"] is None else f"{one['best_cost']:g}"
+    return (
+        one["problem"],
+        one["strategy"],
+        duration(one["seconds"]),
+        f"{one['nodes']:,}",
+        f"{one['open']:,}",
+        f"{one['solutions']:,}",
+        best,
+        f"{one['busy']} of {one['seats']}",
+    )
+
+
+def _machine(one: dict[str, Any]) -> tuple[str, ...]:
+    versions = one["versions"]
+    return (
+        one["name"],
+        str(one["workers"]),
+        str(one["checkers"]),
+        versions.get("python", ""),
+        versions.get("aiosearch", ""),
+        "leaving" if one["leaving"] else "",
+    )

@@ -1,0 +1,128 @@
+"""`aiosearch worker`: lends this machine to a search elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..errors import AiosearchError
+from ..pool import usable_cores
+from ..remote.agent import Agent
+from ..remote.links import Link, LostError, Transport, UnwelcomeError
+from ..remote.transports import find_transport
+from .exits import Exit
+from .interrupts import Interrupts
+from .logs import logs_told
+from .output import complain, tell
+from .search import fastest_loop
+from .usage import UsageError
+
+SHORTEST, LONGEST = 0.2, 10.0
+"""Seconds between attempts to connect."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serves, and gives the exit code."""
+    for name in ("workers", "checkers"):
+        given = getattr(arguments, name)
+        if given is not None and given < (name == "workers"):
+            raise UsageError(f"--{name} must be {int(name == 'workers')} or more, not {given}")
+    token = Path(arguments.token_file).expanduser() if arguments.token_file else None
+    workers = arguments.workers or usable_cores()
+    checkers = workers if arguments.checkers is None else arguments.checkers
+    service = Service(
+        find_transport(arguments.transport),
+        arguments.connect,
+        token,
+        workers,
+        checkers,
+        arguments.name,
+        arguments.stay,
+    )
+    with logs_told(False), asyncio.Runner(loop_factory=fastest_loop()) as runner:
+        try:
+            return runner.run(service.run())
+        except KeyboardInterrupt:
+            tell("interrupted; the search does again what was not reported")
+            return Exit.INTERRUPTED
+
+
+@dataclass
+class Service:
+    """This machine, for as long as there is a search that wants it."""
+
+    transport: Transport
+    address: str
+    token: Path | None
+    workers: int
+    checkers: int
+    name: str
+    stay: bool
+    _agent: Agent | None = None
+    _leaving: bool = False
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> Exit:
+        """Connects and serves, again where the connection is lost."""
+        task: Any = asyncio.current_task()
+        with Interrupts(self._leave, partial(_cancel, task)):
+            try:
+                return await self._serve()
+            except asyncio.CancelledError:
+                tell("interrupted; the search does again what was not reported")
+                return Exit.INTERRUPTED
+
+    async def _serve(self) -> Exit:
+        while not self._leaving:
+            link = await self._connected()
+            if link is None:
+                break
+            try:
+                tell(f"serving {link.peer} with {self.workers} workers")
+                self._agent = Agent(link, self.workers, self.checkers, self.name)
+                farewell = await self._agent.serve()
+            except UnwelcomeError as error:
+                complain(str(error))
+                return Exit.FAILED
+            except LostError as error:
+                tell(f"{error}; connecting again")
+                continue
+            finally:
+                self._agent = None
+            tell(farewell.reason)
+            if not self.stay:
+                return Exit.FINE
+        return Exit.INTERRUPTED
+
+    async def _connected(self) -> Link | None:
+        """A link, however long it takes; none where this machine is to leave before."""
+        pause, told = SHORTEST, ""
+        while not self._leaving:
+            try:
+                return await self.transport.connect(self.address, self.token)
+            except UnwelcomeError:
+                raise
+            except AiosearchError as error:
+                if str(error) != told:
+                    told = str(error)
+                    tell(f"{told}; trying again until it is there")
+            try:
+                await asyncio.wait_for(self._wake.wait(), pause)
+            except TimeoutError:
+                pause = min(2 * pause, LONGEST)
+        return None
+
+    def _leave(self) -> None:
+        self._leaving = True
+        self._wake.set()
+        if self._agent is not None:
+            tell("giving back what is open; once more ends at once")
+            self._agent.leave()
+
+
+def _cancel(task: asyncio.Task[Exit]) -> None:
+    task.cancel()
