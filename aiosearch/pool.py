@@ -34,7 +34,8 @@ class Pool:
 
     Every search that runs on a pool has a session on each worker, and a worker gives its sessions
     equal slices: fifty searches share two workers fairly. `workers=0` is the host's own process;
-    with a `listener`, over which other machines come and go as they like, it is those alone.
+    with a `listener`, over which other machines come and go as they like, it is those alone. One
+    that is silent for `patience` seconds is done without.
     """
 
     def __init__(
@@ -46,11 +47,14 @@ class Pool:
         check_seconds: float = 10.0,
         check_rlimit: int = 80_000,
         listener: Listener | None = None,
+        patience: float = 5.0,
     ) -> None:
         if workers is None:
             workers = usable_cores()
         if workers < 0:
             raise AiosearchError(f"workers must be 0 or more, not {workers}")
+        if patience <= 0:
+            raise AiosearchError(f"patience must be above 0 seconds, not {patience:g}")
         if sys.platform == "win32":
             raise AiosearchError("aiosearch needs Unix sockets and signals, and so not Windows")
         self.workers = workers
@@ -64,7 +68,7 @@ class Pool:
         if listener is not None:
             from .remote.machines import Machines  # most searches need no other machine
 
-            self._machines = Machines(listener, self)
+            self._machines = Machines(listener, self, patience)
         self._slots: list[ProcessSlot | LocalSlot] = []
         self._members: dict[int, Member] = {}
         self._ids = itertools.count(1)

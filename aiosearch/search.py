@@ -57,6 +57,7 @@ class Search(Generic[NodeT, SolutionT]):
         cache: Path | str | Literal["default"] | None = "default",
         progress_seconds: float = 0.5,
         listener: Listener | None = None,
+        patience: float = 5.0,
     ) -> None:
         """Prepares a search; nothing starts before `async with`.
 
@@ -71,6 +72,7 @@ class Search(Generic[NodeT, SolutionT]):
         - `on`: hooks that get every event; their exceptions are logged and counted, no more.
         - `cache`: where verdicts are kept on disk; None for nowhere. A given pool has its own.
         - `listener`: of a transport, over which other machines join; `workers=0` is these alone.
+          One that is silent for `patience` seconds is done without.
         """
         if pool is not None and (workers is not None or listener is not None):
             raise AiosearchError("give workers and a listener, or a pool, not both")
@@ -94,7 +96,11 @@ class Search(Generic[NodeT, SolutionT]):
                 'part under `if __name__ == "__main__":`'
             )
         self._own_pool = pool is None
-        self._pool = Pool(workers, cache=cache, listener=listener) if pool is None else pool
+        self._pool = (
+            Pool(workers, cache=cache, listener=listener, patience=patience)
+            if pool is None
+            else pool
+        )
         self._run: Run = Run(
             problem,
             self._pool,

@@ -125,6 +125,17 @@ def _add_hosts(parser: Parser) -> None:
         " the work to those alone",
     )
     _add_token(hosts)
+    _add_patience(hosts)
+
+
+def _add_patience(parser: Parser | argparse._ArgumentGroup) -> None:
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=5.0,
+        metavar="S",
+        help="give the other end up after so many seconds of silence; by default 5",
+    )
 
 
 def _add_token(parser: Parser | argparse._ArgumentGroup) -> None:
@@ -153,6 +164,7 @@ def _add_worker(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument(
         "--checkers", type=int, metavar="N", help="z3 processes; by default as many as workers"
     )
+    _add_patience(parser)
     parser.add_argument("--name", default="", help="what it is called; by default as the machine")
     parser.add_argument(
         "--stay", action="store_true", help="wait for the next search when one is over"

@@ -63,6 +63,7 @@ def make_request(arguments: argparse.Namespace) -> Request:
     options = _options(problem, settings, split(arguments.strategy_set, "--strategy-set"))
     options |= {"journal": journal, "resume": arguments.resume}
     options |= {"listener": _listener(arguments, options["strategy"])}
+    options |= {"patience": arguments.patience}
     return Request(problem, options, _command(arguments))
 
 

@@ -31,6 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
         given = getattr(arguments, name)
         if given is not None and given < (name == "workers"):
             raise UsageError(f"--{name} must be {int(name == 'workers')} or more, not {given}")
+    if arguments.patience <= 0:
+        raise UsageError(f"--patience must be above 0 seconds, not {arguments.patience:g}")
     token = Path(arguments.token_file).expanduser() if arguments.token_file else None
     workers = arguments.workers or usable_cores()
     checkers = workers if arguments.checkers is None else arguments.checkers
@@ -42,6 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         checkers,
         arguments.name,
         arguments.stay,
+        arguments.patience,
     )
     with logs_told(False), asyncio.Runner(loop_factory=fastest_loop()) as runner:
         try:
@@ -62,6 +65,7 @@ class Service:
     checkers: int
     name: str
     stay: bool
+    patience: float
     _agent: Agent | None = None
     _leaving: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -83,7 +87,7 @@ class Service:
                 break
             try:
                 tell(f"serving {link.peer} with {self.workers} workers")
-                self._agent = Agent(link, self.workers, self.checkers, self.name)
+                self._agent = Agent(link, self.workers, self.checkers, self.name, self.patience)
                 farewell = await self._agent.serve()
             except UnwelcomeError as error:
                 complain(str(error))

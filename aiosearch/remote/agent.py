@@ -33,7 +33,7 @@ from .protocol import (
     ToAgent,
     encode,
 )
-from .pulse import Heartbeat
+from .pulse import PATIENCE, Heartbeat
 from .tables import Tables
 from .versions import versions
 
@@ -41,7 +41,14 @@ from .versions import versions
 class Agent:
     """This machine's processors, for one search, over one link."""
 
-    def __init__(self, link: Link, workers: int, checkers: int, name: str = "") -> None:
+    def __init__(
+        self,
+        link: Link,
+        workers: int,
+        checkers: int,
+        name: str = "",
+        patience: float = PATIENCE,
+    ) -> None:
         self._link = link
         self._here = Here(API, name or platform.node(), workers, checkers, versions())
         self._children: dict[int, Child | None] = {}
@@ -50,7 +57,7 @@ class Agent:
         self._tables = Tables()
         self._tasks: set[asyncio.Task[None]] = set()
         self._end: asyncio.Future[Farewell] = asyncio.get_running_loop().create_future()
-        self._heartbeat = Heartbeat(link, encode(Pulse()))
+        self._heartbeat = Heartbeat(link, encode(Pulse()), patience)
 
     async def serve(self) -> Farewell:
         """Serves until the search lets it go; then nothing of it is left.

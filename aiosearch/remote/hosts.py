@@ -28,7 +28,7 @@ from .protocol import (
     Watching,
     encode,
 )
-from .pulse import Heartbeat
+from .pulse import PATIENCE, Heartbeat
 from .versions import difference, versions
 
 GREETING_SECONDS = 10.0
@@ -199,7 +199,9 @@ class Housekeeper(Protocol):
 class Hosts:
     """All machines that come to serve a pool, over one listener."""
 
-    def __init__(self, listener: Listener, keeper: Housekeeper) -> None:
+    def __init__(self, listener: Listener, keeper: Housekeeper, patience: float = PATIENCE) -> None:
+        self.patience = patience
+        """Seconds for which a host may be silent."""
         self._listener = listener
         self._keeper = keeper
         self._hosts: set[Host] = set()
@@ -266,7 +268,7 @@ class _Greeting:
 
     def __init__(self, link: Link, hosts: Hosts) -> None:
         self.link = link
-        self.heartbeat = Heartbeat(link, encode(Pulse()))
+        self.heartbeat = Heartbeat(link, encode(Pulse()), hosts.patience)
         self._hosts = hosts
         self._host: Host | None = None
         self._known = False

@@ -33,9 +33,9 @@ class Seating(Protocol):
 class Machines:
     """The machines that have come, and the seats of their workers."""
 
-    def __init__(self, listener: Listener, pool: Seating) -> None:
+    def __init__(self, listener: Listener, pool: Seating, patience: float) -> None:
         self._listener = listener
-        self._hosts = Hosts(listener, self)
+        self._hosts = Hosts(listener, self, patience)
         self._pool = pool
         self._by_seat: dict[int, Host] = {}
         self._verifier: Verifier | None = None

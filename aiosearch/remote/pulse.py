@@ -6,9 +6,10 @@ import asyncio
 
 from .links import Link
 
-SECONDS = 1.0
+PATIENCE = 5.0
+"""Seconds without a word after which the other end counts as gone."""
 MOST_MISSED = 5
-"""After so many beats without a word the other end counts as gone."""
+"""Beats in that time."""
 
 
 class Heartbeat:
@@ -18,14 +19,17 @@ class Heartbeat:
     long it was, and what came in meanwhile is heard before the next.
     """
 
-    def __init__(self, link: Link, pulse: bytes) -> None:
+    def __init__(self, link: Link, pulse: bytes, patience: float = PATIENCE) -> None:
         self._link = link
         self._pulse = pulse
+        self._patience = patience
         self._missed = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(SECONDS, self._beat)
+        self._timer = asyncio.get_running_loop().call_later(
+            self._patience / MOST_MISSED, self._beat
+        )
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -39,7 +43,9 @@ class Heartbeat:
         self._missed += 1
         if self._missed > MOST_MISSED:
             self._timer = None
-            self._link.close(f"nothing was heard of {self._link.peer} for {MOST_MISSED} seconds")
+            self._link.close(
+                f"nothing was heard of {self._link.peer} for {self._patience:g} seconds"
+            )
             return
         self._link.send(self._pulse)
         self.start()

@@ -14,7 +14,6 @@ import pytest
 from pairs import PairLink, PairListener
 
 from aiosearch import Pool, Search
-from aiosearch.remote import pulse
 from aiosearch.remote.agent import Agent
 from aiosearch.remote.links import LostError
 from aiosearch.remote.protocol import Farewell, Here, decode_for_agent, encode
@@ -32,9 +31,9 @@ MACHINES: list[Machine] = []
 class Machine:
     """A host that serves, and its end of the link."""
 
-    def __init__(self, listener: PairListener, workers: int = 1) -> None:
+    def __init__(self, listener: PairListener, workers: int = 1, patience: float = 5.0) -> None:
         self.link = listener.connect()
-        self.agent = Agent(self.link, workers, 1, "elsewhere")
+        self.agent = Agent(self.link, workers, 1, "elsewhere", patience)
         self.serving = asyncio.get_running_loop().create_task(self.agent.serve())
         MACHINES.append(self)
 
@@ -44,11 +43,11 @@ class Machine:
 
 
 @asynccontextmanager
-async def pool(workers: int = 0) -> AsyncIterator[tuple[Pool, PairListener]]:
+async def pool(workers: int = 0, **options: Any) -> AsyncIterator[tuple[Pool, PairListener]]:
     listener = PairListener()
     MACHINES.clear()
     async with no_leaks():
-        async with Pool(workers=workers, cache=None, listener=listener) as opened:
+        async with Pool(workers=workers, cache=None, listener=listener, **options) as opened:
             yield opened, listener
         if MACHINES:
             await asyncio.wait([machine.serving for machine in MACHINES])
@@ -105,13 +104,12 @@ async def test_workers_that_are_killed_elsewhere_are_replaced_and_nothing_is_los
 
 @pytest.mark.parametrize("way", ["closed", "cut"])
 async def test_a_machine_that_is_gone_has_its_work_done_by_others(
-    way: str, monkeypatch: pytest.MonkeyPatch
+    way: str,
 ) -> None:
     """Whether it says so or not; what it says later is heard by nobody."""
-    monkeypatch.setattr(pulse, "SECONDS", 0.05)
     tree = Lopsided(height=29)
-    async with pool(1) as (opened, listener):
-        machine = Machine(listener)
+    async with pool(1, patience=0.25) as (opened, listener):
+        machine = Machine(listener, patience=0.25)
         async with Search(tree, pool=opened) as search:
             await until(lambda: len(search.statistics().workers) > 1)
             await until(lambda: search.statistics().workers[1].nodes > 100)
