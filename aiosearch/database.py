@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from .folders import make_folder
+
 COMPANIONS = ("", "-wal", "-shm")
 
 _NOT_OURS = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -53,7 +55,7 @@ def connect(path: Path, format: Format, patience: float) -> sqlite3.Connection:
     Any thread may use the connection, one at a time. Raises the errors above.
     """
     with translated():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent)
         if format.own:
             _require_own(path)
         database = sqlite3.connect(
@@ -69,13 +71,18 @@ def connect(path: Path, format: Format, patience: float) -> sqlite3.Connection:
 
 
 def _require_own(path: Path) -> None:
-    """Raises UnavailableError where others could put something into the file, or take its place."""
+    """Raises UnavailableError where others could put something into the file, or take its place.
+
+    SQLite also reads what lies beside it, so the folder has to be nobody else's; folders above it
+    may be shared where nobody can move what is another's.
+    """
     path.touch(mode=0o600)
-    for place in (path, path.parent):
+    path = path.resolve()
+    beside = [Path(f"{path}{suffix}") for suffix in (*COMPANIONS, "-journal")]
+    for place in (*filter(Path.exists, beside), *path.parents):
         status = place.stat()
-        shared = (
-            status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX
-        )
+        kept = status.st_mode & stat.S_ISVTX and place in path.parent.parents
+        shared = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not kept
         if shared or status.st_uid not in (os.geteuid(), 0):
             raise UnavailableError(
                 f"others can write {place}, and what lies in such a file is run; `chmod go-w"

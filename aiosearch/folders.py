@@ -12,3 +12,8 @@ def cache_folder() -> Path:
     if not base.is_absolute():
         base = Path.home() / ".cache"
     return base / "aiosearch"
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder that is its user's alone, whatever the umask says; one that is there stays."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)

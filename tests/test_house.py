@@ -23,7 +23,7 @@ ALLOWED = {
     "events": set(),
     "strategies": {"errors", "_lazy"},
     "folders": set(),
-    "database": set(),
+    "database": {"folders"},
     "checks": {"errors", "problem", "engine", "_lazy", "folders", "database"},
     "workloads": {"problem"},
     "tensor": {"errors"},
@@ -34,6 +34,10 @@ ALLOWED = {
         "folders", "limits", "measure", "orders", "problem", "search", "tensor",
     },
     "measure": {"_lazy", "checks", "engine", "errors", "folders", "pool"},
+    "comparing": {
+        "checks", "engine", "errors", "limits", "orders", "pool", "remote", "result", "search",
+        "statistics", "strategies", "workloads",
+    },
     "engine": {
         "_lazy", "checks", "errors", "events", "limits", "orders", "pool", "problem", "result",
         "statistics", "strategies", "__version__",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from ..checks import default_cache_path
+from ..folders import cache_folder, make_folder
 from ..pool import usable_cores
 from .caches import last_cache
 from .candidates import ArrayType, Candidate, Failure
@@ -110,7 +110,7 @@ def machine_id() -> str:
 
 def ceilings_path() -> Path:
     """Gives the file in the user's cache directory."""
-    return default_cache_path().with_name("ceilings.json")
+    return cache_folder() / "ceilings.json"
 
 
 def stored_ceilings(path: Path | None = None) -> tuple[Ceilings, ...]:
@@ -126,7 +126,7 @@ def store_ceilings(ceilings: Ceilings, path: Path | None = None) -> None:
     """Puts figures in place of older ones of the same device. The file is whole at any time."""
     path = path or ceilings_path()
     others = [each for each in _stored(path) if _subject(each) != _subject(ceilings)]
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     growing = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         growing.write_bytes(msgspec.json.format(msgspec.json.encode([*others, ceilings])))

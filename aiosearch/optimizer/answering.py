@@ -101,10 +101,11 @@ class Answering:
         if known is not None and Effort(known.effort).rank >= self.effort.rank:
             return Whole(known, remembered=True)
         self.tell(f"{name}: racing the function as a whole")
-        race = WholeRace(await self._ready(), self.effort, BUDGETS[self.effort], self.seed)
+        executor = await self._ready()
+        race = WholeRace(executor, self.effort, BUDGETS[self.effort], self.seed, self.tell)
         answer = await race.answer(key, cut, faster, loaded)
         if isinstance(answer, Failure):
-            return f"{name} could not be timed as a whole: {answer}"
+            return f"{name} is left as it is, as it could not be timed as a whole: {answer}"
         await to_thread.run_sync(self.store.keep, answer)
         return Whole(answer, remembered=False)
 

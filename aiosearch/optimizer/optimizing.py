@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import jax
-from anyio import to_thread
+from anyio import CancelScope, to_thread
 
 from .._promptly import promptly
 from .._waiting import waited_for
@@ -86,9 +86,10 @@ async def optimize(
                     whole = await answering.whole(found, faster, loaded)
         finally:
             if results is None:
-                await to_thread.run_sync(store.close)
-        if isinstance(whole, Whole):
-            faster = kept(whole.answer, faster)
+                with CancelScope(shield=True):
+                    await to_thread.run_sync(store.close)
+        if whole:
+            faster = kept(whole.answer, faster) if isinstance(whole, Whole) else {}
         spliced = Spliced(found, {subject: loaded[subject] for subject in faster})
         await to_thread.run_sync(_pack, spliced, settings())
         seconds = time.monotonic() - started

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import anyio
 import msgspec
 from anyio import to_thread
 from msgspec import Struct
@@ -126,7 +127,8 @@ async def _referee(letterbox: Letterbox, heard: asyncio.Queue[bytes]) -> AsyncIt
         yield child
     finally:
         child.kill()
-        await asyncio.shield(child.reap())
+        with anyio.CancelScope(shield=True):
+            await child.reap()
 
 
 def _taken(letterbox: Letterbox, parcels: Sequence[Parcel]) -> list[Any]:

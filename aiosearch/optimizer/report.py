@@ -85,12 +85,13 @@ class Report(Struct, frozen=True):
     left_alone: tuple[str, ...]
     seconds: float
     whole: Whole | str = ""
-    """Of a function of several pieces with something faster; or why it was not timed as one."""
+    """Of a function of several pieces with something faster; or why it could not be timed as one,
+    and so is left as it is."""
 
     @property
     def faster(self) -> bool:
-        if isinstance(self.whole, Whole):
-            return self.whole.answer.faster
+        if self.whole:
+            return isinstance(self.whole, Whole) and self.whole.answer.faster
         return any(one.answer.faster for one in self.found)
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TypeAlias
 
+import anyio
 import msgspec
 from msgspec import Struct
 
@@ -57,7 +58,8 @@ async def contested(question: Question, tell: Tell) -> Contest:
         found = await end
     finally:
         child.kill()
-        await asyncio.shield(child.reap())
+        with anyio.CancelScope(shield=True):
+            await child.reap()
     if isinstance(found, Failed):
         raise OptimizeError(found.reason)
     return found

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import msgspec
+import numpy as np
 from anyio import to_thread
 
 from ..capture.names import title
@@ -17,6 +19,7 @@ from .answers import Answer, Key, Timings
 from .effort import Budget, Effort
 from .exporting import NAME, exported
 from .made_for import settings
+from .report import Tell
 from .splice.cutting import Cut, is_array
 from .splice.pieces import Subject
 from .splice.replacing import Packed, Replacement
@@ -63,6 +66,7 @@ class WholeRace:
     effort: Effort
     budget: Budget
     seed: int
+    tell: Tell
 
     async def answer(
         self,
@@ -71,20 +75,27 @@ class WholeRace:
         faster: Mapping[Subject, Answer],
         loaded: Mapping[Subject, Replacement | Packed],
     ) -> Answer | Failure:
-        """Which of them stay; a failure where the function cannot be timed away from here."""
+        """Which of them stay; a failure where the function as it is cannot be timed elsewhere.
+
+        An arrangement that fails is out alone.
+        """
         compiled: list[Compiled] = []
-        chosen = {"as written": frozenset[Subject](), **dict(_arrangements(cut, faster))}
-        for name, subjects in chosen.items():
+        ids: list[list[str]] = []
+        for name, subjects in {"as written": (), **dict(_arrangements(cut, faster))}.items():
             found = await self._compiled(name, cut, {one: loaded[one] for one in subjects})
             if isinstance(found, Failure):
+                self.tell(f"as a whole, {found}")
+            if isinstance(found, Compiled):
+                compiled.append(found)
+                ids.append([faster[one].id for one in subjects])
+            elif not compiled:
                 return found
-            compiled.append(found)
         race = await self._race(compiled)
-        failures = [lap.failure for lap in race.laps if lap.failure is not None]
-        if failures:
-            return failures[0]
-        ids = [[faster[one].id for one in subjects] for subjects in chosen.values()]
-        return self._answer(key, title(cut.function, None), ids, race)
+        for lap in race.laps:
+            if lap.failure is not None:
+                self.tell(f"as a whole, {lap.failure}")
+        failure = race.laps[0].failure
+        return failure or self._answer(key, title(cut.function, None), ids, race)
 
     async def _compiled(
         self, name: str, cut: Cut, replacements: Mapping[Subject, Replacement | Packed]
@@ -94,16 +105,11 @@ class WholeRace:
         found = await to_thread.run_sync(exported, spliced, settings())
         if isinstance(found, Failure):
             return found
-        given = [*found.packs, *cut.examples]
+        types = _types([*found.packs, *cut.avals])
+        leaves = map(_value, cut.examples, cut.avals)
+        given = {at: one for at, one in enumerate([*found.packs, *leaves]) if one is not None}
         return await self.executor.compile(
-            Candidate(
-                name,
-                found.source,
-                NAME,
-                _types(given),
-                {at: one for at, one in enumerate(given) if is_array(one)},
-                x64=found.x64,
-            )
+            Candidate(name, found.source, NAME, types, given, x64=found.x64)
         )
 
     async def _race(self, compiled: Sequence[Compiled]) -> Race:
@@ -161,6 +167,13 @@ def _fastest(race: Race) -> int:
 def _ratio(race: Race, place: int) -> float:
     ratio = race.speedup(place)
     return ratio.median if ratio is not None else 0.0
+
+
+def _value(example: Any, aval: Any) -> Any:
+    """What a leaf is timed on: its own value as jax takes it; nothing where it stands for one."""
+    if isinstance(example, jax.ShapeDtypeStruct):
+        return None
+    return example if is_array(example) else np.asarray(example, aval.dtype)
 
 
 def _types(arrays: Sequence[Any]) -> tuple[ArrayType, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 
+import anyio
 import msgspec
 
 from ..checks.process import MODULE as CHECKER
@@ -71,7 +72,8 @@ class Agent:
             farewell = await self._end
         finally:
             self._heartbeat.stop()
-            await asyncio.shield(self._clear())
+            with anyio.CancelScope(shield=True):
+                await self._clear()
         if farewell.refused:
             raise UnwelcomeError(f"{self._link.peer} refuses this host: {farewell.reason}")
         return farewell

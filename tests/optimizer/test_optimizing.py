@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import jax
 import jax.numpy as jnp
 import msgspec
@@ -187,6 +188,18 @@ async def test_a_cancelled_call_leaves_nothing_behind(store: Results, fast: Mock
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+
+
+async def test_a_cancel_scope_leaves_nothing_behind_either(
+    fast: MockExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a scope cancels again whatever still waits, the closing of the user's own store too."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    options: Any = {"effort": "quick", "target": "cpu", "executor": fast}
+    async with no_leaks():
+        with anyio.CancelScope() as scope:
+            await optimize(traced, A, B, tell=lambda text: scope.cancel(), **options)
+        assert scope.cancelled_caught
 
 
 def test_the_whole_way_on_this_cpu(tmp_path: Path) -> None:

@@ -340,11 +340,45 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     assert len(opened.warnings) == 1
 
 
-@pytest.mark.parametrize("place", ["file", "folder"])
-def test_a_file_that_others_can_write_is_done_without(place: str, filled: Path) -> None:
+def open_file(path: Path) -> Path:
+    path.chmod(0o666)
+    return path
+
+
+def open_folder(path: Path) -> Path:
+    path.parent.chmod(0o777)
+    return path
+
+
+def sticky_folder(path: Path) -> Path:
+    """Nobody can take the file's place there, but put a log beside it, which SQLite reads."""
+    path.parent.chmod(0o1777)
+    return path
+
+
+def open_folder_above(path: Path) -> Path:
+    inner = path.parent / "inner"
+    inner.mkdir(mode=0o700)
+    path.rename(inner / path.name)
+    path.parent.chmod(0o777)
+    return inner / path.name
+
+
+def link_into_an_open_folder(path: Path) -> Path:
+    link = path.parent.parent / "link.sqlite"
+    link.symlink_to(path)
+    path.parent.chmod(0o777)
+    return link
+
+
+@pytest.mark.parametrize(
+    "share", [open_file, open_folder, sticky_folder, open_folder_above, link_into_an_open_folder]
+)
+def test_a_file_that_others_can_write_is_done_without(
+    share: Callable[[Path], Path], filled: Path
+) -> None:
     """What it holds is run: who can write it could have anything run."""
-    (filled if place == "file" else filled.parent).chmod(0o777)
-    opened = Opened(filled)
+    opened = Opened(share(filled))
     assert opened.results.find(key(1)) is None
     assert len(opened.warnings) == 1
     assert "others can write" in opened.warnings[0]

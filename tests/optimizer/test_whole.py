@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from aiosearch.measure import Act, Cause, Failure, MockExecutor, Stage
+from aiosearch.measure import Act, Cause, Failure, JaxExecutor, MockExecutor, Stage
 from aiosearch.optimizer.answers import Answer, Key, Timings
 from aiosearch.optimizer.effort import BUDGETS, Effort
 from aiosearch.optimizer.exporting import exported
@@ -96,10 +96,11 @@ async def test_it_is_remembered(store: Results, seconds: float) -> None:
     assert "as found before" in str(again.report.whole)
 
 
-async def test_a_function_that_cannot_leave_this_process_says_so(store: Results) -> None:
+async def test_a_function_that_cannot_leave_this_process_is_left_as_it_is(store: Results) -> None:
     made = await found(called, store, Act())
-    assert "called could not be timed as a whole" in str(made.report)
-    assert len(made.spliced.replacements) == 1
+    assert "called is left as it is, as it could not be timed as a whole" in str(made.report)
+    assert made.spliced.replacements == {}
+    assert not made.report.faster
 
 
 async def test_a_function_of_one_piece_has_no_second_race(store: Results) -> None:
@@ -107,10 +108,26 @@ async def test_a_function_of_one_piece_has_no_second_race(store: Results) -> Non
     assert made.report.whole == ""
 
 
-async def test_a_failure_as_a_whole_is_told(store: Results) -> None:
-    made = await found(looped, store, Act(fails=(Stage.RACE, Cause.CRASHED)))
-    assert "crashed" in made.report.whole
-    assert len(made.spliced.replacements) == 1
+@pytest.mark.parametrize("stage", [Stage.COMPILE, Stage.RACE])
+async def test_an_arrangement_that_fails_is_told_and_out(store: Results, stage: Stage) -> None:
+    told: list[str] = []
+    whole = Act(fails=(stage, Cause.CRASHED))
+    made = await found(looped, store, whole, tell=told.append)
+    assert any("as a whole" in text and "crashed" in text for text in told)
+    assert made.spliced.replacements == {}
+    assert not made.report.faster
+
+
+@pytest.mark.parametrize("number", [2.0, 3, np.float32(0.5)])
+async def test_numbers_may_be_among_the_arguments(store: Results, number: Any) -> None:
+    def scaled(a: jax.Array, b: jax.Array, by: Any) -> jax.Array:
+        return looped(a, b) * by
+
+    async with MockExecutor(acts(Act(seconds=1e-3))) as executor:
+        options: Any = {"effort": "quick", "target": "cpu", "results": store}
+        made = await optimize(scaled, A, B, number, executor=executor, **options)
+    assert made.report.faster
+    np.testing.assert_allclose(made(A, B, number), scaled(A, B, number), rtol=1e-5)
 
 
 def answer(name: str, saved: float) -> Answer:
@@ -129,11 +146,29 @@ async def test_of_several_programs_the_one_that_helps_stays() -> None:
     names = [f"only {one.program.name}, {at}" for at, one in enumerate(answers)]
     whole = {"as written": slow, "all that are faster": slow, names[0]: slow, names[1]: fast}
     async with MockExecutor(whole) as executor:
-        race = WholeRace(executor, Effort.QUICK, BUDGETS[Effort.QUICK], 0)
+        race = WholeRace(executor, Effort.QUICK, BUDGETS[Effort.QUICK], 0, print)
         loaded = {piece.subject: piece.original for piece in made.regions}
         found = await race.answer(answers[made.subjects[0]].key, made, answers, loaded)  # type: ignore[arg-type]
     assert isinstance(found, Answer)
     assert kept(found, answers) == {made.subjects[1]: answers[made.subjects[1]]}
+
+
+async def test_the_real_thing_is_raced_on_the_arguments_own_values() -> None:
+    """Weights, numbers and what stands for an array, on a device process of its own."""
+
+    def scaled(a: jax.Array, b: jax.Array, by: float) -> jax.Array:
+        return looped(a, b) * by
+
+    made = cut(scaled, A, jax.ShapeDtypeStruct((8, 8), "float32"), 2.0)
+    (subject,) = made.subjects
+    answers = {subject: answer("0", 0.5)}
+    async with JaxExecutor("cpu") as executor:
+        race = WholeRace(executor, Effort.QUICK, BUDGETS[Effort.QUICK], 0, print)
+        found = await race.answer(
+            answers[subject].key, made, answers, {subject: made.regions[0].original}
+        )
+    assert isinstance(found, Answer)
+    assert found.timings.original > 0
 
 
 async def test_an_exported_function_gives_what_the_function_gives() -> None:
