@@ -27,11 +27,15 @@ def platform(target: str) -> str:
 
 @cache
 def device_kind(wanted: str) -> str:
-    """Names the kind of device of a platform: answers of one kind hold for all of it."""
+    """Names the kind of device of a platform, and of a GPU also what drives it.
+
+    Answers of one kind hold for all of it.
+    """
     if wanted == "cpu":
         return f"cpu: {_processor()}, {len(os.sched_getaffinity(0))} cores"
     device = jax.devices(wanted)[0]
-    return f"{wanted}: {device.device_kind}"
+    driver = " ".join(str(device.client.platform_version).split())
+    return f"{wanted}: {device.device_kind}, {driver}"
 
 
 def _processor() -> str:
