@@ -18,8 +18,9 @@ class Obstacle(Exception):
 class Field:
     """A prime, and the generators and names met so far. Values of one field meet no others."""
 
-    def __init__(self, prime: int, seed: bytes = b"") -> None:
+    def __init__(self, prime: int, seed: bytes = b"", most_terms: int = MOST_TERMS) -> None:
         self.prime = prime
+        self._most_terms = most_terms
         self.squares: dict[int, int] = {}
         """For the generators that are roots, what they are roots of."""
         self.factors: dict[int, Ring] = {}
@@ -153,7 +154,7 @@ class Field:
     def spend(self, terms: int) -> None:
         """Raises Obstacle where there are too many terms to work with."""
         self.spent += terms
-        if self.spent > MOST_TERMS:
+        if self.spent > self._most_terms:
             raise Obstacle("sums of exponentials with too many terms")
 
     def times(self, left: Monomial, right: Monomial) -> tuple[Monomial, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -106,11 +107,21 @@ class FloatEvidence:
 
     @property
     def outcome(self) -> str:
-        """`differ` if any trial failed, `agree` if any passed, else `unknown`."""
+        """`differ` if any trial failed, `agree` if any passed, else `unknown`.
+
+        Where rounding mostly decides an output, it is `unknown` whatever else is known.
+        """
         found = {trial.status for trial in self.trials}
         if Status.FAILED in found:
             return "differ"
-        return "agree" if Status.PASSED in found else "unknown"
+        return "agree" if Status.PASSED in found and not self.undecided else "unknown"
+
+    @property
+    def undecided(self) -> tuple[int, ...]:
+        """The outputs that rounding decides on most distributions on which there are numbers."""
+        numbers = [trial for trial in self.trials if trial.compared or trial.undetermined]
+        decided = Counter(one for trial in numbers if trial.undetermined for one in trial.unseen)
+        return tuple(sorted(one for one, count in decided.items() if 2 * count > len(numbers)))
 
     @property
     def skipped(self) -> tuple[str, ...]:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from ..tensor.errors import TensorError
 from ..tensor.generalise import Generalised, generalise, literal_sizes
 from ..tensor.labels import explain_labels
-from ..tensor.terms import Program
+from ..tensor.terms import Program, Term
 from .counterexample import Counterexample, find_counterexample
 from .fields import compare_fields
 from .floats import FloatEvidence, compare_floats
 from .proof import prove
+from .residues import residue
 from .sides import require_comparable
 from .verdict import Status, Verdict
 
@@ -47,7 +48,15 @@ class _Judge:
     with_floats: bool
 
     def verdict(self) -> Verdict:
-        return self._in_floats(self._best())
+        return self._in_floats(self._about_numbers(self._best()))
+
+    def _about_numbers(self, found: Verdict) -> Verdict:
+        """Takes back what real numbers say of a program about its own rounding."""
+        if not found.status.accepted or self.a.outputs == self.b.outputs:
+            return found
+        if (term := residue(self.a, self.seed)) is None:
+            return found
+        return replace(found, status=Status.CANNOT_JUDGE, scope="", reason=_about(term))
 
     def _best(self) -> Verdict:
         """The verdict about all shapes; or about fewer, where it is a better one."""
@@ -87,6 +96,10 @@ class _Judge:
         if found.status.accepted and self.with_floats:
             floats = compare_floats(self.a, self.b, seed=self.seed, strict=self.strict)
             found = replace(found, floats=floats)
+            if floats.undecided and self.a.outputs != self.b.outputs:
+                return replace(
+                    found, status=Status.CANNOT_JUDGE, scope="", reason=_undecided(floats)
+                )
             if floats.outcome != "differ":
                 return found
         elif found.status is Status.PROVED:
@@ -97,7 +110,9 @@ class _Judge:
         if floats is not None:
             why = f"it is less accurate on {', '.join(floats.failed)} inputs"
             return replace(found, status=Status.REFUTED, scope="", reason=why)
-        return found if found.status.accepted else replace(found, reason=_obstacle(found))
+        if found.status.accepted or found.reason:
+            return found
+        return replace(found, reason=_obstacle(found))
 
     def _refuted(self, found: Verdict, shown: Counterexample) -> Verdict:
         return replace(
@@ -108,6 +123,18 @@ class _Judge:
             counterexample=shown,
             labels=_labels(self.a, self.b),
         )
+
+
+def _about(term: Term) -> str:
+    return (
+        f"the original computes with its own rounding errors: `{term.operator.name}` gives"
+        f" {term.type} of which real numbers say that it is zero"
+    )
+
+
+def _undecided(floats: FloatEvidence) -> str:
+    outputs = ", ".join(map(str, floats.undecided))
+    return f"on most inputs rounding decides what the original gives in output {outputs}"
 
 
 def _labels(a: Program, b: Program) -> str:

@@ -33,21 +33,12 @@ _MOST_ORDERS = 24
 """How many orders of axes of one size are looked at."""
 
 
-class _Frugal(Field):
-    """A field in which no single value may take long."""
-
-    def spend(self, terms: int) -> None:
-        self.spent += terms
-        if self.spent > _MOST_TERMS:
-            raise Obstacle("sums of exponentials with too many terms")
-
-
 class Fingerprints:
     """The values of one program at one random point, and what is computed from them."""
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
-        self._field = _Frugal(draws.prime(seed, 0), repr(seed).encode())
+        self._field = Field(draws.prime(seed, 0), repr(seed).encode(), _MOST_TERMS)
         self.algebra: Any = Fields(self._field)
         self._series = Series(self._field)
         self._names: dict[bytes, bytes] = {}
