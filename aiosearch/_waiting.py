@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from concurrent.futures import Future, wait
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -27,31 +29,54 @@ def loop_is_running() -> bool:
 
 
 def _in_thread(begin: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
-    outcome: list[T] = []
-    failure: list[BaseException] = []
-    loops: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
-
-    async def noted() -> T:
-        task = asyncio.current_task()
-        assert task is not None
-        loops.append((asyncio.get_running_loop(), task))
-        return await begin()
-
-    def work() -> None:
-        try:
-            outcome.append(asyncio.run(noted()))
-        except BaseException as error:
-            failure.append(error)
-
-    thread = threading.Thread(target=work, name=name)
-    thread.start()
+    waiting = _Waiting(begin)
+    thread = threading.Thread(target=waiting.work, name=name)
     try:
-        thread.join()
+        thread.start()
+        wait([waiting.outcome])  # an interrupted join would take the thread for ended
     except BaseException:
-        for loop, task in loops:
-            loop.call_soon_threadsafe(task.cancel)
-        thread.join()
+        waiting.cancel()
+        if thread.ident is not None:
+            wait([waiting.outcome])
+            thread.join()
         raise
-    if failure:
-        raise failure[0]
-    return outcome[0]
+    thread.join()
+    return waiting.outcome.result()
+
+
+class _Waiting(Generic[T]):
+    """A coroutine that one thread runs and another one may cancel, at whatever moment."""
+
+    def __init__(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self.outcome: Future[T] = Future()
+        self._begin = begin
+        self._lock = threading.Lock()
+        self._cancel: Callable[[], object] | None = None
+        self._unwanted = False
+
+    def work(self) -> None:
+        """Runs it to its end, in an event loop of its own."""
+        try:
+            self.outcome.set_result(asyncio.run(self._run()))
+        except BaseException as error:
+            self.outcome.set_exception(error)
+
+    def cancel(self) -> None:
+        """Ends it; one that has not begun never does, and one that has ended is left alone."""
+        with self._lock:
+            self._unwanted = True
+            if self._cancel is not None:
+                self._cancel()
+
+    async def _run(self) -> T:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+        with self._lock:
+            if self._unwanted:
+                raise asyncio.CancelledError
+            self._cancel = partial(loop.call_soon_threadsafe, task.cancel)
+        try:
+            return await self._begin()
+        finally:
+            with self._lock:  # the loop is closed next
+                self._cancel = None

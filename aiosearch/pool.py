@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 
 from .checks import CheckRecord, Verifier
-from .engine.slots import LocalSlot, Member, ProcessSlot
+from .engine.slots import Deliver, LocalSlot, Member, ProcessSlot
 from .engine.wire import End, Ping, ToHost, ToWorker
 from .errors import AiosearchError, WorkerError
 
@@ -36,6 +36,9 @@ class Pool:
     equal slices: fifty searches share two workers fairly. `workers=0` is the host's own process;
     with a `listener`, over which other machines come and go as they like, it is those alone. One
     that is silent for `patience` seconds is done without.
+
+    `verdicts="private"` is for measuring what it is worth to share them: each worker, or machine,
+    has the questions asked again that others have asked.
     """
 
     def __init__(
@@ -48,9 +51,10 @@ class Pool:
         check_rlimit: int = 80_000,
         listener: Listener | None = None,
         patience: float = 5.0,
+        verdicts: Literal["shared", "private"] = "shared",
     ) -> None:
         if workers is None:
-            workers = usable_cores()
+            workers = 0 if listener is not None and listener.covers_here else usable_cores()
         if workers < 0:
             raise AiosearchError(f"workers must be 0 or more, not {workers}")
         if patience <= 0:
@@ -58,6 +62,9 @@ class Pool:
         if sys.platform == "win32":
             raise AiosearchError("aiosearch needs Unix sockets and signals, and so not Windows")
         self.workers = workers
+        if verdicts not in ("shared", "private"):
+            raise AiosearchError(f"verdicts must be 'shared' or 'private', not {verdicts!r}")
+        self.private_verdicts = verdicts == "private"
         self._checkers = max(workers, 1) if checkers is None else checkers
         self._cache: Path | Literal["default"] | None = (
             "default" if cache == "default" else Path(cache) if cache else None
@@ -142,7 +149,7 @@ class Pool:
         return tuple(self._members.values())
 
     @property
-    def heard(self) -> tuple[Callable[[int, ToHost], None], Callable[[int], None]]:
+    def heard(self) -> tuple[Deliver, Callable[[int], None]]:
         """What slots of other machines are to call: for a message, and for a death."""
         return self._deliver, self._gone
 
@@ -220,8 +227,9 @@ class Pool:
             for slot in self._slots:
                 slot.send(End(member.id))
 
-    def send(self, seat: int, message: ToWorker) -> None:
-        self._slots[seat].send(message)
+    def send(self, seat: int, message: ToWorker) -> int:
+        """Sends it to a seat's worker; gives how many bytes it is."""
+        return self._slots[seat].send(message)
 
     def probe(self, seat: int) -> None:
         """Ends a worker that does not answer within a second; a new one takes its seat."""
@@ -239,10 +247,10 @@ class Pool:
             patience = PATIENT_SECONDS if others else ANSWER_SECONDS
             asyncio.get_running_loop().call_later(patience, look)
 
-    def _deliver(self, seat: int, message: ToHost) -> None:
+    def _deliver(self, seat: int, message: ToHost, size: int) -> None:
         self._silent_deaths = 0
         if member := self._members.get(message.session):
-            member.receive(seat, message)
+            member.receive(seat, message, size)
         if self._machines is not None:
             self._machines.rested(seat)
 

@@ -71,8 +71,9 @@ class Search(Generic[NodeT, SolutionT]):
         - `on_error`: `raise` when the problem raises, or `skip` that subtree and count it.
         - `on`: hooks that get every event; their exceptions are logged and counted, no more.
         - `cache`: where verdicts are kept on disk; None for nowhere. A given pool has its own.
-        - `listener`: of a transport, over which other machines join; `workers=0` is these alone.
-          One that is silent for `patience` seconds is done without.
+        - `listener`: of a transport, over which other machines join; one that is silent for
+          `patience` seconds is done without. `workers=0` is these alone, and the default where this
+          machine is one of them, as on a Ray cluster.
         """
         if pool is not None and (workers is not None or listener is not None):
             raise AiosearchError("give workers and a listener, or a pool, not both")

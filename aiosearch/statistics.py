@@ -16,6 +16,10 @@ class WorkerStatistics(Struct, frozen=True, kw_only=True):
     reports: int
     messages: int
     """Messages both ways."""
+    bytes: int
+    """What they came to, on the way to another process; framing is not counted."""
+    steals: int
+    """How often it gave away work that others asked for."""
     busy: float
     """Seconds spent exploring."""
     waiting: float

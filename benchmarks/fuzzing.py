@@ -64,6 +64,7 @@ class Desk:
     """The search's side: its hosts, of which each is given two processes, and no work."""
 
     address = invitation = "in memory"
+    covers_here = False
 
     def __init__(self) -> None:
         self._hosts = Hosts(self, self)

@@ -36,6 +36,7 @@ def tell(one: Outcome) -> None:
         right=one.right,
         claimed=[round(each.answer.speedup, 2) for each in one.report.found],
         how=[how(each) for each in one.report.found],
+        ways=[each.answer.evidence.get("ways", {}) for each in one.report.found],
         left_alone=list(one.report.left_alone),
         seconds=round(one.report.seconds, 1),
         torch=_shown(one.torch),

@@ -33,6 +33,9 @@ ALLOWED = {
         "_lazy", "_promptly", "_waiting", "capture", "database", "engine", "equivalence", "errors",
         "folders", "limits", "measure", "orders", "problem", "search", "tensor",
     },
+    "recording": {
+        "_lazy", "_waiting", "checks", "engine", "errors", "orders", "problem", "search",
+    },
     "measure": {"_lazy", "checks", "engine", "errors", "folders", "pool"},
     "comparing": {
         "checks", "engine", "errors", "limits", "orders", "pool", "remote", "result", "search",
@@ -55,6 +58,7 @@ ALLOWED = {
         "aiosearch.tensor",
         "aiosearch.equivalence",
         "aiosearch.measure",
+        "aiosearch.recording",
         "aiosearch.optimizer",
     ],
 )

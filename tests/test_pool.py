@@ -86,6 +86,45 @@ async def test_two_searches_share_one_verdict() -> None:
     assert checks.memory_hits == 9
 
 
+async def test_private_verdicts_are_asked_for_by_each_worker_that_wants_to_know() -> None:
+    """Nothing else changes: the nodes and the solutions are those of shared verdicts."""
+    results = []
+    for verdicts in ("shared", "private"):
+        pool = Pool(2, cache=None, verdicts=verdicts)  # type: ignore[arg-type]
+        search = Search(Judged(length=4), pool=pool, strategy="interleaved")
+        async with pool, search:
+            results.append(await search.wait())
+    shared, private = [result.statistics for result in results]
+    assert shared.checks is not None
+    assert private.checks is not None
+    assert shared.checks.checks == 9  # the sums 0 to 8
+    assert 9 < private.checks.checks <= 18
+    assert private.nodes == shared.nodes
+    assert set(results[0].solutions) == set(results[1].solutions)
+
+
+def test_verdicts_are_shared_or_private() -> None:
+    """Anything else is told."""
+    with pytest.raises(AiosearchError, match="must be 'shared' or 'private', not 'hidden'"):
+        Pool(1, verdicts="hidden")  # type: ignore[arg-type]
+
+
+async def test_each_worker_counts_what_was_said_and_taken() -> None:
+    """Bytes are those of its messages; a steal is a request that it gave work for."""
+    async with Pool(2) as pool, Search(Words(letters=4, length=8), pool=pool) as search:
+        found = (await search.wait()).statistics
+    assert sum(worker.steals for worker in found.workers) > 0
+    assert all(worker.bytes > worker.messages > worker.steals for worker in found.workers)
+
+
+async def test_what_stays_in_one_process_has_no_bytes() -> None:
+    """With workers=0 messages are handed over, not written."""
+    async with Pool(0) as pool, Search(Words(length=5), pool=pool) as search:
+        (worker,) = (await search.wait()).statistics.workers
+    assert worker.messages > 0
+    assert worker.bytes == worker.steals == 0
+
+
 async def test_nothing_is_left_behind() -> None:
     """No process, file or task outlives a pool."""
     async with no_leaks(), Pool(2) as pool, Search(Judged(length=3), pool=pool) as search:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Sequence
@@ -11,9 +12,18 @@ import jax
 
 
 def title(function: Callable[..., Any], name: str | None) -> str:
-    """The program's name: the one given, or the function's."""
+    """The program's name: the one given, or the function's, of a partial that of its function."""
+    while isinstance(function, functools.partial):
+        function = function.func
     own = name if name is not None else str(getattr(function, "__name__", ""))
     return re.sub(r"\W", "_", own).strip("_") or "captured"
+
+
+def shown(function: Callable[..., Any]) -> str:
+    """What a message calls a function: never its arguments, as the text of a partial does."""
+    if isinstance(function, functools.partial):
+        return f"partial of {shown(function.func)}"
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
 def input_names(function: Callable[..., Any], args: Sequence[Any]) -> list[str]:

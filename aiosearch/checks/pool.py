@@ -45,6 +45,7 @@ class SolverPool:
         self.checks = 0
         self.restarts = 0
         self.cpu_seconds = 0.0
+        self.queue_seconds = 0.0
         self.backlog = Backlog()
         self._places: dict[int, Spawner | None] = dict.fromkeys(range(size))
         """By number, and for places on other machines how to start a process there."""
@@ -56,6 +57,8 @@ class SolverPool:
         self._tasks: set[asyncio.Task[None]] = set()
         self._start_failures = 0
         self._pace = BRISK
+        self._changed = asyncio.Event()
+        """Set when a process has loaded z3, or will not."""
         self._closed = False
 
     @property
@@ -94,14 +97,24 @@ class SolverPool:
             process.kill()
         await asyncio.gather(*self._tasks, *(process.reap() for process in processes))
 
+    async def warm_up(self) -> None:
+        """Fills every place, and returns when each process has loaded z3 or is gone."""
+        while len(self._processes) < len(self._places) and not self._closed:
+            self._spawn()
+        while not self._closed and not all(one.ready for one in self._processes.values()):
+            self._changed.clear()
+            await self._changed.wait()
+
     def ready(self, process: Process) -> None:
         self._start_failures = 0
+        self._changed.set()
         self._pump()
 
     def answered(self, process: Process, question: Question, answer: Answer, start: float) -> None:
         verdict = answer.verdict
         self.checks += 1
         self.cpu_seconds += verdict.seconds
+        self.queue_seconds += max(start - question.asked, 0.0)
         self._pace += (verdict.seconds - self._pace) / 8
         if answer.retire:
             self._retire(process)
@@ -186,11 +199,13 @@ class SolverPool:
     def _give_up(self, reason: str) -> None:
         if not self._closed:
             self._closed = True
+            self._changed.set()
             self.backlog.clear()
             self._failed(WorkerError(f"no z3 process can be started: {reason}"))
 
     def _remove(self, process: Process) -> None:
         del self._processes[process.index]
+        self._changed.set()
         self._keep(process.reap())
 
     def _keep(self, work: Coroutine[None, None, None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Question:
     """What one check will answer, for all that asked the same."""
 
     __slots__ = (
+        "asked",
         "axioms",
         "digest",
         "entry",
@@ -51,6 +53,7 @@ class Question:
         self.axioms = axioms
         self.rlimit = rlimit
         self.priority = priority
+        self.asked = time.monotonic()
         self.tickets: list[Ticket] = []
         self.failures = 0
         self.entry = UNQUEUED

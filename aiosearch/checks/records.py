@@ -37,5 +37,7 @@ class VerifierStatistics(Struct, frozen=True):
     """Processes that died, were killed or had used up their memory."""
     cpu_seconds: float
     """CPU time that the answered checks took."""
+    queue_seconds: float
+    """Time that their questions had waited for a process, all together."""
     in_flight: int
     queued: int

@@ -178,6 +178,11 @@ class Verifier:
             self._pool.backlog.discard(question)
             del self._open[question.digest]
 
+    async def warm_up(self) -> None:
+        """Starts every process at once, and returns when they have loaded z3."""
+        self._usable()
+        await self._pool.warm_up()
+
     async def check(self, obligation: Obligation, priority: float = 0.0) -> Verdict:
         """Answers one obligation. Cancelling it drops the question."""
         axioms = self._axiom_text(obligation.axioms)
@@ -214,6 +219,7 @@ class Verifier:
             unknown=self._counts[Status.UNKNOWN],
             restarts=self._pool.restarts,
             cpu_seconds=self._pool.cpu_seconds,
+            queue_seconds=self._pool.queue_seconds,
             in_flight=self._pool.in_flight,
             queued=len(self._pool.backlog),
         )

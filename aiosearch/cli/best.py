@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from ..measure import Way
+from ..optimizer.answers import Answer
 from ..optimizer.reach import reached
-from ..optimizer.report import Found, Tried
+from ..optimizer.report import Found, Report, Tried
 from .output import table
 
 SHOWN = 5
 """Ways that are shown beside the original."""
 
 
-def best(found: Found) -> str:
-    """What was found for one program."""
+def best(found: Found, report: Report) -> str:
+    """What was found for one program, below what is said of it."""
     one = found.answer
-    head = f"{found}\n{one.name}({one.key.inputs}) on {one.key.device}"
-    rows = [_row(tried) for tried in _few(found)] or _remembered(found)
+    head = f"{report.told(found)}\n{one.name}({one.key.inputs}) on {one.key.device}"
+    rows = [_row(tried) for tried in _few(found)]
     titles = ("how", "time", "between", "speed-up", "verdict")
     parts = [head, table([titles, *rows], right=frozenset({1, 2, 3}))]
-    return "\n".join([*parts, *_notes(found), *_known(found)])
+    return "\n".join([*parts, *_ways(one), *_notes(found), *_known(found, report.used(found))])
 
 
 def _few(found: Found) -> list[Tried]:
@@ -36,22 +38,31 @@ def _row(tried: Tried) -> tuple[str, ...]:
     return how, time(tried.seconds), between, f"{tried.speedup or 0:.2f}x", tried.verdict
 
 
-def _remembered(found: Found) -> list[tuple[str, ...]]:
-    """What is kept of an answer that was found before."""
-    one = found.answer
-    known = {"the answer": one.timings.answer, "the best spelling": one.timings.plain}
-    known["as written"] = one.timings.original
-    return [
-        (how, time(seconds), "", f"{one.timings.original / seconds:.2f}x", "")
-        for how, seconds in known.items()
+def _ways(answer: Answer) -> list[str]:
+    """The original and the answer in every way that was timed, and what all their threads took."""
+    ways = answer.evidence.get("ways")
+    if not ways or not answer.faster:
+        return []
+    titles = ("run", "as written", "answer", "speed-up", "CPU time as written", "of the answer")
+    rows = [
+        (
+            Way(name).told,
+            time(facts["original"]),
+            time(facts["answer"]),
+            f"{facts['speedup']:.2f}x",
+            time(facts["original_cpu"]),
+            time(facts["answer_cpu"]),
+        )
+        for name, facts in ways.items()
     ]
+    return [table([titles, *rows], right=frozenset(range(1, 6)))]
 
 
 def _notes(found: Found) -> list[str]:
     return [f"  {one.how}: {one.note}" for one in found.tried if one.note]
 
 
-def _known(found: Found) -> list[str]:
+def _known(found: Found, used: bool) -> list[str]:
     """The verdict of the answer, its errors, and how near it is to what the device can do."""
     facts = found.answer.evidence
     lines = list(found.answer.verdict) if found.answer.faster else []
@@ -60,7 +71,7 @@ def _known(found: Found) -> list[str]:
             f"  largest error {facts['answer_error_ulp']:.2f} ulp, of the original"
             f" {facts['original_error_ulp']:.2f}"
         )
-    if "packed_bytes" in facts:
+    if "packed_bytes" in facts and used:
         lines.append(f"  keeps {facts['packed_bytes'] / 1e6:.3g} MB that are made beforehand")
     if "timed_on" in facts:
         lines.append(f"  timed on {facts['timed_on']}")

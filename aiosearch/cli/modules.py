@@ -7,22 +7,27 @@ import importlib.util
 import os
 import pkgutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from .usage import UsageError, nearest
 
+Offer: TypeAlias = Callable[[ModuleType], str]
 METHODS = ("root", "expand", "solutions")
 
 
-def find(target: str) -> Any:
-    """Imports what `target` names, the current folder included; raises UsageError."""
+def find(target: str, offer: Offer | None = None) -> Any:
+    """Imports what `target` names, the current folder included; raises UsageError.
+
+    `offer` says what else a module has, by default problems.
+    """
     where, colon, name = target.rpartition(":")
     _look_in(os.getcwd())
     if not colon or not where:
         raise UsageError(_incomplete(target))
-    return attribute(load(where), name)
+    return attribute(load(where), name, offer)
 
 
 def load(where: str) -> ModuleType:
@@ -34,7 +39,7 @@ def load(where: str) -> ModuleType:
     return _import(where)
 
 
-def attribute(module: ModuleType, name: str) -> Any:
+def attribute(module: ModuleType, name: str, offer: Offer | None = None) -> Any:
     found: Any = module
     for part in name.split("."):
         try:
@@ -42,7 +47,7 @@ def attribute(module: ModuleType, name: str) -> Any:
         except AttributeError:
             close = nearest(name, vars(module))
             raise UsageError(
-                f"{module.__name__} has no {name!r}{close}; {_offer(module)}"
+                f"{module.__name__} has no {name!r}{close}; {(offer or _offer)(module)}"
             ) from None
     return found
 
@@ -125,6 +130,16 @@ def _offer(module: ModuleType) -> str:
     if not names:
         return "nothing in it has the methods root, expand and solutions of a problem"
     return f"it has {', '.join(f'{module.__name__}:{name}' for name in names)}"
+
+
+def functions(module: ModuleType) -> str:
+    """What an error says of the functions that a module defines."""
+    own = [
+        f"{module.__name__}:{name}"
+        for name, value in vars(module).items()
+        if callable(value) and getattr(value, "__module__", None) == module.__name__
+    ]
+    return f"it has {', '.join(own)}" if own else "no function is defined in it"
 
 
 def _is_problem(value: Any) -> bool:

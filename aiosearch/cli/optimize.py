@@ -12,7 +12,7 @@ import msgspec
 
 from ..capture.running import precision
 from ..optimizer.plot import plot
-from ..optimizer.reach import reached
+from ..optimizer.reach import ceilings_of, reached
 from ..optimizer.report import Found, Report, Whole
 from .best import best
 from .callables import Target, target
@@ -22,7 +22,7 @@ from .logs import logs_told
 from .output import give, give_json, reserved_stdout, tell
 from .results import facts
 from .search import fastest_loop
-from .tuning import Tuning
+from .tuning import Made, Tuning
 from .usage import UsageError
 
 
@@ -31,17 +31,24 @@ def run(arguments: argparse.Namespace) -> int:
     # The process that times on a GPU needs the memory that jax would take for this one.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     arguments.file = Path(arguments.file).expanduser() if arguments.file else None
+    if arguments.plot is not None and Path(arguments.plot).suffix != ".svg":
+        raise UsageError(f"--plot {arguments.plot}: it is drawn as SVG; write a name with .svg")
     for path in (arguments.emit, arguments.plot):
-        _require_folder(path)
+        _require_place(path)
     with reserved_stdout(), logs_told(False):
-        report = _optimized(target(arguments), arguments)
-    if report is None:
+        made = _optimized(target(arguments), arguments)
+    if made is None:
         tell("interrupted; answers that were found are kept")
         return Exit.INTERRUPTED
+    report = made.report
+    assert report is not None
     if not report.found:
         reasons = "; ".join(report.left_alone) or "it computes nothing"
         raise UsageError(f"nothing in {arguments.function} can be searched: {reasons}")
-    _write(arguments.emit, lambda: "\n\n".join(one.answer.text() for one in report.found))
+    if arguments.emit and not made.source():
+        tell(f"nothing faster was found to write to {arguments.emit}")
+    else:
+        _write(arguments.emit, made.source)
     _write(arguments.plot, lambda: plot(report))
     if arguments.json:
         give_json(_facts(arguments, report))
@@ -50,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.FINE
 
 
-def _optimized(wanted: Target, arguments: argparse.Namespace) -> Report | None:
+def _optimized(wanted: Target, arguments: argparse.Namespace) -> Made | None:
     with precision(wanted.types), asyncio.Runner(loop_factory=fastest_loop()) as runner:
         try:
             return runner.run(Tuning(wanted, arguments).run())
@@ -59,10 +66,10 @@ def _optimized(wanted: Target, arguments: argparse.Namespace) -> Report | None:
 
 
 def _told(report: Report) -> str:
-    parts = [best(one) for one in report.found]
-    parts += [str(report.whole)] if report.whole else []
+    parts = [str(report.whole)] if report.whole else []
+    parts += [best(one, report) for one in report.found]
     parts += [f"left alone: {why}" for why in report.left_alone]
-    if all(reached(one.answer) is None for one in report.found):
+    if all(ceilings_of(one.answer) is None for one in report.found):
         parts.append("the device's ceilings are not measured: aiosearch doctor --measure")
     return "\n\n".join([*parts, f"in {duration(report.seconds)}"])
 
@@ -71,8 +78,9 @@ def _facts(arguments: argparse.Namespace, report: Report) -> dict[str, Any]:
     return {
         "target": arguments.function,
         "faster": report.faster,
+        "speedup": report.speedup,
         "seconds": report.seconds,
-        "programs": [_program(one) for one in report.found],
+        "programs": [_program(one, report.used(one)) for one in report.found],
         "whole": _whole(report.whole),
         "left_alone": report.left_alone,
     }
@@ -84,9 +92,12 @@ def _whole(whole: Whole | str) -> dict[str, Any] | str | None:
     return whole or None
 
 
-def _program(found: Found) -> dict[str, Any]:
+def _program(found: Found, used: bool) -> dict[str, Any]:
+    told = facts(found.answer)
+    told["evidence"].pop("tried", None)  # it is said below
     return {
-        **facts(found.answer),
+        **told,
+        "used": used,
         "remembered": found.remembered,
         "in_doubt": found.in_doubt,
         "ceiling": reached(found.answer),
@@ -94,10 +105,21 @@ def _program(found: Found) -> dict[str, Any]:
     }
 
 
-def _require_folder(path: str | None) -> None:
-    """What has nowhere to be written is said before anything is searched."""
-    if path is not None and not Path(path).expanduser().absolute().parent.is_dir():
+def _require_place(path: str | None) -> None:
+    """What has nowhere to be written is said before anything is searched; leaves nothing there."""
+    if path is None:
+        return
+    place = Path(path).expanduser()
+    if not place.absolute().parent.is_dir():
         raise UsageError(f"cannot write {path}: there is no folder {Path(path).parent}")
+    is_new = not place.exists()
+    try:
+        with place.open("ab"):
+            pass
+        if is_new:
+            place.unlink()
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _write(path: str | None, made: Any) -> None:

@@ -6,7 +6,9 @@ import argparse
 from typing import NoReturn
 
 from .. import __version__
+from .benching import add_bench
 from .settings import SETTINGS
+from .simulating import add_simulate
 from .usage import UsageError
 
 _DESCRIPTION = "An asyncio search engine, and a verifying optimizer of JAX functions."
@@ -80,6 +82,8 @@ def make_parser() -> Parser:
     _add_search(commands)
     _add_worker(commands)
     _add_status(commands)
+    add_bench(commands)
+    add_simulate(commands)
     _add_optimize(commands)
     _add_verify(commands)
     _add_programs(commands)
@@ -113,6 +117,12 @@ def _add_search(commands: argparse._SubParsersAction[Parser]) -> None:
     keeping.add_argument("--journal", metavar="FILE", help="write a journal, to be resumed from")
     keeping.add_argument("--resume", action="store_true", help="go on where the journal stops")
     keeping.add_argument("--trace", metavar="FILE", help="write a Chrome trace, for Perfetto")
+    keeping.add_argument(
+        "--record-tree",
+        metavar="FILE",
+        help="instead of a result write the tree and its times, as one worker walks it depth-first,"
+        " for `aiosearch simulate`",
+    )
     _add_showing(parser)
 
 
@@ -250,7 +260,7 @@ def _add_optimize(commands: argparse._SubParsersAction[Parser]) -> None:
     how.add_argument(
         "--target", default="auto", metavar="DEVICE", help="cpu, cuda, or auto for what jax takes"
     )
-    how.add_argument("--seed", type=int, default=0, metavar="N", help="for all random draws")
+    how.add_argument("--seed", type=_seed, default=0, metavar="N", help="for all random draws")
     how.add_argument(
         "--strict",
         action="store_true",
@@ -282,7 +292,7 @@ def _add_verify(commands: argparse._SubParsersAction[Parser]) -> None:
     saved.add_argument("--mugraph", metavar="FILE", help="compare every graph of this file")
     saved.add_argument("--program", metavar="NAME", help="the program that they should be")
     how = parser.add_argument_group("how")
-    how.add_argument("--seed", type=int, default=0, metavar="N", help="for all random draws")
+    how.add_argument("--seed", type=_seed, default=0, metavar="N", help="for all random draws")
     how.add_argument(
         "--strict", action="store_true", help="demand nan and infinity where the first gives them"
     )
@@ -302,6 +312,12 @@ def _add_programs(commands: argparse._SubParsersAction[Parser]) -> None:
     form = show.add_mutually_exclusive_group()
     form.add_argument("--svg", action="store_true", help="draw it")
     form.add_argument("--json", action="store_true", help="write JSON")
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0")
+    return int(text)
 
 
 def _add_arg(parser: Parser) -> None:

@@ -102,7 +102,10 @@ def _opened(path: Path) -> Iterator[AnswerFile]:
         with closing(AnswerFile(path)) as file:
             yield file
     except (DamagedError, UnavailableError) as error:
-        raise UsageError(f"{path} cannot be read as a store of results: {error}") from error
+        raise UsageError(
+            f"{path} cannot be read as a store of results: {error}; --file names another one. If"
+            " this is the store, move it away: optimize makes a new one and finds its answers again"
+        ) from error
 
 
 def _named(answers: Sequence[Answer], names: Sequence[str]) -> list[Answer]:
@@ -114,8 +117,9 @@ def _one(answers: Sequence[Answer], name: str) -> Answer:
     found = [answer for answer in answers if answer.name == name or answer.id.startswith(name)]
     if len(found) > 1:
         digits = _digits(answers)
-        ids = ", ".join(answer.id[:digits] for answer in found[:SHOWN])
-        raise UsageError(f"{name!r} may be any of {ids}; name one by its id")
+        ids = ", ".join(f"{one.id[:digits]} ({one.key.inputs})" for one in found[:SHOWN])
+        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        raise UsageError(f"{name!r} may be any of {ids}{more}; name one by its id")
     if not found:
         close = nearest(name, {answer.name for answer in answers})
         raise UsageError(f"no answer {name!r}{close}; `aiosearch results list` shows them")

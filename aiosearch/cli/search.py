@@ -20,6 +20,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.show_settings:
         give(show_settings(chosen_settings(arguments)))
         return Exit.FINE
+    if arguments.record_tree:
+        from .recording import run as record_tree  # for recordings alone
+
+        return record_tree(arguments)
     with reserved_stdout() as stdout, logs_told(arguments.verbose):
         ending = _search(make_request(arguments), _manner(arguments, stdout))
     if ending.best is not None:

@@ -157,7 +157,7 @@ def _capture(target: str, arguments: Sequence[TensorType]) -> Captured:
 
 def function(target: str) -> Callable[..., Any]:
     """The function that a target names; raises UsageError."""
-    found = modules.find(target)
+    found = modules.find(target, modules.functions)
     if not callable(found):
         raise UsageError(f"{target} is no function")
     return found  # type: ignore[no-any-return]

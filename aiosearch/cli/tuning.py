@@ -8,17 +8,18 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
-import jax.numpy as jnp
+import jax
 from anyio import to_thread
 
 from ..capture.running import placeholders, precision
 from ..measure import ArrayType
 from ..measure.drawing import draw
+from ..optimizer.devices import device, platform
+from ..optimizer.dropin import Optimized
 from ..optimizer.optimizing import optimize
-from ..optimizer.report import Report
 from ..optimizer.results import Results
 from .callables import Target
 from .figures import duration
@@ -26,6 +27,8 @@ from .interrupts import Interrupts
 from .screen import LiveScreen, NoScreen, PlainScreen, Screen
 
 TICK_SECONDS = 0.25
+
+Made: TypeAlias = Optimized[..., Any]
 
 
 class Tuning:
@@ -37,7 +40,7 @@ class Tuning:
         self._screen: Screen = NoScreen()
         self._now = "tracing"
 
-    async def run(self) -> Report | None:
+    async def run(self) -> Made | None:
         """Gives what was found; nothing where a signal ended it."""
         self._started = time.monotonic()
         with ExitStack() as stack, anyio.CancelScope() as scope:
@@ -53,12 +56,12 @@ class Tuning:
             return NoScreen()
         return LiveScreen() if sys.stderr.isatty() else PlainScreen(scope.cancel)
 
-    async def _optimized(self) -> Report | None:
+    async def _optimized(self) -> Made:
         given = self._arguments
         with Results.open(given.file) as results:
-            found = await optimize(
+            return await optimize(
                 self._target.function,
-                *await to_thread.run_sync(_arguments, self._target, given.seed),
+                *await to_thread.run_sync(_arguments, self._target, given.target, given.seed),
                 effort=given.effort,
                 target=given.target,
                 seed=given.seed,
@@ -67,7 +70,6 @@ class Tuning:
                 results=results,
                 tell=self._tell,
             )
-        return found.report
 
     def _tell(self, text: str) -> None:
         self._now = text
@@ -91,11 +93,11 @@ class Tuning:
         return duration(time.monotonic() - self._started)
 
 
-def _arguments(target: Target, seed: int) -> list[Any]:
-    """What stands for the arguments; those that stay the same are arrays."""
-    found = placeholders(target.types)
-    for at in target.constant:
+def _arguments(wanted: Target, name: str, seed: int) -> list[Any]:
+    """What stands for the arguments; those that stay the same are arrays of the target named."""
+    found = placeholders(wanted.types)
+    for at in wanted.constant:
         type_ = ArrayType(str(found[at].dtype), found[at].shape)
-        with precision(target.types):
-            found[at] = jnp.asarray(draw(type_, seed, at))
+        with precision(wanted.types):
+            found[at] = jax.device_put(draw(type_, seed, at), device(platform(name)))
     return found

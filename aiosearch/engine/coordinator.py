@@ -91,6 +91,7 @@ class Coordinator:
         clock: Callable[[], int],
         node_limit: int | None = None,
         skip_errors: bool = False,
+        private_verdicts: bool = False,
     ) -> None:
         self._strategy = strategy
         self._begin = begin
@@ -98,6 +99,7 @@ class Coordinator:
         self._clock = clock
         self._limit = UNLIMITED if node_limit is None else node_limit
         self._skip_errors = skip_errors
+        self._private_verdicts = private_verdicts
         self.seats = [Seat() for _ in range(plan.seats)]
         self.totals = Counts()
         self.ledger = Ledger()
@@ -136,7 +138,9 @@ class Coordinator:
             self.seats.append(Seat())
         self._owners += 1
         self.seats[seat].enter(self._owners, self._clock())
-        self._send(seat, msgspec.structs.replace(self._begin, owner=self._owners))
+        asker = (host or f"seat {seat}") if self._private_verdicts else ""
+        begin = msgspec.structs.replace(self._begin, owner=self._owners, asker=asker)
+        self._send(seat, begin)
         if self.incumbent < float("inf"):
             self._send(seat, Beat(self._begin.session, self.incumbent))
         self._tell(Joined(seat, host))
@@ -202,10 +206,12 @@ class Coordinator:
         self.totals.add(counts)
         self._out.commit(Transaction(seat, (id,), (), counts, (), (), b""))
 
-    def receive(self, seat: int, message: ToHost) -> None:
+    def receive(self, seat: int, message: ToHost, size: int = 0) -> None:
+        """Takes a worker's message, which was so many bytes on its way."""
         if self.stopped or seat >= len(self.seats) or not self.seats[seat].alive:
             return
         self.seats[seat].messages += 1
+        self.seats[seat].bytes += size
         match message:
             case Report():
                 self._report(seat, message)
@@ -285,7 +291,7 @@ class Coordinator:
         leaving = self.seats[seat].leaving
         if not report.idle:
             if not leaving:
-                self._tell(Reported(seat, report.surplus))
+                self._tell(Reported(seat, report.surplus, self.seats[seat].weight))
         elif self.seats[seat].rest(self._clock()) and not leaving:
             self._tell(Idle(seat))
         if report.hungry or self._limit < UNLIMITED:

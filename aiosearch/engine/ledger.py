@@ -95,4 +95,4 @@ class Ledger:
 
     def _task(self, id: int) -> Task:
         bundle = self._bundles[id]
-        return Task(id, bundle.size, bundle.depth, bundle.priority, bundle.rank)
+        return Task(id, bundle.size, bundle.depth, bundle.priority, bundle.rank, bundle.weight)

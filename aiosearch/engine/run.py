@@ -154,6 +154,7 @@ class Run:
             time.monotonic_ns,
             self._settings.limits.nodes,
             self._settings.on_error == "skip",
+            self._pool.private_verdicts,
         )
         tasks, next_id = {1: ROOT}, 2
         if self._settings.journal is not None:
@@ -242,10 +243,10 @@ class Run:
         self._books.lose(seat, blame, forever)
         self._check_end()
 
-    def receive(self, seat: int, message: ToHost) -> None:
+    def receive(self, seat: int, message: ToHost, size: int) -> None:
         if self.done:
             return
-        self._books.receive(seat, message)
+        self._books.receive(seat, message, size)
         self._check_end()
 
     def local_session(self, begin: Begin, send: Callable[[ToHost], None]) -> Session:
@@ -262,7 +263,7 @@ class Run:
         if self._hooks and isinstance(message, Work) and message.bundles:
             subtrees = sum(bundle.size for bundle in message.bundles)
             self._emit(TaskAssigned(seconds=self.seconds, worker=seat, subtrees=subtrees))
-        self._pool.send(seat, message)
+        self._books.seats[seat].bytes += self._pool.send(seat, message)
 
     def _commit(self, transaction: Transaction) -> None:
         if self._keeper is not None:

@@ -42,7 +42,7 @@ class Seat:
         self.sequence = 0
         """The last report that is in the books."""
         self.counts = Counts()
-        self.reports = self.messages = self.tasks = 0
+        self.reports = self.messages = self.bytes = self.tasks = self.steals = 0
         self.idle_ns = 0
         self.idle_since = 0
         self._sent: deque[Sent] = deque()
@@ -56,6 +56,11 @@ class Seat:
         self.idle_since = now
         self._works = 0
 
+    @property
+    def weight(self) -> float:
+        """The share of the tree that is open there."""
+        return sum(bundle.weight for bundle in self.held.values())
+
     def statistics(self, now: int) -> WorkerStatistics:
         """What its workers did until now, in seconds and counts."""
         idle = self.idle_ns + (now - self.idle_since if self.alive and not self.busy else 0)
@@ -64,6 +69,8 @@ class Seat:
             tasks=self.tasks,
             reports=self.reports,
             messages=self.messages,
+            bytes=self.bytes,
+            steals=self.steals,
             busy=self.counts.busy_ns / 1e9,
             waiting=self.counts.waiting_ns / 1e9,
             idle=idle / 1e9,
@@ -115,6 +122,7 @@ class Seat:
         self.told = False
         self.hungry = report.hungry
         self.counts.add(report.counts)
+        self.steals += report.counts.published > 0
         self.granted -= report.counts.nodes
         if report.idle:  # it forgets what is left of its grant
             self.granted = sum(sent.nodes for sent in self._sent)

@@ -113,7 +113,8 @@ class Session:
         )
 
     def _digest(self, obligation: Obligation) -> bytes:
-        return digest(obligation, self._axioms_of(obligation), self._begin.z3_version)
+        version = self._begin.z3_version + self._begin.asker
+        return digest(obligation, self._axioms_of(obligation), version)
 
     def _axioms_of(self, obligation: Obligation) -> str:
         if not obligation.axioms:

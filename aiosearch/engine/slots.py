@@ -17,7 +17,8 @@ from .wire import Begin, End, ToHost, ToWorker, decode_for_host, encode
 LOCAL_SLICE_NS = 1_000_000
 MODULE = "aiosearch.engine.worker"
 
-Deliver = Callable[[int, ToHost], None]
+Deliver = Callable[[int, ToHost, int], None]
+"""Takes a seat's message, and how many bytes it was; 0 where it did not travel."""
 
 
 class Member(Protocol):
@@ -49,7 +50,7 @@ class Member(Protocol):
         """
         ...
 
-    def receive(self, seat: int, message: ToHost) -> None: ...
+    def receive(self, seat: int, message: ToHost, size: int) -> None: ...
 
     def fail(self, error: Exception, trace: str = "") -> None: ...
 
@@ -101,9 +102,13 @@ class ProcessSlot:
     def pid(self) -> int:
         return self.child.pid if self.child else 0
 
-    def send(self, message: ToWorker) -> None:
-        if self.child is not None:
-            self.child.send(encode(message))
+    def send(self, message: ToWorker) -> int:
+        """Gives how many bytes it is."""
+        if self.child is None:
+            return 0
+        payload = encode(message)
+        self.child.send(payload)
+        return len(payload)
 
     def kill(self) -> None:
         if self.child is not None:
@@ -115,7 +120,7 @@ class ProcessSlot:
 
     def _on_frame(self, frame: bytes) -> None:
         self.heard += 1
-        self._deliver(self.seat, decode_for_host(frame))
+        self._deliver(self.seat, decode_for_host(frame), len(frame))
 
     def _on_gone(self) -> None:
         self._gone(self.seat)
@@ -137,9 +142,10 @@ class LocalSlot:
         self._outbox: deque[ToHost] = deque()
         self._arrived = asyncio.Event()
 
-    def send(self, message: ToWorker) -> None:
+    def send(self, message: ToWorker) -> int:
         self._inbox.append(message)
         self._arrived.set()
+        return 0
 
     async def run(self) -> None:
         """Works for ever."""
@@ -181,4 +187,4 @@ class LocalSlot:
     def _flush(self) -> None:
         """Delivers after the session has returned, never from inside it."""
         while self._outbox:
-            self._deliver(self.seat, self._outbox.popleft())
+            self._deliver(self.seat, self._outbox.popleft(), 0)

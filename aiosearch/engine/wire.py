@@ -29,6 +29,8 @@ class Begin(Struct, frozen=True, array_like=True, tag=1):
     report_seconds: float = 0.2
     record_keys: bool = False
     """Whether reports carry the keys claimed, for the journal."""
+    asker: str = ""
+    """In whose name z3 is asked: equal questions in two names are two questions."""
 
 
 class Work(Struct, frozen=True, array_like=True, tag=2):

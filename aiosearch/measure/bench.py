@@ -57,6 +57,7 @@ class Bench:
         """Does what is asked; raises what the candidate raises."""
         match request:
             case Keep():
+                self._letterbox.announce(0)
                 self._stock.keep(request.number, self._letterbox.take(request.parcel))
             case Load():
                 self._load(request)
@@ -71,6 +72,7 @@ class Bench:
         return Done()
 
     def _load(self, load: Load) -> None:
+        self._letterbox.announce(0)
         with alarm(self._settings.compile_seconds):
             call = loaded(load.text, load.executable)
             timed = Way.LOOPED in self._settings.ways

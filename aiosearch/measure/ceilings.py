@@ -18,6 +18,7 @@ from ..pool import usable_cores
 from .caches import last_cache
 from .candidates import ArrayType, Candidate, Failure
 from .errors import ExecutorError
+from .processor import processor
 from .race import Samples, Way
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ async def measure_ceilings(executor: JaxExecutor) -> Ceilings:
 
 def machine_id() -> str:
     """Names this machine by what its figures depend on."""
-    facts = f"{system.machine()} {_processor()} {usable_cores()} {last_cache('cpu')}"
+    facts = f"{system.machine()} {processor()} {usable_cores()} {last_cache('cpu')}"
     return blake2b(facts.encode(), digest_size=8).hexdigest()
 
 
@@ -176,11 +177,3 @@ def _stored(path: Path) -> list[Ceilings]:
 
 def _subject(ceilings: Ceilings) -> tuple[str, str, str]:
     return ceilings.machine, ceilings.platform, ceilings.device
-
-
-def _processor() -> str:
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith(("model name", "CPU part")):
-                return line.partition(":")[2].strip()
-    return system.processor()

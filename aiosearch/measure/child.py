@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..engine.channel import Channel, enter_child
 from .candidates import Cause
+from .exhaustion import exhausted
 from .protocol import (
     Broken,
     Raised,
@@ -23,8 +24,6 @@ from .protocol import (
     decode_settings,
     encode,
 )
-
-_EXHAUSTED = ("RESOURCE_EXHAUSTED", "out of memory", "Out of memory", "bad_alloc")
 
 
 def serve(make: Callable[[Settings], Callable[[Request], Reply]]) -> None:
@@ -112,8 +111,8 @@ def _status() -> list[str]:
 
 
 def _cause(error: Exception) -> Cause:
-    exhausted = isinstance(error, MemoryError) or any(word in str(error) for word in _EXHAUSTED)
-    return Cause.MEMORY if exhausted else Cause.RAISED
+    lacking = isinstance(error, MemoryError) or exhausted(str(error))
+    return Cause.MEMORY if lacking else Cause.RAISED
 
 
 def _one_line(error: Exception) -> str:

@@ -22,6 +22,11 @@ class Executor(Protocol):
     After `close` no process, file or task of it is left.
     """
 
+    @property
+    def virtual(self) -> bool:
+        """Whether its clock is no clock, so that it says nothing of what else runs here."""
+        ...
+
     async def __aenter__(self) -> Self: ...
     async def __aexit__(
         self,

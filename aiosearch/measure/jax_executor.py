@@ -51,6 +51,8 @@ class JaxExecutor:
     names, which must be children of this one, are paused meanwhile.
     """
 
+    virtual = False
+
     def __init__(
         self,
         platform: str = "cpu",

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ..engine.child import Child
 from .candidates import Cause
 from .errors import ExecutorError
+from .exhaustion import exhausted
 from .letterbox import Letterbox, nameless_file
 from .protocol import (
     Broken,
@@ -28,7 +29,6 @@ START_SECONDS = 120.0
 """Loading jax takes a second or two; on a machine this slow, no figure would mean anything."""
 START_TRIES = 3
 _LAST_WORDS = 4096
-_EXHAUSTED = (b"bad_alloc", b"out of memory", b"Out of memory", b"MemoryError")
 
 
 class Lost(Struct, frozen=True):
@@ -168,7 +168,7 @@ class Process:
         words = _last_words(self._log)
         if overdue or code == -signal.SIGALRM:
             return Lost(Cause.HUNG, "it was still at work when its time was over")
-        if any(word in words for word in _EXHAUSTED) or code == -signal.SIGKILL:
+        if exhausted(words) or code == -signal.SIGKILL:
             return Lost(Cause.MEMORY, _quoted(code, words))
         return Lost(Cause.CRASHED, _quoted(code, words))
 
@@ -181,12 +181,12 @@ class Process:
             self._reply.set_result(None)
 
 
-def _last_words(log: int) -> bytes:
+def _last_words(log: int) -> str:
     size = os.fstat(log).st_size
-    return os.pread(log, _LAST_WORDS, max(0, size - _LAST_WORDS))
+    return os.pread(log, _LAST_WORDS, max(0, size - _LAST_WORDS)).decode(errors="replace")
 
 
-def _quoted(code: int | None, words: bytes) -> str:
+def _quoted(code: int | None, words: str) -> str:
     died = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
-    lines = [line for line in words.decode(errors="replace").splitlines() if line.strip()]
+    lines = [line for line in words.splitlines() if line.strip()]
     return f"{died}: {lines[-1].strip()}" if lines else died

@@ -9,7 +9,7 @@ from statistics import median
 from msgspec import Struct
 
 from .candidates import Failure
-from .ratios import Ratio, noise, paired_ratio, wins
+from .ratios import Ratio, loses, noise, paired_ratio, wins
 
 
 class Way(enum.StrEnum):
@@ -21,6 +21,18 @@ class Way(enum.StrEnum):
     """The same on inputs that the caches do not hold."""
     LOOPED = "looped"
     """Many runs inside one call: what the device takes, without the way to it."""
+
+    @property
+    def told(self) -> str:
+        """What it is, in words."""
+        return _TOLD[self]
+
+
+_TOLD = {
+    Way.HOT: "called on inputs in the caches",
+    Way.COLD: "called on inputs in no cache",
+    Way.LOOPED: "on the device alone, without the calls",
+}
 
 
 class Clock(enum.StrEnum):
@@ -68,7 +80,7 @@ class Race(Struct, frozen=True):
     ) -> Ratio | None:
         """How many times as fast as another a contender is; None where one has no times.
 
-        The way is by default the first one that was possible.
+        The way is by default the one that decides.
         """
         base = self._times(self.laps[over], way, clock)
         other = self._times(self.laps[contender], way, clock)
@@ -83,11 +95,37 @@ class Race(Struct, frozen=True):
     def wins(
         self, contender: int, *, over: int = 0, way: Way | None = None, clock: Clock = Clock.WALL
     ) -> bool:
-        """Says whether a contender is faster than another, above the noise and above 3 %."""
+        """Says whether a contender is faster than another, above the noise and above 3 %.
+
+        By default in the way that decides, and slower in none of the others.
+        """
         ratio = self.speedup(contender, over=over, way=way, clock=clock)
         heard = self.noise(way=way, clock=clock)
-        return ratio is not None and heard is not None and wins(ratio, heard)
+        faster = ratio is not None and heard is not None and wins(ratio, heard)
+        return faster and (way is not None or not self.lost(contender, over=over, clock=clock))
+
+    def seems(self, contender: int) -> bool:
+        """Says whether a contender would win if there were no noise."""
+        ratio = self.speedup(contender)
+        return ratio is not None and wins(ratio, 0.0) and not self.lost(contender)
+
+    def lost(self, contender: int, *, over: int = 0, clock: Clock = Clock.WALL) -> tuple[Way, ...]:
+        """The ways in which a contender is slower than another, above the noise."""
+        found = []
+        for way in self.ways:
+            ratio = self.speedup(contender, over=over, way=way, clock=clock)
+            heard = self.noise(way=way, clock=clock)
+            if ratio is not None and heard is not None and loses(ratio, heard):
+                found.append(way)
+        return tuple(found)
+
+    @property
+    def deciding(self) -> Way:
+        """The way that counts: what the device takes, where that is timed, else hot calls."""
+        return Way.LOOPED if Way.LOOPED in self.ways else self.ways[0]
 
     def _times(self, lap: Lap, way: Way | None, clock: Clock) -> tuple[float, ...]:
-        samples = lap.samples.get(self.ways[0] if way is None else way) if self.ways else None
+        if not self.ways:
+            return ()
+        samples = lap.samples.get(self.deciding if way is None else way)
         return samples.of(clock) if samples is not None else ()

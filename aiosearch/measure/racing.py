@@ -9,10 +9,13 @@ from typing import Protocol
 from msgspec import Struct
 
 from .candidates import Compiled, Failure
+from .errors import ExecutorError
 from .race import Lap, Race, Samples, Way
 
 LEAST_ROUNDS = 6
 """Fewer give no interval of 95 %."""
+MOST_OUTAGES = 3
+"""How often the stand may break down by itself before that is an error."""
 
 
 class Sample(Struct, frozen=True, array_like=True):
@@ -29,14 +32,27 @@ class Fault(Struct, frozen=True):
     failure: Failure
 
 
+class Outage(Struct, frozen=True):
+    """The stand broke down while nobody ran; it must be prepared again, and nobody is out."""
+
+    message: str
+
+    def count(self, outages: int) -> None:
+        """Raises ExecutorError where it was one too many."""
+        if outages > MOST_OUTAGES:
+            raise ExecutorError(f"the device broke down while nothing ran: {self.message}")
+
+
 class Stand(Protocol):
     """Where contenders are timed. Runners are counted from 0; two may be the same contender."""
 
-    async def prepare(self, runners: Sequence[Compiled], seed: int) -> tuple[Way, ...] | Fault:
+    async def prepare(
+        self, runners: Sequence[Compiled], seed: int
+    ) -> tuple[Way, ...] | Fault | Outage:
         """Makes ready, and gives the ways in which these can be timed."""
         ...
 
-    async def round(self, order: Sequence[int]) -> Sequence[Sequence[Sample]] | Fault:
+    async def round(self, order: Sequence[int]) -> Sequence[Sequence[Sample]] | Fault | Outage:
         """Times each once in every way, in this order; gives a row of samples for each way."""
         ...
 
@@ -49,7 +65,10 @@ async def run_race(
     seconds: float | None,
     clock: Callable[[], float],
 ) -> Race:
-    """Runs the rounds; a contender that fails is taken out, and the others go on."""
+    """Runs the rounds; a contender that fails is taken out, and the others go on.
+
+    Raises ExecutorError where the stand breaks down again and again.
+    """
     field = _Field(contenders)
     order = random.Random(seed)
     end = None if seconds is None else clock() + seconds
@@ -67,6 +86,7 @@ class _Field:
         if not contenders:
             raise ValueError("a race needs a contender")
         self.rounds = 0
+        self._outages = 0
         self._runners = [*contenders, contenders[0]]
         self._left = list(range(len(self._runners)))
         self._failures: dict[int, Failure] = {}
@@ -84,8 +104,8 @@ class _Field:
             return
         turns = order.sample(range(len(self._left)), len(self._left))
         found = await stand.round(turns)
-        if isinstance(found, Fault):
-            self._drop(found)
+        if isinstance(found, Fault | Outage):
+            self._stop(found)
             return
         self.rounds += 1
         for way, row in zip(self._ways, found, strict=True):
@@ -94,14 +114,22 @@ class _Field:
 
     async def _prepare(self, stand: Stand, seed: int) -> None:
         found = await stand.prepare([self._runners[runner] for runner in self._left], seed)
-        if isinstance(found, Fault):
-            self._drop(found)
+        if isinstance(found, Fault | Outage):
+            self._stop(found)
         else:
             self._ways = found
 
+    def _stop(self, found: Fault | Outage) -> None:
+        """Has the stand prepared again, without the runner whose fault it was."""
+        self._ways = None
+        if isinstance(found, Fault):
+            self._drop(found)
+            return
+        self._outages += 1
+        found.count(self._outages)
+
     def _drop(self, fault: Fault) -> None:
         """Takes a runner out; where it is the incumbent, or its twin, both."""
-        self._ways = None
         runner = self._left[fault.runner]
         twins = (0, len(self._runners) - 1)
         for gone in twins if runner in twins else (runner,):

@@ -54,6 +54,11 @@ def noise(first: Sequence[float], again: Sequence[float]) -> float:
     return max(ratio.high, 1 / ratio.low) - 1
 
 
+def loses(ratio: Ratio, noise: float) -> bool:
+    """Says whether a ratio is a loss: below the noise, and hardly by chance."""
+    return ratio.median < 1 / (1 + noise) and ratio.high < 1
+
+
 def wins(ratio: Ratio, noise: float) -> bool:
     """Says whether a ratio is a gain: above the noise, above 3 %, and hardly by chance."""
     return ratio.median > 1 + max(noise, LEAST_GAIN) and ratio.low > 1

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from .candidates import Array, Candidate, Cause, Compiled, Failure, Stage
 from .executor import Inputs
+from .letterbox import NOBODY
 from .process import Lost, Process
 from .protocol import (
     Done,
@@ -25,12 +26,15 @@ from .protocol import (
     Turns,
 )
 from .race import Way
-from .racing import Fault, Sample
+from .racing import Fault, Outage, Sample
+from .threads import to_the_end
 
 MOST_RUNS = 32
 """More than a candidate has in a round, or to be prepared for it."""
 GRACE = 30.0
 """How much later than the process's own alarm the host gives up."""
+
+Answer: TypeAlias = Reply | Lost | Outage
 
 
 class DeviceStand:
@@ -48,77 +52,104 @@ class DeviceStand:
         self._runners: list[Compiled] = []
 
     async def run(self, compiled: Compiled, inputs: Inputs) -> tuple[Array, ...] | Failure:
-        """Runs a candidate once."""
-        if failure := await self._admit([compiled]):
-            return failure[1]
+        """Runs a candidate once; raises ExecutorError where the process dies without it."""
+        outages = 0
+        while isinstance(found := await self._run(compiled, inputs), Outage):
+            outages += 1
+            found.count(outages)
+        return found
+
+    async def _run(
+        self, compiled: Compiled, inputs: Inputs
+    ) -> tuple[Array, ...] | Failure | Outage:
+        if refused := await self._admit([compiled]):
+            return refused if isinstance(refused, Outage) else refused.failure
         number, letterbox = self._loaded[compiled], self._process.letterbox
         if isinstance(inputs, int):
             request = Run(number, inputs, None)
         else:
-            request = Run(number, 0, await asyncio.to_thread(letterbox.put, inputs))
+            request = Run(number, 0, await to_the_end(letterbox.put, inputs))
         reply = await self._ask(request, self._run_seconds)
+        if isinstance(reply, Outage):
+            return reply
         if not isinstance(reply, Outputs):
             await self._distrust(reply)
             return _failure(compiled, Stage.RUN, reply)
-        found = [await asyncio.to_thread(letterbox.take, parcel) for parcel in reply.parcels]
-        await asyncio.to_thread(letterbox.empty)
+        found = [await to_the_end(letterbox.take, parcel) for parcel in reply.parcels]
+        await to_the_end(letterbox.empty)
         return tuple(found)
 
-    async def prepare(self, runners: Sequence[Compiled], seed: int) -> tuple[Way, ...] | Fault:
+    async def prepare(
+        self, runners: Sequence[Compiled], seed: int
+    ) -> tuple[Way, ...] | Fault | Outage:
         self._runners = list(runners)
-        if failure := await self._admit(runners):
-            return Fault(*failure)
+        if refused := await self._admit(runners):
+            return refused
         numbers = tuple(self._loaded[runner] for runner in runners)
         reply = await self._ask(Prepare(numbers, seed), self._patience(len(runners)))
         return reply.ways if isinstance(reply, Prepared) else await self._fault(reply)
 
-    async def round(self, order: Sequence[int]) -> Sequence[Sequence[Sample]] | Fault:
+    async def round(self, order: Sequence[int]) -> Sequence[Sequence[Sample]] | Fault | Outage:
         reply = await self._ask(Turns(tuple(order)), self._patience(len(order)))
         return reply.rows if isinstance(reply, Timed) else await self._fault(reply)
 
     def _patience(self, runners: int) -> float:
         return self._run_seconds * runners * MOST_RUNS
 
-    async def _fault(self, reply: Reply | Lost) -> Fault:
-        runner = max(self._process.letterbox.announced(), 0)
-        await self._distrust(reply)
-        return Fault(runner, _failure(self._runners[runner], Stage.RACE, reply))
+    async def _fault(self, answer: Answer) -> Fault | Outage:
+        if isinstance(answer, Outage):
+            return answer
+        runner = self._process.letterbox.announced()
+        await self._distrust(answer)
+        found = _failure(self._runners[runner], Stage.RACE, answer)
+        return Outage(found.message) if runner == NOBODY else Fault(runner, found)
 
     async def _distrust(self, reply: Reply | Lost) -> None:
         """Replaces a process that survived an error of the device: it may have lost its context."""
         if isinstance(reply, Raised) and reply.cause is not Cause.MEMORY:
             await self._process.end()
 
-    async def _admit(self, wanted: Sequence[Compiled]) -> tuple[int, Failure] | None:
+    async def _admit(self, wanted: Sequence[Compiled]) -> Fault | Outage | None:
         """Has exactly these loaded; gives the place of one that cannot be, and why."""
         await self._process.start()
         if self._life != self._process.starts:
             self._life = self._process.starts
             self._loaded.clear()
             self._kept.clear()
-        await self._forget_others(wanted)
+        if outage := await self._forget_others(wanted):
+            return outage
         for place, compiled in enumerate(wanted):
             if compiled not in self._loaded:
-                reply = await self._load(compiled)
-                if not isinstance(reply, Done):
-                    return place, _failure(compiled, Stage.COMPILE, reply)
+                answer = await self._load(compiled)
+                if isinstance(answer, Outage):
+                    return answer
+                if not isinstance(answer, Done):
+                    return Fault(place, _failure(compiled, Stage.COMPILE, answer))
         return None
 
-    async def _forget_others(self, wanted: Sequence[Compiled]) -> None:
+    async def _forget_others(self, wanted: Sequence[Compiled]) -> Outage | None:
         needed = {id(array) for each in wanted for array in each.candidate.constants.values()}
         candidates = [each for each in self._loaded if each not in wanted]
         constants = [each for each in self._kept if each not in needed]
-        if candidates or constants:
-            numbers = tuple(self._loaded.pop(each) for each in candidates)
-            await self._ask(
-                Forget(numbers, tuple(self._kept.pop(each)[0] for each in constants)), GRACE
-            )
+        if not candidates and not constants:
+            return None
+        numbers = tuple(self._loaded.pop(each) for each in candidates)
+        others = tuple(self._kept.pop(each)[0] for each in constants)
+        answer = await self._ask(Forget(numbers, others), GRACE)
+        if isinstance(answer, Done):
+            return None
+        await self._process.end()  # nobody knows what it still holds
+        assert isinstance(answer, Raised | Lost | Outage), answer
+        return Outage(answer.message)
 
-    async def _load(self, compiled: Compiled) -> Reply | Lost:
+    async def _load(self, compiled: Compiled) -> Answer:
         candidate = compiled.candidate
         constants = {}
         for position, array in candidate.constants.items():
-            constants[position] = await self._keep(array)
+            answer = await self._keep(array)
+            if not isinstance(answer, Done):
+                return answer
+            constants[position], _ = self._kept[id(array)]
         number = self._number()
         text, draws = text_of(candidate), dict(candidate.draws)
         load = Load(number, text, compiled.executable, compiled.looped, constants, draws)
@@ -127,21 +158,29 @@ class DeviceStand:
             self._loaded[compiled] = number
         return reply
 
-    async def _keep(self, array: Array) -> int:
-        if id(array) not in self._kept:
-            (parcel,) = await asyncio.to_thread(self._process.letterbox.put, [array])
-            number = self._number()
-            await self._ask(Keep(number, parcel), GRACE)
-            await asyncio.to_thread(self._process.letterbox.empty)
+    async def _keep(self, array: Array) -> Answer:
+        if id(array) in self._kept:
+            return Done()
+        letterbox, number = self._process.letterbox, self._number()
+        (parcel,) = await to_the_end(letterbox.put, [array])
+        answer = await self._ask(Keep(number, parcel), GRACE)
+        await to_the_end(letterbox.empty)
+        if isinstance(answer, Done):
             self._kept[id(array)] = number, array
-        return self._kept[id(array)][0]
+        return answer
 
     def _number(self) -> int:
         self._next += 1
         return self._next
 
-    async def _ask(self, request: Request, seconds: float) -> Reply | Lost:
-        return await self._process.ask(request, seconds + GRACE)
+    async def _ask(self, request: Request, seconds: float) -> Answer:
+        """Who dies without having said for whom it works was killed for another reason."""
+        letterbox = self._process.letterbox
+        letterbox.announce(NOBODY)
+        answer = await self._process.ask(request, seconds + GRACE)
+        if isinstance(answer, Lost) and letterbox.announced() == NOBODY:
+            return Outage(answer.message)
+        return answer
 
 
 def text_of(candidate: Candidate) -> Text:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 import jax
+import msgspec
 from anyio import to_thread
 
 from ..capture.names import title
@@ -19,22 +20,26 @@ from ..measure import Executor, Failure, JaxExecutor
 from ..tensor.files import from_json, to_json
 from ..tensor.terms import bytes_of
 from .answers import Answer, Key, Packing, Timings
+from .called import LONGEST, Calling
 from .canonical import canonical_digest
 from .contenders import Contender, Contest, Question
 from .devices import device_kind
+from .dropin import Optimized
 from .effort import BUDGETS, Effort
 from .emit import merged
-from .made_for import Settings, settings
 from .reach import work
-from .report import Found, Tell, Whole
+from .report import CALLED, Found, Tell, Whole
 from .results import Results
 from .rewriting import contested
-from .selecting import Selection, Selector
+from .selecting import Selector
+from .selection import Selection
+from .settings import Settings
 from .splice.cutting import Cut
 from .splice.pieces import Subject
 from .splice.replacing import Packed, Replacement
 from .types import array_types
-from .whole import WholeRace, whole_key
+from .ways import ways_of
+from .whole import WholeRace, called_answer, called_key, whole_key
 
 
 @dataclass
@@ -51,7 +56,7 @@ class Answering:
     store: Results
     executor: Executor | None
     tell: Tell
-    settings: Settings = field(default_factory=settings)
+    settings: Settings
     """Under which the answers will run."""
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -72,7 +77,7 @@ class Answering:
         known = await to_thread.run_sync(self.store.find, key)
         if known is not None and Effort(known.effort).rank >= self.effort.rank:
             self.tell(f"{program.name}: found before")
-            return Found(known, remembered=True)
+            return Found.before(known)
         budget = BUDGETS[self.effort]
         question = await to_thread.run_sync(self._question, subject)
         self.tell(f"{program.name}: rewriting")
@@ -90,6 +95,7 @@ class Answering:
     async def whole(
         self,
         cut: Cut,
+        examples: Sequence[Any],
         faster: Mapping[Subject, Answer],
         loaded: Mapping[Subject, Replacement | Packed],
     ) -> Whole | str:
@@ -102,12 +108,45 @@ class Answering:
             return Whole(known, remembered=True)
         self.tell(f"{name}: racing the function as a whole")
         executor = await self._ready()
-        race = WholeRace(executor, self.effort, BUDGETS[self.effort], self.seed, self.tell)
+        race = WholeRace(
+            executor, self.effort, BUDGETS[self.effort], self.seed, examples, self.tell
+        )
         answer = await race.answer(key, cut, faster, loaded)
         if isinstance(answer, Failure):
             return f"{name} is left as it is, as it could not be timed as a whole: {answer}"
         await to_thread.run_sync(self.store.keep, answer)
         return Whole(answer, remembered=False)
+
+    async def lost_as_called(
+        self,
+        call: Calling,
+        made: Optimized[..., Any],
+        cut: Cut,
+        faster: Mapping[Subject, Answer],
+    ) -> str:
+        """Why what was made is not faster where it is called, if it is not.
+
+        Asked once, after something was timed, where the way through Python counts.
+        """
+        some = next(iter(faster.values()))
+        key = await to_thread.run_sync(called_key, some.key, cut, faster)
+        known = await to_thread.run_sync(self.store.find, key)
+        if known is None:
+            short = some.timings.original < LONGEST and call.possible
+            real = self.executor is not None and not self.executor.virtual
+            if not (short and real and self.platform == "cpu"):
+                return ""
+            self.tell(f"{title(cut.function, None)}: calling it here")
+            called = await to_thread.run_sync(call.race, made)
+            known = called_answer(key, cut, called, self.effort)
+            await to_thread.run_sync(self.store.keep, known)
+        if known.faster:
+            return ""
+        name = known.name.removesuffix(CALLED)
+        return (
+            f"{name} is left as it is: called here, what is faster on the device was"
+            f" {known.speedup:.2f} times as fast, with the way through Python"
+        )
 
     async def _begun(self, question: Question) -> tuple[Executor, Contest]:
         """The executor starts while the program is rewritten."""
@@ -141,7 +180,7 @@ class Answering:
         return Question(program, budget, self.seed, self.strict, subject.constant)
 
     def _answered(self, key: Key, name: str, selection: Selection) -> Answer:
-        winner, original = selection.winner, selection.entrants[0]
+        winner, original = selection.winner, selection.original
         packing = _packing(winner)
         return Answer(
             key,
@@ -153,7 +192,7 @@ class Answering:
                 selection.seconds(original),
                 selection.seconds(selection.plain),
                 selection.seconds(winner),
-                1 + (selection.race.noise() or 0.0),
+                1 + (selection.final.race.noise() or 0.0),
             ),
             winner is not original,
             self.effort.value,
@@ -162,6 +201,8 @@ class Answering:
             | _kept(winner)
             | {
                 "timed_on": str(selection.inputs),
+                "ways": ways_of(selection.final.race, selection.place),
+                "tried": [msgspec.to_builtins(one) for one in selection.tried],
                 "speedup": selection.speedup(original),
                 "speedup_over_plain": selection.speedup(selection.plain),
             },
@@ -192,11 +233,15 @@ def _verdict(known: tuple[str, ...], floats: FloatEvidence | None) -> tuple[str,
 
 
 def _errors(floats: FloatEvidence | None) -> dict[str, Any]:
-    """The largest errors on the device, in units in the last place, side by side."""
+    """The largest errors on the device, in units in the last place, side by side.
+
+    And at how many elements there are numbers where the original gives none.
+    """
     if floats is None:
         return {}
     passed = [one for one in floats.trials if one.status == "passed"]
     return {
         "original_error_ulp": max(one.original_error for one in passed),
         "answer_error_ulp": max(one.candidate_error for one in passed),
+        "newly_defined": floats.newly_defined,
     }

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-SCHEMA = 2
+SCHEMA = 3
 """Goes up when answers that were found before are not to be used any more."""
 
 
@@ -115,6 +115,10 @@ class Answer(Struct, frozen=True, dict=True):
 
     def text(self) -> str:
         """The source, below comments that say what it is."""
+        return f"{self.comments()}\n\n{self.source.strip()}\n"
+
+    def comments(self) -> str:
+        """What it is, as Python's comments."""
         head = [
             f"{self.name}({self.key.inputs}) on {self.key.device}",
             f"found {self.date} with jax {self.key.jax}, jaxlib {self.key.jaxlib},"
@@ -124,7 +128,22 @@ class Answer(Struct, frozen=True, dict=True):
             *self.verdict,
         ]
         lines = [line for text in head for line in text.splitlines()]
-        return "\n".join(f"# {line}".rstrip() for line in lines) + f"\n\n{self.source.strip()}\n"
+        return "\n".join(f"# {line}".rstrip() for line in lines)
+
+    def renamed(self, name: str) -> Answer:
+        """The same by another name, which its functions have too."""
+        own, packing = {self.function: name}, self.packing
+        if packing is not None:
+            own |= {packing.pack: f"{name}_pack", packing.run: f"{name}_packed"}
+            packing = Packing(packing.positions, own[packing.pack], own[packing.run])
+
+        def given(found: re.Match[str]) -> str:
+            return f"def {own.get(found[1], found[1])}"
+
+        source = re.sub(r"^def (\w+)", given, self.source, flags=re.MULTILINE)
+        return msgspec.structs.replace(
+            self, name=name, function=name, source=source, packing=packing
+        )
 
     def _used(self) -> list[str]:
         """How the functions go together, where something is made beforehand."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 import threading
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-import jax
-
 from .._waiting import loop_is_running
+from ..capture.names import shown
 from ..errors import AiosearchError
+from .call_kinds import is_traced, kind_of
 from .dropin import Optimized
 from .optimizing import optimize, optimize_sync
+from .options import demand_options
 from .runs import OTHER
 
 P = ParamSpec("P")
@@ -30,7 +33,7 @@ def optimized(function: Callable[..., Any] | None = None, /, **options: Any) -> 
     A kind of call is a tree of arguments with its shapes, element types and static arguments. The
     first call of each kind, with concrete arrays, waits until the answer is there: it is searched
     once, and remembered for other processes. In an event loop nothing waits: await `.optimize(...)`
-    before, until when the original runs.
+    before, until when the original runs. Raises OptimizeError for an option that cannot be one.
     """
     if function is None:
         return lambda given: OptimizedOnCall(given, options)
@@ -43,12 +46,14 @@ class OptimizedOnCall(Generic[P, R]):
     __wrapped__: Callable[P, R]
 
     def __init__(self, function: Callable[P, R], options: Mapping[str, Any]) -> None:
+        demand_options(function, options)
+        functools.update_wrapper(self, function)  # first: it may have these attributes
         self._options = dict(options)
         self._found: list[Optimized[P, R]] = []
-        self._tried: set[Any] = set()
+        self._tried: dict[Any, Optimized[P, R] | None] = {}
+        self._locks: defaultdict[Any, threading.Lock] = defaultdict(threading.Lock)
         self._lock = threading.Lock()
         self._warned = False
-        functools.update_wrapper(self, function)
 
     @property
     def original(self) -> Callable[P, R]:
@@ -59,6 +64,10 @@ class OptimizedOnCall(Generic[P, R]):
     def found(self) -> tuple[Optimized[P, R], ...]:
         """What was found, one for each kind of call."""
         return tuple(self._found)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """Binds as a method, as functions do."""
+        return self if instance is None else MethodType(self, instance)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         for one in self._found:
@@ -71,16 +80,24 @@ class OptimizedOnCall(Generic[P, R]):
         return self.original(*args, **kwargs) if made is None else made(*args, **kwargs)
 
     async def optimize(self, *args: P.args, **kwargs: P.kwargs) -> Optimized[P, R]:
-        """Finds what is faster for calls like this one, which then take it."""
-        given: dict[str, Any] = {**self._options, **kwargs}
-        made = await optimize(self.original, *args, **given)
+        """Finds what is faster for calls like this one, which then take it.
+
+        Options are those that it was decorated with.
+        """
+        made = await optimize(self.original, *args, **self._options, kwargs=kwargs)
         self._found.append(made)
         return made
 
     def _first(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Optimized[P, R] | None:
         """What is found now for a kind of call, if anything can be."""
-        kind = _kind(args, kwargs)
-        if kind is None or kind in self._tried:
+        if is_traced((args, kwargs)):
+            return None
+        try:
+            kind = kind_of(self.original, args, kwargs, self._options)
+        except AiosearchError as error:
+            self._warn(f"runs as it is: {error}")
+            return None
+        if kind in self._tried:
             return None
         if loop_is_running():
             self._warn(
@@ -89,37 +106,32 @@ class OptimizedOnCall(Generic[P, R]):
             )
             return None
         with self._lock:
-            if kind in self._tried:
-                return None
-            self._tried.add(kind)
-            try:
-                made = optimize_sync(self.original, *args, **self._options, **kwargs)
-            except AiosearchError as error:
-                self._warn(f"runs as it is: {error}")
-                return None
-            self._found.append(made)
-            return made
+            lock = self._locks[kind]
+        with lock:  # of this kind alone: others do not wait for minutes
+            if kind not in self._tried:
+                self._tried[kind] = self._attempt(args, kwargs)
+            return self._tried[kind]
 
-    def _warn(self, told: str) -> None:
+    def _attempt(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Optimized[P, R] | None:
+        """Finds it; whatever goes wrong, the function is called as it is."""
+        try:
+            made = optimize_sync(self.original, *args, **self._options, kwargs=kwargs)
+        except Exception as error:
+            ours = isinstance(error, AiosearchError)
+            told = str(error) if ours else f"{type(error).__name__}: {error}"
+            self._warn(f"runs as it is: {told}", deeper=1)
+            return None
+        self._found.append(made)
+        return made
+
+    def _warn(self, told: str, deeper: int = 0) -> None:
         if not self._warned:
             self._warned = True
-            name = getattr(self, "__qualname__", repr(self.original))
-            warnings.warn(f"{name} {told}", RuntimeWarning, stacklevel=4)
+            warnings.warn(f"{shown(self.original)} {told}", RuntimeWarning, stacklevel=4 + deeper)
+
+    def __reduce__(self) -> str:
+        """Is copied and pickled as functions are: by its name."""
+        return str(getattr(self, "__qualname__", ""))
 
     def __repr__(self) -> str:
-        return f"<optimized on call: {getattr(self, '__qualname__', self.original)}>"
-
-
-def _kind(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What two calls share that one answer is for; nothing where one is being traced."""
-    leaves, tree = jax.tree_util.tree_flatten((tuple(args), dict(kwargs)))
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-        return None
-    return tree, tuple(map(_like, leaves))
-
-
-def _like(leaf: Any) -> Any:
-    """An array by its type; a number or anything else, which may be static, by its value."""
-    if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
-        return jax.typeof(leaf)
-    return type(leaf), repr(leaf)
+        return f"<optimized on call: {shown(self.original)}>"

@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
-import os
-import platform as system
+from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
+from typing import Any
 
 import jax
 
+from ..measure.processor import cpu_kind
 from .errors import OptimizeError
 
 TARGETS = ("auto", "cpu", "cuda")
 
 
-def platform(target: str) -> str:
-    """The platform that a target means here; raises OptimizeError where it is absent. Blocks."""
+def platform(target: str, places: Iterable[jax.sharding.Sharding | None] = ()) -> str:
+    """The platform that a target means here, for arrays that lie in these places. Blocks.
+
+    Raises OptimizeError where it is absent, or where arrays lie elsewhere: what is fast on one
+    platform says nothing of another.
+    """
     if target not in TARGETS:
         raise OptimizeError(f"no target {target!r}: there are {', '.join(TARGETS)}")
-    if target == "auto":
-        return "cuda" if jax.default_backend() == "gpu" else "cpu"
     if target == "cuda" and not any(device.platform == "gpu" for device in jax.devices()):
         raise OptimizeError("jax has no GPU here that it can use; the target cpu works everywhere")
+    devices: list[Any] = [device for place in places if place for device in place.device_set]
+    lying = {"cuda" if one.platform == "gpu" else one.platform for one in devices}
+    if target == "auto":
+        usual = "cuda" if jax.default_backend() == "gpu" else "cpu"
+        target = next(iter(lying)) if len(lying) == 1 and lying <= {*TARGETS} else usual
+    for elsewhere in sorted(lying - {target}):
+        raise OptimizeError(
+            f"an array lies on {elsewhere}, and the target is {target}: put all arrays there"
+            " (jax.device_put), or give the target on which they lie"
+        )
     return target
+
+
+def device(wanted: str) -> Any:
+    """The first device of a platform."""
+    return jax.devices(wanted)[0]
 
 
 @cache
@@ -32,16 +49,7 @@ def device_kind(wanted: str) -> str:
     Answers of one kind hold for all of it.
     """
     if wanted == "cpu":
-        return f"cpu: {_processor()}, {len(os.sched_getaffinity(0))} cores"
+        return cpu_kind()
     device = jax.devices(wanted)[0]
     driver = " ".join(str(device.client.platform_version).split())
     return f"{wanted}: {device.device_kind}, {driver}"
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return system.processor() or system.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else system.machine()

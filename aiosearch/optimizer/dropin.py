@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar
+from types import MethodType
+from typing import Any, Generic, ParamSpec, Self, TypeVar
 
+from ..capture.names import shown
 from .made_for import MadeFor
 from .report import Report
 from .runs import OTHER, runs
@@ -20,7 +22,10 @@ class Optimized(Generic[P, R]):
 
     That is the same tree of arguments, shapes, element types, weak types, static arguments, kind
     of device and settings of jax; concrete arrays and tracers alike. Every other call, and every
-    derivative and batch, runs the original.
+    derivative and batch, runs the original. Arrays that are closed over stay what they were when it
+    was traced, as under `jax.jit`.
+
+    Where nothing faster was found, such calls run the original, compiled.
 
     What was made beforehand of constant arrays is kept as long as this is, and used where exactly
     those arrays come in; others run what is fastest without it.
@@ -28,15 +33,23 @@ class Optimized(Generic[P, R]):
 
     __wrapped__: Callable[P, R]
 
-    def __init__(self, spliced: Spliced, *, source: str = "", report: Report | None = None) -> None:
+    def __init__(
+        self,
+        spliced: Spliced,
+        *,
+        source: str = "",
+        report: Report | None = None,
+        device: Any = None,
+    ) -> None:
+        functools.update_wrapper(self, spliced.cut.function)  # first: it may have these attributes
         self.report = report
         """What the optimizer has to say about it."""
         self._source = source
         self._spliced = spliced
         self._original: Callable[P, R] = spliced.cut.function
-        self._made_for = MadeFor(spliced.cut)
-        self._runs = runs(spliced, self._made_for) if spliced.replacements else None
-        functools.update_wrapper(self, spliced.cut.function)
+        self._made_for = MadeFor(spliced.cut, device)
+        as_it_is = not spliced.replacements and _is_compiled(self._original)
+        self._runs = None if as_it_is else runs(spliced, self._made_for)
 
     @property
     def original(self) -> Callable[P, R]:
@@ -56,6 +69,10 @@ class Optimized(Generic[P, R]):
         """Whether a call is of the kind that it was made for."""
         return self._made_for.leaves(args, kwargs) is not None
 
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """Binds as a method, as functions do."""
+        return self if instance is None else MethodType(self, instance)
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._runs is None:
             return self._original(*args, **kwargs)
@@ -66,5 +83,23 @@ class Optimized(Generic[P, R]):
         """What a call gives if it is of the kind that it was made for; else `OTHER`."""
         return OTHER if self._runs is None else self._runs(args, kwargs)
 
+    def __copy__(self) -> Self:
+        """Itself, as functions do."""
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
+
+    def __reduce__(self) -> str:
+        raise TypeError(
+            f"{self!r} cannot be pickled: optimize {shown(self.original)} in the other process,"
+            " which finds the answer in the store"
+        )
+
     def __repr__(self) -> str:
-        return f"<optimized {getattr(self, '__qualname__', self.original)}>"
+        return f"<optimized {shown(self.original)}>"
+
+
+def _is_compiled(function: Any) -> bool:
+    """Whether it is what `jax.jit` gives, which needs nothing more."""
+    return hasattr(function, "lower") and hasattr(function, "trace")

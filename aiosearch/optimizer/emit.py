@@ -36,7 +36,7 @@ def emit_pack(program: Program) -> str:
 
 def merged(*sources: str) -> str:
     """One module with the functions of several."""
-    return _module("\n\n".join(source[source.index("def ") :] for source in sources))
+    return module("\n\n".join(source[source.index("def ") :] for source in sources))
 
 
 def names(program: Program) -> tuple[str, list[str]]:
@@ -91,7 +91,7 @@ class _Module:
         if len(head) > WIDTH:
             inner = "".join(f"    {name},\n" for name in self._inputs)
             head = f"def {self._name}(\n{inner}):"
-        return _module(f"{head}\n{body}\n")
+        return module(f"{head}\n{body}\n")
 
     def _forms(self) -> dict[Term, Form]:
         """Every term that is written, operands first."""
@@ -144,7 +144,8 @@ class _Module:
         return self._pieces[term].text
 
 
-def _module(functions: str) -> str:
+def module(functions: str) -> str:
+    """A module of these functions, with the imports that they need."""
     return "\n".join([*_imports(functions), "", "", functions]).lstrip()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ..measure import ArrayType, Candidate, Compiled, Executor, Failure
 from ..tensor import Program
 from .contenders import Contender
-from .made_for import Settings
+from .settings import Settings
 from .types import array_types
 
 

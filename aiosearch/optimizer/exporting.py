@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ from jax import export
 
 from ..capture.names import title
 from ..measure import Cause, Failure, Stage
-from .made_for import Settings
+from .settings import Settings, under
 from .splice.splicing import Spliced
 
 NAME = "whole"
@@ -63,13 +62,3 @@ from jax import export
 
 def _spec(like: Any) -> Any:
     return jax.ShapeDtypeStruct(like.shape, like.dtype)  # type: ignore[no-untyped-call]  # jax's
-
-
-def under(settings: Settings) -> ExitStack:
-    """A thread has its own settings; these are those of another one."""
-    stack = ExitStack()
-    stack.enter_context(jax.enable_x64(settings.enable_x64))
-    stack.enter_context(jax.default_matmul_precision(settings.default_matmul_precision))
-    stack.enter_context(jax.numpy_dtype_promotion(settings.numpy_dtype_promotion))
-    stack.enter_context(jax.default_device(settings.default_device))
-    return stack

@@ -2,52 +2,34 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
-from .splice.cutting import Cut, is_array
-
-
-class Settings(NamedTuple):
-    """Settings of jax under whose other values a function may be another one."""
-
-    default_device: Any
-    default_matmul_precision: str | None
-    disable_jit: bool
-    enable_x64: bool
-    numpy_dtype_promotion: str
-
-    def told(self) -> tuple[str, ...]:
-        """Those that are not the usual ones and that answers depend on; XLA's flags are too."""
-        parts = {
-            "x64": self.enable_x64,
-            f"matmul precision {self.default_matmul_precision}": self.default_matmul_precision,
-            f"{self.numpy_dtype_promotion} promotion": self.numpy_dtype_promotion != "standard",
-            f"XLA_FLAGS={os.environ.get('XLA_FLAGS')}": os.environ.get("XLA_FLAGS"),
-        }
-        return tuple(text for text, given in parts.items() if given)
-
-
-def settings() -> Settings:
-    """Those of this thread."""
-    config: Any = jax.config
-    return Settings(*(getattr(config, f"jax_{name}") for name in Settings._fields))
+from .settings import settings, under
+from .splice.cutting import Cut, is_array, place
 
 
 class MadeFor:
-    """Tells the calls that a function was optimized for from all others."""
+    """Tells the calls that a function was optimized for from all others.
 
-    def __init__(self, cut: Cut) -> None:
+    `device` is where the arrays lie that it is for, if what it was traced with lies nowhere.
+    """
+
+    def __init__(self, cut: Cut, device: Any = None) -> None:
         self._call = cut.call
         self._avals = cut.avals
-        self._settings = settings()
-        self._concrete = type(_scalar())
-        self._places = [_place(one) for one in cut.examples]
-        self._kind = _kind(next((one for one in self._places if one is not None), None))
+        self._settings = cut.settings
+        self._places = cut.places
+        with under(cut.settings):
+            usual, meant = _scalar(), _scalar(device)
+        self._concrete = type(usual)
+        known = next((one for one in cut.places if one is not None), meant.sharding)
+        self._kind = _kind(known)
+        self.is_usual = self._kind in (None, _kind(usual.sharding))
+        """Whether arrays that lie nowhere yet come to that kind of device."""
         self._met: list[tuple[Any, Any]] = [(None, None)] * len(cut.avals)
         """For each leaf the last type and place that fitted: mostly the next one's very own."""
 
@@ -63,7 +45,7 @@ class MadeFor:
                     continue
             if not self._fits(at, leaf):
                 return None
-        return leaves
+        return leaves if self.is_usual or any(map(is_array, leaves)) else None
 
     def _fits(self, at: int, leaf: Any) -> bool:
         try:
@@ -72,30 +54,23 @@ class MadeFor:
             return False
         if aval != self._avals[at]:
             return False
-        place = _place(leaf)
-        if place is None:
+        own = place(leaf)
+        if own is None:
             return True
-        if place != self._places[at] and (self._kind is None or _kind(place) != self._kind):
+        if own != self._places[at] and (self._kind is None or _kind(own) != self._kind):
             return False
-        self._met[at] = leaf.aval, place
+        self._met[at] = leaf.aval, own
         return True
 
 
-def _scalar() -> jax.Array:
+def _scalar(device: Any = None) -> jax.Array:
     """An array as it is made here; nothing is compiled for it, which would take long."""
-    scalar: jax.Array = jax.device_put(np.zeros(()))
+    scalar: jax.Array = jax.device_put(np.zeros(()), device)
     return scalar
 
 
-def _place(leaf: Any) -> jax.sharding.Sharding | None:
-    """Where an array lies, where that is known: not for tracers, nor for numbers."""
-    return leaf.sharding if is_array(leaf) else None
-
-
-def _kind(place: jax.sharding.Sharding | None) -> tuple[str, str, str | None] | None:
+def _kind(place: jax.sharding.Sharding) -> tuple[str, str, str | None] | None:
     """The kind of the one device; nothing for several of them."""
-    if place is None:
-        place = _scalar().sharding
     if len(place.device_set) != 1:
         return None
     device: Any = next(iter(place.device_set))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar, cast
 
 import jax
 from anyio import CancelScope, to_thread
@@ -14,14 +14,16 @@ from .._waiting import waited_for
 from ..measure import Executor
 from .answering import Answering
 from .answers import Answer
-from .devices import platform
+from .called import Calling
+from .devices import device, platform
 from .dropin import Optimized
 from .effort import Effort
 from .errors import OptimizeError
-from .exporting import under
-from .made_for import Settings, settings
+from .options import demand
 from .report import Found, Report, Tell, Whole
 from .results import Results
+from .settings import settings, under
+from .source import source
 from .splice.cutting import trace
 from .splice.pieces import Subject
 from .splice.replacing import Packed, Replacement
@@ -34,6 +36,7 @@ R = TypeVar("R")
 
 async def optimize(
     function: Callable[P, R],
+    /,
     *args: Any,
     effort: Effort | str = Effort.DEFAULT,
     target: str = "auto",
@@ -45,32 +48,57 @@ async def optimize(
     results: Results | None = None,
     executor: Executor | None = None,
     tell: Tell = lambda text: None,
-    **kwargs: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    **named: Any,
 ) -> Optimized[P, R]:
     """Finds a faster function that computes the same; gives the original's behaviour otherwise.
 
-    Only tracing runs in this thread. What was found before is not searched again. `tell` hears what
-    is going on, in words. Of jax's arrays at `constant_argnums`, and of those that are closed over,
-    something may be made beforehand, which `Optimized` keeps. Raises an AiosearchError where the
-    function cannot be traced, or the target is absent.
+    Only tracing runs in this thread, before anything else and under jax's settings of that moment,
+    which are those that the answer is for. What was found before is not searched again. `tell`
+    hears what is going on, in words. Of jax's arrays at `constant_argnums`, and of those that are
+    closed over, something may be made beforehand, which `Optimized` keeps. Keyword arguments of the
+    function that are called as one of these options are given in `kwargs`. Raises an AiosearchError
+    where the function cannot be traced, the target is absent, or the arrays do not lie there.
     """
     started = time.monotonic()
-    chosen, wanted = _effort(effort), await to_thread.run_sync(platform, target)
+    demand(
+        function,
+        args,
+        named,
+        {
+            "effort": effort,
+            "target": target,
+            "seed": seed,
+            "strict": strict,
+            "static_argnums": static_argnums,
+            "static_argnames": static_argnames,
+            "constant_argnums": constant_argnums,
+            "results": results,
+            "executor": executor,
+            "tell": tell,
+            "kwargs": kwargs,
+        },
+    )
+    chosen = _effort(effort)
+    # Nothing is awaited before: meanwhile the settings of jax may become another task's.
     traced = trace(
         function,
         *args,
         static_argnums=static_argnums,
         static_argnames=static_argnames,
         constant_argnums=constant_argnums,
-        **kwargs,
+        kwargs={**(kwargs or {}), **named},
     )
+    wanted = await to_thread.run_sync(platform, target, traced.places)
     with promptly():
         found = await to_thread.run_sync(traced.cut)
         store = results or Results.open()
         answers: dict[Subject, Found] = {}
         left_alone = list(found.left_alone)
         try:
-            async with Answering(chosen, wanted, seed, strict, store, executor, tell) as answering:
+            async with Answering(
+                chosen, wanted, seed, strict, store, executor, tell, traced.settings
+            ) as answering:
                 for subject in found.subjects:
                     try:
                         answers[subject] = await answering.answer(subject)
@@ -83,26 +111,46 @@ async def optimize(
                 loaded = {subject: load(answer) for subject, answer in faster.items()}
                 whole: Whole | str = ""
                 if faster and not alone(found):
-                    whole = await answering.whole(found, faster, loaded)
+                    whole = await answering.whole(found, traced.examples, faster, loaded)
+                if whole:
+                    faster = kept(whole.answer, faster) if isinstance(whole, Whole) else {}
+
+                def handed(faster: Mapping[Subject, Answer], whole: Whole | str) -> Any:
+                    spliced = Spliced(found, {subject: loaded[subject] for subject in faster})
+                    with under(traced.settings):
+                        spliced.packs(found.held)  # before the event loop would have to
+                    told = (*left_alone, *map(_without_memory, spliced.too_large))
+                    seconds = time.monotonic() - started
+                    report = Report(tuple(answers.values()), told, seconds, whole)
+                    code = source(found, faster)
+                    return Optimized(spliced, source=code, report=report, device=device(wanted))
+
+                made = await to_thread.run_sync(handed, faster, whole)
+                if faster:
+                    call = Calling(function, args, {**(kwargs or {}), **named}, traced.examples)
+                    lost = await answering.lost_as_called(call, made, found, faster)
+                    made = await to_thread.run_sync(handed, {}, lost) if lost else made
         finally:
             if results is None:
                 with CancelScope(shield=True):
                     await to_thread.run_sync(store.close)
-        if whole:
-            faster = kept(whole.answer, faster) if isinstance(whole, Whole) else {}
-        spliced = Spliced(found, {subject: loaded[subject] for subject in faster})
-        await to_thread.run_sync(_pack, spliced, settings())
-        seconds = time.monotonic() - started
-        return Optimized(
-            spliced,
-            source="\n\n".join(answer.text() for answer in faster.values()),
-            report=Report(tuple(answers.values()), tuple(left_alone), seconds, whole),
-        )
+        return cast("Optimized[P, R]", made)
 
 
-def optimize_sync(function: Callable[P, R], *args: Any, **options: Any) -> Optimized[P, R]:
+def _without_memory(subject: Subject) -> str:
+    name = subject.program.name
+    return f"{name}: there is no memory for what it makes beforehand, and so it makes nothing"
+
+
+def optimize_sync(function: Callable[P, R], /, *args: Any, **options: Any) -> Optimized[P, R]:
     """Waits for `optimize`, and takes what it takes; in a running event loop (a notebook) too."""
-    return waited_for(lambda: optimize(function, *args, **options), "aiosearch.optimize")
+    own = settings()
+
+    async def optimized() -> Optimized[P, R]:
+        with under(own):  # a thread begins with those that all have
+            return await optimize(function, *args, **options)
+
+    return waited_for(optimized, "aiosearch.optimize")
 
 
 def load(answer: Answer) -> Replacement | Packed:
@@ -115,13 +163,6 @@ def load(answer: Answer) -> Replacement | Packed:
         return plain
     pack = jax.jit(module[wanted.pack])
     return Packed(wanted.positions, pack, module[wanted.run], plain)
-
-
-def _pack(spliced: Spliced, own: Settings) -> None:
-    """Packs what stays the same, before the event loop would have to."""
-    with under(own):
-        for packed in jax.tree_util.tree_leaves(spliced.packs(spliced.cut.held)):
-            packed.block_until_ready()
 
 
 def _effort(wanted: Effort | str) -> Effort:

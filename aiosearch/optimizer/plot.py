@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
 from ..measure import Ceilings
-from .reach import ceilings_of
+from .reach import ceilings_of, measured
 from .report import Found, Report, Tried
 
 WIDTH = 760.0
@@ -43,10 +43,9 @@ def _times(found: Found) -> tuple[str, float]:
     rows = _rows(found)
     most = max(one.high or one.seconds or 0.0 for one in rows)
     scale = (WIDTH - _LEFT - 120) / most
-    fastest = found.answer.timings.answer
     lines = [_text(10, 20, f"{found.answer.name}: seconds of a call", _INK)]
     for number, one in enumerate(rows):
-        lines += _bar(one, _TOP + number * _ROW, scale, one.seconds == fastest)
+        lines += _bar(one, _TOP + number * _ROW, scale)
     return "\n".join(lines), _TOP + len(rows) * _ROW + 20
 
 
@@ -57,14 +56,14 @@ def _rows(found: Found) -> list[Tried]:
         return sorted(timed, key=lambda one: one.seconds or 0.0)
     times = found.answer.timings
     return [
-        Tried("the answer", times.answer, times.original / times.answer),
+        Tried("the answer", times.answer, times.original / times.answer, won=True),
         Tried("as written", times.original, 1.0),
     ]
 
 
-def _bar(one: Tried, top: float, scale: float, wins: bool) -> list[str]:
+def _bar(one: Tried, top: float, scale: float) -> list[str]:
     seconds = one.seconds or 0.0
-    fill = _WINNER if wins else _OUT if one.note else _OTHER
+    fill = _WINNER if one.won else _OUT if one.note else _OTHER
     middle, end = top + 9, _LEFT + seconds * scale
     lines = [
         _text(_LEFT - 8, middle + 4, one.how[:34], _INK, "end"),
@@ -86,6 +85,9 @@ def _roofline(found: Found) -> tuple[str, float]:
     known = ceilings_of(found.answer)
     if known is None or not facts.get("flops") or not facts.get("bytes"):
         return _text(10, 16, "no roofline: aiosearch doctor --measure comes first", _FAINT), 30.0
+    if not measured(known, facts["kinds"]):
+        told = f"no roofline: {' and '.join(facts['kinds'])} is not among what is measured"
+        return _text(10, 16, told, _FAINT), 30.0
     roof = _Roof(known, facts["kinds"])
     intensity = facts["flops"] / facts["bytes"]
     times = found.answer.timings
@@ -103,7 +105,7 @@ class _Roof:
     def __init__(self, ceilings: Ceilings, kinds: Sequence[str]) -> None:
         speeds = ceilings.flops_per_second
         self._bytes = ceilings.bytes_per_second
-        self._flops = {kind: speeds[kind] for kind in kinds if kind in speeds} or speeds
+        self._flops = {kind: speeds[kind] for kind in kinds} or speeds
         self._most = math.ceil(math.log10(max(self._flops.values())))
 
     def lines(self) -> list[str]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..measure import Ceilings, stored_ceilings
+from ..measure.processor import cpu_kind
 from ..tensor import DType, Program
 from ..tensor.cost import cost
 from ..tensor.terms import bytes_of
 from .answers import Answer
 
-_MEASURED = {DType.BF16: "bfloat16", DType.F16: "bfloat16"}
-"""Under which name the operations of a type were measured; all others are float32's."""
+_MEASURED = {DType.BF16: "bfloat16", DType.F16: "bfloat16", DType.F64: "float64"}
+"""Under which name the operations of a type are measured; all others are float32's.
+
+Those of float64 are not: nothing is known of how near a program with them comes.
+"""
 
 
 def work(program: Program) -> dict[str, Any]:
@@ -24,15 +29,27 @@ def work(program: Program) -> dict[str, Any]:
 
 def ceilings_of(answer: Answer) -> Ceilings | None:
     """What was measured of the device of an answer (`aiosearch doctor --measure`), if it was."""
-    platform, _, _ = answer.key.device.partition(":")
-    return next((one for one in stored_ceilings() if one.platform == platform), None)
+    device = answer.key.device
+    return next((one for one in stored_ceilings() if f"{device},".startswith(_kind(one))), None)
+
+
+def measured(ceilings: Ceilings, kinds: Iterable[str]) -> bool:
+    """Whether it is known how fast the device computes with all of these types."""
+    return all(kind in ceilings.flops_per_second for kind in kinds)
 
 
 def reached(answer: Answer) -> float | None:
     """The part of what its device can do that an answer reaches; nothing where that is unknown."""
     ceilings, facts = ceilings_of(answer), answer.evidence
-    if ceilings is None or "flops" not in facts:
+    if ceilings is None or "flops" not in facts or not measured(ceilings, facts["kinds"]):
         return None
-    speeds = [ceilings.flops_per_second.get(kind, 0.0) for kind in facts["kinds"]]
-    computing = facts["flops"] / max(speeds, default=0.0) if any(speeds) else 0.0
+    speeds = [ceilings.flops_per_second[kind] for kind in facts["kinds"]]
+    computing = facts["flops"] / max(speeds) if speeds else 0.0
     return float(max(facts["bytes"] / ceilings.bytes_per_second, computing) / answer.timings.answer)
+
+
+def _kind(ceilings: Ceilings) -> str:
+    """How the name of the device begins in what is remembered of it."""
+    if ceilings.platform == "cpu":
+        return f"{cpu_kind()},"
+    return f"{ceilings.platform}: {ceilings.device},"

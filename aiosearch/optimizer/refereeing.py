@@ -6,20 +6,16 @@ executor, through a file in memory that both share.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-import anyio
 import msgspec
-from anyio import to_thread
 from msgspec import Struct
 
 from ..engine.channel import Channel, enter_child
-from ..engine.child import Child
 from ..equivalence.distributions import DISTRIBUTIONS
 from ..equivalence.floats import ENOUGH, FloatEvidence, compare_on, compare_sides
 from ..equivalence.machine import rounded
@@ -29,8 +25,10 @@ from ..measure import Draw, Failure
 from ..measure.drawing import draw
 from ..measure.letterbox import Letterbox, nameless_file
 from ..measure.protocol import Parcel
+from ..measure.threads import to_the_end
 from ..tensor.files import from_json
 from .errors import OptimizeError
+from .servants import Failed, Servant, servant, serving
 from .types import array_types
 
 MORE = 3
@@ -69,18 +67,11 @@ class Judged(Struct, frozen=True, tag=True):
     evidence: FloatEvidence
 
 
-class Failed(Struct, frozen=True, tag=True):
-    """It cannot be judged, and why."""
-
-    reason: str
-
-
 _encode = msgspec.msgpack.Encoder().encode
 _asked: msgspec.msgpack.Decoder[Case | Given] = msgspec.msgpack.Decoder(Case | Given)
 _told: msgspec.msgpack.Decoder[Wanted | Judged | Failed] = msgspec.msgpack.Decoder(
     Wanted | Judged | Failed
 )
-_GONE = _encode(Failed("the process that judges it has died"))
 
 
 async def judged(case: Case, run: Run) -> FloatEvidence | Failure:
@@ -89,16 +80,15 @@ async def judged(case: Case, run: Run) -> FloatEvidence | Failure:
     Besides the usual distributions it draws the inputs that a race is run on, where fewer than
     `ENOUGH` of those say anything, or where they leave out an output.
     """
-    heard: asyncio.Queue[bytes] = asyncio.Queue()
-    async with _letterbox() as letterbox, _referee(letterbox, heard) as child:
-        child.send(_encode(case))
+    async with _letterbox() as letterbox, _referee(letterbox) as referee:
+        referee.send(_encode(case))
         while True:
-            match _told.decode(await heard.get()):
+            match _told.decode(await referee.hear()):
                 case Wanted(side, inputs):
-                    found = await run(side, await to_thread.run_sync(_taken, letterbox, inputs))
+                    found = await run(side, await to_the_end(_taken, letterbox, inputs))
                     if isinstance(found, Failure):
                         return found
-                    child.send(_encode(Given(await to_thread.run_sync(letterbox.put, found))))
+                    referee.send(_encode(Given(await to_the_end(letterbox.put, found))))
                 case Judged(evidence):
                     return evidence
                 case Failed(reason):
@@ -114,21 +104,8 @@ async def _letterbox() -> AsyncIterator[Letterbox]:
         os.close(letterbox.fd)
 
 
-@asynccontextmanager
-async def _referee(letterbox: Letterbox, heard: asyncio.Queue[bytes]) -> AsyncIterator[Child]:
-    child = await Child.spawn(
-        __name__,
-        heard.put_nowait,
-        lambda: heard.put_nowait(_GONE),
-        (letterbox.fd,),
-        (str(letterbox.fd),),
-    )
-    try:
-        yield child
-    finally:
-        child.kill()
-        with anyio.CancelScope(shield=True):
-            await child.reap()
+def _referee(letterbox: Letterbox) -> AbstractAsyncContextManager[Servant]:
+    return servant(__name__, "judges it", (letterbox.fd,), (str(letterbox.fd),))
 
 
 def _taken(letterbox: Letterbox, parcels: Sequence[Parcel]) -> list[Any]:
@@ -186,14 +163,13 @@ def serve() -> None:
     """Judges one case after the other, until the host goes away or kills the process."""
     channel, (fd,) = enter_child()
     letterbox = Letterbox(int(fd))
-    try:
-        while True:
-            for payload in channel.receive():
-                case = _asked.decode(payload)
-                assert isinstance(case, Case)
-                channel.send(_encode(_verdict(case, channel, letterbox)))
-    except (EOFError, ConnectionError):
-        return
+
+    def answer(payload: bytes) -> bytes:
+        case = _asked.decode(payload)
+        assert isinstance(case, Case)
+        return _encode(_verdict(case, channel, letterbox))
+
+    serving(channel, answer)
 
 
 def _verdict(case: Case, channel: Channel, letterbox: Letterbox) -> Judged | Failed:

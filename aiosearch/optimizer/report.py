@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from .answers import Answer
 
 Tell: TypeAlias = Callable[[str], None]
 """Hears what is going on, in words."""
+WHOLE = " (whole)"
+CALLED = " (as called)"
+"""Ends the name of an answer that is for a function as a whole."""
 
 
 class Tried(Struct, frozen=True):
@@ -28,6 +32,8 @@ class Tried(Struct, frozen=True):
     low: float | None = None
     """The seconds that the true median lies between, with 95 % confidence."""
     high: float | None = None
+    won: bool = False
+    """Whether it is the answer."""
 
 
 class Found(Struct, frozen=True):
@@ -46,19 +52,45 @@ class Found(Struct, frozen=True):
         ratio = self.answer.timings.plain / self.answer.timings.answer
         return float(self.answer.evidence.get("speedup_over_plain", ratio))
 
+    @classmethod
+    def before(cls, answer: Answer) -> Found:
+        """What was found before, with what was tried then."""
+        tried = answer.evidence.get("tried", ())
+        return cls(answer, True, msgspec.convert(tried, tuple[Tried, ...]))
+
     def __str__(self) -> str:
         one = self.answer
-        if not one.faster:
-            told = "nothing faster was found"
-        else:
-            told = (
-                f"{one.speedup:.2f} times as fast as written,"
-                f" {self.over_plain:.2f} times as fast as its best spelling"
-            )
-        if self.in_doubt:
-            told += " for certain, as the machine is too noisy"
         again = ", as found before" if self.remembered else ""
-        return f"{one.name}: {told}{again}; noise {one.timings.noise - 1:.1%}"
+        noise = f"noise {one.timings.noise - 1:.1%}"
+        return f"{one.name}: {self._gain()}{again}; {noise}{self._more_defined()}"
+
+    def as_part(self, used: bool) -> str:
+        """What is said of it where it is a part of the function."""
+        if self.answer.faster and not used:
+            told = "left as it is; what was found for it alone is not used"
+            return f"in it, {self.answer.name}: {told}"
+        name, _, told = str(self).partition(": ")
+        return f"in it, {name} alone: {told}"
+
+    def _gain(self) -> str:
+        one = self.answer
+        if not one.faster:
+            doubt = " for certain, as the machine is too noisy" if self.in_doubt else ""
+            return f"nothing faster was found{doubt}"
+        return (
+            f"{one.speedup:.2f} times as fast as written,"
+            f" {self.over_plain:.2f} times as fast as its best spelling"
+        )
+
+    def _more_defined(self) -> str:
+        """What the usual policy allows and a reader would not expect."""
+        count = self.answer.evidence.get("newly_defined", 0) if self.answer.faster else 0
+        if not count:
+            return ""
+        return (
+            f"; gives numbers at {count:,} elements where the original gives none:"
+            " strict=True forbids it"
+        )
 
 
 class Whole(Struct, frozen=True):
@@ -70,12 +102,14 @@ class Whole(Struct, frozen=True):
     def __str__(self) -> str:
         one = self.answer
         told = (
-            f"{one.speedup:.2f} times as fast as written, with {len(one.evidence['kept'])} replaced"
+            f"{one.speedup:.2f} times as fast as written,"
+            f" with {_parts(len(one.evidence['kept']))} replaced"
             if one.faster
             else "not faster with what is faster alone, so that nothing is replaced"
         )
         again = ", as found before" if self.remembered else ""
-        return f"{one.name}: {told}{again}; noise {one.timings.noise - 1:.1%}"
+        name = one.name.removesuffix(WHOLE)
+        return f"{name}: {told}{again}; noise {one.timings.noise - 1:.1%}"
 
 
 class Report(Struct, frozen=True):
@@ -94,8 +128,32 @@ class Report(Struct, frozen=True):
             return isinstance(self.whole, Whole) and self.whole.answer.faster
         return any(one.answer.faster for one in self.found)
 
+    @property
+    def speedup(self) -> float | None:
+        """Of the function over itself as written; nothing where it is not faster."""
+        if not self.faster:
+            return None
+        if isinstance(self.whole, Whole):
+            return self.whole.answer.speedup
+        return next(one.answer.speedup for one in self.found if one.answer.faster)
+
+    def used(self, one: Found) -> bool:
+        """Whether what was found stands in the function."""
+        if isinstance(self.whole, Whole):
+            return self.whole.answer.faster and one.answer.id in self.whole.answer.evidence["kept"]
+        return one.answer.faster and not self.whole
+
+    def told(self, one: Found) -> str:
+        """What is said of one program: as of the function, or as of a part of it."""
+        return one.as_part(self.used(one)) if self.whole else str(one)
+
     def __str__(self) -> str:
-        lines = [str(one) for one in self.found] or ["nothing in it can be searched"]
-        lines += [str(self.whole)] if self.whole else []
+        lines = [str(self.whole)] if self.whole else []
+        lines += map(self.told, self.found)
+        lines += [] if self.found else ["nothing in it can be searched"]
         lines += [f"left alone: {why}" for why in self.left_alone]
         return "\n".join(lines)
+
+
+def _parts(count: int) -> str:
+    return "1 part" if count == 1 else f"{count} parts"

@@ -17,7 +17,7 @@ OTHER: Any = object()
 def runs(spliced: Spliced, made_for: MadeFor) -> Looking | Trusting:
     """The fastest way of running calls that tells them apart safely."""
     cut = spliced.cut
-    one_place = jax.default_backend() == "cpu" and jax.device_count() == 1
+    one_place = jax.default_backend() == "cpu" and jax.device_count() == 1 and made_for.is_usual
     looked_at = cut.call.static or cut.constant or not one_place
     return Looking(spliced, made_for) if looked_at else Trusting(spliced, made_for)
 
@@ -47,7 +47,7 @@ class Looking:
         return self._run(packs, leaves)
 
     def _flat(self, packs: Packs, leaves: Sequence[Any]) -> Any:
-        return self._spliced.tree(leaves, packs)
+        return _result(self._spliced, leaves, packs)
 
 
 class Trusting:
@@ -81,11 +81,18 @@ class Trusting:
         leaves = self._made_for.leaves(args, kwargs)
         if leaves is None:
             raise _OtherCallError
-        return self._spliced.tree(leaves, packs)
+        return _result(self._spliced, leaves, packs)
 
 
 class _OtherCallError(Exception):
     """A call that the function was not made for."""
+
+
+def _result(spliced: Spliced, leaves: Sequence[Any], packs: Packs) -> Any:
+    """What the pieces give; where none is replaced, the function itself."""
+    if spliced.replacements:
+        return spliced.tree(leaves, packs)
+    return spliced.cut.call.run(leaves)
 
 
 def _named(spliced: Spliced, run: Callable[..., Any]) -> Callable[..., Any]:

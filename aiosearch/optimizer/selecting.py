@@ -3,61 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from ..equivalence.floats import FloatEvidence
 from ..measure import Cause, Compiled, Executor, Failure, Race
-from ..measure.ratios import interval, wins
 from ..tensor import Program
 from .checking import check
 from .contenders import Contender
+from .deciding import CONFIRMING, decided, ratio, winning
 from .effort import Budget
 from .entering import candidate, packer
 from .errors import OptimizeError
-from .made_for import Settings, settings
 from .report import Tell, Tried
+from .selection import Heat, Selection, times
+from .settings import Settings, settings
 from .suiting import Suited, suited
 
 MEMORY = """ (if it is a GPU's, this process may hold it: set XLA_PYTHON_CLIENT_PREALLOCATE=false \
 before it loads jax)"""
-AGAIN = 2
-"""How often the last race is run again, where noise hides what seems faster."""
-
-
-@dataclass(frozen=True)
-class Selection:
-    """The winner of a race, which is the original where nothing beat it."""
-
-    winner: Contender
-    race: Race
-    entrants: tuple[Contender, ...]
-    """In the race's order."""
-    tried: tuple[Tried, ...]
-    inputs: Suited
-    """What it was run on."""
-    otherwise: Contender
-    """The winner of those that make nothing beforehand."""
-    floats: FloatEvidence | None = None
-    in_doubt: bool = False
-    """Whether something seemed faster, and was not above the noise."""
-
-    @property
-    def plain(self) -> Contender:
-        """The fastest of those that do what the original does."""
-        return min((one for one in self.entrants if _is_plain(one)), key=self.seconds)
-
-    def seconds(self, contender: Contender) -> float:
-        place = self.entrants.index(contender)
-        return math.inf if self.race.speedup(place) is None else _times(self.race, place)[1]
-
-    def speedup(self, over: Contender) -> float:
-        """How many times as fast as another the winner is, by paired rounds."""
-        places = self.entrants.index(self.winner), self.entrants.index(over)
-        ratio = self.race.speedup(places[0], over=places[1])
-        assert ratio is not None
-        return ratio.median
 
 
 @dataclass
@@ -74,7 +40,8 @@ class Selector:
     """Under which the winner will run."""
     _compiled: dict[Contender, Compiled] = field(default_factory=dict)
     _notes: dict[Contender, str] = field(default_factory=dict)
-    _doubts: int = 0
+    _finals: dict[Contender, Heat] = field(default_factory=dict)
+    _in_doubt: bool = False
 
     async def select(self, contenders: Sequence[Contender]) -> Selection:
         """Races them; raises OptimizeError where the original itself cannot be run."""
@@ -83,14 +50,15 @@ class Selector:
         self._require(original, original in self._compiled)
         inputs = await self._suit(original)
         self.tell(f"{len(self._compiled)} of {len(contenders)} compiled; racing on {inputs}")
-        entrants, race = await self._last_race(await self._finalists())
-        winner, floats = await self._winner(entrants, race, inputs)
+        last = await self._last_race(await self._finalists())
+        winner, floats = await self._winner(last, inputs)
         otherwise = winner
         if winner.beforehand is not None:
-            otherwise, _ = await self._winner(entrants, race, inputs, beforehand=False)
-        tried = self._tried(contenders, entrants, race)
-        in_doubt = winner is original and self._doubts > 0
-        return Selection(winner, race, entrants, tried, inputs, otherwise, floats, in_doubt)
+            otherwise, _ = await self._winner(last, inputs, beforehand=False)
+        final = self._finals.get(winner, last)
+        tried = self._tried(contenders, last, winner)
+        in_doubt = winner is original and self._in_doubt
+        return Selection(winner, last, final, tried, inputs, otherwise, floats, in_doubt)
 
     async def _compile(self, contenders: Sequence[Contender]) -> None:
         async with asyncio.TaskGroup() as group:
@@ -123,36 +91,26 @@ class Selector:
         everyone = list(self._compiled)
         if len(everyone) <= self.budget.finalists + 1:
             return everyone
-        entrants, race = await self._race(everyone, self.budget.rounds // 3)
-        finalists = _fastest(entrants, race, self.budget.finalists)
-        self._note_losers(entrants, race, finalists)
+        first = await self._race(everyone, self.budget.rounds // 3)
+        finalists = first.best(self.budget.finalists)
+        self._note_losers(first, finalists)
         self.tell(f"{len(finalists) - 1} beside the original in the last race")
         return finalists
 
-    async def _last_race(
-        self, finalists: Sequence[Contender]
-    ) -> tuple[tuple[Contender, ...], Race]:
-        """Again where noise hides what seems faster: it may pass."""
-        while True:
-            entrants, race = await self._race(finalists, self.budget.rounds)
-            if not self._seems_hidden(entrants, race):
-                return entrants, race
-            self._doubts += 1
-            if self._doubts > AGAIN:
-                return entrants, race
-            self.tell(f"a noise of {race.noise() or 0.0:.0%} hides what seems faster; racing again")
+    async def _last_race(self, finalists: Sequence[Contender]) -> Heat:
+        async def racing() -> Race:
+            return (await self._race(finalists, self.budget.rounds)).race
 
-    def _seems_hidden(self, entrants: Sequence[Contender], race: Race) -> bool:
-        places = [place for place, one in enumerate(entrants) if one not in self._notes]
-        seems = [place for place in places if _seems_faster(race, place)]
-        return bool(seems) and not any(race.wins(place) for place in seems)
+        def counts(place: int) -> bool:
+            return finalists[place] not in self._notes
 
-    async def _race(
-        self, entrants: Sequence[Contender], rounds: int
-    ) -> tuple[tuple[Contender, ...], Race]:
+        race, self._in_doubt = await decided(racing, self.tell, counts)
+        return Heat(tuple(finalists), race)
+
+    async def _race(self, entrants: Sequence[Contender], rounds: int, seed: int = 0) -> Heat:
         race = await self.executor.race(
             [self._compiled[one] for one in entrants],
-            seed=self.seed,
+            seed=self.seed + seed,
             rounds=rounds,
             seconds=self.budget.race_seconds,
         )
@@ -160,7 +118,7 @@ class Selector:
             if lap.failure is not None:
                 self._fails(contender, lap.failure)
         self._require(entrants[0], race.laps[0].failure is None)
-        return tuple(entrants), race
+        return Heat(tuple(entrants), race)
 
     def _fails(self, contender: Contender, failure: Failure) -> None:
         told = str(failure)
@@ -176,40 +134,60 @@ class Selector:
     def _not_running(self, original: Contender) -> str:
         return f"the original does not run: {self._notes[original]}"
 
-    def _note_losers(
-        self, entrants: Sequence[Contender], race: Race, finalists: Sequence[Contender]
-    ) -> None:
-        for place, contender in enumerate(entrants):
-            if contender not in finalists and race.speedup(place) is not None:
-                told = f"{_ratio(race, place):.2f} times in the first race"
+    def _note_losers(self, first: Heat, finalists: Sequence[Contender]) -> None:
+        for place, contender in enumerate(first.entrants):
+            if contender not in finalists and first.race.speedup(place) is not None:
+                told = f"{ratio(first.race, place):.2f} times in the first race"
                 self._notes.setdefault(contender, told)
 
     async def _winner(
-        self,
-        entrants: Sequence[Contender],
-        race: Race,
-        inputs: Suited,
-        *,
-        beforehand: bool = True,
+        self, last: Heat, inputs: Suited, *, beforehand: bool = True
     ) -> tuple[Contender, FloatEvidence | None]:
-        """The fastest that wins and that the device computes as well as the original."""
-        original = entrants[0]
-        places = [place for place in range(1, len(entrants)) if race.wins(place)]
-        places.sort(key=lambda place: -_ratio(race, place))
-        for place in places:
-            contender = entrants[place]
+        """The fastest that wins, here and alone, and that the device computes as well."""
+        for place in winning(last.race):
+            contender = last.entrants[place]
             if contender in self._notes or (contender.beforehand is not None and not beforehand):
                 continue
-            self.tell(f"checking {contender.how} on the device")
-            floats = await self._checked(original, contender, inputs)
-            if isinstance(floats, Failure):
-                self._fails(contender, floats)
-            elif floats.outcome == "agree":
+            floats = await self._agreeing(last.entrants[0], contender, inputs)
+            if floats is not None and await self._confirmed(last, contender):
                 return contender, floats
-            else:
-                self._notes[contender] = _objection(floats)
-                self.tell(f"{contender.how} is {self._notes[contender]}")
-        return original, None
+        return last.entrants[0], None
+
+    async def _agreeing(
+        self, original: Contender, contender: Contender, inputs: Suited
+    ) -> FloatEvidence | None:
+        """What speaks for a contender; nothing where it is out."""
+        self.tell(f"checking {contender.how} on the device")
+        try:
+            floats = await self._checked(original, contender, inputs)
+        except OptimizeError as error:  # the judge's failure, and nobody else's
+            self._is_out(contender, f"not judged: {error}")
+            return None
+        if isinstance(floats, Failure):
+            self._fails(contender, floats)
+            return None
+        if floats.outcome == "agree" and not floats.unseen:
+            return floats
+        self._is_out(contender, _objection(floats))
+        return None
+
+    async def _confirmed(self, last: Heat, contender: Contender) -> bool:
+        """Whether it wins once more, on other inputs, without those that it was chosen from."""
+        alone = dict.fromkeys([last.entrants[0], contender, last.plain])
+        self.tell(f"racing {contender.how} once more, to confirm it")
+        final = await self._race(list(alone), self.budget.rounds, CONFIRMING)
+        if final.race.wins(1):
+            self._finals[contender] = final
+            return True
+        self._in_doubt |= final.race.seems(1)
+        if final.race.speedup(1) is not None:
+            told = f"{ratio(final.race, 1):.2f} times in a race of its own"
+            self._is_out(contender, f"not confirmed: {told}, with noise {_noise(final.race)}")
+        return False
+
+    def _is_out(self, contender: Contender, why: str) -> None:
+        self._notes[contender] = why
+        self.tell(f"{contender.how} is {why}")
 
     async def _checked(
         self, original: Contender, contender: Contender, inputs: Suited
@@ -229,58 +207,43 @@ class Selector:
         )
 
     def _tried(
-        self, contenders: Sequence[Contender], entrants: Sequence[Contender], race: Race
+        self, contenders: Sequence[Contender], last: Heat, winner: Contender
     ) -> tuple[Tried, ...]:
-        places = {contender: place for place, contender in enumerate(entrants)}
-        return tuple(self._one_tried(one, places.get(one), race) for one in contenders)
+        places = {contender: place for place, contender in enumerate(last.entrants)}
+        found = {one: self._one_tried(one, places.get(one), last.race) for one in contenders}
+        found[winner] = replace(found[winner], won=True)
+        return tuple(found.values())
 
     def _one_tried(self, contender: Contender, place: int | None, race: Race) -> Tried:
         note = self._notes.get(contender, "")
         verdict = contender.verdict[0] if contender.verdict else "its own operations"
         if place is None or race.speedup(place) is None:
             return Tried(contender.how, None, None, note, verdict)
-        low, middle, high = _times(race, place)
-        return Tried(contender.how, middle, _ratio(race, place), note, verdict, low, high)
+        low, middle, high = times(race, place)
+        found = ratio(race, place)
+        return Tried(contender.how, middle, found, note or _lost(race, place), verdict, low, high)
 
 
 def _objection(floats: FloatEvidence) -> str:
     """Why a candidate is not taken that the floats do not speak for."""
     if floats.outcome == "differ":
         return f"not as accurate: {floats}"
-    return f"not to be judged, as no inputs tell: {floats}"
+    if floats.outcome == "unknown":
+        return f"not to be judged, as no inputs tell: {floats}"
+    unseen = ", ".join(map(str, floats.unseen))
+    return f"not to be judged, as no inputs tell of output {unseen}: {floats}"
 
 
-def _fastest(entrants: Sequence[Contender], race: Race, most: int) -> list[Contender]:
-    """The original, its best spelling, and the few others that did best.
-
-    One of these makes nothing beforehand.
-    """
-    places = [place for place in range(1, len(entrants)) if race.speedup(place) is not None]
-    places.sort(key=lambda place: -_ratio(race, place))
-    plain = [place for place in places if _is_plain(entrants[place])][:1]
-    unpacked = [place for place in places if entrants[place].beforehand is None][:1]
-    chosen = list(dict.fromkeys([*places[:most], *unpacked, *plain]))
-    return [entrants[0], *(entrants[place] for place in chosen)]
+def _lost(race: Race, place: int) -> str:
+    """In which ways one that would be faster is slower."""
+    seems = ratio(race, place) > 1
+    lost = [
+        f"{found.median:.2f} times {way.told}"
+        for way in race.lost(place)
+        if (found := race.speedup(place, way=way)) is not None
+    ]
+    return f"slower in some way: {', '.join(lost)}" if seems and lost else ""
 
 
-def _is_plain(contender: Contender) -> bool:
-    """Whether it does what the original does, when that does it."""
-    return contender.form == 0 and contender.beforehand is None
-
-
-def _seems_faster(race: Race, place: int) -> bool:
-    ratio = race.speedup(place)
-    return ratio is not None and wins(ratio, 0.0)
-
-
-def _times(race: Race, place: int) -> tuple[float, float, float]:
-    """The median of a contender's times, between the ends of its interval."""
-    samples = race.laps[place].samples[race.ways[0]]
-    cut, _ = interval(len(samples.wall))
-    ordered = sorted(samples.wall)
-    return ordered[cut], samples.median(), ordered[-1 - cut]
-
-
-def _ratio(race: Race, place: int) -> float:
-    ratio = race.speedup(place)
-    return ratio.median if ratio is not None else 0.0
+def _noise(race: Race) -> str:
+    return f"{race.noise() or 0.0:.1%}"

@@ -16,19 +16,19 @@ from anyio import to_thread
 from ..capture.names import title
 from ..measure import ArrayType, Candidate, Compiled, Executor, Failure, Race
 from .answers import Answer, Key, Timings
+from .called import Called
+from .deciding import CONFIRMING, decided, winning
 from .effort import Budget, Effort
 from .exporting import NAME, exported
-from .made_for import settings
-from .report import Tell
+from .report import CALLED, WHOLE, Tell
 from .splice.cutting import Cut, is_array
 from .splice.pieces import Subject
 from .splice.replacing import Packed, Replacement
 from .splice.splicing import Spliced
+from .ways import ways_of
 
 SINGLE = 3
 """How many programs are also tried alone in their places: those that save most."""
-AGAIN = 2
-"""How often the race is run again, where noise may hide what is faster."""
 
 
 def alone(cut: Cut) -> bool:
@@ -53,6 +53,30 @@ def whole_key(key: Key, cut: Cut, faster: Mapping[Subject, Answer]) -> Key:
     )
 
 
+def called_key(key: Key, cut: Cut, faster: Mapping[Subject, Answer]) -> Key:
+    """Names the same question of the function as it is called."""
+    found = whole_key(key, cut, faster)
+    return msgspec.structs.replace(found, program=f"called {found.program}")
+
+
+def called_answer(key: Key, cut: Cut, called: Called, effort: Effort) -> Answer:
+    """What is remembered of a function that was called here, against itself compiled."""
+    return Answer(
+        key,
+        f"{title(cut.function, None)}{CALLED}",
+        "",
+        "",
+        ("called in the user's own process",),
+        Timings(called.original, called.original, called.fast, 1.0),
+        called.ratio.median > 1,
+        effort.value,
+        evidence={
+            "speedup": called.ratio.median,
+            "between": [called.ratio.low, called.ratio.high],
+        },
+    )
+
+
 def kept(answer: Answer, faster: Mapping[Subject, Answer]) -> dict[Subject, Answer]:
     """What stands in the function, by what is remembered of it."""
     return {one: found for one, found in faster.items() if found.id in answer.evidence["kept"]}
@@ -66,6 +90,8 @@ class WholeRace:
     effort: Effort
     budget: Budget
     seed: int
+    examples: Sequence[Any]
+    """What the function was traced with: arrays, or what stood for them."""
     tell: Tell
 
     async def answer(
@@ -90,55 +116,63 @@ class WholeRace:
                 ids.append([faster[one].id for one in subjects])
             elif not compiled:
                 return found
-        race = await self._race(compiled)
+        return await self._decided(key, title(cut.function, None), compiled, ids)
+
+    async def _decided(
+        self, key: Key, name: str, compiled: Sequence[Compiled], ids: Sequence[Sequence[str]]
+    ) -> Answer | Failure:
+        """The fastest that wins, and wins again alone; the first one is the function as it is."""
+        race, _ = await decided(lambda: self._race(compiled, self.seed), self.tell)
         for lap in race.laps:
             if lap.failure is not None:
                 self.tell(f"as a whole, {lap.failure}")
-        failure = race.laps[0].failure
-        return failure or self._answer(key, title(cut.function, None), ids, race)
+        if race.laps[0].failure is not None:
+            return race.laps[0].failure
+        for place in winning(race):
+            pair = [compiled[0], compiled[place]]
+            again = await self._race(pair, self.seed + CONFIRMING)
+            if again.wins(1):
+                return self._answer(key, name, ids[place], again, 1)
+        return self._answer(key, name, (), race, 0)
 
     async def _compiled(
         self, name: str, cut: Cut, replacements: Mapping[Subject, Replacement | Packed]
     ) -> Compiled | Failure:
-        """The function with these in their places, on the arrays that it was traced with."""
+        """The function with these in their places, on what it was traced with."""
         spliced = Spliced(cut, replacements)
-        found = await to_thread.run_sync(exported, spliced, settings())
+        found = await to_thread.run_sync(exported, spliced, cut.settings)
         if isinstance(found, Failure):
             return found
         types = _types([*found.packs, *cut.avals])
-        leaves = map(_value, cut.examples, cut.avals)
+        leaves = map(_value, self.examples, cut.avals)
         given = {at: one for at, one in enumerate([*found.packs, *leaves]) if one is not None}
         return await self.executor.compile(
             Candidate(name, found.source, NAME, types, given, x64=found.x64)
         )
 
-    async def _race(self, compiled: Sequence[Compiled]) -> Race:
-        for _ in range(1 + AGAIN):
-            race = await self.executor.race(
-                compiled,
-                seed=self.seed,
-                rounds=self.budget.rounds,
-                seconds=self.budget.race_seconds,
-            )
-            if any(race.wins(place) for place in range(1, len(compiled))):
-                break
-        return race
+    async def _race(self, compiled: Sequence[Compiled], seed: int) -> Race:
+        return await self.executor.race(
+            compiled, seed=seed, rounds=self.budget.rounds, seconds=self.budget.race_seconds
+        )
 
-    def _answer(self, key: Key, name: str, ids: Sequence[Sequence[str]], race: Race) -> Answer:
-        winner = _fastest(race)
+    def _answer(self, key: Key, name: str, ids: Sequence[str], race: Race, winner: int) -> Answer:
         ratio = race.speedup(winner)
         assert ratio is not None
-        original, found = (race.laps[at].samples[race.ways[0]].median() for at in (0, winner))
+        original, found = (race.laps[at].samples[race.deciding].median() for at in (0, winner))
         return Answer(
             key,
-            f"{name} (whole)",
+            f"{name}{WHOLE}",
             "",
             "",
             ("the answers that are kept in it are verified each",),
             Timings(original, original, found, 1 + (race.noise() or 0.0)),
             winner > 0,
             self.effort.value,
-            evidence={"speedup": ratio.median, "kept": ids[winner]},
+            evidence={
+                "speedup": ratio.median,
+                "kept": list(ids),
+                "ways": ways_of(race, winner),
+            },
         )
 
 
@@ -156,17 +190,6 @@ def _arrangements(
 def _saved(cut: Cut, subject: Subject, answer: Answer) -> float:
     times = sum(piece.subject == subject for piece in cut.regions)
     return times * (answer.timings.original - answer.timings.answer)
-
-
-def _fastest(race: Race) -> int:
-    """The place of the fastest that beats the original for certain, or the original's."""
-    places = [place for place in range(1, len(race.laps)) if race.wins(place)]
-    return max(places, key=lambda place: _ratio(race, place), default=0)
-
-
-def _ratio(race: Race, place: int) -> float:
-    ratio = race.speedup(place)
-    return ratio.median if ratio is not None else 0.0
 
 
 def _value(example: Any, aval: Any) -> Any:

@@ -6,7 +6,6 @@ from importlib.metadata import entry_points
 
 import msgspec
 
-from ..engine.reference import Reference
 from ..engine.wire import Begin, End
 
 GROUP = "aiosearch.problems"
@@ -44,12 +43,13 @@ def admit(begin: Begin) -> None:
             raise RefusalError(f"{reference.name} is no installed class, and code is not accepted")
     if order.module != ORDERS or "." in order.qualname:
         raise RefusalError(f"the order {order.name} is not one of {ORDERS}")
-    if not _installed(problem):
+    if not installed(problem.name):
         raise RefusalError(
             f"{problem.name} is not installed here: a problem that runs on other hosts has an entry"
             f" point in the group {GROUP}"
         )
 
 
-def _installed(reference: Reference) -> bool:
-    return any(point.value == reference.name for point in entry_points(group=GROUP))
+def installed(problem: str) -> bool:
+    """Whether hosts run it for others; `problem` is `module:Class`."""
+    return any(point.value == problem for point in entry_points(group=GROUP))

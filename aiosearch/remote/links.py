@@ -74,6 +74,11 @@ class Listener(Protocol):
         """What to type on another machine, so that it joins; known once it has started."""
         ...
 
+    @property
+    def covers_here(self) -> bool:
+        """Whether this machine serves as well, so that by default no worker is started here."""
+        ...
+
     async def close(self) -> None:
         """Accepts nobody any more, and waits until what closed links still say has gone out.
 

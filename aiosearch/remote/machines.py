@@ -6,8 +6,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from ..engine.slots import Member, ProcessSlot
-from ..engine.wire import ToHost
+from ..engine.slots import Deliver, Member, ProcessSlot
 from .hosts import Host, Hosts
 from .links import Listener
 from .versions import versions
@@ -23,7 +22,7 @@ class Seating(Protocol):
     def members(self) -> tuple[Member, ...]: ...
 
     @property
-    def heard(self) -> tuple[Callable[[int, ToHost], None], Callable[[int], None]]: ...
+    def heard(self) -> tuple[Deliver, Callable[[int], None]]: ...
 
     def vacant_seat(self) -> int: ...
     def occupy(self, slot: ProcessSlot) -> None: ...

@@ -36,6 +36,8 @@ class Task(Struct, frozen=True):
     """Lower is more promising; it follows from the order of the search."""
     rank: int
     """Lower ranks come first: what waits for better knowledge has rank 1."""
+    weight: float = 0.0
+    """The share of the tree in it, if every node's children shared its own alike."""
 
 
 class Plan(Struct, frozen=True):
@@ -77,6 +79,8 @@ class Reported(Struct, frozen=True):
     seat: int
     surplus: int
     """How many subtrees it could give away."""
+    weight: float = 0.0
+    """The share of the tree that it holds, as tasks have it."""
 
 
 class Lost(Struct, frozen=True):

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterable, Iterator
 
 from .contract import API, Ask, Assign, Command, Event, Idle, Lost, Opened, Plan, Reported
+from .holders import Holders
 
 SHORTEST = 0.02
 """Seconds that an ordered search explores before its subtrees are compared again."""
@@ -13,24 +14,29 @@ LONGEST = 0.5
 SECONDS_PER_SUBTREE = 50e-6
 """Giving a subtree back costs about a microsecond; this keeps that under two percent."""
 MOST_AT_ONCE = 16
+MOST_READY = 32
+"""Tasks that lie ready. What is cut off before it is wanted is often cut too small, and with a
+thousand seats the host has no time to move it."""
 
 
 class Queue:
-    """Deals the best tasks to whoever is idle, and keeps a task ready for each seat.
+    """Deals the best tasks to whoever is idle, and keeps some ready, if there are few one a seat.
 
     Nobody chooses a splitting depth: a seat keeps what it has until another one may run dry, and
-    then parts with half of it.
+    then the seats that hold most part with half of it.
     """
 
     api = API
 
     def start(self, plan: Plan) -> None:
         self._plan = plan
-        self._queue: list[tuple[int, float, int]] = []
-        self._idle: list[int] = []
-        self._busy: dict[int, int] = {}
+        self._queue: list[tuple[int, float, int, float]] = []
+        self._idle: dict[int, None] = {}  # in the order in which they became idle
+        self._busy = Holders()
         self._ranks: dict[int, int] = {}
         self._asked: set[int] = set()
+        self._giver: int | None = None
+        """Who has just parted with something, and tells what it has left."""
         self._seats: set[int] = set()
         self._seconds = SHORTEST
 
@@ -38,27 +44,37 @@ class Queue:
         match event:
             case Opened(tasks=tasks, seat=seat):
                 for task in tasks:
-                    heapq.heappush(self._queue, (task.rank, task.priority, task.id))
+                    heapq.heappush(self._queue, (task.rank, task.priority, task.id, task.weight))
                 if seat is not None:
-                    self._asked.discard(seat)
-                    self._fit_budget(sum(task.size for task in tasks))
+                    self._take_back(event, seat)
             case Idle(seat=seat):
                 self._seats.add(seat)
-                self._busy.pop(seat, None)
-                self._asked.discard(seat)
+                self._forget(seat)
                 if seat not in self._idle:
-                    self._idle.append(seat)
-            case Reported(seat=seat, surplus=surplus):
+                    self._idle[seat] = None
+            case Reported(seat=seat, surplus=surplus, weight=weight):
                 if seat in self._busy:
-                    self._busy[seat] = surplus
+                    self._busy.hold(seat, weight, surplus)
+                    if surplus > 0 and seat != self._giver:
+                        yield from self._ask_at_need(seat)
+                self._giver = None
             case Lost(seat=seat):
                 self._seats.discard(seat)
-                self._busy.pop(seat, None)
-                self._asked.discard(seat)
-                if seat in self._idle:
-                    self._idle.remove(seat)
+                self._forget(seat)
+                self._idle.pop(seat, None)
         yield from self._deal()
         yield from self._stock_up()
+
+    def _take_back(self, opened: Opened, seat: int) -> None:
+        size = sum(task.size for task in opened.tasks)
+        self._asked.discard(seat)
+        self._giver = seat
+        self._busy.part(seat, sum(task.weight for task in opened.tasks), size)
+        self._fit_budget(size)
+
+    def _forget(self, seat: int) -> None:
+        self._busy.drop(seat)
+        self._asked.discard(seat)
 
     @property
     def _count(self) -> int:
@@ -70,44 +86,53 @@ class Queue:
             share = len(self._queue) // (2 * self._count)
             count = min(max(share, 1), MOST_AT_ONCE)
             rank = self._queue[0][0]
-            tasks = self._best(count, rank)
-            seat = self._idle.pop(0)
-            self._busy[seat] = 0
+            tasks, weight = self._best(count, rank)
+            seat = next(iter(self._idle))
+            del self._idle[seat]
+            self._busy.hold(seat, weight)
             self._ranks[seat] = rank
             ordered = self._plan.ordered and self._count > 1
             yield Assign(seat, tasks, self._seconds if ordered else 0.0)
 
     def _too_early(self) -> bool:
         """Whether only later ranks wait, while somebody still explores an earlier one."""
-        return any(self._ranks[seat] < self._queue[0][0] for seat in self._busy)
+        rank = self._queue[0][0]
+        return rank > 0 and any(self._ranks[seat] < rank for seat in self._busy)
 
-    def _best(self, count: int, rank: int) -> tuple[int, ...]:
-        """Takes so many tasks of a rank, or as many as there are."""
+    def _best(self, count: int, rank: int) -> tuple[tuple[int, ...], float]:
+        """Takes so many tasks of a rank, or as many as there are; and says what they weigh."""
         tasks: list[int] = []
+        whole = 0.0
         while self._queue and self._queue[0][0] == rank and len(tasks) < count:
-            tasks.append(heapq.heappop(self._queue)[2])
-        return tuple(tasks)
+            _, _, task, weight = heapq.heappop(self._queue)
+            tasks.append(task)
+            whole += weight
+        return tuple(tasks), whole
 
     def wanted(self) -> int:
         """How many tasks should lie ready."""
-        return self._count
+        return min(self._count, MOST_READY)
 
     def _stock_up(self) -> Iterator[Command]:
-        """Asks for subtrees before the queue is empty; when it is, everyone who may have some."""
+        """Asks for subtrees before the queue is empty; when it is, also those who may have none."""
         ready = 0 if self._queue and self._too_early() else len(self._queue)
-        lacking = self.wanted() - ready
+        lacking = self.wanted() + len(self._idle) - ready
         if lacking <= 0 or self._count == 1:
             return
-        candidates = sorted(
-            (seat for seat in self._busy if seat not in self._asked),
-            key=lambda seat: -self._busy[seat],
-        )
-        for seat in candidates:
-            if self._busy[seat] > 1 or self._idle:
+        while len(self._asked) < lacking:
+            seat = self._busy.heaviest(rich=not self._idle)
+            if seat is None:
+                return
+            if seat not in self._asked:
                 self._asked.add(seat)
                 yield Ask(seat)
-            if len(self._asked) >= lacking and not self._idle:
-                return
+
+    def _ask_at_need(self, seat: int) -> Iterator[Command]:
+        """Asks a seat that has something while others have nothing, whoever was asked before: who
+        is in the middle of a long node cannot answer."""
+        if self._idle and not self._queue and seat not in self._asked:
+            self._asked.add(seat)
+            yield Ask(seat)
 
     def _fit_budget(self, returned: int) -> None:
         wanted = min(max(returned * SECONDS_PER_SUBTREE, SHORTEST), LONGEST)

@@ -14,12 +14,14 @@ from ..orders import Order, find_order
 from ..search import check_problem
 from ..statistics import WorkerStatistics
 from ..strategies import Plan, Strategy, find_strategy
-from .simulator import Death, Simulator
+from .simulator import Death, Service, Simulator
 from .virtual import Costs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from ..checks.verdict import Verdict
+    from ..problem import Obligation
     from .tracing import Trace
 
 ValueT = TypeVar("ValueT")
@@ -38,6 +40,10 @@ class Simulation(Struct, frozen=True, kw_only=True):
     """Hand-outs to workers."""
     messages: int
     """Messages both ways."""
+    checks: int
+    """Questions that a z3 process answered."""
+    host: float
+    """Seconds that the host worked."""
     deaths: int
     workers: tuple[WorkerStatistics, ...]
     trace: Trace
@@ -72,9 +78,15 @@ def simulate(
     workers: int = 4,
     *,
     order: str | Order | None = None,
+    hosts: int = 1,
     latency: float = 100e-6,
+    local_latency: float | None = None,
     node_seconds: float | Callable[[Any], float] = 1e-6,
     report_cost: float | Callable[[int], float] = report_seconds,
+    host_seconds: float = 0.0,
+    checkers: int = 1,
+    verdict: Callable[[Obligation], Verdict] | None = None,
+    shared_verdicts: bool = True,
     seed: int = 0,
     node_limit: int | None = None,
     faults: Iterable[Death] = (),
@@ -83,27 +95,47 @@ def simulate(
 
     A node takes its worker `node_seconds` (a number, or a function of the node), a report
     `report_cost` (a number, or a function of how many subtrees it carries), and a message
-    `latency` on its way; the host takes no time. `node_limit` ends the search early. Raises what
-    the search would raise, and StrategyError where nothing more happens. Simulates neither z3 nor
-    an asynchronous expand.
+    `latency` on its way, and `host_seconds` of the host, which handles one at a time. Workers are
+    spread evenly over `hosts` machines; on the first, which is the host's own, messages take
+    `local_latency` (by default no less). `node_limit` ends the search early. Where the problem has
+    obligations, `verdict` says what z3 answers and how long that takes one of the `checkers`; of
+    verdicts that are not shared, each machine asks for its own, and on the first each worker.
+    Raises what the search would raise, and StrategyError where nothing more happens. Simulates no
+    asynchronous expand, and one table of keys for all machines.
     """
     deaths = tuple(faults)
-    _check(problem, workers, deaths)
-    costs = Costs(_ns(latency), _in_ns(node_seconds), _in_ns(report_cost))
+    _check(problem, workers, hosts, checkers, deaths)
+    if hasattr(problem, "obligation") and verdict is None:
+        raise AiosearchError("a simulation has no z3; say what it would answer with `verdict`")
+    places = [seat * hosts // workers for seat in range(workers)]
+    near = _ns(latency if local_latency is None else local_latency)
+    far = _ns(latency)
+    costs = Costs(
+        lambda seat: far if places[seat] else near,
+        _in_ns(node_seconds),
+        _in_ns(report_cost),
+        _ns(host_seconds),
+    )
     found_order = find_order(order, problem)
-    plan = Plan(workers, found_order.greedy or found_order.by_level, seed)
+    plan = Plan(places.count(0), found_order.greedy or found_order.by_level, seed)
     made = find_strategy(strategy)
-    simulator = Simulator(made, problem, found_order, plan, costs, node_limit)
+    names = tuple(f"host {place}" if place else "" for place in places)
+    service = None if verdict is None else Service(checkers, verdict, shared_verdicts)
+    simulator = Simulator(made, problem, found_order, plan, names, costs, service, node_limit)
     simulator.run(deaths)
     return _summary(simulator, problem)
 
 
-def _check(problem: Any, workers: int, deaths: tuple[Death, ...]) -> None:
+def _check(
+    problem: Any, workers: int, hosts: int, checkers: int, deaths: tuple[Death, ...]
+) -> None:
     check_problem(problem)
     if workers < 1:
         raise AiosearchError(f"a simulation needs at least one worker, not {workers}")
-    if hasattr(problem, "obligation") or is_async(problem):
-        raise AiosearchError("a simulation has no z3 and no event loop; leave them out")
+    if hosts < 1 or checkers < 1:
+        raise AiosearchError("a simulation needs at least one machine and one z3 process")
+    if is_async(problem):
+        raise AiosearchError("a simulation has no event loop; give a plain expand")
     if strangers := [death.worker for death in deaths if not 0 <= death.worker < workers]:
         raise AiosearchError(f"worker {strangers[0]} cannot die: there are {workers} of them")
 
@@ -129,6 +161,8 @@ def _summary(simulator: Simulator, problem: Any) -> Simulation:
         nodes=simulator.books.totals.nodes,
         tasks=sum(seat.tasks for seat in seats),
         messages=sum(seat.messages for seat in seats),
+        checks=simulator.checkers.checks if simulator.checkers else 0,
+        host=simulator.desk.spent / 1e9,
         deaths=simulator.deaths,
         workers=tuple(seat.statistics(simulator.now) for seat in seats),
         trace=tuple(simulator.trace),

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from ..checks.verdict import Verdict
 from ..engine.bundles import ROOT
 from ..engine.coordinator import Coordinator, Outlets, Transaction
 from ..engine.found import Found
 from ..engine.reference import Reference
 from ..engine.wire import Begin, ToHost, ToWorker
 from ..errors import AiosearchError, StrategyError
+from ..problem import Obligation
 from ..strategies import Plan, Strategy
+from .checkers import Checkers
+from .hosting import Desk
 from .tables import Claims, Tables
 from .tracing import told
-from .virtual import Costs, Worker
+from .virtual import Clock, Costs, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from ..checks.verdict import Status
     from ..orders import Order
 
 PATIENCE = 10_000
@@ -37,6 +42,16 @@ class Death(Struct, frozen=True):
     """How long the seat stays empty."""
 
 
+class Service(Struct, frozen=True):
+    """The z3 processes of a simulation."""
+
+    count: int
+    verdict: Callable[[Obligation], Verdict]
+    shared: bool = True
+    """Whether workers profit from what others asked; if not, those of another machine have verdicts
+    of their own together, and those of the host's own each."""
+
+
 class Simulator:
     """One simulated search. Decides nothing: that is for the strategy, behind the coordinator."""
 
@@ -46,10 +61,12 @@ class Simulator:
         problem: Any,
         order: Order,
         plan: Plan,
+        hosts: tuple[str, ...],
         costs: Costs,
+        service: Service | None,
         node_limit: int | None,
     ) -> None:
-        self.now = 0
+        self.clock = Clock()
         self.found = Found()
         self.deaths = 0
         self.trace: list[tuple[float, int, str]] = []
@@ -59,14 +76,23 @@ class Simulator:
         self._costs = costs
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._tickets = itertools.count()
-        self._workers = [self._worker(seat) for seat in range(plan.seats)]
+        self._hosts = hosts
+        self._workers = [self._worker(seat) for seat in range(len(hosts))]
+        self.desk = Desk(self.clock, costs.host, self._at)
+        self.checkers = None if service is None else self._make_checkers(service)
         self._tables = Tables(wanted=False, shared=False)
         self._error: AiosearchError | None = None
         self._nodes = self._quiet = 0
         nobody = Reference("", "")
         begin = Begin(1, nobody, nobody, "defer", False, "")
         self.books = Coordinator(
-            strategy, plan, begin, self._outlets(), lambda: self.now, node_limit
+            strategy,
+            plan,
+            begin,
+            self._outlets(),
+            self.clock,
+            node_limit,
+            private_verdicts=service is not None and not service.shared,
         )
 
     def run(self, faults: tuple[Death, ...]) -> None:
@@ -88,8 +114,12 @@ class Simulator:
         for seat in range(len(self._workers)):
             self._join(seat)
         while self._agenda and not self._over:
-            self.now, _, action = heapq.heappop(self._agenda)
+            self.clock.now, _, action = heapq.heappop(self._agenda)
             action()
+
+    @property
+    def now(self) -> int:
+        return self.clock.now
 
     @property
     def _over(self) -> bool:
@@ -106,7 +136,9 @@ class Simulator:
 
     def _worker(self, seat: int) -> Worker:
         def send(worker: Worker, left: int, message: ToHost) -> None:
-            self._at(left + self._costs.latency, self._hear, seat, worker, left, message)
+            when = left + self._costs.latency(seat)
+            hear = partial(self._hear, seat, worker, left, message)
+            self._at(when, self.desk.arrive, hear)
 
         return Worker(self._problem, self._order, self._costs, send)
 
@@ -125,14 +157,15 @@ class Simulator:
 
     def _join(self, seat: int) -> None:
         self._note(seat, "joins")
-        self.books.join(seat)
+        self.books.join(seat, self._hosts[seat])
 
     def _kill(self, fault: Death) -> None:
         worker = self._workers[fault.worker]
         if self.books.seats[fault.worker].alive and worker.died is None:
             worker.died = self.now
             # Comes after everything that had left the worker by now
-            self._at(self.now + self._costs.latency, self._bury, fault)
+            when = self.now + self._costs.latency(fault.worker)
+            self._at(when, self.desk.arrive, partial(self._bury, fault))
 
     def _bury(self, fault: Death) -> None:
         self.deaths += 1
@@ -148,16 +181,19 @@ class Simulator:
             send=self._send,
             commit=self._commit,
             fail=self._fail,
-            ask=lambda digest, obligation, priority: None,
-            withdraw=lambda digest: None,
+            ask=self._ask,
+            withdraw=self._withdraw,
             release_claims=lambda _, owner, committed: self._tables.release(owner, committed),
         )
 
     def _send(self, seat: int, message: ToWorker) -> None:
         self._note(seat, told(message))
         worker = self._workers[seat]
-        claims = self._tables.open(message.owner) if isinstance(message, Begin) else None
-        self._at(self.now + self._costs.latency, self._arrive, worker, message, claims)
+        claims = None
+        if isinstance(message, Begin):
+            claims = self._tables.open(message.owner)
+        when = self.desk.sent() + self._costs.latency(seat)
+        self._at(when, self._arrive, worker, message, claims)
 
     def _arrive(self, worker: Worker, message: ToWorker, claims: Claims | None) -> None:
         worker.deliver(message, claims)
@@ -176,6 +212,27 @@ class Simulator:
         self._nodes = nodes
         if self._quiet > PATIENCE + 100 * len(self._workers):
             self._fail(self._stall("handing work to and fro without a node explored"))
+
+    # Verdicts
+
+    def _make_checkers(self, service: Service) -> Checkers:
+        def after(takes: int, done: Callable[[], None]) -> None:
+            self._at(self.desk.sent() + takes, self.desk.arrive, done)
+
+        def judged(digest: bytes, status: Status) -> None:
+            self.books.judge(digest, status)
+
+        return Checkers(service.count, service.verdict, after, judged)
+
+    def _ask(self, digest: bytes, obligation: Obligation, priority: float) -> None:
+        if self.checkers is not None:
+            self.checkers.ask(digest, obligation, priority)
+
+    def _withdraw(self, digest: bytes) -> None:
+        if self.checkers is not None:
+            self.checkers.withdraw(digest)
+
+    # The outcome
 
     def _commit(self, transaction: Transaction) -> None:
         costs = transaction.costs or (None,) * len(transaction.solutions)

@@ -24,10 +24,13 @@ WAKE_NS = int(WAKE_SECONDS * 1e9)
 class Costs(Struct, frozen=True):
     """What takes how many nanoseconds."""
 
-    latency: int
+    latency: Callable[[int], int]
+    """Between the host and a seat."""
     node: Callable[[Any], int]
     report: Callable[[int], int]
     """By the number of subtrees in it."""
+    host: int
+    """A message, to the host."""
 
 
 class Clock:

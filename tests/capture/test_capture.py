@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import subprocess
 import sys
 from collections.abc import Callable
@@ -57,9 +58,11 @@ def test_inputs_whose_names_would_meet_are_told_apart() -> None:
 
 
 def test_a_function_without_a_signature_or_a_name_is_captured_too() -> None:
+    """A partial has its function's name; an object has none."""
     program = captured(functools.partial(jnp.sum, axis=0))
-    assert program.name == "captured"
+    assert program.name == "sum"
     assert names(program) == ["a"]
+    assert captured(operator.itemgetter(0)).name == "captured"
     assert capture(jnp.exp, SQUARE, name="grows").program.name == "grows"
 
 

@@ -296,6 +296,26 @@ async def test_several_processes_work_at_once(goals, until):
         assert verifier.statistics().queued == 0
 
 
+async def test_warmed_up_every_process_is_there_before_the_first_question(goals):
+    """What follows pays for no start; a process that cannot load z3 is not waited for."""
+    async with Verifier(3, cache=None, axioms=goals.axioms) as verifier:
+        await verifier.warm_up()
+        pids = verifier.pids
+        assert len(pids) == 3
+        await verifier.check(goals.proved())
+        assert verifier.pids == pids
+
+
+async def test_waiting_for_a_process_is_counted(goals):
+    """Of two questions to one process, the second waits for the first."""
+    async with Verifier(cache=None, axioms=goals.axioms) as verifier:
+        await verifier.warm_up()
+        await verifier.check(goals.proved(1))
+        alone = verifier.statistics().queue_seconds
+        await asyncio.gather(*(verifier.check(goals.proved(number)) for number in range(2, 30)))
+        assert verifier.statistics().queue_seconds > alone >= 0
+
+
 async def test_a_trace_of_the_checks(goals):
     """`on_check` hears who answered what, and when."""
     records = []

@@ -61,6 +61,7 @@ def test_show_what_is_not_there(cli: Cli, kept: Path) -> None:
     outcome = cli("results", "show", "gelu")
     assert outcome.code == 2
     assert "may be any of" in outcome.err
+    assert outcome.err.count("(f32[512, 512], f32[512, 512])") == 2
 
 
 def test_export(cli: Cli, kept: Path) -> None:
@@ -97,6 +98,7 @@ def test_another_file(cli: Cli) -> None:
     for action in (["list"], ["show", "a"], ["export", "f"], ["forget", "--all"]):
         outcome = cli("results", *action, "--file", "text")
         assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+        assert "--file names another one. If this is the store, move it away" in outcome.err
     assert Path("text").read_text() == "hello " * 1000
     assert cli("results", "forget", "--all", "--file", "nowhere").out.startswith("removed 0")
     assert not Path("nowhere").exists()

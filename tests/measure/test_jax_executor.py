@@ -7,8 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -123,26 +124,82 @@ async def test_a_loop_runs_as_often_as_it_says() -> None:
         assert 0.3 < ratio < 3
 
 
-@linux
 async def test_processes_that_die_of_something_else() -> None:
-    """A process that is killed from outside is replaced; an idle one costs nobody anything."""
+    """One that is killed while it is idle is replaced; who kills his own is named, and how."""
+    small = ArrayType("float32", (8,))
     async with opened() as executor:
-        large = ArrayType("float32", (512, 512))
-        long = await compiled(executor, "jax.lax.fori_loop(0, 100, lambda _, y: y @ x, x)", large)
         for pid in executor.pids:
             os.kill(pid, signal.SIGKILL)
         await until(lambda: not executor.pids)
-        short = await compiled(executor, "x + 1", large)
+        short = await compiled(executor, "x + 1", small)
         assert len(outputs(await executor.run(short, 0))) == 1
         assert executor.restarts == 2
-        race = asyncio.ensure_future(executor.race([short, long], rounds=FOR_EVER, seconds=1))
-        await until(lambda: state(executor.pids[1]) == "T")  # the race has begun
-        os.kill(executor.pids[0], signal.SIGSEGV)
-        found = await race
+        ended = "__import__('os').kill(__import__('os').getpid(), 11)"
+        deadly = await compiled(executor, f"jax.pure_callback(lambda _: {ended}, x, x)", small)
+        found = await executor.race([short, deadly], rounds=3)
         failures = [lap.failure for lap in found.laps if lap.failure is not None]
-        assert [(failure.cause, failure.message) for failure in failures] == [
-            (Cause.CRASHED, "signal 11")
-        ]
+        assert [(one.name, one.cause) for one in failures] == [(deadly.name, Cause.CRASHED)]
+        assert failures[0].message.startswith("signal 11")
+        assert found.rounds == 3
+
+
+async def test_whoever_kills_the_device_between_rounds_is_nobody_in_the_race() -> None:
+    """The process is replaced, and the race goes on with all of its contenders."""
+    async with no_leaks():
+        killed: list[int] = []
+
+        def kill() -> list[int]:
+            killed.append(executor.pids[0])
+            os.kill(killed[-1], signal.SIGKILL)
+            return []
+
+        executor = JaxExecutor(allowance=ALLOWANCE, compilers=1, bystanders=kill)
+        async with executor:
+            short = await compiled(executor, "x + 1", ArrayType("float32", (8,)))
+            race = await executor.race([short, short], rounds=7)
+            assert [lap.failure for lap in race.laps] == [None, None]
+            assert race.rounds == 7
+            again = await executor.race([short], rounds=2)
+            assert (again.laps[0].failure, again.rounds) == (None, 2)
+            assert len(set(killed)) == executor.restarts == 2
+
+
+async def test_a_constant_that_is_too_large_is_so_every_time() -> None:
+    """What could not be kept is not taken for kept."""
+    large = ArrayType("float32", (1 << 25,))
+    zeros = np.zeros(large.shape, np.float32)
+    allowance = Allowance(compile_seconds=20, run_seconds=5, memory_mb=64)
+    async with no_leaks(), JaxExecutor(allowance=allowance, compilers=1) as executor:
+        total = await compiled(executor, "x.sum()", large, constants={0: zeros})
+        found = [await executor.run(total, 0) for _ in range(2)]
+    assert [one.cause for one in found if isinstance(one, Failure)] == [Cause.MEMORY] * 2
+
+
+async def test_whoever_gives_up_waits_for_what_is_being_written() -> None:
+    """Nobody else gets the letterbox while a thread still writes to it."""
+    begun, go = threading.Event(), threading.Event()
+
+    class Slow(list[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            begun.set()
+            go.wait()
+            return super().__iter__()
+
+    async with opened() as executor:
+        same = await compiled(executor, "x", ArrayType("float32", (2,)))
+        run = asyncio.ensure_future(executor.run(same, Slow([np.ones(2, np.float32)])))
+        await until(begun.is_set)
+        for _ in range(2):
+            run.cancel()
+            for _ in range(10):
+                await asyncio.sleep(0)
+        left = run.done()
+        go.set()
+        assert not left
+        await asyncio.gather(run, return_exceptions=True)
+        assert run.cancelled()
+        (found,) = outputs(await executor.run(same, [np.zeros(2, np.float32)]))
+        assert not found.any()
 
 
 @linux

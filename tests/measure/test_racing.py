@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from aiosearch.measure import (
@@ -12,11 +14,15 @@ from aiosearch.measure import (
     Clock,
     Compiled,
     ExecutorError,
+    Lap,
     MockExecutor,
     Race,
+    Samples,
     Stage,
     Way,
 )
+from aiosearch.measure.mock import VirtualClock
+from aiosearch.measure.racing import MOST_OUTAGES, Outage, run_race
 
 HUNG = (Stage.RACE, Cause.HUNG)
 
@@ -84,6 +90,45 @@ async def test_hot_and_cold_are_apart() -> None:
     assert found.wins(0, over=1, way=Way.COLD)
 
 
+async def test_who_is_slower_cold_does_not_win() -> None:
+    """However fast it is hot; a loss within the noise is none."""
+    acts = {"old": Act(2e-3), "cold": Act(1e-3, 3e-3), "both": Act(1e-3), "same": Act(1e-3, 2e-3)}
+    found = await race(acts)
+    assert [found.wins(place) for place in range(4)] == [False, False, True, True]
+    assert [found.seems(place) for place in range(4)] == [False, False, True, True]
+    assert [found.lost(place) for place in range(4)] == [(), (Way.COLD,), (), ()]
+
+
+def timed(**seconds: float) -> Lap:
+    """Nine rounds, equal but for a hundredth of them."""
+    rounds = range(9)
+    return Lap(
+        "lap",
+        {
+            Way(name): Samples(tuple(one * (1 + number / 900) for number in rounds))
+            for name, one in seconds.items()
+        },
+    )
+
+
+def test_where_the_device_alone_is_timed_that_decides() -> None:
+    """A call's own way to the device may hide what it takes there; but it must not lose called."""
+    old = timed(hot=2e-4, looped=1e-4)
+    laps = (
+        old,
+        timed(hot=2e-4, looped=5e-5),
+        timed(hot=3e-4, looped=5e-5),
+        timed(hot=1e-4, looped=1e-4),
+    )
+    found = Race(laps, old, (Way.HOT, Way.LOOPED), 9)
+    assert found.deciding is Way.LOOPED
+    ratio = found.speedup(1)
+    assert ratio is not None
+    assert ratio.median == pytest.approx(2)
+    assert [found.wins(place) for place in range(4)] == [False, True, False, False]
+    assert found.lost(2) == (Way.HOT,)
+
+
 async def test_a_failure_is_out_alone() -> None:
     """Who hangs is named, and the others' rounds are whole."""
     found = await race({"old": Act(), "bad": Act(fails=HUNG), "new": Act(5e-4)})
@@ -110,6 +155,29 @@ async def test_the_budget_ends_a_race() -> None:
         assert (await executor.race(compiled, seconds=0, rounds=99)).rounds == 6
         assert (await executor.race(compiled, seconds=40, rounds=99)).rounds in (10, 11)
         assert (await executor.race(compiled, rounds=3)).rounds == 3
+
+
+class Broken:
+    """A stand that breaks down whenever it is prepared."""
+
+    def __init__(self) -> None:
+        self.prepared = 0
+
+    async def prepare(self, runners: Sequence[Compiled], seed: int) -> Outage:
+        self.prepared += 1
+        return Outage("signal 9")
+
+    async def round(self, order: Sequence[int]) -> Outage:
+        raise AssertionError("it is not prepared")
+
+
+async def test_a_stand_that_breaks_down_again_and_again_ends_the_race() -> None:
+    """It is prepared again some times, and then the race has an error, not a loser."""
+    stand = Broken()
+    old = Compiled(candidate("old"), 0.0)
+    with pytest.raises(ExecutorError, match="broke down while nothing ran: signal 9"):
+        await run_race(stand, [old], 0, 9, None, VirtualClock())
+    assert stand.prepared == 1 + MOST_OUTAGES
 
 
 async def test_a_race_needs_a_contender() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 import pytest
 import pytest_asyncio
@@ -113,11 +114,11 @@ class Routes:
 def test_weights_are_laid_out_once_and_the_best_without_that_stays_beside(made: Any) -> None:
     (one,) = made.report.found
     assert one.answer.speedup == pytest.approx(10, rel=0.1)
-    assert one.answer.key.constant == (0,)
+    assert one.answer.key.constant == (1,)
     assert one.answer.evidence["packed_bytes"] == W.nbytes
     (array,) = packed(made)
     np.testing.assert_array_equal(array, W.T)
-    for text in ("def linear(w, x):", "def linear_pack(w):", "def linear_packed(x, w_packed):"):
+    for text in ("def linear(x, w):", "def linear_pack(w):", "def linear_packed(x, w_packed):"):
         assert text in made.source()
     np.testing.assert_allclose(made(X, W), linear(X, W), rtol=1e-5)
 
@@ -181,10 +182,24 @@ async def test_a_weight_that_was_given_up_is_an_error_as_it_always_is(
     np.testing.assert_allclose(made(X, W), linear(X, W), rtol=1e-5)
 
 
+async def test_weights_that_there_is_no_memory_to_lay_out_are_left_and_it_is_said(
+    made: Any, store: Results
+) -> None:
+    answer = made.report.found[0].answer
+    vast = "def linear_pack(w):\n    return (jnp.zeros(1 << 45),)\n\n\ndef unused"
+    source = "import jax.numpy as jnp\n" + answer.source.replace("def linear_pack(", f"{vast}(")
+    store.keep(msgspec.structs.replace(answer, source=source))
+    told: list[str] = []
+    without = await found(store, Computing(), tell=told.append)
+    assert "no memory for what it makes beforehand" in told[-1]
+    assert told[-1] in without.report.left_alone
+    np.testing.assert_allclose(without(X, W), linear(X, W), rtol=1e-5)
+
+
 async def test_what_is_closed_over_is_constant_where_it_pays_as_a_whole(store: Results) -> None:
     """XLA may prepare it as well, and so the function is raced as it is written."""
     f: Any = lambda x: x @ W.T  # noqa: E731
-    async with Computing("as it is; x0 beforehand", "all that are faster") as executor:
+    async with Computing("as it is; x1 beforehand", "all that are faster") as executor:
         made = await found(store, executor, f, X, constant_argnums=())
     (one,) = made.report.found
     assert one.answer.packing is not None

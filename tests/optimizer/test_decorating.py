@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import os
+import pickle
+import signal
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
-from answers import answer
+from answers import Remembering
 
 from aiosearch.optimizer.decorating import optimized
 from aiosearch.optimizer.results import Results
 
 A = jnp.linspace(-1.0, 2.0, 12).reshape(3, 4)
-
-
-class Remembering(Results):
-    """A store that knows every answer, and which questions were asked."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, print)
-        self.asked: list[tuple[str, ...]] = []
-
-    def find(self, key: Any) -> Any:
-        self.asked.append(key.types)
-        return answer(key=key, faster=False, effort="exhaustive")
 
 
 @pytest.fixture
@@ -110,3 +106,160 @@ def test_what_cannot_be_traced_runs_as_it_is(store: Remembering) -> None:
     with pytest.warns(RuntimeWarning, match="runs as it is: cannot trace"):
         assert f(A) is A
     assert f(A) is A
+
+
+def test_a_function_that_minds_tracers_runs_as_it_is(store: Remembering) -> None:
+    """Whatever it raises on one, its caller never sees it."""
+
+    @optimized(results=store, target="cpu")
+    def f(x: Any) -> Any:
+        assert isinstance(x, np.ndarray)
+        return x * 2
+
+    with pytest.warns(RuntimeWarning, match="cannot trace f: AssertionError"):
+        assert f(np.ones(3)).tolist() == [2, 2, 2]
+    assert f(np.zeros(3)).tolist() == [0, 0, 0]
+
+
+def test_whatever_goes_wrong_the_function_runs(tmp_path: Path) -> None:
+    class Broken(Remembering):
+        def find(self, key: Any) -> Any:
+            raise LookupError("no find")
+
+    @optimized(results=Broken(tmp_path / "results.sqlite"), target="cpu")
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.sum(x * 2)
+
+    with pytest.warns(RuntimeWarning, match="runs as it is: LookupError: no find"):
+        assert f(A) == jnp.sum(A * 2)
+
+
+def test_a_kind_that_ctrl_c_ended_is_tried_again(tmp_path: Path) -> None:
+    class Interrupted(Remembering):
+        def find(self, key: Any) -> Any:
+            found = super().find(key)
+            if len(self.asked) == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+            return found
+
+    store = Interrupted(tmp_path / "results.sqlite")
+
+    @optimized(results=store, target="cpu")
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.sum(x * 2)
+
+    with pytest.raises(KeyboardInterrupt):
+        f(A)
+    assert f.found == ()
+    assert f(A) == jnp.sum(A * 2)
+    assert len(f.found) == 1
+
+
+def test_numbers_are_no_kinds_of_their_own(store: Remembering) -> None:
+    """Neither of what can be traced nor of what cannot, which is tried once."""
+    traces: list[Any] = []
+
+    @optimized(results=store, target="cpu")
+    def f(x: jax.Array, y: float) -> Any:
+        traces.append(y)
+        return float(x.sum()) * y
+
+    with pytest.warns(RuntimeWarning, match="runs as it is"):
+        f(A, 1.5)
+    tried = len(traces)
+    for number in (2.5, 3.5, 4.5):
+        f(A, number)
+    assert len(traces) == tried + 3
+
+
+def test_kinds_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow(Remembering):
+        def find(self, key: Any) -> Any:
+            if key.types[0] == "float32[3,4]":
+                begun.set()
+                assert go_on.wait(30)
+            return super().find(key)
+
+    @optimized(results=Slow(tmp_path / "results.sqlite"), target="cpu")
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.sum(x * 2)
+
+    with ThreadPoolExecutor(2) as pool:
+        slow = pool.submit(f, A)
+        assert begun.wait(30)
+        other = pool.submit(f, A[:2])
+        try:
+            assert other.result(30) == jnp.sum(A[:2] * 2)
+            assert not slow.done()
+        finally:
+            go_on.set()
+        assert slow.result(30) == jnp.sum(A * 2)
+    assert len(f.found) == 2
+
+
+def test_threads_that_make_the_same_call_search_once(tmp_path: Path) -> None:
+    store = Remembering(tmp_path / "results.sqlite")
+
+    @optimized(results=store, target="cpu")
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.sum(x * 2)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert {float(found) for found in pool.map(f, [A] * 4)} == {float(jnp.sum(A * 2))}
+    assert len(store.asked) == len(f.found) == 1
+
+
+def test_a_method_takes_its_object(store: Remembering) -> None:
+    class Layer:
+        def __init__(self, scale: float) -> None:
+            self.scale = scale
+
+        @optimized(results=store, target="cpu", static_argnums=0)
+        def run(self, x: jax.Array) -> jax.Array:
+            return jnp.sum(x * self.scale)
+
+    two, three = Layer(2.0), Layer(3.0)
+    for layer in (two, three, two):
+        assert layer.run(A) == jnp.sum(A * layer.scale)
+    assert len(Layer.run.found) == 2
+
+
+def test_one_of_one_finds_for_itself(store: Remembering) -> None:
+    @optimized(results=store, target="cpu")
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.sum(x * 2)
+
+    f(A)
+    outer = optimized(results=store, target="cpu")(f)
+    assert outer.found == ()
+    assert outer(A) == f(A)
+    assert len(outer.found) == len(f.found) == 1
+    assert outer.found[0].original is f
+
+
+def test_other_settings_of_jax_are_another_kind(store: Remembering) -> None:
+    @optimized(results=store, target="cpu")
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.sum(x * 2)
+
+    f(A)
+    with jax.enable_x64(True):
+        f(A)
+    f(A)
+    assert len(f.found) == len(store.asked) == 2
+
+
+@optimized
+def by_name(x: jax.Array) -> jax.Array:
+    return x
+
+
+def test_it_is_copied_and_pickled_by_its_name() -> None:
+    """As functions are, so that it reaches other processes."""
+    assert copy.deepcopy(by_name) is by_name
+    assert pickle.loads(pickle.dumps(by_name)) is by_name
+    partial = optimized(functools.partial(by_name, A))
+    assert copy.copy(partial) is partial
+    assert repr(partial) == "<optimized on call: partial of by_name>"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import inspect
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -188,13 +191,27 @@ def test_arrays_that_are_spread_or_in_another_memory_run_the_original() -> None:
         assert runs.originals == 1
 
 
-def test_without_replacements_it_is_the_original() -> None:
+def test_without_replacements_it_is_the_original_compiled() -> None:
+    """For the calls that it was made for; others are made as they are."""
     assert Optimized(Spliced(cut(product, X, 2 * W)))(X, W)["found"].shape == (4, 6)
     calls: list[Any] = []
     f: Any = lambda x: calls.append(type(x)) or x @ x.T  # noqa: E731
     fast = Optimized(Spliced(cut(f, X)))
-    fast(X)
-    assert len(calls) == 2
+    for _ in range(3):
+        np.testing.assert_allclose(fast(X), X @ X.T, rtol=1e-5)
+    assert len(calls) == 2  # each time it was traced
+    for _ in range(3):
+        fast(X[:2])
+    assert len(calls) == 5
+
+
+def test_without_replacements_a_compiled_function_is_called_as_it_is() -> None:
+    compiled = jax.jit(product)
+    fast = Optimized(Spliced(cut(compiled, X, W)))
+    before = compiled._cache_size()
+    fast(X, W)
+    fast(X[:2], W)
+    assert compiled._cache_size() == before + 2
 
 
 def test_constant_weights_are_packed_as_long_as_they_are_the_same_array() -> None:
@@ -220,3 +237,98 @@ def test_constant_weights_are_packed_as_long_as_they_are_the_same_array() -> Non
     np.testing.assert_allclose(found, jax.grad(lambda x: (x @ W).sum())(X), rtol=1e-5)
     weights = jax.grad(lambda w: fast(X, w).sum())(W)
     np.testing.assert_allclose(weights, jax.grad(lambda w: (X @ w).sum())(W), rtol=1e-5)
+
+
+def test_one_of_one_is_its_own() -> None:
+    """What the inner one has to say, and how it runs, stays the inner one's."""
+    inner = Runs(product, X, W).fast
+    report = object()
+    fast = Optimized(Spliced(cut(inner, X[:2], W)), source="import jax\n", report=report)  # type: ignore[arg-type]
+    assert (fast.report, fast.source()) == (report, "import jax\n")
+    assert (inner.report, inner.source()) == (None, "")
+    assert fast.original is fast.__wrapped__ is inner
+    assert fast.takes(X[:2], W)
+    assert not fast.takes(X, W)
+    np.testing.assert_allclose(fast(X, W)["found"], product(X, W)["found"], rtol=1e-6)
+
+
+def test_attributes_of_the_function_are_there() -> None:
+    def f(x: Any) -> Any:
+        return x @ x.T
+
+    f.unit = "m"  # type: ignore[attr-defined]
+    assert Optimized(Spliced(cut(f, X))).unit == "m"  # type: ignore[attr-defined]
+
+
+def test_it_is_a_method_where_a_class_has_it() -> None:
+    class Layer:
+        product = Optimized(Spliced(cut(lambda self, x: x @ x.T, 2.0, X)))
+
+    assert isinstance(Layer.product, Optimized)
+    with pytest.raises(TypeError):
+        Layer().product(X, X)
+    assert Layer().product(X).shape == (4, 4)
+
+
+def other_memory() -> jax.sharding.Sharding:
+    """A kind of place that arrays do not come to of themselves."""
+    (device, *_) = jax.devices()
+    kinds = {memory.kind for memory in device.addressable_memories()}
+    kind = max(kinds - {device.default_memory().kind}, default=None)
+    if kind is None:
+        pytest.skip("this device has one memory")
+    return jax.sharding.SingleDeviceSharding(device, memory_kind=kind)
+
+
+def test_made_for_another_place_it_takes_nothing_that_comes_to_the_usual_one() -> None:
+    """Shapes lie nowhere: which place is meant is said beside them."""
+    elsewhere = other_memory()
+    made = cut(product, *(jax.ShapeDtypeStruct(one.shape, one.dtype) for one in (X, W)))
+    fast: Optimized[..., Any] = Optimized(Spliced(made), device=elsewhere)
+    usual: Optimized[..., Any] = Optimized(Spliced(made))
+    there = [jax.device_put(one, elsewhere) for one in (X, W)]
+    here = [np.asarray(one) for one in (X, W)]
+    assert fast.takes(*there)
+    assert fast.takes(there[0], here[1])
+    assert not fast.takes(X, W)
+    assert not fast.takes(*here)
+    assert usual.takes(X, W)
+    assert usual.takes(*here)
+    assert not usual.takes(*there)
+    tracers: list[bool] = []
+    jax.jit(lambda x, w: tracers.append(fast.takes(x, w)))(X, W)
+    assert tracers == [False]
+
+
+def test_made_for_another_place_it_runs_there() -> None:
+    elsewhere = other_memory()
+    there = [jax.device_put(one, elsewhere) for one in (X, W)]
+    runs = Runs(product, *there)
+    for _ in range(2):
+        np.testing.assert_allclose(runs.fast(*there)["found"], product(X, W)["found"], rtol=1e-6)
+    assert (runs.originals, runs.replaced) == (0, 1)
+    runs.fast(X, W)
+    assert runs.originals == 1
+
+
+def test_it_is_made_for_the_settings_under_which_it_was_traced() -> None:
+    made = cut(product, X, W)
+    with jax.enable_x64(True):
+        fast: Optimized[..., Any] = Optimized(Spliced(made))
+        assert not fast.takes(X, W)
+    assert fast.takes(X, W)
+
+
+def test_a_copy_is_itself_and_pickle_is_told_what_to_do() -> None:
+    fast = Optimized(Spliced(cut(product, X, W)))
+    assert copy.copy(fast) is fast
+    assert copy.deepcopy([fast])[0] is fast
+    with pytest.raises(TypeError, match="optimize product in the other process"):
+        pickle.dumps(fast)
+
+
+def test_its_text_has_no_arrays() -> None:
+    """A partial's own text has those that it holds."""
+    fast = Optimized(Spliced(cut(functools.partial(product, X), W)))
+    assert repr(fast) == "<optimized partial of product>"
+    assert repr(Optimized(Spliced(cut(product, X, W)))) == "<optimized product>"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import msgspec
 import numpy as np
 import pytest
 import pytest_asyncio
+from answers import Remembering
 
 from aiosearch import AiosearchError
 from aiosearch.measure import (
@@ -233,3 +236,45 @@ async def test_under_other_settings_of_jax_it_is_another_question(
     ]  # fmt: skip
     assert not precise.report.found[0].remembered
     assert again.report.found[0].remembered
+
+
+async def test_it_is_made_for_the_settings_of_the_moment_in_which_it_begins(
+    store: Results, fast: MockExecutor
+) -> None:
+    """Also where another task changes them meanwhile."""
+    task = asyncio.create_task(found(store, fast))
+    await asyncio.sleep(0)
+    jax.config.update("jax_enable_x64", True)
+    try:
+        made = await task
+        assert not made.takes(A, B)
+    finally:
+        jax.config.update("jax_enable_x64", False)
+    assert made.report.found[0].answer.key.settings == ()
+    assert made.takes(A, B)
+    assert made(A, B).dtype == "float32"
+
+
+async def test_in_a_running_loop_the_settings_are_the_callers(tmp_path: Path) -> None:
+    """Though it runs in a thread, which begins with settings of its own."""
+    wide = np.linspace(-1.0, 2.0, 64).reshape(8, 8)
+    with jax.enable_x64(True):
+        made = optimize_sync(traced, wide, wide, results=Remembering(tmp_path / "results.sqlite"))
+        assert made.takes(wide, wide)
+    (one,) = made.report.found  # type: ignore[union-attr]
+    assert one.answer.key.types == ("float64[8,8]", "float64[8,8]")
+    assert "x64" in one.answer.key.settings
+
+
+async def test_arrays_that_it_was_found_with_are_not_kept(
+    store: Results, fast: MockExecutor
+) -> None:
+    mine = A + 0
+    held = weakref.ref(mine)
+    made = await optimize(
+        traced, mine, B, effort="quick", target="cpu", results=store, executor=fast
+    )
+    del mine
+    gc.collect()
+    assert held() is None
+    assert made.takes(A, B)

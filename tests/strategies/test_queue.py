@@ -20,7 +20,7 @@ from aiosearch.strategies import (
     Reported,
     Task,
 )
-from aiosearch.strategies.queue import LONGEST, MOST_AT_ONCE, SHORTEST, Queue
+from aiosearch.strategies.queue import LONGEST, MOST_AT_ONCE, MOST_READY, SHORTEST, Queue
 from aiosearch.testing import strategy_suite
 
 TestQueue = strategy_suite("queue")
@@ -95,6 +95,30 @@ def test_the_seat_with_the_most_is_asked_first() -> None:
     three = opened(task(1), task(2), task(3))
     strategy = queue(Idle(0), Idle(1), Idle(2), three, opened(task(4), task(5)), seats=3)
     assert tell(strategy, Reported(0, 0), Reported(1, 5)) == [Ask(1)]
+
+
+def test_of_several_seats_the_one_with_the_greatest_share_of_the_tree_is_asked_first() -> None:
+    ready = opened(task(4), task(5), task(6), task(7))
+    strategy = queue(*map(Idle, range(4)), opened(*map(task, range(4))), ready)
+    tell(strategy, Reported(0, 9, 0.1), Reported(1, 2, 0.5), Reported(2, 5, 0.3))
+    assert tell(strategy, Idle(3)) == [Assign(3, (4,)), Ask(1)]
+    assert tell(strategy, Idle(3)) == [Assign(3, (5,)), Ask(2)]
+
+
+def test_only_so_many_seats_are_asked_as_tasks_are_lacking() -> None:
+    """With a thousand seats, a few idle ones do not make everybody part with something."""
+    seats = 1000
+    many = opened(*map(task, range(seats)))
+    strategy = queue(*map(Idle, range(seats)), many, seats=seats)
+    assert len(tell(strategy, Idle(0), Idle(seats - 1))) == MOST_READY + 2
+
+
+def test_whoever_reports_a_surplus_is_asked_where_those_asked_before_cannot_answer() -> None:
+    seats = 2 * MOST_READY
+    many = opened(*map(task, range(seats)))
+    strategy = queue(*map(Idle, range(seats)), many, Idle(0), seats=seats)
+    busy = [seat for seat in range(1, seats) if tell(strategy, Reported(seat, 3)) == [Ask(seat)]]
+    assert len(busy) == seats - 1 - (MOST_READY + 1)
 
 
 def test_a_full_queue_asks_nobody() -> None:

@@ -65,6 +65,7 @@ class PairListener:
     """Hosts call `connect` instead of an address."""
 
     address = invitation = "this process"
+    covers_here = False
 
     def __init__(self) -> None:
         self._joined: Callable[[Link], None] | None = None

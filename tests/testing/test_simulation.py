@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from aiosearch import AiosearchError, ProblemError
+from aiosearch.checks import Status, Verdict
+from aiosearch.problem import Obligation
+from aiosearch.strategies import Joined
 from aiosearch.strategies.queue import Queue
 from aiosearch.testing import Death, Simulation, expected, simulate
 from aiosearch.testing.obstacles import Awaited, Failing, Obliged
@@ -196,8 +200,9 @@ def test_an_error_of_the_problem_names_the_node() -> None:
     ("change", "complaint"),
     [
         ({"workers": 0}, "at least one worker"),
-        ({"problem": Awaited()}, "no z3 and no event loop"),
-        ({"problem": Obliged()}, "no z3 and no event loop"),
+        ({"problem": Awaited()}, "no event loop"),
+        ({"problem": Obliged()}, "no z3"),
+        ({"hosts": 0}, "at least one machine"),
         ({"problem": object()}, "is no problem"),
         ({"strategy": "none-such"}, "unknown strategy"),
         ({"faults": [Death(0.0, worker=1)]}, "worker 1 cannot die"),
@@ -206,3 +211,80 @@ def test_an_error_of_the_problem_names_the_node() -> None:
 def test_what_cannot_be_simulated_is_refused(change: dict[str, Any], complaint: str) -> None:
     with pytest.raises(AiosearchError, match=complaint):
         run(**change)
+
+
+def test_messages_to_another_machine_take_longer_than_at_home() -> None:
+    """The root is split at home; one half travels, and its result comes back."""
+    found = run("queue", Spine(depth=4), workers=2, hosts=2, local_latency=0.0)
+    assert found.seconds == exactly(5 * NODE)
+    away = {what for _, worker, what in found.trace if worker == 1}
+    assert "begin" in away
+    near = run(problem=Balanced(3, 8), workers=4, hosts=2, local_latency=0.0)
+    far = run(problem=Balanced(3, 8), workers=4, hosts=2, latency=20e-3, local_latency=0.0)
+    assert near.seconds < far.seconds
+    assert near.nodes == far.nodes == expected(Balanced(3, 8)).nodes
+
+
+def test_seats_elsewhere_join_with_the_name_of_their_machine() -> None:
+    class Noting(Queue):
+        def handle(self, event: Any) -> Any:
+            if isinstance(event, Joined):
+                places.append((event.seat, event.host))
+            return super().handle(event)
+
+    places: list[tuple[int, str]] = []
+    run(Noting(), workers=4, hosts=2)
+    assert places == [(0, ""), (1, ""), (2, "host 1"), (3, "host 1")]
+
+
+def test_the_host_handles_one_message_at_a_time() -> None:
+    """Begin and work leave one after the other, and the report is handled when it is there."""
+    found = run(host_seconds=1e-4)
+    assert found.seconds == exactly(2e-4 + LATENCY + 63 * NODE + LATENCY)
+    assert found.host == exactly(3e-4)
+
+
+def test_a_host_that_is_slow_holds_everybody_up() -> None:
+    quick, slow = (run(problem=Random(), workers=32, host_seconds=cost) for cost in (0.0, 1e-3))
+    assert slow.nodes == quick.nodes
+    assert slow.seconds > 2 * quick.seconds
+    assert slow.host == pytest.approx(slow.seconds, rel=0.5)
+
+
+def answering(seconds: float, refused: str = "") -> Any:
+    def verdict(obligation: Obligation) -> Verdict:
+        status = Status.REFUTED if obligation.query == refused else Status.PROVED
+        return Verdict(status, seconds=seconds)
+
+    return verdict
+
+
+@dataclass(frozen=True)
+class Doubting(Balanced):
+    """Each node at the last level asks one of two questions."""
+
+    def obligation(self, node: tuple[int, int]) -> Obligation | None:
+        level, number = node
+        return Obligation(f"question {number % 2}") if level == self.depth else None
+
+
+def test_every_question_is_answered_once_and_takes_a_checker_its_time() -> None:
+    found = run(problem=Doubting(2, 3), latency=0.0, verdict=answering(0.5))
+    assert found.checks == 2
+    assert found.nodes == 15
+    assert 1.0 <= found.seconds < 1.0 + 15 * NODE + 0.2
+    both = run(problem=Doubting(2, 3), latency=0.0, verdict=answering(0.5), checkers=2)
+    assert 0.5 <= both.seconds < 0.5 + 15 * NODE + 0.2
+
+
+def test_what_is_refuted_is_not_explored() -> None:
+    found = run(problem=Doubting(2, 3), verdict=answering(0.1, refused="question 0"))
+    assert found.nodes == 7 + 4
+
+
+def test_verdicts_that_are_not_shared_are_asked_for_by_every_worker() -> None:
+    """Those of another machine share theirs."""
+    settings: dict[str, Any] = {"verdict": answering(0.001), "shared_verdicts": False}
+    problem = Doubting(2, 9)
+    assert run(problem=problem, workers=4, **settings).checks == 2 * 4
+    assert run(problem=problem, workers=4, hosts=2, **settings).checks == 2 * 3

@@ -14,6 +14,10 @@ from jax.tree_util import PyTreeDef
 from ...capture.names import input_names
 from .errors import SpliceError
 
+_NUMBERS = (bool, int, float, complex)
+_ARRAYS = ("shape", "__jax_array__")
+"""What one of them has, or what jax makes one of."""
+
 
 @dataclass(frozen=True)
 class Call:
@@ -85,15 +89,19 @@ def call(
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
-    static_argnums: Iterable[int] = (),
-    static_argnames: Iterable[str] = (),
+    static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (),
 ) -> tuple[Call, list[Any]]:
-    """How these arguments are given, and the arrays among them."""
+    """How these arguments are given, and the arrays among them.
+
+    Raises SpliceError where a static one cannot be hashed, or another one is no array. A static one
+    that is not given is none.
+    """
     signature = _signature(function)
     args, kwargs = _canonical(signature, args, kwargs) or (tuple(args), dict(kwargs))
-    static: dict[int | str, Any] = {at % len(args): args[at] for at in static_argnums}
+    static: dict[int | str, Any] = {at: args[at] for at in places(static_argnums, len(args))}
     positions = list(signature.parameters) if signature else []
-    for name in static_argnames:
+    for name in (static_argnames,) if isinstance(static_argnames, str) else static_argnames:
         if name in kwargs:
             static[name] = kwargs[name]
         elif name in positions and positions.index(name) < len(args):
@@ -102,7 +110,14 @@ def call(
         _demand_hash(at, value)
     leaves, tree = jax.tree_util.tree_flatten(_dynamic(args, kwargs, static))
     made = Call(function, signature, static, len(args), frozenset(kwargs), tree)
+    _demand_arrays(made, leaves)
     return made, leaves
+
+
+def places(numbers: int | Iterable[int], count: int) -> list[int]:
+    """The places that are meant among so many arguments, the last of which is -1 too."""
+    several = (numbers,) if isinstance(numbers, int) else numbers
+    return [at % count for at in several if -count <= at < count]
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
@@ -141,8 +156,19 @@ def _same(one: Any, other: Any) -> bool:
     return one is other or (type(one) is type(other) and bool(one == other))
 
 
+def _demand_arrays(made: Call, leaves: Sequence[Any]) -> None:
+    for name, leaf in zip(made.names(), leaves, strict=True):
+        if not isinstance(leaf, _NUMBERS) and not any(hasattr(leaf, one) for one in _ARRAYS):
+            raise SpliceError(
+                f"{name} is of the type {type(leaf).__name__} and no array: where it stays the same"
+                " from call to call, name the argument in static_argnames"
+            )
+
+
 def _demand_hash(at: int | str, value: Any) -> None:
     try:
         hash(value)
     except TypeError:
-        raise SpliceError(f"static argument {at} cannot be hashed: {value!r}") from None
+        raise SpliceError(
+            f"static argument {at} cannot be hashed: it is of the type {type(value).__name__}"
+        ) from None

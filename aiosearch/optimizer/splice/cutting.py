@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,11 +13,12 @@ from jax.extend.core import ClosedJaxpr, Var
 from jax.tree_util import PyTreeDef
 
 from ...capture.names import title
-from .calls import Call, call
+from ..settings import Settings, settings
+from .calls import Call, call, places
 from .errors import SpliceError
 from .inlining import Flat, inlined
 from .pieces import Piece, Subject, pieces
-from .regions import regions
+from .regions import passed_over, regions
 from .steps import Step, sort
 
 
@@ -26,28 +27,25 @@ class Cut:
     """A function, as it runs on arrays of some shapes and types, in pieces."""
 
     call: Call
-    examples: tuple[Any, ...]
-    """The arrays that it was traced with, or what stood for them."""
     avals: tuple[Any, ...]
-    """Their abstract values."""
+    """The abstract values of its arrays."""
+    places: tuple[jax.sharding.Sharding | None, ...]
+    """Where each lay that it was traced with, as far as it lay anywhere."""
     constant: frozenset[int]
     """The places of those that stay the same from call to call."""
+    held: Mapping[int, Any]
+    """The arrays that stay the same, by place, as far as they are jax's own: others may change."""
     flat: Flat
     steps: tuple[Step, ...]
     pieces: tuple[Piece, ...]
     tree: PyTreeDef
     """The tree in which the function gives its results."""
+    settings: Settings
+    """Of jax, under which it was traced."""
 
     @property
     def function(self) -> Callable[..., Any]:
         return self.call.function
-
-    @cached_property
-    def held(self) -> dict[int, Any]:
-        """Those that stay the same, by place, as far as they are jax's own: others may change."""
-        return {
-            at: self.examples[at] for at in sorted(self.constant) if is_array(self.examples[at])
-        }
 
     @cached_property
     def regions(self) -> tuple[Piece, ...]:
@@ -62,8 +60,11 @@ class Cut:
 
     @cached_property
     def left_alone(self) -> tuple[str, ...]:
-        """What cannot be read, each with its reason and place."""
-        return tuple(dict.fromkeys(step.refusal for step in self.steps if step.refusal))
+        """What cannot be read, each with its reason and place; and why there is nothing else."""
+        found = dict.fromkeys(step.refusal for step in self.steps)
+        if not self.regions:
+            found[passed_over(self.steps)] = None
+        return tuple(filter(None, found))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,12 +73,19 @@ class Traced:
 
     call: Call
     examples: tuple[Any, ...]
+    """The arrays that it was traced with, or what stood for them."""
     constant: frozenset[int]
     jaxpr: ClosedJaxpr
     tree: PyTreeDef
+    settings: Settings
     precision: Any
     """What products have that ask for none."""
     largest: int
+
+    @property
+    def places(self) -> tuple[jax.sharding.Sharding | None, ...]:
+        """Where those arrays lie, as far as that is known."""
+        return tuple(map(place, self.examples))
 
     def cut(self) -> Cut:
         """Cuts it. Nothing in here asks jax to trace, so that any thread will do."""
@@ -86,16 +94,19 @@ class Traced:
         kept = {flat.inputs[at] for at in self.constant} | set(flat.constants)
         found = regions(flat, steps, self.largest)
         told: dict[Var, str] = dict(zip(flat.inputs, self.call.names(), strict=True))
+        held = [at for at in sorted(self.constant) if is_array(self.examples[at])]
         made = pieces(flat, steps, found, kept, told, title(self.call.function, None))
         return Cut(
             self.call,
-            self.examples,
             tuple(var.aval for var in flat.inputs),
+            self.places,
             self.constant,
+            {at: self.examples[at] for at in held},
             flat,
             tuple(steps),
             tuple(made),
             self.tree,
+            self.settings,
         )
 
 
@@ -106,19 +117,21 @@ def trace(
     static_argnames: str | Iterable[str] = (),
     constant_argnums: int | Sequence[int] = (),
     largest: int = 128,
-    **kwargs: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    **named: Any,
 ) -> Traced:
     """Traces a function that is to be cut; raises SpliceError where it cannot be traced.
 
     Arguments are arrays or `jax.ShapeDtypeStruct`s, or trees of them; static ones are anything that
     can be hashed. Constant ones are arrays that stay the same from call to call. A region has at
-    most `largest` equations where it can be parted.
+    most `largest` equations where it can be parted. `kwargs` are the function's, beside all others
+    that are given by name.
     """
-    names = (static_argnames,) if isinstance(static_argnames, str) else static_argnames
-    form, leaves = call(function, args, kwargs, _several(static_argnums), names)
+    own = {**(kwargs or {}), **named}
+    form, leaves = call(function, args, own, static_argnums, static_argnames)
     closed, tree = _traced(form, leaves)
-    constant = form.places(at % form.count for at in _several(constant_argnums))
-    return Traced(form, tuple(leaves), constant, closed, tree, _precision(), largest)
+    constant = form.places(places(constant_argnums, form.count))
+    return Traced(form, tuple(leaves), constant, closed, tree, settings(), _precision(), largest)
 
 
 def cut(function: Callable[..., Any], *args: Any, **options: Any) -> Cut:
@@ -131,6 +144,11 @@ def is_array(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
 
 
+def place(leaf: Any) -> jax.sharding.Sharding | None:
+    """Where an array lies, where that is known: not for tracers, nor for numbers."""
+    return leaf.sharding if is_array(leaf) else None
+
+
 def _precision() -> Any:
     """What a product has under the settings of this thread."""
     config: Any = jax.config
@@ -138,10 +156,6 @@ def _precision() -> Any:
         return None
     (equation,) = jax.make_jaxpr(jax.lax.dot)(*[np.zeros((1, 1), np.float32)] * 2).eqns
     return equation.params["precision"]
-
-
-def _several(numbers: int | Sequence[int]) -> Sequence[int]:
-    return (numbers,) if isinstance(numbers, int) else numbers
 
 
 def _traced(form: Call, leaves: Sequence[Any]) -> tuple[ClosedJaxpr, PyTreeDef]:
@@ -155,8 +169,8 @@ def _traced(form: Call, leaves: Sequence[Any]) -> tuple[ClosedJaxpr, PyTreeDef]:
 
     try:
         closed = jax.make_jaxpr(flat)(*leaves)
-    except (TypeError, ValueError, IndexError, jax.errors.JAXTypeError) as error:
-        reason = str(error).partition("\n")[0]
+    except Exception as error:  # whatever the function's own code raises on a tracer
+        reason = ": ".join(filter(None, (type(error).__name__, str(error).partition("\n")[0])))
         raise SpliceError(f"cannot trace {title(form.function, None)}: {reason}") from error
     assert tree is not None
     return closed, tree

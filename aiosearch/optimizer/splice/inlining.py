@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from jax.extend.source_info_util import summarize
 
@@ -26,7 +27,10 @@ Those with derivatives of their own, or that recompute for them, stay whole.
 
 @dataclass(frozen=True)
 class Flat:
-    """Equations in order; a value is set once. Arrays that were closed over have variables."""
+    """Equations in order; a value is set once. Arrays that were closed over have variables.
+
+    They stay what they were at that time, as jax has it, even where they are NumPy's and change.
+    """
 
     inputs: tuple[Var, ...]
     constants: dict[Var, Any]
@@ -87,7 +91,9 @@ class _Inliner:
     def constant(self, var: Var, value: Any) -> Var:
         """One variable for an array, however often it is closed over."""
         own = self._held.setdefault(id(value), var)
-        self.constants.setdefault(own, value)
+        if own not in self.constants:
+            # NumPy's may change; what is compiled or packed of one must never be of several moments
+            self.constants[own] = np.array(value) if isinstance(value, np.ndarray) else value
         return own
 
     def placed(self, equation: JaxprEqn) -> JaxprEqn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jax.extend.core import Jaxpr, Literal, Var
@@ -28,6 +28,13 @@ class Subject:
     constant: tuple[int, ...] = ()
 
 
+class Order(NamedTuple):
+    """In which order something takes and gives: the places in the order before."""
+
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+
+
 @dataclass(frozen=True, eq=False)
 class Piece:
     """Equations that run as one. A region's are a program too; regions that are alike share it."""
@@ -44,6 +51,15 @@ class Piece:
     @property
     def subject(self) -> Subject | None:
         return None if self.program is None else Subject(self.program, self.constant)
+
+    def arranged(self, order: Order) -> Piece:
+        """The same, which takes and gives in another order."""
+        inputs = tuple(self.inputs[at] for at in order.inputs)
+        outputs = tuple(self.outputs[at] for at in order.outputs)
+        jaxpr: Any = self.jaxpr
+        taken = [*jaxpr.invars[: len(self.held)], *inputs]
+        jaxpr = jaxpr.replace(invars=taken, outvars=list(outputs))
+        return replace(self, jaxpr=jaxpr, inputs=inputs, outputs=outputs)
 
     def original(self, *inputs: Any) -> list[Any]:
         """Runs the equations as they are."""
@@ -77,7 +93,7 @@ class _Pieces:
         self.fixed = {var: step for step in steps if step.fixed for var in step.equation.outvars}
         self.uses = _uses(steps, flat.outputs)
         self.numbers = _numbers(flat.constants)
-        self.programs: dict[Program, Program] = {}
+        self.programs: dict[Program, tuple[Program, Order]] = {}
 
     def made(self, regions: Sequence[Sequence[Step]]) -> Iterator[Piece]:
         inside = {step.index for region in regions for step in region}
@@ -101,9 +117,11 @@ class _Pieces:
         """The region, if as a whole it can still be read and anything uses it."""
         own = sorted({*group, *self.needed(group)}, key=lambda step: step.index)
         piece = self.piece(own, group)
-        program = self.program(piece) if piece.outputs else None
-        if program is None:
+        found = self.program(piece) if piece.outputs else None
+        if found is None:
             return None
+        program, order = found
+        piece = piece.arranged(order)
         constant = (at for at, var in enumerate(piece.inputs) if var in self.constant)
         return replace(piece, constant=tuple(constant), program=program)
 
@@ -144,15 +162,24 @@ class _Pieces:
         held = tuple(self.flat.constants[var] for var in numbers)
         return Piece(jaxpr, inputs, given, held=held)
 
-    def program(self, piece: Piece) -> Program | None:
+    def program(self, piece: Piece) -> tuple[Program, Order] | None:
+        """What it computes, and in which order that takes and gives."""
         plain = self.read(piece, [f"x{at}" for at in range(len(piece.inputs))])
         if plain is None:
             return None
         if plain not in self.programs:
+            order = self.order(piece)
+            piece = piece.arranged(order)
             told = self.read(piece, list(self.told(piece)))
             assert told is not None
-            self.programs[plain] = told
+            self.programs[plain] = told, order
         return self.programs[plain]
+
+    def order(self, piece: Piece) -> Order:
+        """The function's own arguments and results come first and in its order, for a reader."""
+        return Order(
+            _sorted(piece.inputs, self.flat.inputs), _sorted(piece.outputs, self.flat.outputs)
+        )
 
     def told(self, piece: Piece) -> Iterator[str]:
         """Names for a reader: the arguments' own where there are any."""
@@ -179,6 +206,12 @@ class _Pieces:
             )
         except CaptureError:
             return None
+
+
+def _sorted(own: Sequence[Var], first: Sequence[Atom]) -> list[int]:
+    """The places of these, those of `first` before all others."""
+    ranks = {var: at for at, var in reversed([*enumerate(first)]) if not isinstance(var, Literal)}
+    return sorted(range(len(own)), key=lambda at: ranks.get(own[at], len(first)))
 
 
 def _numbers(constants: Mapping[Var, Any]) -> frozenset[Var]:

@@ -84,12 +84,28 @@ def _join_siblings(clusters: Clusters, readable: Sequence[Step]) -> None:
             clusters.join(one, other)
 
 
+def passed_over(steps: Sequence[Step]) -> str:
+    """Why of what could be read nothing is worth a search, where nothing is."""
+    if not steps:
+        return "it computes nothing"
+    computing = [step for step in steps if step.kind not in (Kind.OPAQUE, Kind.MOVE)]
+    if not computing:
+        readable = any(step.kind is Kind.MOVE for step in steps)
+        return "what only moves, repeats or converts elements" if readable else ""
+    if not _is_floating(computing):
+        return "what computes with whole numbers alone (only floating point is searched)"
+    return "operations that stand alone (there is no other way to write one)"
+
+
 def _is_worth_it(region: Sequence[Step]) -> bool:
     """Whether there is anything in it that could be done in another way."""
     computing = [step for step in region if step.kind is not Kind.MOVE]
-    floating = any(
-        "float" in str(aval(var).dtype) for step in computing for var in step.equation.outvars
-    )
     parts = [one for step in computing for one in nested(step.equation) if not any(bodies(one))]
     many = sum(kind(one) is not Kind.MOVE for one in parts) > 1
-    return floating and (many or any(reduces(step.equation) for step in computing))
+    again = many or any(reduces(step.equation) for step in computing)
+    return again and _is_floating(computing)
+
+
+def _is_floating(steps: Sequence[Step]) -> bool:
+    found = [str(aval(var).dtype) for step in steps for var in step.equation.outvars]
+    return any("float" in dtype for dtype in found)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import jax
 from jax.extend.core import Literal
 
+from ...measure.exhaustion import exhausted
 from .cutting import Cut
 from .errors import SpliceError
 from .pieces import Piece, Subject
@@ -29,6 +30,8 @@ class Spliced:
     ) -> None:
         self.cut = cut
         self.replacements = dict(replacements or {})
+        self.too_large: set[Subject] = set()
+        """Those for which there was no memory to pack what they want: they run as `otherwise`."""
         self._ready: dict[Piece, tuple[list[Any], tuple[Any, ...]]] = {}
         unknown = self.replacements.keys() - set(cut.subjects)
         if unknown:
@@ -65,8 +68,8 @@ class Spliced:
         return tuple(self._packed(piece, values) for piece in self.cut.pieces)
 
     def _packed(self, piece: Piece, values: Mapping[Any, Any]) -> tuple[Any, ...] | None:
-        wanted = self._replacement(piece)
-        if not isinstance(wanted, Packed):
+        wanted, subject = self._replacement(piece), piece.subject
+        if not isinstance(wanted, Packed) or subject is None or subject in self.too_large:
             return None
         wanted_inputs = [piece.inputs[at] for at in wanted.positions]
         if not all(var in values for var in wanted_inputs):
@@ -74,8 +77,11 @@ class Spliced:
         inputs = [values[var] for var in wanted_inputs]
         known, packed = self._ready.get(piece, ((), ()))
         if len(known) != len(inputs) or not all(map(operator.is_, known, inputs)):
-            with jax.ensure_compile_time_eval():  # also where a caller's trace comes first
-                packed = tuple(wanted.pack(*inputs))
+            made = _made(wanted, inputs)
+            if made is None:
+                self.too_large.add(subject)
+                return None
+            packed = made
             self._ready[piece] = inputs, packed
         return packed
 
@@ -91,6 +97,19 @@ class Spliced:
                 return replaced(piece, _unpacking(piece, wanted))(*inputs, *packed)
             wanted = wanted.otherwise
         return piece.original(*inputs) if wanted is None else replaced(piece, wanted)(*inputs)
+
+
+def _made(wanted: Packed, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
+    """What is packed, where there is memory for it."""
+    try:
+        with jax.ensure_compile_time_eval():  # also where a caller's trace comes first
+            packed = tuple(wanted.pack(*inputs))
+            jax.block_until_ready(packed)  # type: ignore[no-untyped-call]  # jax's
+            return packed
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        if isinstance(error, MemoryError) or exhausted(str(error)):
+            return None
+        raise
 
 
 def _unpacking(piece: Piece, packed: Packed) -> Replacement:

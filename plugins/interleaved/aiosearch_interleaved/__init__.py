@@ -8,13 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from aiosearch.strategies import API, Assign, Command, Event, Idle, Lost, Opened, Plan, Task
+from aiosearch.strategies import (
+    API,
+    Assign,
+    Command,
+    Event,
+    Idle,
+    Joined,
+    Lost,
+    Opened,
+    Plan,
+    Task,
+)
 
 __all__ = ["Interleaved"]
 
 
 class Interleaved:
-    """Splits the tree at `depth`, and deals the subtrees there out once and for all."""
+    """Splits the tree at `depth`, and deals the subtrees there out once and for all.
+
+    Seats that come after that get nothing.
+    """
 
     api = API
 
@@ -36,6 +50,8 @@ class Interleaved:
             case Opened(tasks=tasks, seat=seat):
                 for task in tasks:
                     self._sort_in(task, seat)
+            case Joined(seat=seat):
+                self._admit(seat)
             case Idle(seat=seat):
                 self._idle.add(seat)
             case Lost(seat=seat):
@@ -43,6 +59,13 @@ class Interleaved:
         if self._splitting and 0 in self._idle:
             self._splitting = False
         yield from self._deal()
+
+    def _admit(self, seat: int) -> None:
+        """Makes room for a seat that the plan did not count."""
+        while len(self._waiting) <= seat:
+            self._waiting.append([])
+        if not self._dealt:
+            self._seats = len(self._waiting)
 
     def _sort_in(self, task: Task, seat: int | None) -> None:
         """Keeps with a seat what it was dealt, and deals out what is new."""

@@ -11,6 +11,7 @@ from aiosearch.strategies import (
     Command,
     Event,
     Idle,
+    Joined,
     Lost,
     Opened,
     Plan,
@@ -127,3 +128,11 @@ def test_what_a_journal_held_is_dealt_like_a_split() -> None:
 def test_a_depth_below_1_is_refused() -> None:
     with pytest.raises(StrategyError, match="depth must be at least 1, not 0"):
         find_strategy("interleaved", {"depth": 0})
+
+
+def test_seats_that_the_plan_did_not_count_have_a_share_until_it_is_dealt() -> None:
+    strategy = started(seats=1)
+    tell(strategy, Joined(0), Joined(1, "elsewhere"), Opened((ROOT,)), Idle(0))
+    dealt = tell(strategy, Idle(1), Opened(tasks(10, 11, 12), 0), Idle(0))
+    assert dealt == [Assign(0, (10, 12)), Assign(1, (11,))]
+    assert tell(strategy, Joined(2, "elsewhere"), Idle(2)) == []

@@ -32,6 +32,8 @@ class TcpListener:
     where it is kept.
     """
 
+    covers_here = False
+
     def __init__(
         self,
         address: str = "127.0.0.1:0",

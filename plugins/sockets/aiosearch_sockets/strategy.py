@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from aiosearch.strategies import Command, Event, Joined, Lost
-from aiosearch.strategies.queue import Queue
+from aiosearch.strategies.queue import MOST_READY, Queue
 
 
 class Sockets(Queue):
-    """The queue, with other machines: for each seat elsewhere a second task lies ready.
+    """The queue, with other machines: for seats elsewhere a second task lies ready, of few seats.
 
     What a seat far away parts with is on its way for a while, and what it asks for as well; a
     larger stock hides the first of the two.
@@ -26,4 +26,4 @@ class Sockets(Queue):
         return super().handle(event)
 
     def wanted(self) -> int:
-        return super().wanted() + len(self._elsewhere)
+        return min(super().wanted() + len(self._elsewhere), MOST_READY)

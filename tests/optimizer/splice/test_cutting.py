@@ -259,13 +259,60 @@ def test_a_function_that_cannot_be_traced_is_named_in_a_sentence() -> None:
     def f(x: Any) -> Any:
         return x if x.sum() > 0 else -x
 
-    with pytest.raises(SpliceError, match="cannot trace f: Attempted boolean conversion"):
+    with pytest.raises(SpliceError, match="cannot trace f: TracerBoolConversionError: Attempted"):
         cut(f, SQUARE)
 
 
+@pytest.mark.parametrize(
+    "error", [AttributeError("shapes"), RuntimeError("no\nmore"), KeyError("w"), AssertionError()]
+)
+def test_whatever_a_function_raises_on_a_tracer_is_a_sentence(error: Exception) -> None:
+    def f(x: Any) -> Any:
+        raise error
+
+    with pytest.raises(SpliceError) as found:
+        cut(f, SQUARE)
+    told = str(found.value)
+    assert told.startswith(f"cannot trace f: {type(error).__name__}")
+    assert "\n" not in told
+    assert not told.endswith(": ")
+
+
+def test_static_arguments_that_are_left_to_their_defaults_are_none() -> None:
+    def f(x: Any, n: int = 2, *, m: int = 3) -> Any:
+        return jnp.tanh(x @ x.T) * n * m
+
+    options: dict[str, Any] = {"static_argnums": (1,), "static_argnames": "m"}
+    assert cut(f, SQUARE, **options).call.static == {}
+    assert cut(f, SQUARE, 4, m=5, **options).call.static == {1: 4, "m": 5}
+
+
 def test_a_static_argument_has_to_be_hashed() -> None:
-    with pytest.raises(SpliceError, match=r"static argument 1 cannot be hashed: \[1\]"):
+    with pytest.raises(SpliceError, match="argument 1 cannot be hashed: it is of the type list"):
         cut(lambda x, n: x, SQUARE, [1], static_argnums=1)
+
+
+def test_a_region_takes_the_functions_arguments_in_their_order() -> None:
+    """Layers that are alike are one program all the same."""
+
+    def f(x: Any, params: Any) -> Any:
+        for weight, bias in params:
+            x = jnp.tanh(bias + weight.T @ x)
+        return x
+
+    (subject,) = cut(lambda a, b: jnp.trace(jnp.exp(b) @ a), SQUARE, SQUARE).subjects
+    assert [one.parameter("name") for one in subject.program.inputs] == ["a", "b"]
+    made = cut(f, SQUARE, [(SQUARE, SQUARE)] * 3)
+    assert len(made.regions) == 3
+    (subject,) = made.subjects
+    names = [one.parameter("name") for one in subject.program.inputs]
+    assert names == ["x", "params_0_0", "params_0_1"]
+
+
+def test_a_cut_tells_the_settings_under_which_it_was_traced() -> None:
+    with jax.enable_x64(True):
+        traced = trace(jnp.tanh, SQUARE)
+    assert traced.cut().settings.enable_x64
 
 
 def test_what_was_traced_is_cut_the_same_in_any_thread() -> None:
@@ -303,3 +350,19 @@ def test_a_precision_of_its_own_leaves_a_product_alone() -> None:
     made = products(precision="highest")
     assert made.left_alone[0].startswith("dot_general (it asks for a precision)")
     assert sizes(made) == [2]
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "told"),
+    [
+        (lambda x: (x * x + x) @ x, "int32", "what computes with whole numbers alone"),
+        (lambda x: (x * x + x) @ x, "complex64", "mul (no element type complex64"),
+        (lambda x: x + 1, "float32", "operations that stand alone"),
+        (lambda x: x.T.reshape(-1), "float32", "what only moves, repeats or converts elements"),
+        (lambda x: x, "float32", "it computes nothing"),
+    ],
+)
+def test_where_nothing_is_searched_there_is_a_reason(function: Any, dtype: str, told: str) -> None:
+    made = cut(function, jnp.ones((4, 4), dtype))
+    assert not made.regions
+    assert made.left_alone[0].startswith(told)

@@ -338,3 +338,37 @@ def test_arguments_are_packed_where_they_are_said_to_stay() -> None:
     assert otherwise.times == 0
     same(fast(X, W), X @ W)
     assert otherwise.times == 1
+
+
+def test_numpys_arrays_that_were_closed_over_stay_what_they_were() -> None:
+    """Packed or not, as under `jax.jit`: what runs never mixes what they were at several times."""
+    mine = np.array(W)
+    made = cut(lambda x: jnp.tanh(lax.sort(x @ mine)) @ mine, X)
+    first, _ = made.subjects
+    fast = Spliced(made, {first: packed_product()})
+    mine[:] = 0
+    same(fast(X), jnp.tanh(lax.sort(X @ W)) @ W)
+
+
+def test_what_there_is_no_memory_to_pack_runs_without() -> None:
+    made = cut(lambda x, w: x @ w, X, W, constant_argnums=1)
+    (subject,) = made.subjects
+    otherwise = Counted(made, subject)
+    vast = Packed((1,), lambda w: (jnp.zeros(1 << 45),), lambda x, packed: x, otherwise)
+    fast = Spliced(made, {subject: vast})
+    assert fast.packs({1: W}) == (None,)
+    assert fast.too_large == {subject}
+    (found,) = fast.flat([X, W], fast.packs({1: W}))
+    same(found, X @ W)
+    assert otherwise.times == 1
+
+
+def test_another_failure_to_pack_is_seen() -> None:
+    made = cut(lambda x, w: x @ w, X, W, constant_argnums=1)
+
+    def pack(weight: Any) -> Any:
+        raise RuntimeError("not packed")
+
+    fast = Spliced(made, {made.subjects[0]: Packed((1,), pack, lambda x, packed: x)})
+    with pytest.raises(RuntimeError, match="not packed"):
+        fast.packs({1: W})

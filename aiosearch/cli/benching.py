@@ -1,0 +1,89 @@
+"""The flags of `aiosearch bench`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+_ABOUT = """\
+Runs one search to the end in every way asked for, in turns, and says what each is worth: time with
+its interval, speed-up over one worker of `queue`, balance, contention for the verification service,
+redundant questions, idle time, messages and memory. Every way has to give the same answer."""
+_EXAMPLES = """\
+examples:
+  aiosearch bench strategies T1 --workers 1,2,4
+  aiosearch bench strategies mine:Problem --strategy queue,sockets --order dfs,best --plot out.svg
+  aiosearch bench strategies second --verdicts shared,private --split adaptive,height1
+
+A run has processes of its own, which start before its time counts and know no verdicts yet. For
+sockets, machines are started on loopback, one worker each. Lists are separated by commas.
+
+exit codes: 0 all ways agree, 1 one gave another answer or could not be run, 2 wrong usage,
+130 interrupted, with a table of what was there"""
+
+
+def add_bench(commands: Any) -> None:
+    """Adds the command to those of the console script."""
+    bench = commands.add_parser("bench", help="compare ways of running one search")
+    actions = bench.add_subparsers(metavar="ACTION", dest="action", required=True)
+    parser = actions.add_parser(
+        "strategies",
+        help="measure strategies, orders and numbers of workers side by side",
+        description=_ABOUT,
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument(
+        "workload",
+        metavar="WORKLOAD",
+        help="module:Problem or path/to/file.py:Problem, or one of the ladder: T1, T3, T1L, T3L,"
+        " small and medium trees, and z3's second, seconds, shorter, refuted, proved, mixed, ...",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set a field of the problem; may be repeated",
+    )
+    _add_arms(parser)
+    _add_switches(parser)
+    _add_rest(parser)
+
+
+def _add_arms(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--strategy", default="all", metavar="NAMES", help="by default all")
+    parser.add_argument(
+        "--order", metavar="NAMES", help="as dfs,bfs,best; by default the natural one"
+    )
+    parser.add_argument(
+        "--workers", metavar="NUMBERS", help="as 1,2,4; by default powers of two up to the cores"
+    )
+    parser.add_argument(
+        "--repeat", type=int, default=3, metavar="N", help="runs of each; by default 3"
+    )
+    parser.add_argument(
+        "--seconds", type=float, metavar="SECONDS", help="break a run off that takes longer"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="for the order of the runs"
+    )
+
+
+def _add_switches(parser: argparse.ArgumentParser) -> None:
+    switches = parser.add_argument_group("switches, each one or both")
+    for name, values, help in (
+        ("verdicts", "shared,private", "whether all workers know a verdict, or who asked"),
+        ("solver", "pooled,locked", "a z3 process for each worker, or one for all"),
+        ("split", "adaptive,height1", "the strategy's own, or cut at depth one once and for all"),
+    ):
+        switches.add_argument(
+            f"--{name}", default=values.partition(",")[0], metavar=values, help=help
+        )
+
+
+def _add_rest(parser: argparse.ArgumentParser) -> None:
+    giving = parser.add_argument_group("giving")
+    giving.add_argument("--csv", metavar="FILE", help="write a line for each way")
+    giving.add_argument("--plot", metavar="FILE.svg", help="draw speed-up and idle share")
+    giving.add_argument("--quiet", "-q", action="store_true", help="show the result only")
+    giving.add_argument("--json", action="store_true", help="write JSON")

@@ -1,0 +1,146 @@
+"""The flags of `aiosearch simulate`, and what they mean."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import TYPE_CHECKING
+
+from .usage import UsageError
+
+if TYPE_CHECKING:
+    from .parser import Parser
+
+MOST_WORKERS = 1 << 16
+HOST_COST = "16us"
+"""Reading or writing a message, the books and the strategy: benchmarks/simulated.py measures it."""
+_DESCRIPTION = """\
+Replays a recording (`aiosearch search ... --record-tree FILE`) on a virtual clock: the strategy's
+own code and the engine's, pretended time and no processes. Says what a search would gain from so
+many workers on so many machines."""
+_EXAMPLES = """\
+examples:
+  aiosearch search aiosearch.workloads.uts:UTS --set depth=8 --record-tree uts.tree
+  aiosearch simulate uts.tree --workers 1..64
+  aiosearch simulate uts.tree --strategy all --workers 16..1024 --hosts 8 --scale 100 --plot uts.svg
+
+exit codes: 0 all were simulated, 1 a strategy failed, 2 wrong usage or what cannot be read"""
+_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "": 1.0}
+_TIME = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?)\s*(s|ms|us|)")
+
+
+def add_simulate(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Adds the command to the console script."""
+    parser = commands.add_parser(
+        "simulate",
+        help="replay a recorded search with any number of workers",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument("recording", metavar="RECORDING")
+    parser.add_argument(
+        "--strategy",
+        action="append",
+        default=[],
+        metavar="NAMES",
+        help="queue by default; several with commas, or all; may be repeated",
+    )
+    parser.add_argument(
+        "--workers",
+        default="1..64",
+        metavar="LIST",
+        help="as 1,2,4 or 1..4096, which is every power of two; by default 1..64",
+    )
+    parser.add_argument("--order", metavar="ORDER", help="by default depth-first")
+    _add_machines(parser)
+    _add_work(parser)
+    giving = parser.add_argument_group("giving")
+    giving.add_argument("--csv", metavar="FILE", help="write every run as a line of a table")
+    giving.add_argument("--plot", metavar="FILE.svg", help="draw speed-up and efficiency")
+    giving.add_argument("--json", action="store_true", help="write JSON")
+
+
+def _add_machines(parser: Parser) -> None:
+    machines = parser.add_argument_group("machines")
+    machines.add_argument(
+        "--hosts",
+        type=int,
+        default=1,
+        metavar="N",
+        help="machines that the workers are spread over; the first one keeps the books",
+    )
+    machines.add_argument(
+        "--latency",
+        default="200us",
+        metavar="TIME",
+        help="of a message between machines, one way; by default 200us",
+    )
+    machines.add_argument(
+        "--local-latency",
+        default="15us",
+        metavar="TIME",
+        help="of a message on the first machine; by default 15us",
+    )
+    machines.add_argument(
+        "--host-cost",
+        default=HOST_COST,
+        metavar="TIME",
+        help="what a message costs the process that keeps the books, which does one thing at a"
+        f" time; by default {HOST_COST}, as measured",
+    )
+    machines.add_argument(
+        "--checkers", type=int, default=1, metavar="N", help="z3 processes; by default 1"
+    )
+    machines.add_argument(
+        "--verdicts",
+        choices=("shared", "private"),
+        default="shared",
+        help="whether a worker profits from what others asked z3",
+    )
+
+
+def _add_work(parser: Parser) -> None:
+    work = parser.add_argument_group("work")
+    work.add_argument(
+        "--scale",
+        type=float,
+        default=1.0,
+        metavar="F",
+        help="multiply the times of all nodes and checks",
+    )
+    work.add_argument(
+        "--repeat",
+        type=int,
+        default=1,
+        metavar="N",
+        help="simulate N times with other seeds, for strategies that draw; the median counts",
+    )
+
+
+def workers_of(text: str) -> list[int]:
+    """Reads numbers with commas, and `1..4096` for every power of two from 1."""
+    found: list[int] = []
+    for part in text.split(","):
+        low, dots, high = part.strip().partition("..")
+        if not (low.isdigit() and (high.isdigit() or not dots)):
+            raise UsageError(f"--workers takes numbers as 1,2,4 or 1..4096, not {text!r}")
+        found += _doubling(int(low), int(high)) if dots else [int(low)]
+    if not found or min(found) < 1 or max(found) > MOST_WORKERS:
+        raise UsageError(f"--workers takes numbers from 1 to {MOST_WORKERS}, not {text!r}")
+    return sorted(set(found))
+
+
+def _doubling(low: int, high: int) -> list[int]:
+    found = []
+    while 0 < low < high:
+        found.append(low)
+        low *= 2
+    return [*found, high]
+
+
+def seconds_of(text: str, flag: str) -> float:
+    """Reads 200us, 1.5ms or 0.1s."""
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{flag} takes a time as 200us, 1.5ms or 0.1s, not {text!r}")
+    return float(match[1]) * _UNITS[match[2]]

@@ -1,0 +1,74 @@
+"""The split of Mirage's parallel search: cut at depth one, and dealt out once and for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ..strategies.contract import API, Assign, Command, Event, Idle, Lost, Opened, Plan
+
+
+class HeightOne:
+    """Deals subtree i at depth one to worker i modulo their number; nobody helps anybody.
+
+    `seats` are those that take part, on other machines too; by default those of this one. It is
+    there to be measured.
+    """
+
+    api = API
+
+    def __init__(self, seats: int = 0) -> None:
+        self._wanted = seats
+
+    def start(self, plan: Plan) -> None:
+        self._seats = self._wanted or plan.seats
+        self._idle: set[int] = set()
+        self._uncut: list[int] = []
+        self._waiting: list[dict[int, int]] = [{} for _ in range(self._seats)]
+        """For each seat its tasks and their ranks."""
+        self._cutter: int | None = None
+        self._dealt = 0
+
+    def handle(self, event: Event) -> Iterable[Command]:
+        match event:
+            case Opened(tasks=tasks, seat=seat):
+                for task in tasks:
+                    if task.depth == 0:
+                        self._uncut.append(task.id)
+                    else:
+                        self._waiting[self._place(seat)][task.id] = task.rank
+            case Idle(seat=seat):
+                self._idle.add(seat)
+                self._stops_cutting(seat)
+            case Lost(seat=seat):
+                self._idle.discard(seat)
+                self._stops_cutting(seat)
+        yield from self._deal()
+
+    def _stops_cutting(self, seat: int) -> None:
+        if seat == self._cutter:
+            self._cutter = None
+
+    def _place(self, seat: int | None) -> int:
+        """Whose a task is: dealt in turn when it is new, else where it was."""
+        if seat is not None and seat != self._cutter:
+            return seat % self._seats
+        self._dealt += 1
+        return (self._dealt - 1) % self._seats
+
+    def _deal(self) -> Iterator[Command]:
+        if self._uncut and self._idle:
+            self._cutter = min(self._idle)
+            self._idle.discard(self._cutter)
+            tasks, self._uncut = tuple(self._uncut), []
+            yield Assign(self._cutter, tasks, depth=1)
+        if self._cutter is not None:
+            return
+        for seat in sorted(self._idle):
+            mine = self._waiting[seat % self._seats]
+            if mine:
+                rank = min(mine.values())
+                tasks = tuple(id for id, own in mine.items() if own == rank)
+                for id in tasks:
+                    del mine[id]
+                self._idle.discard(seat)
+                yield Assign(seat, tasks)

@@ -1,0 +1,46 @@
+"""Kinds of calls: what two of them share that one answer is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from .settings import settings
+from .splice.calls import call
+
+
+def is_traced(arguments: Any) -> bool:
+    """Whether a call is one of somebody's trace."""
+    leaves = jax.tree_util.tree_leaves(arguments)
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+
+
+def kind_of(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> Any:
+    """Equal for calls with arrays and numbers of the same types, and the same static arguments.
+
+    `options` are those of `optimize`. Raises an AiosearchError where a static one has no hash.
+    """
+    form, leaves = call(
+        function,
+        args,
+        kwargs,
+        options.get("static_argnums", ()),
+        options.get("static_argnames", ()),
+    )
+    static = frozenset((at, type(value), value) for at, value in form.static.items())
+    return settings(), static, form.count, form.keywords, form.tree, tuple(map(_like, leaves))
+
+
+def _like(leaf: Any) -> Any:
+    """The type of an array or a number; nothing else can be traced, whatever its value."""
+    try:
+        return jax.typeof(leaf)
+    except (TypeError, OverflowError):
+        return type(leaf)

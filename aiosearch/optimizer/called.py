@@ -1,0 +1,86 @@
+"""The last word: the very object that is handed back, called in this process as its user will.
+
+A device's process times what the device does. Of a call that takes some tens of microseconds a part
+is the way through Python, which differs between `jax.jit` and a drop-in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import jax
+
+from ..measure import Ratio
+from ..measure.ratios import paired_ratio
+from .dropin import Optimized
+from .settings import under
+
+ROUNDS = 25
+SAMPLE_SECONDS = 0.001
+"""Short calls are repeated until a sample takes so long."""
+LONGEST = 0.002
+"""Of calls that take longer, what the way costs cannot be seen."""
+
+
+@dataclass(frozen=True)
+class Called:
+    """What a call took, in medians of seconds, and how many times as fast the other one was."""
+
+    original: float
+    fast: float
+    ratio: Ratio
+
+
+@dataclass(frozen=True)
+class Calling:
+    """A function, and one call of it."""
+
+    function: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    leaves: Sequence[Any]
+    """All arrays and numbers among the arguments."""
+
+    @property
+    def possible(self) -> bool:
+        """Whether there are arrays, and not only what stands for them."""
+        return not any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in self.leaves)
+
+    def race(self, fast: Optimized[..., Any]) -> Called:
+        """Calls the function, compiled, and the other in turns. Blocks."""
+        cut = fast.spliced.cut
+        static = cut.call.static
+        places = [at for at in static if isinstance(at, int)]
+        names = [name for name in static if isinstance(name, str)]
+        with under(cut.settings):
+            usual = jax.jit(self.function, static_argnums=places, static_argnames=names)
+            return self._raced(usual, fast)
+
+    def _raced(self, usual: Callable[..., Any], fast: Callable[..., Any]) -> Called:
+        for function in (usual, fast):
+            self._sample(function, 2)  # compiles it
+        count = max(1, round(SAMPLE_SECONDS / max(self._sample(usual, 3), 1e-7)))
+        pairs = [self._pair(usual, fast, count, turn) for turn in range(ROUNDS)]
+        ours, theirs = [one for one, _ in pairs], [other for _, other in pairs]
+        return Called(median(ours), median(theirs), paired_ratio(ours, theirs))
+
+    def _pair(
+        self, usual: Callable[..., Any], fast: Callable[..., Any], count: int, turn: int
+    ) -> tuple[float, float]:
+        """Both in turns, each first in every second round."""
+        if turn % 2:
+            other = self._sample(fast, count)
+            return self._sample(usual, count), other
+        one = self._sample(usual, count)
+        return one, self._sample(fast, count)
+
+    def _sample(self, function: Callable[..., Any], count: int) -> float:
+        started = time.perf_counter()
+        for _ in range(count):
+            found = function(*self.args, **self.kwargs)
+            jax.block_until_ready(found)  # type: ignore[no-untyped-call]  # jax's
+        return (time.perf_counter() - started) / count

@@ -1,0 +1,46 @@
+"""The settings of jax that a function depends on, which a thread has for itself."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+import jax
+
+
+class Settings(NamedTuple):
+    """Settings of jax under whose other values a function may be another one."""
+
+    default_device: Any
+    default_matmul_precision: str | None
+    disable_jit: bool
+    enable_x64: bool
+    numpy_dtype_promotion: str
+
+    def told(self) -> tuple[str, ...]:
+        """Those that are not the usual ones and that answers depend on; XLA's flags are too."""
+        parts = {
+            "x64": self.enable_x64,
+            f"matmul precision {self.default_matmul_precision}": self.default_matmul_precision,
+            f"{self.numpy_dtype_promotion} promotion": self.numpy_dtype_promotion != "standard",
+            f"XLA_FLAGS={os.environ.get('XLA_FLAGS')}": os.environ.get("XLA_FLAGS"),
+        }
+        return tuple(text for text, given in parts.items() if given)
+
+
+def settings() -> Settings:
+    """Those of this thread, now."""
+    config: Any = jax.config
+    return Settings(*(getattr(config, f"jax_{name}") for name in Settings._fields))
+
+
+def under(settings: Settings) -> ExitStack:
+    """In here this thread has the settings of another one, or of another moment."""
+    stack = ExitStack()
+    stack.enter_context(jax.enable_x64(settings.enable_x64))
+    stack.enter_context(jax.disable_jit(settings.disable_jit))
+    stack.enter_context(jax.default_matmul_precision(settings.default_matmul_precision))
+    stack.enter_context(jax.numpy_dtype_promotion(settings.numpy_dtype_promotion))
+    stack.enter_context(jax.default_device(settings.default_device))
+    return stack

@@ -1,0 +1,85 @@
+"""What runs come to: figures beside the base, and who gave another answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from aiosearch.comparing.arms import Arm
+from aiosearch.comparing.rows import Row, rows
+from aiosearch.comparing.trial import Outcome
+from aiosearch.testing.problems import Grid, Knapsack
+from aiosearch.workloads.shapes import Tiny
+
+BASE, OTHER = Arm("queue", "dfs", 1), Arm("other", "dfs", 2)
+
+
+def outcome(arm: Arm = BASE, **figures: Any) -> Outcome:
+    usual = Outcome(
+        arm=arm, round=0, complete=True, seconds=8.0, nodes=100, solutions=3, answer="same",
+        best_cost=None, memory=1 << 20, cpu=8.0, balance=0.9, busy=7.0, idle=1.0, waiting=2.0,
+        messages=10, bytes=1000, steals=2, checks=50, queue_seconds=5.0,
+    )  # fmt: skip
+    return msgspec.structs.replace(usual, **figures)
+
+
+def row_of(*outcomes: Outcome, problem: Any = None) -> Row:
+    """The row of the other arm."""
+    return rows(problem or Tiny(), [BASE, OTHER], outcomes, {})[1]
+
+
+def test_figures_stand_beside_the_base_of_the_same_round() -> None:
+    found = row_of(
+        outcome(),
+        outcome(round=1, seconds=16.0, checks=50),
+        outcome(OTHER, seconds=5.0, cpu=10.0, checks=60),
+        outcome(OTHER, round=1, seconds=10.0, cpu=10.0, checks=56),
+    )
+    assert found.speedup is not None
+    assert found.speedup.low == found.speedup.mean == pytest.approx(1.6)
+    assert found.efficiency == pytest.approx(0.8)
+    assert found.cpu_efficiency == pytest.approx(0.8)
+    assert found.redundant == 8
+    assert found.queue_seconds == pytest.approx(5.0 / 58)
+    assert found.idle_share == pytest.approx((1 / 10 + 1 / 20) / 2)
+    assert found.contention == pytest.approx((2 / 10 + 2 / 20) / 2)
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [{"nodes": 101}, {"answer": "other"}, {"solutions": 4, "answer": "other"}, {"best_cost": 1.0}],
+)
+def test_an_arm_with_another_answer_is_wrong_and_has_no_figures(figures: dict[str, Any]) -> None:
+    found = row_of(outcome(), outcome(OTHER), outcome(OTHER, round=1, **figures))
+    assert found.wrong
+    assert found.trouble.startswith("wrong: ")
+    assert found.seconds is None
+
+
+def test_equal_keys_may_be_explored_twice_and_pruning_may_explore_more() -> None:
+    assert not row_of(outcome(), outcome(OTHER, nodes=120), problem=Grid()).wrong
+    bnb = Arm("other", "bnb", 2)
+    found = rows(Knapsack(), [bnb], [outcome(), outcome(bnb, nodes=20, answer="few")], {})
+    assert not found[0].wrong
+
+
+def test_an_arm_that_met_the_limit_has_no_speedup_and_is_not_wrong() -> None:
+    found = row_of(outcome(), outcome(OTHER, complete=False, nodes=7))
+    assert (found.trouble, found.wrong, found.runs) == ("stopped at the limit", False, 0)
+
+
+def test_without_its_base_an_arm_has_times_and_no_speedup() -> None:
+    found = row_of(outcome(complete=False), outcome(OTHER))
+    assert found.seconds is not None
+    assert found.speedup is None
+
+
+def test_an_arm_that_could_not_be_run_says_why() -> None:
+    found = rows(Tiny(), [OTHER], [], {OTHER: "it broke"})
+    assert (found[0].trouble, found[0].wrong) == ("it broke", True)
+
+
+def test_an_arm_that_was_never_reached_is_not_wrong() -> None:
+    assert row_of(outcome()).trouble == "not run"

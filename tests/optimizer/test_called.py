@@ -1,0 +1,115 @@
+"""What is handed back is called here before it is: the device does not see the way to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from aiosearch.measure import Act, MockExecutor, Ratio
+from aiosearch.optimizer.called import Called, Calling
+from aiosearch.optimizer.dropin import Optimized
+from aiosearch.optimizer.optimizing import optimize
+from aiosearch.optimizer.results import Results
+from aiosearch.optimizer.splice import Spliced, cut
+
+A = jnp.linspace(-1.0, 2.0, 64).reshape(8, 8)
+B = jnp.cos(A)
+LIKE = jax.ShapeDtypeStruct((8, 8), "float32")
+
+
+def traced(a: jax.Array, b: jax.Array, times: int = 1) -> jax.Array:
+    return jnp.trace(a @ b) * times
+
+
+def trace(inputs: Any) -> tuple[Any, ...]:
+    a, b = (np.asarray(one, np.float64) for one in inputs)
+    return (np.float32(np.sum(a * b.T)),)
+
+
+class Here(MockExecutor):
+    """Candidates behave as they are told, and calls in this process count."""
+
+    virtual = False
+
+    def __init__(self) -> None:
+        fast = Act(seconds=1e-5, outputs=trace)
+        forms = [f"rewritten {number}{how}" for number in range(1, 4) for how in ("", "; turned 0")]
+        super().__init__({"as it is": Act(1e-4, outputs=trace), **dict.fromkeys(forms, fast)})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Results]:
+    with Results.open(tmp_path / "results.sqlite") as opened:
+        yield opened
+
+
+def lost(monkeypatch: pytest.MonkeyPatch, ratio: float) -> list[Any]:
+    """Calls take as long as is said; gives what was called."""
+    calls: list[Any] = []
+
+    def race(self: Calling, fast: Any) -> Called:
+        calls.append(fast)
+        return Called(1e-4 * ratio, 1e-4, Ratio(ratio, ratio, ratio, 0.95))
+
+    monkeypatch.setattr(Calling, "race", race)
+    return calls
+
+
+async def found(store: Results, executor: MockExecutor, *args: Any, **more: Any) -> Any:
+    options = {"effort": "quick", "target": "cpu", "results": store, **more}
+    return await optimize(traced, *args, executor=executor, **options)
+
+
+async def test_what_is_slower_when_it_is_called_is_taken_out_and_that_is_remembered(
+    store: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = lost(monkeypatch, 0.8)
+    async with Here() as executor:
+        made = await found(store, executor, A, B)
+    again = await found(store, Here(), A, B)
+    assert len(calls) == 1
+    for one in (made, again):
+        assert one.spliced.replacements == {}
+        assert not one.report.faster
+        assert "0.80 times as fast, with the way through Python" in str(one.report)
+        np.testing.assert_allclose(one(A, B), traced(A, B), rtol=1e-5)
+
+
+async def test_what_is_faster_when_it_is_called_stays(
+    store: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = lost(monkeypatch, 1.5)
+    async with Here() as executor:
+        made = await found(store, executor, A, B)
+    again = await found(store, Here(), A, B)
+    assert len(calls) == 1
+    assert made.report.faster
+    assert again.report.faster
+
+
+async def test_without_arrays_there_is_nothing_to_call_it_with(
+    store: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = lost(monkeypatch, 0.5)
+    async with Here() as executor:
+        made = await found(store, executor, LIKE, LIKE)
+    assert calls == []
+    assert made.report.faster
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_both_are_called_as_the_user_calls_them(times: int) -> None:
+    made = cut(traced, A, B, times, static_argnums=2)
+    fast: Optimized[..., Any] = Optimized(
+        Spliced(made, {one.subject: one.original for one in made.regions})  # type: ignore[misc]
+    )
+    called = Calling(traced, (A, B, times), {}, [A, B]).race(fast)
+    assert called.original > 0
+    assert called.fast > 0
+    assert called.ratio.low <= called.ratio.median <= called.ratio.high

@@ -1,0 +1,71 @@
+"""What is said of a function: its own figure first, then its parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from answers import answer
+
+from aiosearch.optimizer.report import Found, Report, Tried, Whole
+
+TRIED = (Tried("as it is", 9e-4, 1.0, low=8e-4, high=9.9e-4), Tried("other", None, None, "fails"))
+PARTS = tuple(
+    Found(answer(number, name=f"f_{number}", evidence={"speedup": 3.05}), False)
+    for number in (1, 2)
+)
+
+
+def whole(faster: bool, kept: list[str]) -> Whole:
+    evidence: dict[str, Any] = {"speedup": 1.06, "kept": kept}
+    return Whole(answer(9, name="f (whole)", faster=faster, evidence=evidence), remembered=False)
+
+
+def test_the_whole_comes_first_and_parts_are_named_as_such() -> None:
+    """A part that does not stand in the function is no gain."""
+    used, _ = PARTS
+    report = Report(PARTS, ("sort at f.py:3",), 1.0, whole(True, [used.answer.id]))
+    first, second, third, last = str(report).splitlines()
+    assert first.startswith("f: 1.06 times as fast as written, with 1 part replaced; noise")
+    assert second.startswith("in it, f_1 alone: 3.05 times as fast as written")
+    assert third == "in it, f_2: left as it is; what was found for it alone is not used"
+    assert last == "left alone: sort at f.py:3"
+    assert (report.faster, report.speedup) == (True, 1.06)
+    assert [report.used(one) for one in PARTS] == [True, False]
+
+
+def test_where_the_whole_is_not_faster_nothing_is_announced() -> None:
+    for one in (whole(False, []), "f is left as it is, as it could not be timed as a whole: no"):
+        report = Report(PARTS, (), 1.0, one)
+        first, *parts = str(report).splitlines()
+        assert first.startswith(("f: not faster", "f is left as it is"))
+        assert parts == [
+            f"in it, f_{number}: left as it is; what was found for it alone is not used"
+            for number in (1, 2)
+        ]
+        assert (report.faster, report.speedup) == (False, None)
+        assert "times as fast" not in str(report)
+
+
+def test_a_function_that_is_one_program_has_its_figure() -> None:
+    report = Report(PARTS[:1], (), 1.0)
+    assert str(report).startswith("f_1: 3.05 times as fast as written, 8.89 times as fast as its")
+    assert report.speedup == 3.05
+    slow = Found(answer(name="g", faster=False), False)
+    assert str(Report((slow,), (), 1.0)).startswith("g: nothing faster was found; noise")
+
+
+def test_numbers_where_the_original_gives_none_are_in_the_headline() -> None:
+    """What the usual policy allows is said where it happened."""
+    found = Found(answer(evidence={"newly_defined": 993038}), False)
+    assert str(found).endswith(
+        "; gives numbers at 993,038 elements where the original gives none: strict=True forbids it"
+    )
+    assert "strict" not in str(Found(answer(evidence={"newly_defined": 0}), False))
+    slow = answer(faster=False, evidence={"newly_defined": 3})
+    assert "strict" not in str(Found(slow, False))
+
+
+def test_an_answer_that_was_found_before_still_has_its_table() -> None:
+    kept = answer(evidence={"tried": msgspec.to_builtins(TRIED)})
+    assert Found.before(kept) == Found(kept, True, TRIED)

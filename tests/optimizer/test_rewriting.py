@@ -1,0 +1,51 @@
+"""Programs are rewritten beside the host."""
+
+from __future__ import annotations
+
+import pytest
+
+from aiosearch.optimizer import rewriting
+from aiosearch.optimizer.effort import BUDGETS, Effort
+from aiosearch.optimizer.errors import OptimizeError
+from aiosearch.optimizer.rewriting import Question, contested
+from aiosearch.tensor import Program, tensor
+from aiosearch.tensor.files import to_json
+from aiosearch.testing import no_leaks
+
+X = tensor("x", "f32", (4, 4))
+QUESTION = Question(
+    to_json(Program("twice", (X,), (X * 2 + X * 3,))), BUDGETS[Effort.QUICK], 0, False
+)
+
+
+async def test_ways_come_from_a_process_that_tells_how_it_is_going() -> None:
+    told: list[str] = []
+    async with no_leaks():
+        found = await contested(QUESTION, told.append)
+    assert found.contenders[0].how == "as it is"
+    assert any(line.startswith("rewritten 1: proved") for line in told)
+
+
+async def test_whoever_cannot_hear_it_is_told_so_himself() -> None:
+    """What a user's function raises reaches the user, and the process is not taken for dead."""
+
+    def deaf(text: str) -> None:
+        raise ZeroDivisionError(text)
+
+    async with no_leaks():
+        with pytest.raises(ZeroDivisionError, match="rewritten 1"):
+            await contested(QUESTION, deaf)
+
+
+async def test_a_process_that_dies_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rewriting, "__name__", "aiosearch.optimizer.errors")  # ends at once
+    async with no_leaks():
+        with pytest.raises(OptimizeError, match="the process that rewrites it has died"):
+            await contested(QUESTION, print)
+
+
+async def test_a_program_that_cannot_be_read_is_a_sentence() -> None:
+    broken = Question(b"{}", BUDGETS[Effort.QUICK], 0, False)
+    async with no_leaks():
+        with pytest.raises(OptimizeError, match="it cannot be rewritten: "):
+            await contested(broken, print)

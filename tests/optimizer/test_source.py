@@ -1,0 +1,138 @@
+"""Code that stands alone: the whole function, or its parts and where they belong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from answers import answer
+
+from aiosearch.optimizer.answers import Answer, Packing
+from aiosearch.optimizer.emit import emit, names
+from aiosearch.optimizer.source import source
+from aiosearch.optimizer.splice import Subject, cut
+
+A = jnp.linspace(-1.0, 2.0, 36).reshape(6, 6)
+B = jnp.cos(A)
+W = jnp.sin(A)
+
+
+def kept(subjects: Iterable[Subject]) -> dict[Subject, Answer]:
+    """Answers that were found for other functions, which were all called h."""
+    found = {}
+    for one in subjects:
+        own, _ = names(one.program)
+        text = emit(one.program).replace(f"def {own}(", "def h(")
+        found[one] = answer(name="h", function="h", source=text)
+    return found
+
+
+def run(text: str) -> dict[str, Any]:
+    module: dict[str, Any] = {}
+    exec(text, module)
+    return module
+
+
+def traced(a: Any, b: Any) -> Any:
+    return jnp.trace(jnp.exp(b) @ a)
+
+
+def parted(a: Any, b: Any) -> Any:
+    first = jax.lax.sort(jnp.diagonal(jnp.exp(b) @ a))
+    return jnp.tanh(jax.lax.sort(first @ W * first)) @ b
+
+
+def test_of_one_piece_it_takes_the_functions_place() -> None:
+    """Its name and the order of its arguments are the function's."""
+    made = cut(traced, A, B)
+    text = source(made, kept(made.subjects))
+    assert "def traced(a, b):" in text
+    assert text.startswith("# traced(")
+    np.testing.assert_allclose(run(text)["traced"](A, B), traced(A, B), rtol=1e-5)
+
+
+def test_results_come_in_the_functions_order() -> None:
+    def f(x: Any, y: Any) -> Any:
+        early = jnp.tanh(y @ x)
+        return jnp.sum(early * y, axis=0), early
+
+    made = cut(f, A, B)
+    module = run(source(made, kept(made.subjects)))
+    for found, wanted in zip(module["f"](A, B), f(A, B), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def test_where_nothing_is_kept_there_is_none() -> None:
+    assert source(cut(traced, A, B), {}) == ""
+
+
+def test_parts_have_names_of_their_own_and_say_where_they_belong() -> None:
+    made = cut(parted, A, B)
+    text = source(made, kept(made.subjects))
+    module, head = run(text), text.split("\n\n")[0].splitlines()
+    assert [one for one in module if "parted" in one] == ["parted_1", "parted_2", "parted_3"]
+    assert head[0] == "# Parts of parted(a, b), whose rest stays as it is written:"
+    assert head[1].startswith("#   parted_1(a, b) at ")
+    assert "test_source.py" in head[1]
+    assert [line.partition(" at ")[0] for line in head[2:4]] == [
+        "#   parted_2(_, *)", "#   parted_3(b, _)",
+    ]  # fmt: skip
+    assert text.count("import jax.numpy as jnp") == 1
+    found = jax.lax.sort(module["parted_1"](A, B))
+    found = jax.lax.sort(module["parted_2"](found, W))
+    np.testing.assert_allclose(module["parted_3"](B, found), parted(A, B), rtol=1e-5)
+
+
+def test_one_program_with_other_constants_is_a_part_of_its_own() -> None:
+    def f(x: Any, w: Any) -> Any:
+        return jnp.tanh(jnp.sort(jnp.tanh(x @ w)) @ W)
+
+    made = cut(f, A, B)
+    module = run(source(made, kept(made.subjects)))
+    assert [one for one in module if one.startswith("f")] == ["f_1", "f_2"]
+
+
+def test_only_what_is_kept_is_in_it() -> None:
+    made = cut(parted, A, B)
+    text = source(made, kept(made.subjects[1:2]))
+    assert "parted_2(_, *)" in text
+    assert not {"parted_1", "parted_3"} & run(text).keys()
+
+
+def test_a_function_with_an_array_that_is_closed_over_is_told_to_take_it() -> None:
+    made = cut(lambda x: x @ W, A)
+    text = source(made, kept(made.subjects))
+    assert "lambda_(x, *) at " in text
+    np.testing.assert_allclose(run(text)["lambda_"](A, W), A @ W, rtol=1e-5)
+
+
+def test_functions_that_make_something_beforehand_are_renamed_with_it() -> None:
+    text = """import jax.numpy as jnp
+
+
+def h_pack(w):
+    return (w.T,)
+
+
+def h_packed(x, w_packed):
+    return x @ w_packed.T
+
+
+def h(x, w):
+    return x @ w
+"""
+    made = cut(lambda x, w: x @ w, A, W, constant_argnums=1)
+    packed = answer(
+        name="h", function="h", source=text, packing=Packing((1,), "h_pack", "h_packed"),
+        evidence={"packed_bytes": 144},
+    )  # fmt: skip
+    found = source(made, {made.subjects[0]: packed})
+    name, _ = names(made.subjects[0].program)
+    assert f"packed = {name}_pack(w)" in found
+    module = run(found)
+    (packed_w,) = module[f"{name}_pack"](W)
+    for way in (module[name](A, W), module[f"{name}_packed"](A, packed_w)):
+        np.testing.assert_allclose(way, A @ W, rtol=1e-5)
