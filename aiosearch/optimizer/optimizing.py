@@ -126,6 +126,8 @@ async def optimize(
                     return Optimized(spliced, source=code, report=report, device=device(wanted))
 
                 made = await to_thread.run_sync(handed, faster, whole)
+                for why in made.report.left_alone[len(left_alone) :]:
+                    tell(why)
                 if faster:
                     call = Calling(function, args, {**(kwargs or {}), **named}, traced.examples)
                     lost = await answering.lost_as_called(call, made, found, faster)
