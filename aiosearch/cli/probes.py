@@ -44,7 +44,8 @@ def distributions() -> list[Finding]:
     except metadata.PackageNotFoundError:
         remedy = "pip install aiosearch"
         return [missing("aiosearch", "it runs from a folder, and is not installed", remedy)]
-    needed = [found[0] for text in requirements if (found := re.match(r"[\w.-]+", text))]
+    always = [text for text in requirements if not re.search(r";.*\bextra\b", text)]
+    needed = [found[0] for text in always if (found := re.match(r"[\w.-]+", text))]
     return [distribution(name) for name in ("aiosearch", *needed, *_OPTIONAL)]
 
 
