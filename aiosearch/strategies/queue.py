@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 
-from .contract import API, Ask, Assign, Command, Event, Idle, Lost, Opened, Plan, Reported
+from .contract import API, Ask, Assign, Command, Event, Idle, Joined, Lost, Opened, Plan, Reported
 from .holders import Holders
 
 SHORTEST = 0.02
@@ -23,7 +23,9 @@ class Queue:
     """Deals the best tasks to whoever is idle, and keeps some ready, if there are few one a seat.
 
     Nobody chooses a splitting depth: a seat keeps what it has until another one may run dry, and
-    then the seats that hold most part with half of it.
+    then the seats that hold most part with half of it. For seats of other machines a second task
+    lies ready: what a seat far away parts with is on its way for a while, and what it asks for as
+    well; a larger stock hides the first of the two.
     """
 
     api = API
@@ -38,6 +40,7 @@ class Queue:
         self._giver: int | None = None
         """Who has just parted with something, and tells what it has left."""
         self._seats: set[int] = set()
+        self._elsewhere: set[int] = set()
         self._seconds = SHORTEST
 
     def handle(self, event: Event) -> Iterable[Command]:
@@ -47,6 +50,8 @@ class Queue:
                     heapq.heappush(self._queue, (task.rank, task.priority, task.id, task.weight))
                 if seat is not None:
                     self._take_back(event, seat)
+            case Joined(seat=seat, host=host) if host:
+                self._elsewhere.add(seat)
             case Idle(seat=seat):
                 self._seats.add(seat)
                 self._forget(seat)
@@ -60,6 +65,7 @@ class Queue:
                 self._giver = None
             case Lost(seat=seat):
                 self._seats.discard(seat)
+                self._elsewhere.discard(seat)
                 self._forget(seat)
                 self._idle.pop(seat, None)
         yield from self._deal()
@@ -109,14 +115,11 @@ class Queue:
             whole += weight
         return tuple(tasks), whole
 
-    def wanted(self) -> int:
-        """How many tasks should lie ready."""
-        return min(self._count, MOST_READY)
-
     def _stock_up(self) -> Iterator[Command]:
         """Asks for subtrees before the queue is empty; when it is, also those who may have none."""
         ready = 0 if self._queue and self._too_early() else len(self._queue)
-        lacking = self.wanted() + len(self._idle) - ready
+        wanted = min(self._count + len(self._elsewhere), MOST_READY)
+        lacking = wanted + len(self._idle) - ready
         if lacking <= 0 or self._count == 1:
             return
         while len(self._asked) < lacking:

@@ -14,6 +14,7 @@ from aiosearch.strategies import (
     Command,
     Event,
     Idle,
+    Joined,
     Lost,
     Opened,
     Plan,
@@ -103,6 +104,14 @@ def test_of_several_seats_the_one_with_the_greatest_share_of_the_tree_is_asked_f
     tell(strategy, Reported(0, 9, 0.1), Reported(1, 2, 0.5), Reported(2, 5, 0.3))
     assert tell(strategy, Idle(3)) == [Assign(3, (4,)), Ask(1)]
     assert tell(strategy, Idle(3)) == [Assign(3, (5,)), Ask(2)]
+
+
+@pytest.mark.parametrize(("host", "asked"), [("", 4), ("far away", 6)])
+def test_for_seats_of_other_machines_a_second_task_lies_ready(host: str, asked: int) -> None:
+    joined = [Joined(seat, host) for seat in (4, 5)]
+    strategy = queue(*map(Idle, range(6)), *joined, opened(*map(task, range(8))))
+    told = tell(strategy, *(Reported(seat, 9) for seat in range(6)))
+    assert sum(isinstance(command, Ask) for command in told) == asked
 
 
 def test_only_so_many_seats_are_asked_as_tasks_are_lacking() -> None:

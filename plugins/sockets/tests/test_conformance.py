@@ -1,7 +1,0 @@
-"""What every strategy has to pass."""
-
-from __future__ import annotations
-
-from aiosearch.testing import strategy_suite
-
-TestSockets = strategy_suite("sockets")
