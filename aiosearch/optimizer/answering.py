@@ -145,7 +145,7 @@ class Answering:
         name = known.name.removesuffix(CALLED)
         return (
             f"{name} is left as it is: called here, what is faster on the device was"
-            f" {known.speedup:.2f} times as fast, with the way through Python"
+            f" {known.speedup:.2f} times as fast, which is not faster for certain"
         )
 
     async def _begun(self, question: Question) -> tuple[Executor, Contest]:

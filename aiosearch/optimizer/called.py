@@ -19,7 +19,7 @@ from ..measure.ratios import paired_ratio
 from .dropin import Optimized
 from .settings import under
 
-ROUNDS = 25
+ROUNDS = 41
 SAMPLE_SECONDS = 0.001
 """Short calls are repeated until a sample takes so long."""
 LONGEST = 0.002

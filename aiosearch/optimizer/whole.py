@@ -68,7 +68,7 @@ def called_answer(key: Key, cut: Cut, called: Called, effort: Effort) -> Answer:
         "",
         ("called in the user's own process",),
         Timings(called.original, called.original, called.fast, 1.0),
-        called.ratio.median > 1,
+        called.ratio.low > 1,
         effort.value,
         evidence={
             "speedup": called.ratio.median,
