@@ -19,9 +19,13 @@ from ..measure.ratios import paired_ratio
 from .dropin import Optimized
 from .settings import under
 
-ROUNDS = 41
-SAMPLE_SECONDS = 0.001
-"""Short calls are repeated until a sample takes so long."""
+ROUNDS = 31
+SAMPLE_SECONDS = 0.003
+"""Short calls are repeated until a sample takes so long, after as many that do not count.
+
+A function that is called again and again finds the memory that it gave back; the first few calls
+after another one's do not.
+"""
 LONGEST = 0.002
 """Of calls that take longer, what the way costs cannot be seen."""
 
@@ -79,8 +83,12 @@ class Calling:
         return one, self._sample(fast, count)
 
     def _sample(self, function: Callable[..., Any], count: int) -> float:
+        self._call(function, count)
         started = time.perf_counter()
+        self._call(function, count)
+        return (time.perf_counter() - started) / count
+
+    def _call(self, function: Callable[..., Any], count: int) -> None:
         for _ in range(count):
             found = function(*self.args, **self.kwargs)
             jax.block_until_ready(found)  # type: ignore[no-untyped-call]  # jax's
-        return (time.perf_counter() - started) / count
