@@ -120,11 +120,11 @@ def test_a_machine_leaves_when_it_is_told_to_and_one_that_is_killed_is_done_with
     search, address = console.search(TREE, "--set", "height=39", "--workers", "1")
     leaving, killed = (console.worker(address, "--workers", "1") for _ in range(2))
     _until(lambda: len(console.status(address)["machines"]) == 2)
+    killed.kill()
     leaving.send_signal(signal.SIGTERM)
     _, said = leaving.communicate(timeout=PATIENCE)
     assert leaving.returncode == 0
     assert "it is let go" in said
-    killed.kill()
     _, told = search.communicate(timeout=PATIENCE)
     assert search.returncode == 0
     assert "is gone" in told
