@@ -322,7 +322,10 @@ class Pool:
             return
         finally:
             self._replacing.discard(slot.seat)
-        self._join(slot)
+        if slot.alive:
+            self._join(slot)
+        else:  # it is gone again, and nobody was told
+            self._gone(slot.seat)
 
     def _join(self, slot: ProcessSlot) -> None:
         if self._stays(slot):

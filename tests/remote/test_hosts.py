@@ -16,7 +16,15 @@ from pairs import PairLink, PairListener
 from aiosearch import Pool, Search
 from aiosearch.remote.agent import Agent
 from aiosearch.remote.links import LostError
-from aiosearch.remote.protocol import Farewell, Here, decode_for_agent, encode
+from aiosearch.remote.protocol import (
+    Farewell,
+    Gone,
+    Here,
+    Spawn,
+    Spawned,
+    decode_for_agent,
+    encode,
+)
 from aiosearch.result import SearchStatus
 from aiosearch.testing import no_leaks
 from aiosearch.testing.problems import Balanced
@@ -224,3 +232,18 @@ async def test_nonsense_closes_that_link_and_nothing_else(nonsense: bytes, greet
         await until(lambda: raw.reason is not None)
         result = await explored(opened, Queens(n=6))
     assert result.status is SearchStatus.COMPLETE
+
+
+async def test_a_worker_that_dies_as_it_starts_is_replaced_too() -> None:
+    """Its start and its end may come in one breath, before anybody has looked at it."""
+    async with pool(1) as (_, listener):
+        raw = Raw(listener.connect())
+        raw.say(_here())
+        await until(lambda: _spawned(raw) == [1])
+        raw.say(Spawned(1, 4711))
+        raw.say(Gone(1, "signal 9"))
+        await until(lambda: _spawned(raw) == [1, 2])
+
+
+def _spawned(raw: Raw) -> list[int]:
+    return [one.channel for one in raw.heard if isinstance(one, Spawn)]
