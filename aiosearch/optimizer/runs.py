@@ -53,7 +53,7 @@ class Looking:
 class Trusting:
     """Looks at a call when jax traces it, as the cache of jax tells it from other ones.
 
-    Of the microseconds that a call takes in Python, looking at each would be the half.
+    So a call takes hardly more Python than one of `jax.jit`.
     """
 
     def __init__(self, spliced: Spliced, made_for: MadeFor) -> None:
