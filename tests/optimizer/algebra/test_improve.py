@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pytest
+from naive import Cases
 
 from aiosearch.capture import capture
 from aiosearch.equivalence import verify
@@ -19,22 +18,8 @@ from aiosearch.tensor.files import from_json, to_json
 N = 128
 
 
-@dataclass(frozen=True)
-class Case:
-    function: Callable[..., Any]
-    shapes: tuple[tuple[int, ...], ...]
-    body: str
-    """What the source of one of the best answers has."""
-
-
-CASES: dict[str, Case] = {}
-
-
-def case(body: str, *shapes: tuple[int, ...]) -> Callable[[Callable[..., Any]], None]:
-    def declare(function: Callable[..., Any]) -> None:
-        CASES[function.__name__] = Case(function, shapes, body)
-
-    return declare
+CASES = Cases()
+case = CASES.case
 
 
 @case("jnp.sum(a * b.T)", (N, N), (N, N))
