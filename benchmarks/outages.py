@@ -6,7 +6,9 @@
 Two machines serve a search over TCP, each through a proxy of its own that can hold up, slow down or
 cut what passes. A trial is one search of about a second to which one thing happens at a moment that
 is drawn; it must then report what a plain walk of its tree finds, to the node. Machines, and the
-search that is killed and taken up again from its journal, are console scripts of their own.
+search that is killed and taken up again from its journal, are console scripts of their own. For
+partitions there are three hosts, in network namespaces, where the machine allows it: one or two are
+cut off, both ways or one way, for less than the patience or for more, and come back.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from pathlib import Path
 
 from aiosearch_sockets import TcpListener, new_token, read_token
 from figures import figure
+from partitions import forbidden, partitioned
 from slow_link import Proxy
 
 from aiosearch import Search
@@ -170,6 +173,8 @@ OUTAGES: dict[str, Outage] = {
     "another version": another_version,
 }
 RESTART = "search killed, and taken up again"
+PARTITION = "partition"
+KINDS = [*OUTAGES, RESTART, PARTITION]
 
 
 async def trial(kind: str, folder: Path, seed: str) -> list[str]:
@@ -237,6 +242,15 @@ async def restarted(folder: Path, seed: str) -> list[str]:
         await stage.close()
 
 
+async def parted(folder: Path, seed: str) -> tuple[list[str], int]:
+    """Hosts are cut off for real; gives also how many of them were given up."""
+    try:
+        async with asyncio.timeout(MOST_SECONDS):
+            return await partitioned(folder, seed, PATIENCE)
+    except TimeoutError:
+        return [f"it hangs after {MOST_SECONDS:g} seconds"], 0
+
+
 @asynccontextmanager
 async def _search(
     stage: Stage, port: int, *words: str
@@ -266,6 +280,7 @@ def _free_port() -> int:
 async def run(each: int, seed: int, parallel: int, kinds: list[str]) -> int:
     """Runs the trials, some side by side; gives how many failed."""
     failed: Counter[str] = Counter()
+    given_up: Counter[str] = Counter()
     turn = asyncio.Semaphore(parallel)
     started = time.monotonic()
 
@@ -275,18 +290,21 @@ async def run(each: int, seed: int, parallel: int, kinds: list[str]) -> int:
                 folder = Path(name)
                 new_token(folder / "token")
                 made = f"{seed} {kind} {number}"
-                found = (
-                    await restarted(folder, made)
-                    if kind == RESTART
-                    else await trial(kind, folder, made)
-                )
+                if kind == RESTART:
+                    found = await restarted(folder, made)
+                elif kind == PARTITION:
+                    found, hosts = await parted(folder, made)
+                    given_up[kind] += hosts
+                else:
+                    found = await trial(kind, folder, made)
             if found:
                 failed[kind] += 1
                 figure(f"outages: {kind}, trial {number}", len(found), "faults", found=found)
 
     await asyncio.gather(*(one(kind, number) for number in range(each) for kind in kinds))
     for kind in kinds:
-        figure(f"outages: survived, {kind}", each - failed[kind], f"of {each}", target=each)
+        more = {"given_up": given_up[kind]} if kind == PARTITION else {}
+        figure(f"outages: survived, {kind}", each - failed[kind], f"of {each}", target=each, **more)
     total = each * len(kinds)
     minutes = round((time.monotonic() - started) / 60, 1)
     survived = total - failed.total()
@@ -299,11 +317,14 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--parallel", type=int, default=2)
-    parser.add_argument("--kind", action="append", choices=[*OUTAGES, RESTART])
+    parser.add_argument("--kind", action="append", choices=KINDS)
     parser.add_argument("--quick", action="store_true", help="two of each")
     options = parser.parse_args()
     each = 2 if options.quick else options.each
-    kinds = options.kind or [*OUTAGES, RESTART]
+    kinds = options.kind or KINDS
+    if PARTITION in kinds and (reason := forbidden()):
+        figure(f"outages: survived, {PARTITION}", None, f"of {each}", reason=reason)
+        kinds = [kind for kind in kinds if kind != PARTITION]
     sys.exit(1 if asyncio.run(run(each, options.seed, options.parallel, kinds)) else 0)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import anyio
 
 from ..errors import AiosearchError
 from ..pool import usable_cores
@@ -68,7 +70,7 @@ class Service:
     patience: float
     _agent: Agent | None = None
     _leaving: bool = False
-    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _calling: anyio.CancelScope | None = None
 
     async def run(self) -> Exit:
         """Connects and serves, again where the connection is lost."""
@@ -84,6 +86,9 @@ class Service:
         while not self._leaving:
             link = await self._connected()
             if link is None:
+                break
+            if self._leaving:  # it was told so in the moment in which the call got through
+                link.close()
                 break
             try:
                 tell(f"serving {link.peer} with {self.workers} workers")
@@ -105,24 +110,24 @@ class Service:
     async def _connected(self) -> Link | None:
         """A link, however long it takes; none where this machine is to leave before."""
         pause, told = SHORTEST, ""
-        while not self._leaving:
-            try:
-                return await self.transport.connect(self.address, self.token)
-            except UnwelcomeError:
-                raise
-            except AiosearchError as error:
-                if str(error) != told:
-                    told = str(error)
-                    tell(f"{told}; trying again until it is there")
-            try:
-                await asyncio.wait_for(self._wake.wait(), pause)
-            except TimeoutError:
+        with anyio.CancelScope() as self._calling:
+            while True:
+                try:
+                    return await self.transport.connect(self.address, self.token)
+                except UnwelcomeError:
+                    raise
+                except AiosearchError as error:
+                    if str(error) != told:
+                        told = str(error)
+                        tell(f"{told}; trying again until it is there")
+                await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST)
         return None
 
     def _leave(self) -> None:
         self._leaving = True
-        self._wake.set()
+        if self._calling is not None:
+            self._calling.cancel()
         if self._agent is not None:
             tell("giving back what is open; once more ends at once")
             self._agent.leave()

@@ -8,8 +8,10 @@ from .links import Link
 
 PATIENCE = 5.0
 """Seconds without a word after which the other end counts as gone."""
-MOST_MISSED = 5
-"""Beats in that time."""
+LEAST_BEATS = 5
+"""Beats in an end's patience."""
+BEAT = PATIENCE / LEAST_BEATS
+"""Most seconds between two beats: one that is patient is heard by one that is less so."""
 
 
 class Heartbeat:
@@ -23,13 +25,12 @@ class Heartbeat:
         self._link = link
         self._pulse = pulse
         self._patience = patience
+        self._interval = min(patience / LEAST_BEATS, BEAT)
         self._missed = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(
-            self._patience / MOST_MISSED, self._beat
-        )
+        self._timer = asyncio.get_running_loop().call_later(self._interval, self._beat)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -41,7 +42,7 @@ class Heartbeat:
 
     def _beat(self) -> None:
         self._missed += 1
-        if self._missed > MOST_MISSED:
+        if self._missed > self._patience / self._interval:
             self._timer = None
             self._link.close(
                 f"nothing was heard of {self._link.peer} for {self._patience:g} seconds"

@@ -7,7 +7,7 @@ import socket
 import struct
 
 import pytest
-from aiosearch_sockets import link
+from aiosearch_sockets import greeting, link
 from linked import PATIENCE, Ear, Raw, linked, listening, raw
 
 
@@ -248,3 +248,18 @@ async def test_a_link_knows_who_is_at_the_other_end() -> None:
         assert here.link.peer.startswith("127.0.0.1:")
         assert there.link.peer.startswith("127.0.0.1:")
         assert here.link.peer != there.link.peer
+
+
+async def test_what_is_lost_is_sent_again_every_second_where_the_kernel_lets_us_say_so() -> None:
+    """So that a link is silent for hardly longer than it was cut, and TCP does not give it up."""
+    with socket.socket() as one:
+        try:
+            one.getsockopt(socket.IPPROTO_TCP, greeting.RTO_MAX_MS)
+        except OSError:
+            pytest.skip("this kernel does not")
+    async with linked() as ends:
+        for end in ends:
+            assert isinstance(end.link, link.TcpLink)
+            connection = end.link._transport.get_extra_info("socket")
+            assert connection.getsockopt(socket.IPPROTO_TCP, greeting.RTO_MAX_MS) == 1000
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 900_000
