@@ -6,7 +6,8 @@ import asyncio
 import itertools
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 
 from .checks import CheckRecord, Verifier
-from .engine.slots import Deliver, LocalSlot, Member, ProcessSlot
+from .engine.bell import Bell
+from .engine.child import Handle
+from .engine.slots import Deliver, LocalSlot, Member, ProcessSlot, spawner
 from .engine.wire import End, Ping, ToHost, ToWorker
 from .errors import AiosearchError, WorkerError
 
@@ -85,6 +88,7 @@ class Pool:
         self._vacant: set[int] = set()
         """Seats that machines have left; the next ones take them."""
         self._ended: set[int] = set()
+        self._bell = Bell(-1)
         self._verifier: Verifier | None = None
         self._opening: asyncio.Lock | None = None
         self._closed = False
@@ -96,13 +100,14 @@ class Pool:
         require_asyncio()
         self._open = True
         self._opening = asyncio.Lock()
+        self._bell = Bell.make()
         try:
             if self.workers == 0 and self._machines is None:
                 local = LocalSlot(0, self._deliver, self._members.get)
                 self._slots.append(local)
                 self._spawn_task(local.run())
             for seat in range(self.workers):
-                slot = ProcessSlot(seat, self._deliver, self._gone)
+                slot = ProcessSlot(seat, self._deliver, self._gone, spawner(self._bell))
                 self._slots.append(slot)
                 await slot.start()
             if self._machines is not None:
@@ -187,6 +192,7 @@ class Pool:
                 if isinstance(slot, ProcessSlot) and not slot.host:
                     slot.kill()
                     await slot.reap()
+            self._bell.close()
 
     async def ready_verifier(self) -> Verifier:
         """Opens the verification service; its processes start with the first question."""
@@ -235,17 +241,13 @@ class Pool:
         """Ends a worker that does not answer within a second; a new one takes its seat."""
         slot = self._slots[seat]
         if isinstance(slot, ProcessSlot) and slot.alive:
-            slot.send(Ping())
-            heard, pid = slot.heard, slot.pid
-
-            def look() -> None:
-                if slot.pid == pid and slot.heard == heard and not self._closed:
-                    self._ended.add(seat)
-                    slot.kill()
-
             others = any(member.busy(seat) for member in self._members.values())
             patience = PATIENT_SECONDS if others else ANSWER_SECONDS
-            asyncio.get_running_loop().call_later(patience, look)
+            slot.probe(Ping(), patience, partial(self._silent, slot, slot.child))
+
+    def _silent(self, slot: ProcessSlot, probed: Handle | None) -> None:
+        if slot.child is probed and not self._closed:
+            self.evict(slot.seat)
 
     def _deliver(self, seat: int, message: ToHost, size: int) -> None:
         self._silent_deaths = 0
@@ -298,10 +300,30 @@ class Pool:
         self._join(slot)
         return True
 
+    def evict(self, seat: int) -> None:
+        """Ends a worker whose work is not wanted; a new one takes its seat."""
+        slot = self._slots[seat]
+        if isinstance(slot, ProcessSlot) and slot.alive:
+            self._ended.add(seat)
+            slot.kill()
+
+    def takers(self, member: Member, seat: int) -> Mapping[int, int] | None:
+        """Who has taken what a dead worker of another machine offered, as far as is known."""
+        slot = self._slots[seat]
+        return slot.takers(member.id) if isinstance(slot, ProcessSlot) else None
+
+    def is_here(self, seat: int) -> bool:
+        """Whether a seat's worker is a process of this machine."""
+        return seat < self.workers
+
     def release_claims(self, member: Member, seat: int, owner: int, committed: int) -> None:
         """Voids the claims of a dead worker where they were made, if that is elsewhere."""
         if self._machines is not None:
             self._machines.release(member.id, seat, owner, committed)
+
+    def refusals(self, member: Member) -> Mapping[str, str]:
+        """Which machines do not serve a search, and why."""
+        return self._machines.refusals(member.id) if self._machines else {}
 
     def vacant_seat(self) -> int:
         """A seat for one more worker."""

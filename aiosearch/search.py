@@ -13,7 +13,8 @@ import anyio
 
 from ._waiting import waited_for
 from .engine import reference
-from .engine.run import OnError, OnUnknown, Run, Settings
+from .engine.run import Run
+from .engine.settings import OnError, OnUnknown, Settings
 from .errors import AiosearchError
 from .events import Hook
 from .limits import Limits

@@ -18,6 +18,7 @@ HEAVY = ("jax", "z3", "numpy", "rich", "ray", "sqlite3")
 ALLOWED = {
     "errors": set(),
     "limits": {"errors"},
+    "memory": set(),
     "problem": set(),
     "orders": {"errors"},
     "events": set(),
@@ -38,11 +39,11 @@ ALLOWED = {
     },
     "measure": {"_lazy", "checks", "engine", "errors", "folders", "pool"},
     "comparing": {
-        "checks", "engine", "errors", "limits", "orders", "pool", "remote", "result", "search",
-        "statistics", "strategies", "workloads",
+        "checks", "engine", "errors", "limits", "orders", "pool", "recording", "remote", "result",
+        "search", "statistics", "strategies", "testing", "workloads",
     },
     "engine": {
-        "_lazy", "checks", "errors", "events", "limits", "orders", "pool", "problem", "result",
+        "_lazy", "checks", "errors", "events", "limits", "memory", "orders", "pool", "problem", "result",
         "statistics", "strategies", "__version__",
     },
 }  # fmt: skip

@@ -61,10 +61,24 @@ class Channel:
         self._socket.setblocking(True)
         self._poll = select.poll()
         self._poll.register(fd, select.POLLIN)
+        self._with_bell: select.epoll | None = None
         self._frames = Frames()
 
     def send(self, payload: bytes) -> None:
         self._socket.sendall(frame(payload))
+
+    def hear(self, bell: int) -> None:
+        """Makes it possible to wait for a bell as well."""
+        self._with_bell = select.epoll()
+        self._with_bell.register(self._socket.fileno(), select.EPOLLIN)
+        # One ring is for one: of all that wait, the kernel wakes the first
+        self._with_bell.register(bell, select.EPOLLIN | select.EPOLLEXCLUSIVE)
+
+    def await_bell(self, seconds: float | None = None) -> bool:
+        """Waits until there are frames, the bell or the time-out; says whether it is the bell."""
+        assert self._with_bell is not None
+        events = self._with_bell.poll(seconds)
+        return bool(events) and all(fd != self._socket.fileno() for fd, _ in events)
 
     def receive(self, seconds: float | None = None) -> list[bytes]:
         """Gives the frames that are there, waiting up to `seconds` (None: for ever) for some.

@@ -9,10 +9,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, cast
 
 from .channel import Frames, frame
+
+READ_BYTES = 256 * 1024
+BEATS = 5
+"""Of a child's time to answer: a loop that was held up has missed one, and then reads first."""
 
 
 class Handle(Protocol):
@@ -20,6 +24,8 @@ class Handle(Protocol):
 
     sent: int
     received: int
+    takers: Mapping[int, Mapping[int, int]]
+    """By search: who has taken what it offered, once it is gone, as far as its machine says."""
 
     @property
     def pid(self) -> int: ...
@@ -31,6 +37,13 @@ class Handle(Protocol):
     def death(self) -> str: ...
 
     def send(self, payload: bytes) -> None: ...
+
+    def probe(self, payload: bytes, seconds: float, silent: Callable[[], None]) -> None:
+        """Sends what asks for an answer, and has told if it says nothing for so many seconds.
+
+        These are seconds where it runs: a slow link is no silence.
+        """
+        ...
 
     def kill(self) -> None: ...
 
@@ -48,8 +61,9 @@ class Spawner(Protocol):
 class Child(asyncio.Protocol):
     """The host's handle on one child process.
 
-    `on_frame` gets every frame; `on_gone` is called once, when the child has closed its side (it
-    exited, crashed or was killed). `reap` returns when the operating system has let go of it.
+    `on_frame` gets every frame; `on_gone` is called once, after the last of them, when the child
+    has closed its side (it exited, crashed or was killed). Nothing is heard after `kill`. `reap`
+    returns when the operating system has let go of it.
     """
 
     def __init__(
@@ -60,8 +74,10 @@ class Child(asyncio.Protocol):
         self._frames = Frames()
         self._transport: asyncio.Transport | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._unread: socket.socket | None = None
         self.sent = 0
         self.received = 0
+        self.takers: Mapping[int, Mapping[int, int]] = {}
 
     @classmethod
     async def spawn(
@@ -93,6 +109,7 @@ class Child(asyncio.Protocol):
             theirs.close()
         try:
             loop = asyncio.get_running_loop()
+            child._unread = ours.dup()
             await loop.create_unix_connection(lambda: child, sock=ours)
         except BaseException:
             child.kill()
@@ -128,6 +145,19 @@ class Child(asyncio.Protocol):
             self.sent += 1
             self._transport.write(frame(payload))
 
+    def probe(self, payload: bytes, seconds: float, silent: Callable[[], None]) -> None:
+        self.send(payload)
+        self._listen(self.received, seconds / BEATS, BEATS, silent)
+
+    def _listen(self, received: int, pause: float, beats: int, silent: Callable[[], None]) -> None:
+        if not self.alive or self.received > received:
+            return
+        if beats == 0:
+            silent()
+            return
+        loop = asyncio.get_running_loop()
+        loop.call_later(pause, self._listen, received, pause, beats - 1, silent)
+
     def kill(self) -> None:
         """Ends the child at once. Safe to call at any time and twice."""
         if self._process is not None and self._process.returncode is None:
@@ -135,6 +165,7 @@ class Child(asyncio.Protocol):
                 self._process.send_signal(signal.SIGKILL)
         if self._transport is not None:
             self._transport.abort()
+        self._forget_unread()
 
     async def reap(self) -> None:
         """Waits until the child is gone and its exit status is collected."""
@@ -152,8 +183,29 @@ class Child(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        if self._on_gone is not None:
-            self._on_gone()
+        try:
+            if isinstance(exc, ConnectionError):
+                self._read_on()
+        finally:
+            self._forget_unread()
+            if self._on_gone is not None:
+                self._on_gone()
+
+    def _read_on(self) -> None:
+        """Reads what a dead child had said: a transport that cannot write does not read either."""
+        while data := self._rest():
+            self.data_received(data)
+
+    def _rest(self) -> bytes:
+        try:
+            return self._unread.recv(READ_BYTES) if self._unread else b""
+        except OSError:
+            return b""
+
+    def _forget_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.close()
+            self._unread = None
 
 
 @contextlib.contextmanager

@@ -13,17 +13,16 @@ meets a void claim takes it over.
 from __future__ import annotations
 
 import enum
-import fcntl
 import math
 import mmap
 import os
 import struct
-import sys
-import tempfile
 from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
+
+from ..memory import ORDERED, lock, unlock, unnamed_file
 
 CAPACITY = 1 << 22
 """Keys that a table has room for; memory is taken only for slots that are used."""
@@ -36,8 +35,6 @@ WINDOW = 128
 _SLOT = 32
 _HEADER = 4 * OWNERS
 _WORDS = struct.Struct("=QQ")
-_FLOCK = struct.Struct("hhqqi4x")
-_ORDERED_LOADS = os.uname().machine == "x86_64"
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
@@ -127,7 +124,7 @@ class SharedClaims:
     @classmethod
     def create(cls, capacity: int = CAPACITY) -> SharedClaims:
         """Makes an empty table. The creator's own claims are never void."""
-        fd, path = _unnamed_file()
+        fd, path = unnamed_file("aiosearch-claims")
         os.ftruncate(fd, _HEADER + (capacity + WINDOW) * _SLOT)
         return cls(fd, path, HOST)
 
@@ -140,7 +137,7 @@ class SharedClaims:
         if not 0 < owner < HOST:
             raise ValueError(f"owner {owner} is not between 1 and {HOST - 1}")
         path = f"/proc/self/fd/{table}" if isinstance(table, int) else table
-        # Record locks exclude open file descriptions from each other, so each process needs its own
+        # Locks exclude open file descriptions from each other, so each process needs its own
         return cls(os.open(path, os.O_RDWR), path, owner)
 
     def claim(self, key: bytes, bound: float = -math.inf) -> Claim:
@@ -159,11 +156,11 @@ class SharedClaims:
                 break
         else:
             return _FULL
-        _lock(self._fd, home, WINDOW)
+        lock(self._fd, home, WINDOW)
         try:
             return self._settle(first, second, bound)
         finally:
-            _unlock(self._fd, home, WINDOW)
+            unlock(self._fd, home, WINDOW)
 
     def release(self, owner: int, committed: int) -> None:
         """Voids the claims that a dead worker made after its last committed report (0: all)."""
@@ -174,12 +171,12 @@ class SharedClaims:
 
         A few microseconds per key, so a caller with a loop to serve gives a slice at a time.
         """
-        _lock(self._fd, 0, 0)
+        lock(self._fd, 0, 0)
         try:
             for first, second in _WORDS.iter_unpack(keys):
                 self._settle(first or 1, second, -math.inf)
         finally:
-            _unlock(self._fd, 0, 0)
+            unlock(self._fd, 0, 0)
 
     def close(self) -> None:
         """Gives the memory back. Safe to call twice."""
@@ -226,32 +223,6 @@ class SharedClaims:
         The stamp was read before. Where loads may pass each other the bound could be older than
         the stamp, so there only a search without bounds may believe it.
         """
-        if _ORDERED_LOADS:
+        if ORDERED:
             return bound >= self._bounds[at + 3]
         return bound == -math.inf == self._bounds[at + 3]
-
-
-def _unnamed_file() -> tuple[int, str]:
-    if sys.platform == "linux":
-        fd = os.memfd_create("aiosearch-claims")
-        return fd, f"/proc/{os.getpid()}/fd/{fd}"
-    return tempfile.mkstemp(prefix="aiosearch-claims-")
-
-
-# The locked bytes are slot numbers: two keys whose windows meet exclude each other. One call takes
-# the whole window, so nobody holds a part of it while waiting for the rest.
-if sys.platform == "linux":
-
-    def _lock(fd: int, slot: int, count: int) -> None:
-        fcntl.fcntl(fd, fcntl.F_OFD_SETLKW, _FLOCK.pack(fcntl.F_WRLCK, 0, slot, count, 0))
-
-    def _unlock(fd: int, slot: int, count: int) -> None:
-        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, 0, slot, count, 0))
-
-else:
-
-    def _lock(fd: int, slot: int, count: int) -> None:
-        fcntl.lockf(fd, fcntl.LOCK_EX, count, slot)
-
-    def _unlock(fd: int, slot: int, count: int) -> None:
-        fcntl.lockf(fd, fcntl.LOCK_UN, count, slot)

@@ -7,7 +7,7 @@ or written down goes out through the callables of `Outlets`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -33,6 +33,7 @@ from .bundles import Bundle
 from .channel import MAX_FRAME
 from .counts import Counts
 from .ledger import MOST_DEATHS, MOST_DEATHS_TOGETHER, Ledger
+from .offers import Offers, Standing
 from .seats import Seat
 from .wire import (
     Ask,
@@ -50,6 +51,8 @@ from .wire import (
 )
 
 UNLIMITED = 1 << 60
+BREATH_SECONDS = 20e-6
+"""A message costs the host almost as much; so long, for each seat, workers keep to themselves."""
 DRAIN_SECONDS = 1e-4
 """How long a worker that is to leave goes on exploring."""
 
@@ -77,6 +80,10 @@ class Outlets(Struct, frozen=True):
     withdraw: Callable[[bytes], None]
     release_claims: Callable[[int, int, int], None]
     """Makes the claims of a seat's owner void from a report number on."""
+    revoke: Callable[[int, int], Mapping[int, int] | None] = lambda seat, owner: None
+    """Takes the offers of a seat's dead owner back; says who has taken which, as far as known."""
+    evict: Callable[[int], None] = lambda seat: None
+    """Ends a seat's worker, which is no longer in the books."""
 
 
 class Coordinator:
@@ -103,6 +110,9 @@ class Coordinator:
         self.seats = [Seat() for _ in range(plan.seats)]
         self.totals = Counts()
         self.ledger = Ledger()
+        self._offers = Offers()
+        self._late: set[int] = set()
+        """Seats with a report that builds on another one, which is not here yet."""
         self._owners = 0
         self._asked: dict[bytes, set[int]] = {}
         self._events: deque[Event] = deque()
@@ -112,6 +122,14 @@ class Coordinator:
             strategy.start(plan)
         except Exception as error:
             raise self._raised(error) from error
+        self.exchange: str = getattr(strategy, "exchange", "")
+        """The board over which workers of one machine pass work on: `module:Class`, or empty."""
+        free = UNLIMITED if node_limit is None else 0
+        self._begin = msgspec.structs.replace(begin, exchange=self.exchange, free_nodes=free)
+
+    def use_board(self, path: str) -> None:
+        """Says where workers of the host's own machine find their board."""
+        self._begin = msgspec.structs.replace(self._begin, board=path)
 
     @property
     def finished(self) -> bool:
@@ -138,8 +156,15 @@ class Coordinator:
             self.seats.append(Seat())
         self._owners += 1
         self.seats[seat].enter(self._owners, self._clock())
+        self._offers.join(self._owners)
         asker = (host or f"seat {seat}") if self._private_verdicts else ""
-        begin = msgspec.structs.replace(self._begin, owner=self._owners, asker=asker)
+        begin = msgspec.structs.replace(
+            self._begin,
+            owner=self._owners,
+            asker=asker,
+            place=seat,
+            breath=BREATH_SECONDS * len(self.seats),
+        )
         self._send(seat, begin)
         if self.incumbent < float("inf"):
             self._send(seat, Beat(self._begin.session, self.incumbent))
@@ -154,7 +179,8 @@ class Coordinator:
             return
         place.leaving = True
         self._tell(Lost(seat))
-        if place.busy:
+        if place.busy or self._begin.exchange:
+            place.busy = True
             self._send(seat, Work(self._begin.session, (), DRAIN_SECONDS, 0))
 
     def lose(self, seat: int, blame: bool = True, forever: bool = False) -> None:
@@ -175,9 +201,13 @@ class Coordinator:
             self._forget_question(digest, seat)
         told = place.leaving
         held = place.leave()
+        takers = self._out.revoke(seat, place.owner)
+        held.update({id: self.ledger[id] for id in self._offers.bury(place.owner, takers)})
+        self._late.discard(seat)
         if not told:
             self._tell(Lost(seat))
         self._reopen(held, seat, blame)
+        self._catch_up()
 
     def _reopen(self, held: dict[int, Bundle], seat: int, blame: bool) -> None:
         """Opens what a dead worker held again, but for what has killed too many."""
@@ -210,8 +240,48 @@ class Coordinator:
         """Takes a worker's message, which was so many bytes on its way."""
         if self.stopped or seat >= len(self.seats) or not self.seats[seat].alive:
             return
-        self.seats[seat].messages += 1
-        self.seats[seat].bytes += size
+        place = self.seats[seat]
+        place.messages += 1
+        place.bytes += size
+        if isinstance(message, Report | Failed) and (
+            place.behind or self._standing(seat, message) is not Standing.GOOD
+        ):
+            place.behind.append(message)
+            self._late.add(seat)
+        else:
+            self._obey(seat, message)
+        if self._late:
+            self._catch_up()
+
+    def _standing(self, seat: int, message: Report | Failed) -> Standing:
+        if isinstance(message, Failed) or not message.final:
+            return Standing.GOOD
+        return self._offers.standing(self.seats[seat].owner, message)
+
+    def _catch_up(self) -> None:
+        """Takes what had to wait for others' reports, as far as those have come by now."""
+        while not self.stopped and any([self._catch_up_at(seat) for seat in tuple(self._late)]):
+            pass
+
+    def _catch_up_at(self, seat: int) -> bool:
+        """Does the same for one seat; says whether that changed something."""
+        place = self.seats[seat]
+        before = len(place.behind)
+        while place.behind:
+            standing = self._standing(seat, place.behind[0])
+            if standing is Standing.VOID:
+                # What it did stems from what was never reported: others do that again
+                self._out.evict(seat)
+                self.lose(seat, blame=False)
+                return True
+            if standing is Standing.EARLY:
+                break
+            self._obey(seat, place.behind.popleft())
+        else:
+            self._late.discard(seat)
+        return len(place.behind) < before
+
+    def _obey(self, seat: int, message: ToHost) -> None:
         match message:
             case Report():
                 self._report(seat, message)
@@ -264,26 +334,34 @@ class Coordinator:
         parts = place.gather(report)
         if parts is None:
             return
-        closed = place.settle(report)
-        for id in closed:
-            self.ledger.close(id)
+        closed = place.settle(report, self._clock())
         kept = self.ledger.open((bundle for part in parts for bundle in part.kept), free=False)
         given = self.ledger.open((bundle for part in parts for bundle in part.given), free=True)
+        offers = [offer for part in parts for offer in part.offered]
+        offered = self.ledger.open((bundle for _, bundle in offers), free=False)
+        numbers = dict(zip((number for number, _ in offers), offered, strict=True))
+        settled = self._offers.settle(place.owner, report, numbers)
+        closed += settled.closed
+        for id in closed:
+            self.ledger.close(id)
         place.held.update(kept)
+        place.steals += bool(given) and not report.idle
         self.totals.add(report.counts)
         faults.point("coordinator.giveback" if given else "coordinator.report")
         self._out.commit(
             Transaction(
                 seat,
                 closed,
-                (*kept.items(), *given.items()),
+                (*kept.items(), *given.items(), *offered.items()),
                 report.counts,
                 tuple(solution for part in parts for solution in part.solutions),
                 report.costs,
                 b"".join(part.keys for part in parts),
             )
         )
+        orphans = {id: self.ledger[id] for id in settled.orphans}
         self._tell_of_report(seat, report, given)
+        self._reopen(orphans, seat, blame=True)
 
     def _tell_of_report(self, seat: int, report: Report, given: dict[int, Bundle]) -> None:
         if given:
@@ -291,12 +369,17 @@ class Coordinator:
         leaving = self.seats[seat].leaving
         if not report.idle:
             if not leaving:
-                self._tell(Reported(seat, report.surplus, self.seats[seat].weight))
+                self._tell(Reported(seat, report.surplus, self._weight(self.seats[seat])))
         elif self.seats[seat].rest(self._clock()) and not leaving:
             self._tell(Idle(seat))
         if report.hungry or self._limit < UNLIMITED:
             self._feed()
         self._check_stall()
+
+    def _weight(self, place: Seat) -> float:
+        """The share of the tree that is open at a seat, what it offers to others included."""
+        lying = self._offers.tasks(place.owner)
+        return place.weight + sum(self.ledger[id].weight for id in lying)
 
     def _feed(self) -> None:
         """Grants more nodes to the seats that have used theirs up."""

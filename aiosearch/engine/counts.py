@@ -9,7 +9,7 @@ class Counts(Struct, array_like=True, gc=False):
     """Counters of one worker since its last report; mutable, added up by the host."""
 
     nodes: int = 0
-    """Nodes explored. With a `key`, these are the distinct ones and the reopened."""
+    """Nodes explored. With a `key`, these are each machine's distinct ones and the reopened."""
     leaves: int = 0
     """Explored nodes without children."""
     depth: int = 0

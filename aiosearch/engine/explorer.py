@@ -178,8 +178,12 @@ class Explorer(Generic[NodeT]):
         """Packs everything open and keeps it."""
         raise NotImplementedError
 
-    def split(self) -> list[Bundle]:
-        """Gives about half of what is open away, so that both sides hold the like."""
+    def split(self, pieces: int = 1) -> list[Bundle]:
+        """Gives about half of what is open away, so that both sides hold the like.
+
+        In so many `pieces`, a power of two, which hold the like as well; there may be more, or
+        fewer.
+        """
         raise NotImplementedError
 
     def drain(self) -> list[Bundle]:
@@ -401,11 +405,15 @@ class DepthFirstExplorer(Explorer[NodeT]):
     def snapshot(self) -> list[Bundle]:
         return self.codec.pack(reversed(self.groups()), by_score=False)
 
-    def split(self) -> list[Bundle]:
+    def split(self, pieces: int = 1) -> list[Bundle]:
         kept, given = halves(self.groups())
         self._replace(kept)
         self.counts.published += sum(len(group.nodes) for group in given)
-        return self.codec.pack(reversed(given), by_score=False)
+        parts = [given]
+        while len(parts) < pieces:
+            parts = [half for part in parts for half in halves(part)]
+        pack = self.codec.pack
+        return [bundle for part in parts for bundle in pack(reversed(part), by_score=False)]
 
     def drain(self) -> list[Bundle]:
         bundles = self.snapshot()

@@ -402,13 +402,13 @@ class GeneralExplorer(Explorer[NodeT]):
         ]
         return self._packed(self._heap + waiting) + self._packed(self._deferred, rank=1)
 
-    def split(self) -> list[Bundle]:
+    def split(self, pieces: int = 1) -> list[Bundle]:
         """Gives every other open node away, so that both sides are equally promising."""
         self._heap.sort()
         given = self._heap[1::2]
         self._heap = self._heap[0::2]
         self.counts.published += len(given)
-        return self._packed(given)
+        return [bundle for at in range(pieces) for bundle in self._packed(given[at::pieces])]
 
     def close(self) -> None:
         for lane in self._lanes:

@@ -3,78 +3,50 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import msgspec
 
 from ..checks import CheckRecord, Reason, Verdict, z3_version
 from ..errors import WorkerError
-from ..events import (
-    AnyEvent,
-    Checked,
-    Hook,
-    Improved,
-    Progress,
-    SearchFinished,
-    SearchStarted,
-    TaskAssigned,
-    Warned,
-    WorkerJoined,
-    WorkerLost,
-    WorkReported,
-)
-from ..limits import Limits
+from ..events import Hook, SearchStarted
 from ..orders import Order
 from ..problem import Obligation
 from ..result import Result, SearchStatus, Solutions
 from ..statistics import Statistics
 from ..strategies import Plan, Strategy
-from .bundles import ROOT
+from ..strategies.exchange import Board
+from . import figures
+from .bundles import ROOT, Bundle
 from .claims import LocalClaims, SharedClaims
 from .coordinator import Coordinator, Outlets, Transaction
-from .counts import Counts
 from .found import Found
 from .hooks import Hooks
 from .keeping import Keeper
-from .pace import REPORT_SHARE, Pace
+from .known import KnownKeys
+from .pace import Pace
 from .questions import Questions
 from .reference import Reference, element_type, refer, return_type
 from .session import Session
+from .settings import Settings
+from .sharing import load_board
+from .stopwatch import Stopwatch
+from .telling import Telling
+from .ticker import Ticker
 from .wire import Begin, ToHost, ToWorker, Work
 
 if TYPE_CHECKING:
     from ..pool import Pool
 
-OnUnknown: TypeAlias = Literal["defer", "keep", "drop"]
-OnError: TypeAlias = Literal["raise", "skip"]
-
-TICK_SECONDS = 0.05
-MEMORY_SECONDS = 0.25
 GRACE_SECONDS = 0.03
 """How long a search that ends early waits for its workers' last reports."""
 REPORT_SECONDS = 0.2
-
-log = logging.getLogger("aiosearch")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a search was asked for, beside its problem."""
-
-    strategy: str
-    limits: Limits
-    journal: Path | None
-    resume: bool
-    seed: int
-    on_unknown: OnUnknown
-    on_error: OnError
-    progress_seconds: float
+KEYS_BYTES = 2048
+"""Keys that are taken from a journal at once: less than half a millisecond."""
 
 
 class Run:
@@ -97,6 +69,8 @@ class Run:
         self._strategy = strategy
         self._settings = settings
         self._hooks = Hooks(hooks)
+        self._stopwatch = Stopwatch()
+        self._telling = Telling(self._hooks, self._stopwatch)
         self._name = type(problem).__qualname__
         self._cost = getattr(problem, "cost", None)
         solution_type = element_type(return_type(problem, "solutions"))
@@ -105,16 +79,15 @@ class Run:
         self._keeper: Keeper | None = None
         self._questions: Questions | None = None
         self._claims: LocalClaims | SharedClaims | None = None
-        self._ticker: asyncio.Task[None] | None = None
+        self._known = KnownKeys()
+        self._board: Board | None = None
+        self._ticker: Ticker | None = None
         self._changed = anyio.Event()
         self._status = SearchStatus.RUNNING
         self._reason = ""
         self._error: Exception | None = None
         self._settling = False
         self.done = False
-        self._started: float | None = None
-        self._before = 0.0
-        self._ended: float | None = None
         self._deaths = 0
         self._unreadable = False
         self._reference: Reference | None = None
@@ -125,20 +98,41 @@ class Run:
     async def start(self) -> None:
         """Opens everything that the search needs and lets the strategy begin."""
         self.id = self._pool.new_id()
-        order_reference = refer(self._order)
+        order = refer(self._order)
         if self._pool.spreads:
             self._reference = refer(self._problem)
         if hasattr(self._problem, "obligation"):
-            verifier = await self._pool.ready_verifier()
-            axioms = dict(getattr(self._problem, "axioms", None) or {})
-            self._questions = Questions(verifier, axioms, self._judge)
+            await self._open_questions()
         if hasattr(self._problem, "key"):
-            shared = self._pool.spreads
-            self._claims = SharedClaims.create() if shared else LocalClaims()
-        begin = Begin(
+            self._claims = SharedClaims.create() if self._pool.spreads else LocalClaims()
+        self._coordinator = books = self._open_books(self._begin(order))
+        if books.exchange and self._pool.workers > 1:
+            self._board = load_board(books.exchange).create(self._pool.workers)
+            books.use_board(self._board.path)
+        tasks, next_id = {1: ROOT}, 2
+        if self._settings.journal is not None:
+            tasks, next_id = await self._open_journal(self._settings.journal)
+        self._stopwatch.start()
+        self._telling.emit(self._event_of_start())
+        self._pace.rate(self.seconds, books.totals.nodes)
+        self._ticker = self._start_ticker()
+        books.start(tasks, next_id)
+        if self.found.best_cost is not None:
+            books.beat(self.found.best_cost)
+        if not self.done:
+            self._pool.attach(self)
+            self._check_end()
+
+    async def _open_questions(self) -> None:
+        verifier = await self._pool.ready_verifier()
+        axioms = dict(getattr(self._problem, "axioms", None) or {})
+        self._questions = Questions(verifier, axioms, self._judge)
+
+    def _begin(self, order: Reference) -> Begin:
+        return Begin(
             self.id,
             self._reference or Reference("", ""),
-            order_reference,
+            order,
             self._settings.on_unknown,
             self._settings.on_error == "skip",
             z3_version() if self._questions else "",
@@ -146,9 +140,12 @@ class Run:
             report_seconds=REPORT_SECONDS,
             record_keys=self._claims is not None and self._settings.journal is not None,
         )
-        self._coordinator = Coordinator(
+
+    def _open_books(self, begin: Begin) -> Coordinator:
+        by_level = self._order.greedy or self._order.by_level
+        return Coordinator(
             self._strategy,
-            Plan(self._pool.seats, self._order.greedy or self._order.by_level, self._settings.seed),
+            Plan(self._pool.seats, by_level, self._settings.seed),
             begin,
             self._outlets(),
             time.monotonic_ns,
@@ -156,34 +153,26 @@ class Run:
             self._settings.on_error == "skip",
             self._pool.private_verdicts,
         )
-        tasks, next_id = {1: ROOT}, 2
-        if self._settings.journal is not None:
-            tasks, next_id = await self._open_journal(self._settings.journal)
-        self._started = time.monotonic()
-        self._emit(
-            SearchStarted(
-                seconds=self.seconds,
-                problem=self._name,
-                order=type(self._order).__name__,
-                strategy=self._settings.strategy,
-                workers=self._pool.workers,
-                seed=self._settings.seed,
-                resumed=self._settings.resume,
-                nodes=self._coordinator.totals.nodes,
-            )
-        )
-        self._pace.rate(self.seconds, self._coordinator.totals.nodes)
-        self._ticker = asyncio.get_running_loop().create_task(self._tick())
-        self._ticker.add_done_callback(self._ticked)
-        self._coordinator.start(tasks, next_id)
-        if self.found.best_cost is not None:
-            self._coordinator.beat(self.found.best_cost)
-        if not self.done:
-            self._pool.attach(self)
-            self._check_end()
 
-    async def _open_journal(self, path: Path) -> tuple[dict[int, Any], int]:
-        assert self._coordinator is not None
+    def _event_of_start(self) -> SearchStarted:
+        return SearchStarted(
+            seconds=self.seconds,
+            problem=self._name,
+            order=type(self._order).__name__,
+            strategy=self._settings.strategy,
+            workers=self._pool.workers,
+            seed=self._settings.seed,
+            resumed=self._settings.resume,
+            nodes=self._books.totals.nodes,
+            machines=self._pool.machines is not None,
+        )
+
+    def _start_ticker(self) -> Ticker:
+        settings = self._settings
+        progress_seconds = settings.progress_seconds if self._telling else None
+        return Ticker(self, self._stopwatch, settings.limits, REPORT_SECONDS, progress_seconds)
+
+    async def _open_journal(self, path: Path) -> tuple[dict[int, Bundle], int]:
         self._keeper = keeper = Keeper(path, self.warn)
         header = keeper.header(
             self._problem, self._order, self._settings.strategy, self._settings.seed
@@ -192,17 +181,22 @@ class Run:
             await keeper.create(header)
             return {1: ROOT}, 2
         past = await keeper.resume(header)
-        self._coordinator.totals.add(past.counts)
-        self._before = past.seconds
+        self._books.totals.add(past.counts)
+        self._stopwatch.before = past.seconds
         for solution in past.solutions:
             self.found.add(solution, self._cost_of(solution))
             await keeper.breathe()
         if self._claims is not None and not self._order.prunes:
             for keys in past.keys:
-                for start in range(0, len(keys), 2048):
-                    self._claims.preload(keys[start : start + 2048])
+                for start in range(0, len(keys), KEYS_BYTES):
                     await keeper.breathe()
+                    self._remember(self._claims, keys[start : start + KEYS_BYTES])
         return past.open, past.next_id
+
+    def _remember(self, claims: LocalClaims | SharedClaims, keys: bytes) -> None:
+        claims.preload(keys)
+        if self._pool.machines is not None:
+            self._known.add(keys)
 
     def _cost_of(self, solution: bytes) -> float | None:
         return None if self._cost is None else float(self._cost(self.decode_solution(solution)))
@@ -215,13 +209,15 @@ class Run:
             ask=self._ask,
             withdraw=self._withdraw,
             release_claims=self._release_claims,
+            revoke=self._revoke,
+            evict=self._pool.evict,
         )
 
     # What the pool tells us
 
     def joined(self, seat: int, pid: int, host: str) -> None:
         if not self.done:
-            self._emit(WorkerJoined(seconds=self.seconds, worker=seat, pid=pid, host=host))
+            self._telling.joined(seat, pid, host)
             self._books.join(seat, host)
 
     def drain(self, seat: int) -> None:
@@ -235,13 +231,30 @@ class Run:
     def asks(self) -> bool:
         return self._questions is not None
 
+    def known_keys(self, part: int) -> bytes:
+        return self._known.part(part)
+
     def lost(self, seat: int, reason: str, blame: bool, forever: bool = False) -> None:
         if self.done:
             return
-        self._deaths += 1
-        self._emit(WorkerLost(seconds=self.seconds, worker=seat, reason=reason))
+        died = not forever or self._books.busy(seat)
+        self._deaths += died
+        if died or self._serves(seat):
+            self._telling.lost(seat, reason, died)
         self._books.lose(seat, blame, forever)
         self._check_end()
+
+    def refused(self, seat: int, reason: str) -> None:
+        if self.done:
+            return
+        if self._serves(seat):
+            self._telling.lost(seat, reason, died=False)
+        self._books.lose(seat, blame=False, forever=True)
+        self._check_end()
+
+    def _serves(self, seat: int) -> bool:
+        seats = self._books.seats
+        return seat < len(seats) and seats[seat].alive
 
     def receive(self, seat: int, message: ToHost, size: int) -> None:
         if self.done:
@@ -260,16 +273,15 @@ class Run:
         return self._coordinator
 
     def _send(self, seat: int, message: ToWorker) -> None:
-        if self._hooks and isinstance(message, Work) and message.bundles:
-            subtrees = sum(bundle.size for bundle in message.bundles)
-            self._emit(TaskAssigned(seconds=self.seconds, worker=seat, subtrees=subtrees))
+        if self._telling and isinstance(message, Work) and message.bundles:
+            self._telling.assigned(seat, message)
         self._books.seats[seat].bytes += self._pool.send(seat, message)
 
     def _commit(self, transaction: Transaction) -> None:
         if self._keeper is not None:
             self._keeper.write(transaction, self.seconds)
-        if self._hooks:
-            self._emit(_reported(transaction, self.seconds))
+        if self._telling:
+            self._telling.reported(transaction)
         costs = transaction.costs or (None,) * len(transaction.solutions)
         for solution, cost in zip(transaction.solutions, costs, strict=True):
             if self.found.add(solution, cost):
@@ -280,16 +292,8 @@ class Run:
     def _improve(self, solution: bytes, cost: float | None, seat: int) -> None:
         if cost is not None:
             self._books.beat(cost)
-        seconds, number = self.seconds, len(self.found.improving)
-        self._hooks.emit_made(
-            lambda: Improved(
-                seconds=seconds,
-                number=number,
-                solution=self.decode_solution(solution),
-                cost=cost,
-                worker=seat,
-            )
-        )
+        number = len(self.found.improving)
+        self._telling.improved(number, lambda: self.decode_solution(solution), cost, seat)
         self._wake()
 
     def _ask(self, digest: bytes, obligation: Obligation, priority: float) -> None:
@@ -318,6 +322,11 @@ class Run:
         if isinstance(self._claims, SharedClaims):
             self._claims.release(owner, committed)
             self._pool.release_claims(self, seat, owner, committed)
+
+    def _revoke(self, seat: int, owner: int) -> Mapping[int, int] | None:
+        if not self._pool.is_here(seat):
+            return self._pool.takers(self, seat)
+        return self._board.revoke(seat, owner) if self._board is not None else None
 
     # Ending
 
@@ -365,31 +374,18 @@ class Run:
         if self.done:
             return
         self.done = True
-        self._ended = time.monotonic()
-        if self._coordinator is not None:
-            self._coordinator.stop()
-        stuck = [] if self._coordinator is None else self._coordinator.unsettled()
+        self._stopwatch.stop()
+        books = self._coordinator
+        if books is not None:
+            books.stop()
+        stuck = books.unsettled() if books else []
         self._pool.detach(self)
         for seat in stuck:
             self._pool.probe(seat)
         try:
-            self._emit_end()
+            self._telling.finished(self.result(), books.totals.nodes if books else 0)
         finally:
             self._wake()
-
-    def _emit_end(self) -> None:
-        result = self.result()
-        self._emit(
-            SearchFinished(
-                seconds=self.seconds,
-                status=str(self._status),
-                reason=self._reason,
-                nodes=self._coordinator.totals.nodes if self._coordinator else 0,
-                solutions=len(self.found.encoded),
-                best=result.best,
-                best_cost=result.best_cost,
-            )
-        )
 
     async def close(self) -> None:
         """Gives everything back. The search must have been stopped, or be done, or never begun."""
@@ -397,113 +393,62 @@ class Run:
             await self._changed.wait()
         self.done = True
         if self._ticker is not None:
-            self._ticker.cancel()
-            await asyncio.gather(self._ticker, return_exceptions=True)
+            await self._ticker.close()
         if self._questions is not None:
             self._questions.withdraw_all()
         if self._keeper is not None:
             await self._keeper.close()
         if isinstance(self._claims, SharedClaims):
             self._claims.close()
+        if self._board is not None:
+            self._board.close()
         await self._hooks.close(GRACE_SECONDS)
 
     def raise_failure(self) -> None:
         if self._error is not None:
             raise self._error
 
-    # Watching
+    # What the ticker asks
 
-    async def _tick(self) -> None:
-        """Looks after limits, the reports' rhythm and progress."""
-        limits = self._settings.limits
-        next_memory = next_progress = 0.0
-        interval = REPORT_SECONDS
-        while not self.done:
-            await asyncio.sleep(TICK_SECONDS)
-            now = self.seconds
-            if limits.seconds is not None and now >= limits.seconds:
-                before = ", those before the resume included" if self._before else ""
-                self.stop(SearchStatus.LIMIT, f"{limits.seconds:g} seconds are over{before}")
-            if limits.memory is not None and now >= next_memory:
-                next_memory = now + MEMORY_SECONDS
-                if self._pool.memory() > limits.memory:
-                    reason = f"more than {limits.memory} bytes of memory in use"
-                    self.stop(SearchStatus.LIMIT, reason)
-            if limits.checks and self._questions and self._questions.checks >= limits.checks:
-                self.stop(SearchStatus.LIMIT, f"{limits.checks} questions asked of z3")
-            if now * REPORT_SHARE > 2 * interval and not self.done:
-                interval = now * REPORT_SHARE
-                self._books.set_interval(interval)
-                self._books.ask_reports(interval)
-            if self._hooks and now >= next_progress:
-                next_progress = now + self._settings.progress_seconds
-                self._emit(self._progress())
+    @property
+    def checks(self) -> int:
+        return self._questions.checks if self._questions else 0
 
-    def _ticked(self, ticker: asyncio.Task[None]) -> None:
-        """Looking after a search must not fail unseen."""
-        error = None if ticker.cancelled() else ticker.exception()
-        if isinstance(error, Exception):
-            self.fail(error)
+    def memory(self) -> int:
+        return self._pool.memory()
 
-    def _progress(self) -> Progress:
-        books = self._books
-        nodes = books.totals.nodes
-        explored = min(max(1.0 - books.ledger.weight, 0.0), 1.0)
-        remaining = None
-        if explored > 0.01 and not self._order.prunes:
-            remaining = self.seconds * (1.0 - explored) / explored
-        checks = self._questions.statistics() if self._questions else None
-        return Progress(
-            seconds=self.seconds,
-            nodes=nodes,
-            nodes_per_second=self._pace.rate(self.seconds, nodes),
-            open=books.ledger.subtrees,
-            solutions=len(self.found.encoded),
-            best_cost=self.found.best_cost,
-            explored=explored,
-            remaining=remaining,
-            cache_hits=checks.memory_hits + checks.disk_hits if checks else 0,
-            checks=checks.checks if checks else 0,
-            checks_in_flight=checks.in_flight if checks else 0,
+    def space_reports(self, seconds: float) -> None:
+        self._books.set_interval(seconds)
+        self._books.ask_reports(seconds)
+
+    def tell_progress(self) -> None:
+        seconds, books = self.seconds, self._books
+        rate = self._pace.rate(seconds, books.totals.nodes)
+        prunes, refused = self._order.prunes, self._pool.refusals(self)
+        self._telling.emit(
+            figures.progress(books, self.found, self._questions, seconds, rate, prunes, refused)
         )
+
+    # Watching
 
     @property
     def seconds(self) -> float:
         """Search time: what a journal holds, and what has passed since the start."""
-        if self._started is None:
-            return 0.0
-        return self._before + (self._ended or time.monotonic()) - self._started
+        return self._stopwatch.seconds
 
     def warn(self, message: str) -> None:
-        log.warning(message)
-        self._emit(Warned(seconds=self.seconds, message=message))
+        self._telling.warn(message)
 
     def checked(self, record: CheckRecord) -> None:
         """Passes z3's answers on to the hooks."""
-        offset = self._before - (self._started or 0.0)
-        self._emit(
-            Checked(
-                seconds=record.end + offset,
-                process=record.process,
-                status=str(record.status),
-                started=record.start + offset,
-            )
-        )
+        self._telling.checked(record)
 
     def state(self) -> dict[str, Any]:
         """How the search gets on, for people elsewhere."""
-        books = self._coordinator
-        seats = books.seats if books else ()
         return {
             "problem": self._name,
             "strategy": self._settings.strategy,
-            "seconds": round(self.seconds, 3),
-            "nodes": books.totals.nodes if books else 0,
-            "open": books.ledger.subtrees if books else 1,
-            "solutions": len(self.found.encoded),
-            "best_cost": self.found.best_cost,
-            "busy": sum(place.busy for place in seats),
-            "seats": sum(place.alive for place in seats),
+            **figures.state(self._coordinator, self.found, self.seconds),
         }
 
     async def changed(self) -> None:
@@ -513,9 +458,6 @@ class Run:
     def _wake(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
-
-    def _emit(self, event: AnyEvent) -> None:
-        self._hooks.emit(event)
 
     def decode_solution(self, solution: bytes) -> Any:
         return self._decode(solution)
@@ -533,40 +475,11 @@ class Run:
         )
 
     def statistics(self) -> Statistics:
-        books = self._coordinator
-        counts = books.totals if books else Counts()
-        now = time.monotonic_ns()
-        return Statistics(
-            seconds=self.seconds,
-            nodes=counts.nodes,
-            leaves=counts.leaves,
-            depth=counts.depth,
-            open=books.ledger.subtrees if books else 1,
-            pruned=counts.pruned,
-            duplicates=counts.duplicates,
-            reopened=counts.reopened,
-            unclaimed=counts.unclaimed,
-            proved=counts.proved,
-            refuted=counts.refuted,
-            unknown=counts.unknown,
-            skipped=counts.skipped,
-            published=counts.published,
-            solutions=len(self.found.encoded),
-            hook_errors=self._hooks.errors,
-            worker_deaths=self._deaths,
-            workers=tuple(seat.statistics(now) for seat in books.seats) if books else (),
-            checks=self._questions.statistics() if self._questions else None,
+        return figures.statistics(
+            self._coordinator,
+            self.found,
+            self._questions,
+            self.seconds,
+            self._hooks.errors,
+            self._deaths,
         )
-
-
-def _reported(transaction: Transaction, seconds: float) -> WorkReported:
-    counts = transaction.counts
-    return WorkReported(
-        seconds=seconds,
-        worker=transaction.seat,
-        nodes=counts.nodes,
-        busy=counts.busy_ns / 1e9,
-        waiting=counts.waiting_ns / 1e9,
-        kept=sum(bundle.size for _, bundle in transaction.opened),
-        given=counts.published,
-    )

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ..statistics import WorkerStatistics
 from .bundles import Bundle
 from .counts import Counts
-from .wire import Report
+from .wire import Failed, Report
 
 
 class Sent(Struct, frozen=True):
@@ -48,6 +48,8 @@ class Seat:
         self._sent: deque[Sent] = deque()
         self._works = 0
         self._parts: list[Report] = []
+        self.behind: deque[Report | Failed] = deque()
+        """Messages that came before something that they build on."""
 
     def enter(self, owner: int, now: int) -> None:
         """A new worker sits down."""
@@ -82,14 +84,13 @@ class Seat:
         self.granted = 0
         self._parts.clear()
         self._sent.clear()
+        self.behind.clear()
         held, self.held = self.held, {}
         return held
 
     def receive_work(self, bundles: dict[int, Bundle], now: int) -> None:
         """Tasks are on their way."""
-        if not self.busy:
-            self.idle_ns += now - self.idle_since
-        self.busy = True
+        self._wake(now)
         self.tasks += len(bundles)
         self.held.update(bundles)
 
@@ -106,11 +107,19 @@ class Seat:
         parts, self._parts = self._parts, []
         return parts
 
-    def settle(self, report: Report) -> tuple[int, ...]:
+    def _wake(self, since: int) -> None:
+        if not self.busy:
+            self.idle_ns += max(since - self.idle_since, 0)
+        self.busy = True
+
+    def settle(self, report: Report, now: int) -> tuple[int, ...]:
         """Takes the end of a report to heart; gives the tasks that are now behind it.
 
-        Work that was on its way when the report was written is still the worker's.
+        Work that was on its way when the report was written is still the worker's. One that was
+        idle has taken what another worker offered.
         """
+        if report.took:
+            self._wake(now - report.counts.busy_ns - report.counts.waiting_ns)
         while self._sent and self._sent[0].number <= report.works:
             self._sent.popleft()
         coming = {id for sent in self._sent for id in sent.tasks}
@@ -122,7 +131,7 @@ class Seat:
         self.told = False
         self.hungry = report.hungry
         self.counts.add(report.counts)
-        self.steals += report.counts.published > 0
+        self.steals += len(report.took)
         self.granted -= report.counts.nodes
         if report.idle:  # it forgets what is left of its grant
             self.granted = sum(sent.nodes for sent in self._sent)

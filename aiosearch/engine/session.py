@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from .claims import LocalClaims, SharedClaims
 from .explorer import Clock, DepthFirstExplorer, Explorer, clock
 from .general import GeneralExplorer, is_async
 from .reference import element_type, return_type
+from .sharing import Offer, Sharing
 from .wire import (
     Ask,
     Beat,
@@ -57,6 +58,7 @@ class Session:
         send: Callable[[ToHost], None],
         claims: LocalClaims | SharedClaims | None = None,
         clock: Clock = clock,
+        sharing: Sharing | None = None,
     ) -> None:
         self.id = begin.session
         self._begin = begin
@@ -64,6 +66,9 @@ class Session:
         self._order = order
         self._send = send
         self._claims = claims
+        self._sharing = sharing
+        self._known: list[tuple[bytes, Status]] = []
+        """Verdicts that another worker of the machine was told before."""
         self._clock = clock
         self._codec: Codec[Any] = Codec(type(problem).__qualname__, return_type(problem, "root"))
         self._encode_solution = msgspec.msgpack.Encoder().encode
@@ -86,6 +91,8 @@ class Session:
         self._waiting: list[Work] = []
         self._works = 0
         self._waiting_since = 0
+        self._dry_since = 0
+        """When everything was explored here that could be had; 0 while there is something."""
         self.failed = False
 
     def _make_explorer(self, order: Order) -> Explorer[Any]:
@@ -128,7 +135,10 @@ class Session:
             ) from None
 
     def _ask(self, digest: bytes, obligation: Obligation, priority: float) -> None:
-        self._send(Ask(self.id, digest, obligation, priority))
+        if self._sharing is not None and (status := self._sharing.verdict(digest)):
+            self._known.append((digest, status))
+        else:
+            self._send(Ask(self.id, digest, obligation, priority))
 
     @property
     def ready(self) -> bool:
@@ -156,12 +166,13 @@ class Session:
                 self._publish = True
                 self._after()
             case Judged(digest=digest, status=status):
+                if self._sharing is not None:
+                    self._sharing.judged(digest, Status(status))
                 self._answer(digest, Status(status))
             case Beat(cost=cost):
-                self._incumbent = min(self._incumbent, cost)
-                moot = self._explorer.beat(cost)
-                if moot:
-                    self._send(Withdraw(self.id, tuple(moot)))
+                if self._sharing is not None and cost <= self._incumbent:
+                    self._sharing.confirm()
+                if self._beat(cost):
                     self._after()  # nothing may be left to wait for
             case Tell(report_seconds=seconds):
                 self._interval_ns = int(seconds * 1e9)
@@ -172,6 +183,7 @@ class Session:
         """Explores until the deadline, then reports if a report is due."""
         explorer = self._explorer
         self._end_waiting()
+        self._catch_up()
         self._guard(lambda: self._account(explorer.run(deadline, self._nodes)))
         self._guard(self._after)
 
@@ -181,6 +193,7 @@ class Session:
         if not (isinstance(explorer, GeneralExplorer) and self.asynchronous):
             self.slice(deadline)
             return
+        self._catch_up()
         try:
             self._account(await explorer.run_async(deadline, self._nodes))
         except Exception as error:
@@ -193,9 +206,64 @@ class Session:
         self._explorer.close()
         if isinstance(self._claims, SharedClaims):
             self._claims.close()
+        if self._sharing is not None:
+            self._sharing.close()
+
+    @property
+    def seeking(self) -> bool:
+        """Whether it would take what other workers offer."""
+        if self._sharing is None or self._sharing.resting or self.failed:
+            return False
+        return not self._working or self._dry_since > 0
+
+    def seek(self) -> bool:
+        """Takes work that other workers offer, where there is none here; says whether it did."""
+        if not self.seeking or self._sharing is None:
+            return False
+        bundles = self._sharing.take()
+        if bundles and self._working:
+            self._guard(lambda: self._go_on_with(bundles))
+        elif bundles:
+            self._guard(lambda: self._begin_with(bundles))
+        return bool(bundles)
+
+    def _go_on_with(self, bundles: list[Bundle]) -> None:
+        self._load(bundles)
+        self._after()
+
+    def _begin_with(self, bundles: list[Bundle]) -> None:
+        assert self._sharing is not None
+        if self._explorer.horizon:
+            self._swap_explorer(self._order)
+        self._start()
+        self._nodes = self._sharing.free_nodes
+        self._budget_ns = 0
+        self._load(bundles)
+        self._after()
+
+    def _start(self) -> None:
+        self._working = True
+        self._hungry_told = False
+
+    def _catch_up(self) -> None:
+        """Learns what other workers of the machine have found."""
+        if self._sharing is not None and self._order.prunes:
+            self._beat(self._sharing.better(self._incumbent))
+
+    def _beat(self, cost: float) -> bool:
+        """Takes the cost to beat; says whether questions became pointless by it."""
+        if cost >= self._incumbent:
+            return False
+        self._incumbent = cost
+        moot = self._explorer.beat(cost)
+        if moot:
+            self._send(Withdraw(self.id, tuple(moot)))
+        return bool(moot)
 
     def wake(self) -> None:
         """Called now and then while nothing is ready: reports what is not reported yet."""
+        if self._dry_since:
+            self._guard(self._after)
         if self.dirty and self._clock() - self._last_report > self._interval_ns:
             self._guard(self._report)
 
@@ -203,6 +271,11 @@ class Session:
         self._nodes -= nodes
 
     def _take(self, work: Work) -> None:
+        drains = bool(work.seconds and not work.bundles)
+        if self._sharing is not None:
+            self._sharing.resting = drains
+        if drains and not self._working:
+            self._report(idle=True)  # the host cannot know that nothing was taken meanwhile
         if not (work.bundles or self._working):
             return  # nodes granted before the host heard that nothing is held here are void
         self._nodes += work.nodes
@@ -222,12 +295,18 @@ class Session:
             del self._waiting[0]
             if work.depth or self._explorer.horizon:
                 self._swap_explorer(BreadthFirst() if work.depth else self._order, work.depth)
-            self._working = True
+            self._start()
             self._budget_ns = int(work.seconds * 1e9)
-            self._loading = True
-            for bundle in work.bundles:
-                self._explorer.load(bundle)
-            self._loading = False
+            self._load(work.bundles)
+
+    def _load(self, bundles: Iterable[Bundle]) -> None:
+        if self._sharing is not None:
+            self._sharing.rest(False)
+        self._dry_since = 0
+        self._loading = True
+        for bundle in bundles:
+            self._explorer.load(bundle)
+        self._loading = False
 
     def _swap_explorer(self, order: Order, horizon: int = 0) -> None:
         """Goes over to another order while the explorer holds nothing."""
@@ -238,11 +317,13 @@ class Session:
         self._explorer.horizon = horizon
 
     def _answer(self, digest: bytes, status: Status) -> None:
-        if not isinstance(self._explorer, GeneralExplorer):
-            return
         self._end_waiting()
-        self._explorer.answer(digest, status)
+        self._answer_now(digest, status)
         self._after()
+
+    def _answer_now(self, digest: bytes, status: Status) -> None:
+        if isinstance(self._explorer, GeneralExplorer):
+            self._explorer.answer(digest, status)
 
     def _end_waiting(self) -> None:
         if self._waiting_since:
@@ -254,14 +335,19 @@ class Session:
         if not self._working or self.failed:
             return
         explorer = self._explorer
+        for digest, status in self._known:
+            self._answer_now(digest, status)
+        self._known.clear()
         over_budget = self._budget_ns and explorer.counts.busy_ns > self._budget_ns
-        if explorer.empty:
-            self._finish(explorer.take_deferred())
+        if explorer.empty and not self._replenish():
+            if not self._lingers():
+                self._finish(explorer.take_deferred())
         elif explorer.at_horizon:
             self._finish(explorer.drain_singly())
         elif over_budget:
+            self._regain()
             self._finish(explorer.drain())
-        elif self._publish and explorer.surplus:
+        elif self._publish and self._can_give():
             self._publish = False
             self._report(given=explorer.split())
         elif self._nodes <= 0 and not self._hungry_told:
@@ -269,8 +355,60 @@ class Session:
             self._report()
         elif self._due():
             self._report()
+        elif self._sharing is not None:
+            self._offer(self._sharing)
         if explorer.idle and not explorer.empty and not self._waiting_since:
             self._waiting_since = self._clock()
+
+    def _replenish(self) -> bool:
+        """Takes back what was offered or, where that is gone, what others offer."""
+        if self._sharing is None:
+            return False
+        while self._explorer.empty:
+            bundles = self._sharing.regain()
+            if not (bundles or self._waiting):
+                bundles = self._sharing.take()
+            if not bundles:
+                return False
+            self._load(bundles)
+        return True
+
+    def _lingers(self) -> bool:
+        """Whether to wait for what others of the machine may offer, before the host is troubled."""
+        if self._sharing is None or self._sharing.resting or self._waiting:
+            return False
+        if not self._dry_since:
+            self._dry_since = self._clock()
+            self._sharing.rest(True)
+        return not self._sharing.quiet and self.lingering > 0
+
+    @property
+    def lingering(self) -> float:
+        """Seconds for which it still waits before it says that it holds nothing."""
+        if not self._dry_since:
+            return 0.0
+        return max(self._begin.breath - (self._clock() - self._dry_since) / 1e9, 0.0)
+
+    def _regain(self) -> None:
+        if self._sharing is not None and (bundles := self._sharing.regain()):
+            self._load(bundles)
+
+    def _can_give(self) -> bool:
+        if not self._explorer.surplus:
+            self._regain()
+        return self._explorer.surplus > 0
+
+    def _offer(self, sharing: Sharing) -> None:
+        """Lays work out for others, where they may want it."""
+        explorer = self._explorer
+        sharing.look()
+        if not explorer.surplus or self._waiting or explorer.horizon or sharing.resting:
+            return
+        since = self._clock() - self._last_report
+        if since < self._begin.breath * 1e9:
+            return
+        if pieces := sharing.lacking(calm=since > REPORT_SHARE * self._report_cost):
+            self._report(given=sharing.enter(explorer.split(pieces)))
 
     def _due(self) -> bool:
         explorer = self._explorer
@@ -284,6 +422,7 @@ class Session:
     def _finish(self, given: list[Bundle]) -> None:
         """Goes on with what waits, or reports that nothing is held here any more."""
         self._working = False
+        self._dry_since = 0
         if self._waiting:
             self._report(given)
             self._load_waiting()
@@ -292,6 +431,8 @@ class Session:
         self._publish = False
         self._nodes = 0
         self._report(given, idle=True)
+        if self._sharing is not None:
+            self._sharing.rest(True)
 
     def _report(self, given: list[Bundle] | None = None, idle: bool = False) -> None:
         started = self._clock()
@@ -302,12 +443,17 @@ class Session:
         if self._working:
             kept += explorer.snapshot()
         surplus = explorer.surplus
+        told = {}
+        if self._sharing is not None:
+            self._sharing.look()
+            surplus += self._sharing.subtrees
+            told = self._sharing.told()
         found = explorer.take_found()
         counts = explorer.take_counts()
         solutions = [self._encoded(solution) for solution, _ in found]
         costs = tuple(cost for _, cost in found if cost is not None)
         keys = explorer.take_keys()
-        *others, last = _parts(kept, given or [], solutions, keys)
+        *others, last = _parts(kept, given or [], told.pop("offered", ()), solutions, keys)
         for part in others:
             self._send(self._message(part, final=False))
         self._send(
@@ -321,8 +467,13 @@ class Session:
                 costs=costs,
                 sequence=self._sequence,
                 works=self._works,
+                **told,
             )
         )
+        if self._sharing is not None:
+            self._sharing.lay_out()
+            if costs:
+                self._sharing.improve(min(costs), self._sequence)
         self._sequence += 1
         if isinstance(self._claims, SharedClaims):
             self._claims.sequence = self._sequence
@@ -330,8 +481,16 @@ class Session:
         self._report_cost = self._last_report - started
 
     def _message(self, part: _Part, final: bool, **rest: Any) -> Report:
-        kept, given = tuple(part.kept), tuple(part.given)
-        return Report(self.id, final, kept, given, tuple(part.solutions), part.keys, **rest)
+        return Report(
+            self.id,
+            final,
+            tuple(part.kept),
+            tuple(part.given),
+            tuple(part.solutions),
+            part.keys,
+            offered=tuple(part.offered),
+            **rest,
+        )
 
     def _encoded(self, solution: Any) -> bytes:
         name = type(self._problem).__qualname__
@@ -385,13 +544,18 @@ class _Part:
     def __init__(self) -> None:
         self.kept: list[Bundle] = []
         self.given: list[Bundle] = []
+        self.offered: list[Offer] = []
         self.solutions: list[bytes] = []
         self.keys = b""
         self.room = PART
 
 
 def _parts(
-    kept: list[Bundle], given: list[Bundle], solutions: list[bytes], keys: bytes
+    kept: list[Bundle],
+    given: list[Bundle],
+    offered: Iterable[Offer],
+    solutions: list[bytes],
+    keys: bytes,
 ) -> list[_Part]:
     """Deals a report's contents out to parts that fit a frame, at least one."""
     parts = [_Part()]
@@ -406,6 +570,8 @@ def _parts(
         with_room(len(bundle.blob) + 48).kept.append(bundle)
     for bundle in given:
         with_room(len(bundle.blob) + 48).given.append(bundle)
+    for number, bundle in offered:
+        with_room(len(bundle.blob) + 64).offered.append((number, bundle))
     for solution in solutions:
         with_room(len(solution) + 8).solutions.append(solution)
     for start in range(0, len(keys), PART // 2):

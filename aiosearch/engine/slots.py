@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
 from ..checks import CheckRecord
+from .bell import Bell
 from .child import Child, Handle, Spawner
 from .explorer import clock
 from .session import Session
@@ -43,11 +44,19 @@ class Member(Protocol):
         """Whether the seat explores for it."""
         ...
 
+    def known_keys(self, part: int) -> bytes:
+        """Keys that earlier runs explored, 16 bytes each, by part; none beyond the last."""
+        ...
+
     def lost(self, seat: int, reason: str, blame: bool, forever: bool = False) -> None:
         """The seat's worker died; its work is to blame unless the pool itself ended it.
 
         No other comes to a seat that is lost forever.
         """
+        ...
+
+    def refused(self, seat: int, reason: str) -> None:
+        """The seat's worker does not serve this search."""
         ...
 
     def receive(self, seat: int, message: ToHost, size: int) -> None: ...
@@ -69,6 +78,11 @@ class Member(Protocol):
         ...
 
 
+def spawner(bell: Bell) -> Spawner:
+    """Starts workers of this machine that hear the bell."""
+    return partial(Child.spawn, MODULE, pass_fds=bell.fds, arguments=bell.arguments)
+
+
 class ProcessSlot:
     """A worker process, here or on another host, which can be killed and started anew."""
 
@@ -77,7 +91,7 @@ class ProcessSlot:
         seat: int,
         deliver: Deliver,
         gone: Callable[[int], None],
-        spawn: Spawner | None = None,
+        spawn: Spawner,
         host: str = "",
     ) -> None:
         self.seat = seat
@@ -86,7 +100,7 @@ class ProcessSlot:
         self.child: Handle | None = None
         self._deliver = deliver
         self._gone = gone
-        self._spawn = spawn or partial(Child.spawn, MODULE)
+        self._spawn = spawn
         self.heard = 0
         """How many messages this worker has sent."""
 
@@ -109,6 +123,15 @@ class ProcessSlot:
         payload = encode(message)
         self.child.send(payload)
         return len(payload)
+
+    def takers(self, session: int) -> Mapping[int, int] | None:
+        """Of a worker elsewhere that is gone: who has taken what it offered, if that is known."""
+        return self.child.takers.get(session) if self.child else None
+
+    def probe(self, message: ToWorker, seconds: float, silent: Callable[[], None]) -> None:
+        """Sends what asks for an answer, and has told if none comes within so many seconds."""
+        if self.child is not None:
+            self.child.probe(encode(message), seconds, silent)
 
     def kill(self) -> None:
         if self.child is not None:

@@ -31,6 +31,16 @@ class Begin(Struct, frozen=True, array_like=True, tag=1):
     """Whether reports carry the keys claimed, for the journal."""
     asker: str = ""
     """In whose name z3 is asked: equal questions in two names are two questions."""
+    exchange: str = ""
+    """The board over which workers of one machine pass subtrees on: `module:Class`, or empty."""
+    board: str = ""
+    """Where that board is to be opened."""
+    place: int = 0
+    """This worker's place on it."""
+    breath: float = 0.0
+    """Seconds for which the host need not hear what workers may settle among themselves."""
+    free_nodes: int = 0
+    """How many nodes may be explored of what other workers offer, without a grant of the host."""
 
 
 class Work(Struct, frozen=True, array_like=True, tag=2):
@@ -118,6 +128,15 @@ class Report(Struct, frozen=True, array_like=True, tag=11):
     sequence: int = 0
     works: int = 0
     """How many messages with work this session had received."""
+    offered: tuple[tuple[int, Bundle], ...] = ()
+    """Subtrees that lie ready for other workers of the machine from now on, under numbers."""
+    gone: tuple[tuple[int, int], ...] = ()
+    """Offers that are there no more: numbers, and the owners who have them; the session itself,
+    where it has regained them."""
+    took: tuple[tuple[int, int], ...] = ()
+    """Other workers' offers that were taken: owners and numbers."""
+    leans: tuple[tuple[int, int], ...] = ()
+    """Other workers' reports, owners and numbers, whose solutions made this one leave nodes out."""
 
 
 class Ask(Struct, frozen=True, array_like=True, tag=12):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from .bell import Bell
 from .channel import Channel, enter_child
 from .claims import SharedClaims
 from .explorer import clock
 from .reference import resolve
 from .session import Session
+from .sharing import Sharing, load_board
 from .wire import Begin, End, Failed, Hello, Ping, ToHost, ToWorker, decode_for_worker, encode
 
 if TYPE_CHECKING:
@@ -23,8 +25,11 @@ SPIN_NS = 150_000
 class Worker:
     """The sessions of one process."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, bell: Bell) -> None:
         self._channel = channel
+        self._bell = bell
+        for fd in bell.fds:
+            channel.hear(fd)
         self._sessions: dict[int, Session] = {}
         self.asynchronous = False
 
@@ -49,7 +54,8 @@ class Worker:
             problem = resolve(begin.problem)
             order = resolve(begin.order)
             claims = SharedClaims.attach(begin.table, begin.owner) if begin.table else None
-            session = Session(begin, problem, order, self.send, claims)
+            sharing = self._sharing(begin) if begin.board else None
+            session = Session(begin, problem, order, self.send, claims, sharing=sharing)
         except Exception as error:
             reason = f"a worker cannot build the problem: {type(error).__name__}: {error}"
             name = begin.problem.qualname
@@ -58,12 +64,29 @@ class Worker:
         self._sessions[begin.session] = session
         self.asynchronous |= session.asynchronous
 
+    def _sharing(self, begin: Begin) -> Sharing:
+        board = load_board(begin.exchange)
+        exchange = board.join(begin.board, begin.place, begin.owner, self._bell.ring)
+        return Sharing(exchange, begin.owner, begin.free_nodes, verdicts=not begin.asker)
+
+    def seek(self) -> bool:
+        """Lets sessions without work take what other workers offer; says whether one did."""
+        return any([session.seek() for session in self._sessions.values()])
+
+    @property
+    def seeking(self) -> bool:
+        """Whether some session waits for what others offer."""
+        return any(session.seeking for session in self._sessions.values())
+
     def ready(self) -> list[Session]:
         return [session for session in self._sessions.values() if session.ready]
 
     def patience(self) -> float | None:
         """How long to wait for messages while no session is ready."""
         sessions = self._sessions.values()
+        lingering = [session.lingering for session in sessions if session.lingering]
+        if lingering:
+            return min(lingering)
         return WAKE_SECONDS if any(session.dirty for session in sessions) else None
 
     def wake(self) -> None:
@@ -77,11 +100,18 @@ class Worker:
         while clock() < end:
             if frames := self._channel.receive(0):
                 return frames
+            if self.seek():
+                return []
+        if self.seeking and self._bell.fds:
+            if self._channel.await_bell(self.patience()):
+                self._bell.hush()
+            return self._channel.receive(0)
         return self._channel.receive(self.patience())
 
     def serve(self) -> None:
         """Works until a session needs an event loop."""
         while not self.asynchronous:
+            self.seek()
             ready = self.ready()
             if ready:
                 self.receive(self._channel.receive(0))
@@ -98,13 +128,26 @@ class Worker:
         import asyncio
 
         arrived = asyncio.Event()
-        asyncio.get_running_loop().add_reader(self._channel.fileno(), arrived.set)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._channel.fileno(), arrived.set)
+
+        def rung() -> None:
+            self._bell.hush()
+            arrived.set()
+
         while True:
+            self.seek()
             ready = self.ready()
             if not ready:
                 self.wake()
                 arrived.clear()
+                # A ring is heard only by who has an ear for it
+                ears = self._bell.fds if self.seeking else ()
+                for fd in ears:
+                    loop.add_reader(fd, rung)
                 await _wait(arrived, self.patience())
+                for fd in ears:
+                    loop.remove_reader(fd)
             self.receive(self._channel.receive(0))
             for session in ready:
                 if session.ready:
@@ -122,8 +165,8 @@ async def _wait(event: asyncio.Event, seconds: float | None) -> Any:
 
 
 def main() -> None:
-    channel, _ = enter_child()
-    worker = Worker(channel)
+    channel, arguments = enter_child()
+    worker = Worker(channel, Bell.inherited(arguments))
     try:
         worker.send(Hello())
         worker.serve()

@@ -2,37 +2,46 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from importlib.metadata import entry_points
+from typing import Any, get_args
 
 import msgspec
+from msgspec import Struct
 
-from ..engine.wire import Begin, End
+from ..engine.wire import Begin, End, ToWorker
 
 GROUP = "aiosearch.problems"
+EXCHANGES = "aiosearch.exchanges"
 ORDERS = "aiosearch.orders"
 
-_BEGIN, _END = 1, 7
-_decode_begin = msgspec.msgpack.Decoder(Begin).decode
-_decode_end = msgspec.msgpack.Decoder(End).decode
+_UNDER = f", with an entry point in the group {GROUP}"
 
 
 class RefusalError(Exception):
     """What was asked for is not run here."""
 
 
-def opened(frame: bytes) -> Begin | None:
-    """The session that a frame opens, if that is what it does."""
-    return _decode_begin(frame) if _kind(frame) == _BEGIN else None
+def meaning(frame: bytes) -> Struct:
+    """What a frame asks of a worker, read as the worker reads it; of most, the kind only.
+
+    Raises ValueError where no worker would understand it.
+    """
+    message: Struct = _decode(frame)
+    return message
 
 
-def ended(frame: bytes) -> int | None:
-    """The session that a frame ends, if that is what it does."""
-    return _decode_end(frame).session if _kind(frame) == _END else None
+def _read(kind: type[Struct]) -> type[Struct]:
+    """Skips what is in messages that are no concern of this host."""
+    if kind in (Begin, End):
+        return kind
+    tag = kind.__struct_config__.tag
+    return msgspec.defstruct(kind.__name__, (), frozen=True, array_like=True, tag=tag)
 
 
-def _kind(frame: bytes) -> int | None:
-    """A message is an array that begins with the number of its kind."""
-    return frame[1] if len(frame) > 1 and 0x90 <= frame[0] <= 0x9F else None
+_KINDS: Any = functools.reduce(operator.or_, map(_read, get_args(ToWorker)))
+_decode = msgspec.msgpack.Decoder(_KINDS).decode
 
 
 def admit(begin: Begin) -> None:
@@ -40,16 +49,27 @@ def admit(begin: Begin) -> None:
     problem, order = begin.problem, begin.order
     for reference in (problem, order):
         if reference.pickled or reference.script:
-            raise RefusalError(f"{reference.name} is no installed class, and code is not accepted")
+            raise RefusalError(
+                f"{reference.name} is no installed class, and code is not accepted; put it in a "
+                f"package and install that everywhere{_UNDER}"
+            )
     if order.module != ORDERS or "." in order.qualname:
         raise RefusalError(f"the order {order.name} is not one of {ORDERS}")
     if not installed(problem.name):
         raise RefusalError(
-            f"{problem.name} is not installed here: a problem that runs on other hosts has an entry"
-            f" point in the group {GROUP}"
+            f"{problem.name} is not installed; install the package that has it{_UNDER}"
+        )
+    if begin.exchange and not _among(begin.exchange, EXCHANGES):
+        raise RefusalError(
+            f"{begin.exchange} is not installed, so that workers could not pass work on to each "
+            "other as those of the search do"
         )
 
 
 def installed(problem: str) -> bool:
     """Whether hosts run it for others; `problem` is `module:Class`."""
-    return any(point.value == problem for point in entry_points(group=GROUP))
+    return _among(problem, GROUP)
+
+
+def _among(name: str, group: str) -> bool:
+    return any(point.value == name for point in entry_points(group=group))

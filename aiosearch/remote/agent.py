@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import platform
+from collections.abc import Coroutine, Mapping
+from functools import partial
+from typing import Any
 
 import anyio
 import msgspec
 
 from ..checks.process import MODULE as CHECKER
+from ..engine.bell import Bell
 from ..engine.child import Child
 from ..engine.slots import MODULE as WORKER
-from ..engine.wire import Begin
+from ..engine.wire import Begin, End
 from ..engine.wire import encode as encode_begin
 from . import protocol
-from .admission import RefusalError, admit, ended, opened
+from .admission import RefusalError, admit, meaning
+from .boards import Boards
 from .links import Link, LostError, UnwelcomeError
 from .protocol import (
     API,
@@ -23,10 +29,14 @@ from .protocol import (
     Gone,
     Here,
     Kill,
+    Known,
+    Learning,
     Leaving,
+    Probe,
     Pulse,
     Refused,
     Release,
+    Silent,
     Spawn,
     Spawned,
     State,
@@ -37,6 +47,8 @@ from .protocol import (
 from .pulse import PATIENCE, Heartbeat
 from .tables import Tables
 from .versions import versions
+
+log = logging.getLogger("aiosearch")
 
 
 class Agent:
@@ -55,7 +67,10 @@ class Agent:
         self._children: dict[int, Child | None] = {}
         self._workers: set[int] = set()
         self._sessions: dict[int, set[int]] = {}
-        self._tables = Tables()
+        self._refused: set[int] = set()
+        self._tables = Tables(lambda session: self._send(Learning(session, 0)))
+        self._boards = Boards(2 * workers if workers > 1 else 1)
+        self._bell = Bell.make()
         self._tasks: set[asyncio.Task[None]] = set()
         self._end: asyncio.Future[Farewell] = asyncio.get_running_loop().create_future()
         self._heartbeat = Heartbeat(link, encode(Pulse()), patience)
@@ -93,6 +108,8 @@ class Agent:
         for child in children:
             await child.reap()
         self._tables.close()
+        self._boards.close()
+        self._bell.close()
 
     def _send(self, message: protocol.FromAgent) -> None:
         self._link.send(encode(message))
@@ -109,9 +126,14 @@ class Agent:
                 self._pass_on(channel, frame)
             case Spawn():
                 self._spawn(message)
+            case Probe(channel=channel, payload=frame, seconds=seconds):
+                if child := self._children.get(channel):
+                    child.probe(frame, seconds, partial(self._send, Silent(channel)))
             case Kill(channel=channel):
                 if child := self._children.get(channel):
                     child.kill()
+            case Known():
+                self._start(self._learn(message))
             case Release():
                 self._tables.release(message.session, message.owner, message.committed)
             case Farewell():
@@ -127,7 +149,10 @@ class Agent:
         self._children[channel] = None
         if spawn.kind == "worker":
             self._workers.add(channel)
-        task = asyncio.get_running_loop().create_task(self._run(spawn))
+        self._start(self._run(spawn))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -147,7 +172,8 @@ class Agent:
                 WORKER if worker else CHECKER,
                 lambda frame: self._send(From(channel, frame)),
                 gone.set,
-                arguments=() if worker else (str(seconds), str(megabytes)),
+                self._bell.fds if worker else (),
+                self._bell.arguments if worker else (str(seconds), str(megabytes)),
             )
         except OSError as error:
             self._forget(channel)
@@ -158,40 +184,57 @@ class Agent:
         await gone.wait()
         child.kill()
         await child.reap()
-        self._forget(channel)
-        self._send(Gone(channel, child.death))
+        takers = self._forget(channel)
+        self._send(Gone(channel, child.death, takers))
 
-    def _forget(self, channel: int) -> None:
+    async def _learn(self, known: Known) -> None:
+        """Takes one part of the keys, and asks for the next."""
+        if await self._tables.learn(known.session, known.keys):
+            self._send(Learning(known.session, known.part + 1))
+
+    def _forget(self, channel: int) -> Mapping[int, Mapping[int, int]]:
+        """A process is gone; says who has taken what it offered, in each session."""
         del self._children[channel]
         self._workers.discard(channel)
-        for session in [one for one, users in self._sessions.items() if channel in users]:
-            self._ends(session, channel)
+        sessions = [one for one, users in self._sessions.items() if channel in users]
+        takers = {session: self._ends(session, channel) for session in sessions}
+        return {session: known for session, known in takers.items() if known is not None}
 
     def _pass_on(self, channel: int, frame: bytes) -> None:
         child = self._children.get(channel)
         if child is None:
             return
         if channel in self._workers:
-            if (begin := opened(frame)) is not None:
-                try:
-                    admit(begin)
-                except RefusalError as error:
-                    self._send(Refused(begin.session, str(error)))
-                    return
-                frame = self._begins(begin, channel)
-            elif (session := ended(frame)) is not None:
-                self._ends(session, channel)
+            match meaning(frame):
+                case Begin() as begin:
+                    try:
+                        admit(begin)
+                    except RefusalError as error:
+                        self._refuse(begin.session, str(error))
+                        return
+                    frame = self._begins(begin, channel)
+                case End(session=session):
+                    self._ends(session, channel)
         child.send(frame)
 
+    def _refuse(self, session: int, reason: str) -> None:
+        """Says so to whoever looks after this machine, once, and to the search for each worker."""
+        if session not in self._refused:
+            self._refused.add(session)
+            log.warning("this host cannot serve %s: %s", self._link.peer, reason)
+        self._send(Refused(session, reason))
+
     def _begins(self, begin: Begin, channel: int) -> bytes:
-        """The table of keys is this machine's own."""
+        """The table of keys and the board are this machine's own."""
         self._sessions.setdefault(begin.session, set()).add(channel)
         table = self._tables.path(begin.session, channel) if begin.table else ""
+        begin = self._boards.seat(begin, channel)
         return encode_begin(msgspec.structs.replace(begin, table=table))
 
-    def _ends(self, session: int, channel: int) -> None:
+    def _ends(self, session: int, channel: int) -> Mapping[int, int] | None:
         users = self._sessions.get(session, set())
         users.discard(channel)
         if not users:
             self._sessions.pop(session, None)
         self._tables.leave(session, channel)
+        return self._boards.leave(session, channel)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from . import protocol
@@ -16,10 +17,13 @@ from .protocol import (
     Gone,
     Here,
     Kill,
+    Learning,
     Leaving,
+    Probe,
     Pulse,
     Refused,
     Release,
+    Silent,
     Spawn,
     Spawned,
     State,
@@ -49,10 +53,12 @@ class RemoteChild:
         self.received = 0
         self.pid = 0
         self.death = "it is gone"
+        self.takers: Mapping[int, Mapping[int, int]] = {}
         self._host = host
         self._channel = channel
         self._on_frame = on_frame
         self._on_gone = on_gone
+        self._on_silence: Callable[[], None] | None = None
         self._killed = False
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._gone = asyncio.Event()
@@ -70,6 +76,17 @@ class RemoteChild:
         if not self._killed:
             self.sent += 1
             self._host.send(To(self._channel, payload))
+
+    def probe(self, payload: bytes, seconds: float, silent: Callable[[], None]) -> None:
+        if not self._killed:
+            self.sent += 1
+            self._on_silence = silent
+            self._host.send(Probe(self._channel, payload, seconds))
+
+    def silent(self) -> None:
+        """It has not answered where it runs."""
+        if not self._killed and self._on_silence is not None:
+            self._on_silence()
 
     def kill(self) -> None:
         """Ends it; nothing that it says is heard any more."""
@@ -90,11 +107,12 @@ class RemoteChild:
         if not self._started.done():
             self._started.set_result(None)
 
-    def ended(self, reason: str) -> None:
+    def ended(self, reason: str, takers: Mapping[int, Mapping[int, int]] | None = None) -> None:
         """It is gone, or never came."""
         if self._gone.is_set():
             return
         self.death = reason
+        self.takers = takers or {}
         self._gone.set()
         if self._started.done():
             self._on_gone()
@@ -105,9 +123,9 @@ class RemoteChild:
 class Host:
     """One machine that serves the search, from its greeting until its link closes."""
 
-    def __init__(self, link: Link, here: Here, heartbeat: Heartbeat) -> None:
+    def __init__(self, link: Link, here: Here, heartbeat: Heartbeat, name: str) -> None:
         self.here = here
-        self.name = f"{here.name} ({link.peer})"
+        self.name = name
         self.checkers = here.checkers
         self.leaving = False
         self._link = link
@@ -149,8 +167,10 @@ class Host:
                 self._child(channel).heard(payload)
             case Spawned(channel=channel, pid=pid):
                 self._child(channel).spawned(pid)
-            case Gone(channel=channel, reason=reason):
-                self._child(channel).ended(reason)
+            case Silent(channel=channel):
+                self._child(channel).silent()
+            case Gone(channel=channel, reason=reason, takers=takers):
+                self._child(channel).ended(reason, takers)
                 del self._children[channel]
             case Here() | Watching():
                 raise ValueError("it introduced itself twice")
@@ -188,12 +208,13 @@ class Host:
 class Housekeeper(Protocol):
     """Who gives hosts work: each method is called from the event loop."""
 
+    def turned_away(self, here: Here, peer: str, reason: str) -> None: ...
     def admitted(self, host: Host) -> None: ...
     def left(self, host: Host, reason: str) -> None: ...
     def refused(self, host: Host, session: int, reason: str) -> None: ...
+    def learning(self, host: Host, session: int, part: int) -> None: ...
     def asked_to_leave(self, host: Host) -> None: ...
     def state(self) -> bytes: ...
-    def warn(self, message: str) -> None: ...
 
 
 class Hosts:
@@ -231,14 +252,21 @@ class Hosts:
         self._greeting.discard(greeting)
         reason = _unfit(here)
         if reason:
-            self._keeper.warn(f"{here.name} ({greeting.link.peer}) cannot serve: {reason}")
+            self._keeper.turned_away(here, greeting.link.peer, reason)
             greeting.link.send(encode(Farewell(reason, refused=True)))
             greeting.link.close(reason)
             return None
-        host = Host(greeting.link, here, greeting.heartbeat)
+        host = Host(greeting.link, here, greeting.heartbeat, self._name_of(greeting.link, here))
         self._hosts.add(host)
         self._keeper.admitted(host)
         return host
+
+    def _name_of(self, link: Link, here: Here) -> str:
+        """No two that are here have the same: strategies tell machines apart by it."""
+        name = f"{here.name} ({link.peer})"
+        taken = {host.name for host in self._hosts}
+        names = itertools.chain([name], (f"{name} #{number}" for number in itertools.count(2)))
+        return next(each for each in names if each not in taken)
 
     def watched(self, greeting: _Greeting) -> None:
         """Somebody wants to know the state only."""
@@ -250,6 +278,8 @@ class Hosts:
         match message:
             case Refused(session=session, reason=reason):
                 self._keeper.refused(host, session, reason)
+            case Learning(session=session, part=part):
+                self._keeper.learning(host, session, part)
             case Leaving():
                 self._keeper.asked_to_leave(host)
             case _:

@@ -7,7 +7,8 @@ business. What the messages say is none of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -55,6 +56,45 @@ class Link(Protocol):
         twice.
         """
         ...
+
+
+class Delivery:
+    """How a link keeps what `Link.open` promises, for those who write one."""
+
+    def __init__(self, peer: str) -> None:
+        self.ended: str | None = None
+        """Why there are no more messages, from when there are none."""
+        self._peer = peer
+        self._received: Callable[[bytes], None] | None = None
+        self._closed: Callable[[str], None] | None = None
+
+    def open(self, received: Callable[[bytes], None], closed: Callable[[str], None]) -> bool:
+        """Takes who is to be told; says whether there will be messages."""
+        self._received, self._closed = received, closed
+        if self.ended is not None:
+            asyncio.get_running_loop().call_soon(closed, self.ended)
+        return self.ended is None
+
+    def deliver(self, payloads: Iterable[bytes]) -> None:
+        """Hands messages over, until it has ended; raises LostError where one of them fails."""
+        assert self._received is not None
+        for payload in payloads:
+            if self.ended is not None:
+                return
+            try:
+                self._received(payload)
+            except Exception as error:
+                what = f"{type(error).__name__}: {error}"
+                raise LostError(f"a message of {self._peer} failed: {what}") from error
+
+    def end(self, reason: str) -> bool:
+        """Tells why there are no more messages, soon and once; says whether that is news."""
+        if self.ended is not None:
+            return False
+        self.ended = reason
+        if self._closed is not None:
+            asyncio.get_running_loop().call_soon(self._closed, reason)
+        return True
 
 
 class Listener(Protocol):

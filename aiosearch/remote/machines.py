@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from ..engine.slots import Deliver, Member, ProcessSlot
 from .hosts import Host, Hosts
 from .links import Listener
+from .protocol import Here, Known
+from .refusals import EVERY, Refusals
 from .versions import versions
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class Machines:
         self._hosts = Hosts(listener, self, patience)
         self._pool = pool
         self._by_seat: dict[int, Host] = {}
+        self._refusals = Refusals()
         self._verifier: Verifier | None = None
         self._closing = False
 
@@ -76,7 +79,12 @@ class Machines:
 
     # What hosts do
 
+    def turned_away(self, here: Here, peer: str, reason: str) -> None:
+        if self._refusals.add(here.name, EVERY, reason):
+            self._pool.warn(f"{here.name} ({peer}) cannot serve: {reason}")
+
     def admitted(self, host: Host) -> None:
+        self._refusals.forget(host.here.name)
         for _ in range(host.here.workers):
             seat = self._pool.vacant_seat()
             self._by_seat[seat] = host
@@ -85,6 +93,7 @@ class Machines:
             self._verifier.add(host)
 
     def left(self, host: Host, reason: str) -> None:
+        self._refusals.forget(host.name)
         if self._verifier is not None:
             self._verifier.remove(host)
         if not self._closing and not host.leaving:
@@ -93,9 +102,15 @@ class Machines:
     def refused(self, host: Host, session: int, reason: str) -> None:
         for member in self._pool.members:
             if member.id == session:
-                member.warn(f"{host.name}: {reason}")
+                if self._refusals.add(host.name, session, reason):
+                    member.warn(f"{host.name} cannot serve: {reason}")
                 for seat in self._seats(host):
-                    member.lost(seat, reason, blame=False, forever=True)
+                    member.refused(seat, f"{host.name} cannot serve")
+
+    def learning(self, host: Host, session: int, part: int) -> None:
+        for member in self._pool.members:
+            if member.id == session and (keys := member.known_keys(part)):
+                host.send(Known(session, part, keys))
 
     def asked_to_leave(self, host: Host) -> None:
         host.leaving = True
@@ -104,8 +119,9 @@ class Machines:
                 member.drain(seat)
         self._let_go(host)
 
-    def warn(self, message: str) -> None:
-        self._pool.warn(message)
+    def refusals(self, session: int) -> Mapping[str, str]:
+        """Which machines do not serve a search, and why."""
+        return self._refusals.of(session)
 
     def state(self) -> bytes:
         """What `aiosearch status` shows."""
@@ -120,8 +136,19 @@ class Machines:
             for host in self._hosts.here
         ]
         searches = [member.state() for member in self._pool.members]
-        document = {"versions": versions(), "machines": machines, "searches": searches}
+        document = {
+            "versions": versions(),
+            "machines": machines,
+            "searches": searches,
+            "refused": self._refused(),
+        }
         return json.dumps(document).encode()
+
+    def _refused(self) -> Mapping[str, str]:
+        found = dict(self._refusals.of(EVERY))
+        for member in self._pool.members:
+            found |= self._refusals.of(member.id)
+        return found
 
     def _seats(self, host: Host) -> list[int]:
         return [seat for seat, own in self._by_seat.items() if own is host]

@@ -12,6 +12,8 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
+from ..engine.known import PART_BYTES
+
 API = 1
 """The version of this protocol."""
 
@@ -61,6 +63,22 @@ class Farewell(Struct, frozen=True, array_like=True, tag=6, forbid_unknown_field
     refused: bool = False
 
 
+class Probe(Struct, frozen=True, array_like=True, tag=7, forbid_unknown_fields=True):
+    """Say whether a process is silent for so many seconds after this frame."""
+
+    channel: Channel
+    payload: bytes
+    seconds: Annotated[float, Meta(gt=0, le=3600)]
+
+
+class Known(Struct, frozen=True, array_like=True, tag=8, forbid_unknown_fields=True):
+    """A part of the keys that earlier runs of a session explored, 16 bytes each."""
+
+    session: int
+    part: Annotated[int, Meta(ge=0)]
+    keys: Annotated[bytes, Meta(max_length=PART_BYTES)]
+
+
 class Here(Struct, frozen=True, array_like=True, tag=10, forbid_unknown_fields=True):
     """A host offers its processors; the first thing that it says."""
 
@@ -96,6 +114,8 @@ class Gone(Struct, frozen=True, array_like=True, tag=14, forbid_unknown_fields=T
 
     channel: Channel
     reason: Annotated[str, Meta(max_length=2000)]
+    takers: Mapping[int, Mapping[int, int]] = {}
+    """By session: who has taken what it offered to the others there, by the number of the offer."""
 
 
 class Leaving(Struct, frozen=True, array_like=True, tag=15, forbid_unknown_fields=True):
@@ -109,14 +129,29 @@ class Refused(Struct, frozen=True, array_like=True, tag=16, forbid_unknown_field
     reason: Annotated[str, Meta(max_length=2000)]
 
 
+class Silent(Struct, frozen=True, array_like=True, tag=18, forbid_unknown_fields=True):
+    """A process has not answered a probe in time."""
+
+    channel: Channel
+
+
+class Learning(Struct, frozen=True, array_like=True, tag=19, forbid_unknown_fields=True):
+    """The host has a table of a session's keys, and takes this part of what earlier runs knew."""
+
+    session: int
+    part: Annotated[int, Meta(ge=0)]
+
+
 class State(Struct, frozen=True, array_like=True, tag=17, forbid_unknown_fields=True):
     """How the search gets on, as JSON."""
 
     document: bytes
 
 
-ToAgent: TypeAlias = Spawn | To | Kill | Release | Pulse | Farewell | State
-FromAgent: TypeAlias = Here | Watching | Spawned | From | Gone | Leaving | Refused | Pulse
+ToAgent: TypeAlias = Spawn | To | Kill | Release | Pulse | Farewell | Probe | Known | State
+FromAgent: TypeAlias = (
+    Here | Watching | Spawned | From | Gone | Leaving | Refused | Silent | Learning | Pulse
+)
 
 encode = msgspec.msgpack.Encoder().encode
 decode_for_agent = msgspec.msgpack.Decoder(ToAgent).decode

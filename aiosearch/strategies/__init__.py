@@ -22,14 +22,17 @@ if TYPE_CHECKING:
         Strategy,
         Task,
     )
+    from .exchange import Board, Exchange, Taken
     from .registry import StrategyInfo, find_strategy, list_strategies
 
 __all__ = [
     "API",
     "Ask",
     "Assign",
+    "Board",
     "Command",
     "Event",
+    "Exchange",
     "Idle",
     "Joined",
     "Lost",
@@ -38,6 +41,7 @@ __all__ = [
     "Reported",
     "Strategy",
     "StrategyInfo",
+    "Taken",
     "Task",
     "find_strategy",
     "list_strategies",
@@ -59,6 +63,9 @@ __getattr__ = lazily(
         "Reported": ".contract",
         "Strategy": ".contract",
         "Task": ".contract",
+        "Board": ".exchange",
+        "Exchange": ".exchange",
+        "Taken": ".exchange",
         "StrategyInfo": ".registry",
         "find_strategy": ".registry",
         "list_strategies": ".registry",

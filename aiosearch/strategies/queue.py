@@ -118,10 +118,7 @@ class Queue:
     def _stock_up(self) -> Iterator[Command]:
         """Asks for subtrees before the queue is empty; when it is, also those who may have none."""
         ready = 0 if self._queue and self._too_early() else len(self._queue)
-        wanted = min(self._count + len(self._elsewhere), MOST_READY)
-        lacking = wanted + len(self._idle) - ready
-        if lacking <= 0 or self._count == 1:
-            return
+        lacking = self._lacking(ready)
         while len(self._asked) < lacking:
             seat = self._busy.heaviest(rich=not self._idle)
             if seat is None:
@@ -129,6 +126,12 @@ class Queue:
             if seat not in self._asked:
                 self._asked.add(seat)
                 yield Ask(seat)
+
+    def _lacking(self, ready: int) -> int:
+        """How many tasks to ask for, where so many lie ready."""
+        if self._count == 1:
+            return 0
+        return min(self._count + len(self._elsewhere), MOST_READY) + len(self._idle) - ready
 
     def _ask_at_need(self, seat: int) -> Iterator[Command]:
         """Asks a seat that has something while others have nothing, whoever was asked before: who

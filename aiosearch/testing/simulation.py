@@ -55,6 +55,12 @@ class Simulation(Struct, frozen=True, kw_only=True):
         return sum(worker.busy for worker in self.workers)
 
     @property
+    def contention(self) -> float:
+        """The share of the workers' time in which they had nothing to do but wait for verdicts."""
+        whole = len(self.workers) * self.seconds
+        return sum(worker.waiting for worker in self.workers) / whole if whole else 0.0
+
+    @property
     def efficiency(self) -> float:
         """The share of the workers' time that they explored."""
         whole = len(self.workers) * self.seconds
@@ -72,6 +78,11 @@ def report_seconds(subtrees: int) -> float:
     return 20e-6 + 1e-6 * subtrees
 
 
+STEAL_SECONDS = 30e-6
+"""Taking what another worker offers, with what it costs to load it."""
+WAKE_SECONDS = 20e-6
+
+
 def simulate(
     strategy: str | Strategy,
     problem: Any,
@@ -87,6 +98,8 @@ def simulate(
     checkers: int = 1,
     verdict: Callable[[Obligation], Verdict] | None = None,
     shared_verdicts: bool = True,
+    locked: float = 0.0,
+    contention: float = 0.0,
     seed: int = 0,
     node_limit: int | None = None,
     faults: Iterable[Death] = (),
@@ -99,7 +112,9 @@ def simulate(
     spread evenly over `hosts` machines; on the first, which is the host's own, messages take
     `local_latency` (by default no less). `node_limit` ends the search early. Where the problem has
     obligations, `verdict` says what z3 answers and how long that takes one of the `checkers`; of
-    verdicts that are not shared, each machine asks for its own, and on the first each worker.
+    verdicts that are not shared, each machine asks for its own, and on the first each worker. Only
+    one checker at a time can be at the last part of its check, a share of `locked`, and each that
+    waits for that makes it take `contention` longer, as a share of what it takes alone.
     Raises what the search would raise, and StrategyError where nothing more happens. Simulates no
     asynchronous expand, and one table of keys for all machines.
     """
@@ -115,12 +130,16 @@ def simulate(
         _in_ns(node_seconds),
         _in_ns(report_cost),
         _ns(host_seconds),
+        _ns(STEAL_SECONDS),
+        _ns(WAKE_SECONDS),
     )
     found_order = find_order(order, problem)
     plan = Plan(places.count(0), found_order.greedy or found_order.by_level, seed)
     made = find_strategy(strategy)
     names = tuple(f"host {place}" if place else "" for place in places)
-    service = None if verdict is None else Service(checkers, verdict, shared_verdicts)
+    service = (
+        None if verdict is None else Service(checkers, verdict, shared_verdicts, locked, contention)
+    )
     simulator = Simulator(made, problem, found_order, plan, names, costs, service, node_limit)
     simulator.run(deaths)
     return _summary(simulator, problem)

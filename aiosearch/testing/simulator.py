@@ -19,7 +19,9 @@ from ..engine.wire import Begin, ToHost, ToWorker
 from ..errors import AiosearchError, StrategyError
 from ..problem import Obligation
 from ..strategies import Plan, Strategy
+from .boards import Boards
 from .checkers import Checkers
+from .gate import Gate
 from .hosting import Desk
 from .tables import Claims, Tables
 from .tracing import told
@@ -27,8 +29,11 @@ from .virtual import Clock, Costs, Worker
 
 if TYPE_CHECKING:
     from ..checks.verdict import Status
+    from ..engine.sharing import Sharing
     from ..orders import Order
 
+BACK_NS = 50_000_000
+"""How long the seat of a worker stays empty that the books did without."""
 PATIENCE = 10_000
 """So many messages in a row, and some for each seat, without a node explored are a stall."""
 
@@ -50,6 +55,10 @@ class Service(Struct, frozen=True):
     shared: bool = True
     """Whether workers profit from what others asked; if not, those of another machine have verdicts
     of their own together, and those of the host's own each."""
+    locked: float = 0.0
+    """The share of every check that only one of them can be at."""
+    contention: float = 0.0
+    """By what share each that waits for that makes it take longer."""
 
 
 class Simulator:
@@ -81,6 +90,7 @@ class Simulator:
         self.desk = Desk(self.clock, costs.host, self._at)
         self.checkers = None if service is None else self._make_checkers(service)
         self._tables = Tables(wanted=False, shared=False)
+        self._boards = Boards(hosts)
         self._error: AiosearchError | None = None
         self._nodes = self._quiet = 0
         nobody = Reference("", "")
@@ -104,6 +114,7 @@ class Simulator:
             self._play()
         finally:
             self._tables.close()
+            self._boards.close()
         if self._error is not None:
             raise self._error
         if not self._over:
@@ -171,8 +182,32 @@ class Simulator:
         self.deaths += 1
         self._note(fault.worker, "is gone")
         self.books.lose(fault.worker)
-        self._workers[fault.worker] = self._worker(fault.worker)
-        self._at(self.now + int(fault.back * 1e9), self._join, fault.worker)
+        self._replace(fault.worker, int(fault.back * 1e9))
+
+    def _replace(self, seat: int, after: int = BACK_NS) -> None:
+        """Ends a worker whatever it does, and has another one take its seat."""
+        self._workers[seat].died = self.now
+        self._workers[seat] = self._worker(seat)
+        self._at(self.now + after, self._join, seat)
+
+    def _wake_one(self, host: str) -> None:
+        """One worker of a machine hears the bell, of those that wait."""
+        for seat, worker in enumerate(self._workers):
+            if self._hosts[seat] == host and worker.seeks and worker.due is None:
+                self._schedule(worker, self.now + self._costs.wake)
+                return
+
+    def _share(self, seat: int, begin: Begin) -> Sharing | None:
+        """Opens a worker's place on its machine's board."""
+        worker, host = self._workers[seat], self._hosts[seat]
+
+        def ring() -> None:
+            self._at(max(self.now, worker.clock.now), self._wake_one, host)
+
+        def later(offer: Callable[[], None]) -> None:
+            self._at(worker.clock.now, lambda: None if worker.died is not None else offer())
+
+        return self._boards.open(seat, begin, ring, later)
 
     # Host
 
@@ -184,19 +219,24 @@ class Simulator:
             ask=self._ask,
             withdraw=self._withdraw,
             release_claims=lambda _, owner, committed: self._tables.release(owner, committed),
+            revoke=self._boards.revoke,
+            evict=self._replace,
         )
 
     def _send(self, seat: int, message: ToWorker) -> None:
         self._note(seat, told(message))
         worker = self._workers[seat]
-        claims = None
+        claims = sharing = None
         if isinstance(message, Begin):
             claims = self._tables.open(message.owner)
+            sharing = self._share(seat, message)
         when = self.desk.sent() + self._costs.latency(seat)
-        self._at(when, self._arrive, worker, message, claims)
+        self._at(when, self._arrive, worker, message, claims, sharing)
 
-    def _arrive(self, worker: Worker, message: ToWorker, claims: Claims | None) -> None:
-        worker.deliver(message, claims)
+    def _arrive(
+        self, worker: Worker, message: ToWorker, claims: Claims | None, sharing: Sharing | None
+    ) -> None:
+        worker.deliver(message, claims, sharing)
         self._schedule(worker, max(self.now, worker.clock.now))
 
     def _hear(self, seat: int, worker: Worker, left: int, message: ToHost) -> None:
@@ -216,8 +256,16 @@ class Simulator:
     # Verdicts
 
     def _make_checkers(self, service: Service) -> Checkers:
+        gate = Gate(service.contention, lambda takes, then: self._at(self.now + takes, then))
+
         def after(takes: int, done: Callable[[], None]) -> None:
-            self._at(self.desk.sent() + takes, self.desk.arrive, done)
+            alone = round(takes * service.locked)
+            arrive = partial(self.desk.arrive, done)
+            begun = self.desk.sent() + takes - alone
+            if alone:
+                self._at(begun, gate.enter, alone, arrive)
+            else:
+                self._at(begun, arrive)
 
         def judged(digest: bytes, status: Status) -> None:
             self.books.judge(digest, status)

@@ -15,6 +15,7 @@ from ..engine.worker import SLICE_NS, WAKE_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..engine.sharing import Sharing
     from ..orders import Order
     from .tables import Claims
 
@@ -31,6 +32,10 @@ class Costs(Struct, frozen=True):
     """By the number of subtrees in it."""
     host: int
     """A message, to the host."""
+    steal: int = 0
+    """Taking what another worker offers."""
+    wake: int = 0
+    """From an offer until a worker wakes up that waited for one."""
 
 
 class Clock:
@@ -92,13 +97,21 @@ class Worker:
         self._problem = timed(problem, self.clock, costs.node)
         self._order = order
         self._report_cost = costs.report
+        self._steal_cost = costs.steal
         self._leave = send
-        self._inbox: deque[tuple[ToWorker, Claims | None]] = deque()
+        self._inbox: deque[tuple[ToWorker, Claims | None, Sharing | None]] = deque()
         self._session: Session | None = None
 
-    def deliver(self, message: ToWorker, claims: Claims | None = None) -> None:
-        """Puts a message in the inbox; the first one, `Begin`, with the table of keys."""
-        self._inbox.append((message, claims))
+    def deliver(
+        self, message: ToWorker, claims: Claims | None = None, sharing: Sharing | None = None
+    ) -> None:
+        """Puts a message in the inbox; the first one, `Begin`, with what is shared."""
+        self._inbox.append((message, claims, sharing))
+
+    @property
+    def seeks(self) -> bool:
+        """Whether it waits for what other workers offer."""
+        return self.died is None and self._session is not None and self._session.seeking
 
     def step(self, at: int) -> None:
         """Takes the messages that are there, then explores for one slice."""
@@ -107,6 +120,8 @@ class Worker:
             self._take(*self._inbox.popleft())
         if self._session is None:
             return
+        if self._session.seek():
+            self.clock.now += self._steal_cost
         if self._session.ready:
             self._session.slice(self.clock() + SLICE_NS)
         else:
@@ -114,14 +129,17 @@ class Worker:
 
     def next_step(self) -> int | None:
         """Says when there will be something to do, if no message comes before."""
-        if self._session is None or not (self._session.ready or self._session.dirty):
+        session = self._session
+        if session is None or not (session.ready or session.dirty or session.lingering):
             return None
-        return self.clock.now + (0 if self._session.ready else WAKE_NS)
+        if session.lingering:
+            return self.clock.now + int(session.lingering * 1e9) + 1
+        return self.clock.now + (0 if session.ready else WAKE_NS)
 
-    def _take(self, message: ToWorker, claims: Claims | None) -> None:
+    def _take(self, message: ToWorker, claims: Claims | None, sharing: Sharing | None) -> None:
         if isinstance(message, Begin):
             self._session = Session(
-                message, self._problem, self._order, self._send, claims, self.clock
+                message, self._problem, self._order, self._send, claims, self.clock, sharing
             )
         elif self._session is not None:
             self._session.receive(message)

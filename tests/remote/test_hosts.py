@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from pairs import PairLink, PairListener
+from machines import Machine, explored, pool, until
+from pairs import PairLink
 
-from aiosearch import Pool, Search
-from aiosearch.remote.agent import Agent
+from aiosearch import Limits, Pool, Search
+from aiosearch.events import AnyEvent, Progress, Warned, WorkerLost
 from aiosearch.remote.links import LostError
 from aiosearch.remote.protocol import (
     Farewell,
@@ -26,51 +27,10 @@ from aiosearch.remote.protocol import (
     encode,
 )
 from aiosearch.result import SearchStatus
-from aiosearch.testing import no_leaks
-from aiosearch.testing.problems import Balanced
+from aiosearch.testing.problems import Balanced, Grid
 from aiosearch.workloads import Lopsided, Queens, Superopt
 
 TREE = Lopsided(height=24)
-
-
-MACHINES: list[Machine] = []
-
-
-class Machine:
-    """A host that serves, and its end of the link."""
-
-    def __init__(self, listener: PairListener, workers: int = 1, patience: float = 5.0) -> None:
-        self.link = listener.connect()
-        self.agent = Agent(self.link, workers, 1, "elsewhere", patience)
-        self.serving = asyncio.get_running_loop().create_task(self.agent.serve())
-        MACHINES.append(self)
-
-    @property
-    def pids(self) -> list[int]:
-        return [child.pid for child in self.agent._children.values() if child is not None]
-
-
-@asynccontextmanager
-async def pool(workers: int = 0, **options: Any) -> AsyncIterator[tuple[Pool, PairListener]]:
-    listener = PairListener()
-    MACHINES.clear()
-    async with no_leaks():
-        async with Pool(workers=workers, cache=None, listener=listener, **options) as opened:
-            yield opened, listener
-        if MACHINES:
-            await asyncio.wait([machine.serving for machine in MACHINES])
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110  # nobody tells of it
-            await asyncio.sleep(0.005)
-
-
-async def explored(pool: Pool, problem: Any, **options: Any) -> Any:
-    async with Search(problem, pool=pool, **options) as search:
-        async with asyncio.timeout(30):
-            return await search.wait()
 
 
 @pytest.mark.parametrize(("here", "elsewhere"), [(0, (1,)), (0, (2, 1)), (1, (1,))])
@@ -108,6 +68,42 @@ async def test_workers_that_are_killed_elsewhere_are_replaced_and_nothing_is_los
     assert result.statistics.worker_deaths == 1
     assert result.statistics.nodes == tree.nodes
     assert sorted(result.solutions) == list(tree.answers)
+
+
+async def test_a_worker_behind_a_slow_link_is_not_taken_for_one_that_is_stuck(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is asked whether it listens where a search ends before its last report has come."""
+    monkeypatch.setattr("aiosearch.pool.ANSWER_SECONDS", 0.2)
+    async with pool() as (opened, listener):
+        machine = Machine(listener)
+        async with Search(Lopsided(height=60), pool=opened) as search:
+            await until(lambda: search.statistics().nodes > 100)
+            machine.link.delay = machine.link.other.delay = 0.3
+            search.stop()
+            await search.wait()
+        (pid,) = machine.pids
+        result = await explored(opened, TREE)
+        assert machine.pids == [pid]
+    assert result.statistics.worker_deaths == 0
+    assert result.statistics.nodes == TREE.nodes
+
+
+async def test_a_worker_elsewhere_that_is_stuck_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("aiosearch.pool.ANSWER_SECONDS", 0.2)
+    async with pool() as (opened, listener):
+        machine = Machine(listener)
+        async with Search(Lopsided(height=60), pool=opened) as search:
+            await until(lambda: search.statistics().nodes > 100)
+            (pid,) = machine.pids
+            os.kill(pid, signal.SIGSTOP)
+            search.stop()
+            await search.wait()
+        result = await explored(opened, TREE)
+        assert machine.pids != [pid]
+    assert result.statistics.nodes == TREE.nodes
 
 
 @pytest.mark.parametrize("way", ["closed", "cut"])
@@ -158,27 +154,96 @@ async def test_z3_is_asked_once_whichever_machine_answers() -> None:
     assert sorted(map(repr, result.solutions)) == sorted(map(repr, alone.solutions))
 
 
-async def explored_alone(problem: Any) -> Any:
+async def explored_alone(problem: Any, **options: Any) -> Any:
     async with Pool(workers=1, cache=None) as opened:
-        return await explored(opened, problem)
+        return await explored(opened, problem, **options)
 
 
-async def test_a_problem_that_is_not_installed_there_is_refused_by_name() -> None:
-    warned: list[str] = []
-    async with pool(1) as (opened, listener):
+@pytest.fixture
+def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machines run the problems of the tests as well, which are not installed."""
+    monkeypatch.setattr("aiosearch.remote.admission.installed", lambda problem: True)
+
+
+@pytest.mark.usefixtures("trusting")
+async def test_a_machine_learns_which_keys_were_explored_before_a_resume(tmp_path: Path) -> None:
+    """Thousands of them, which are more than one message; it would not meet the first by itself."""
+    graph, journal = Grid(side=2000), tmp_path / "journal"
+    await explored_alone(graph, journal=journal, limits=Limits(nodes=6000))
+    async with pool() as (opened, listener):
         machine = Machine(listener)
-        await until(lambda: machine.pids)
-        async with Search(
-            Balanced(), pool=opened, on=[lambda event: _note(event, warned)]
-        ) as search:
-            result = await search.wait()
+        async with Search(graph, pool=opened, journal=journal, resume=True) as search:
+            (member,) = opened.members
+            known = member.known_keys(0) + member.known_keys(1) + member.known_keys(2)
+            assert len(known) == 6000 * 16
+            await until(lambda: machine.knows(member.id, known))
+            search.stop()
+
+
+@pytest.mark.usefixtures("trusting")
+async def test_a_resumed_search_of_a_graph_finds_everything_wherever_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    """Nodes with equal keys may be explored once by each machine, and solutions count once."""
+    graph, journal = Grid(side=60), tmp_path / "journal"
+    await explored_alone(graph, journal=journal, limits=Limits(nodes=1000))
+    async with pool(1) as (opened, listener):
+        Machine(listener)
+        Machine(listener)
+        result = await explored(opened, graph, journal=journal, resume=True)
     assert result.status is SearchStatus.COMPLETE
-    assert any("Balanced is not installed here" in text for text in warned)
+    assert sorted(result.solutions) == [(place, place) for place in range(60)]
+    assert 60**2 <= result.statistics.nodes <= 3 * 60**2
 
 
-def _note(event: Any, warned: list[str]) -> None:
-    if hasattr(event, "message"):
-        warned.append(event.message)
+async def test_a_problem_that_is_not_installed_there_is_refused_by_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Once for each machine, on both sides; and the search goes on with those that have it."""
+    events: list[AnyEvent] = []
+    async with pool() as (opened, listener):
+        Machine(listener, 2)
+        async with Search(
+            Balanced(), pool=opened, on=events.append, progress_seconds=0.01
+        ) as search:
+            await until(lambda: any(_refused(events)))
+            await until(lambda: sum(isinstance(event, WorkerLost) for event in events) == 2)
+            (machine,) = json.loads(_state(opened))["refused"]
+            search.stop()
+            result = await search.wait()
+    reason = "aiosearch.testing.problems:Balanced is not installed; install the package that has it"
+    [warned] = [event.message for event in events if isinstance(event, Warned)]
+    assert warned.startswith(f"{machine} cannot serve: {reason}")
+    [seen_there] = [text for text in caplog.messages if "this host cannot serve" in text]
+    assert reason in seen_there
+    assert _refused(events)[-1].keys() == {machine}
+    assert result.statistics.worker_deaths == 0
+    assert not any(event.died for event in events if isinstance(event, WorkerLost))
+
+
+async def test_a_search_whose_machines_were_all_refused_is_served_by_one_that_comes_later() -> None:
+    events: list[AnyEvent] = []
+    async with pool() as (opened, listener):
+        raw = Raw(listener.connect())
+        raw.say(_here(api=9))
+        await until(lambda: raw.reason is not None)
+        async with Search(TREE, pool=opened, on=events.append, progress_seconds=0.01) as search:
+            await until(lambda: any(_refused(events)))
+            assert json.loads(_state(opened))["refused"].keys() == {"raw"}
+            Machine(listener)
+            result = await search.wait()
+    assert result.statistics.nodes == TREE.nodes
+    assert "version 9 of the protocol" in _refused(events)[0]["raw"]
+
+
+def _refused(events: list[AnyEvent]) -> list[Mapping[str, str]]:
+    """What has been told of machines that do not serve, while nobody else does."""
+    return [one.refused for one in events if isinstance(one, Progress) and one.workers == 0]
+
+
+def _state(pool: Pool) -> bytes:
+    assert pool.machines is not None
+    return pool.machines.state()
 
 
 class Raw:

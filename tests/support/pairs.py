@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from aiosearch.remote.links import Link
 
@@ -16,6 +17,8 @@ class PairLink:
         self.other: PairLink
         self.stuck = False
         """Whether nothing arrives any more, as where a network is cut."""
+        self.delay = 0.0
+        """Seconds that what is sent from here takes on its way."""
         self._received: Callable[[bytes], None] | None = None
         self._closed: Callable[[str], None] | None = None
         self._waiting: list[bytes] = []
@@ -29,13 +32,19 @@ class PairLink:
 
     def send(self, payload: bytes) -> None:
         if not self._over and not self.other.stuck:
-            asyncio.get_running_loop().call_soon(self.other._take, payload)
+            self._pass_on(self.other._take, payload)
 
     def close(self, reason: str = "") -> None:
-        loop = asyncio.get_running_loop()
-        loop.call_soon(self._end, reason or "closed here")
+        asyncio.get_running_loop().call_soon(self._end, reason or "closed here")
         if not self.other.stuck:
-            loop.call_soon(self.other._end, "closed by the other end")
+            self._pass_on(self.other._end, "closed by the other end")
+
+    def _pass_on(self, take: Callable[[Any], None], what: Any) -> None:
+        loop = asyncio.get_running_loop()
+        if self.delay:
+            loop.call_later(self.delay, take, what)
+        else:
+            loop.call_soon(take, what)
 
     def _take(self, payload: bytes) -> None:
         if self._over:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from aiosearch.remote.links import LostError
+from aiosearch.remote.links import Delivery, LostError
 
 from .cluster import Actor
 from .outbox import Outbox
@@ -26,8 +26,7 @@ class RayLink:
         self._early = early
         self._outbox = Outbox()
         self._ended = asyncio.Event()
-        self._reason = ""
-        self._closed: Callable[[str], None] | None = None
+        self._delivery = Delivery(peer)
         loop = asyncio.get_running_loop()
         self._speaking = loop.create_task(self._speak())
         self._listening: asyncio.Task[None] | None = None
@@ -37,12 +36,8 @@ class RayLink:
         return self._peer
 
     def open(self, received: Callable[[bytes], None], closed: Callable[[str], None]) -> None:
-        self._received, self._closed = received, closed
-        loop = asyncio.get_running_loop()
-        if self._ended.is_set():
-            loop.call_soon(closed, self._reason)
-        else:
-            self._listening = loop.create_task(self._listen())
+        if self._delivery.open(received, closed):
+            self._listening = asyncio.get_running_loop().create_task(self._listen())
 
     def send(self, payload: bytes) -> None:
         if not self._outbox.put(payload):
@@ -75,31 +70,18 @@ class RayLink:
         batch = self._early
         try:
             while batch:
-                self._deliver(batch)
+                self._delivery.deliver(batch)
                 batch = await self._actor.collect()
         except LostError as error:
             self._fail(str(error))
         else:
             self._fail(f"{self._peer} closed the link")
 
-    def _deliver(self, batch: list[bytes]) -> None:
-        for payload in batch:
-            if self._ended.is_set():
-                return
-            try:
-                self._received(payload)
-            except Exception as error:
-                self._fail(f"a message of {self._peer} failed: {type(error).__name__}: {error}")
-
     def _fail(self, reason: str) -> None:
         self._end(reason)
         self._speaking.cancel()
 
     def _end(self, reason: str) -> None:
-        if self._ended.is_set():
-            return
-        self._reason = reason
-        self._ended.set()
-        self._outbox.close()
-        if self._closed is not None:
-            asyncio.get_running_loop().call_soon(self._closed, reason)
+        if self._delivery.end(reason):
+            self._ended.set()
+            self._outbox.close()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from aiosearch.strategies.queue import Queue
+from aiosearch_stealing import Stealing
 
 
-class Ray(Queue):
-    """The shared queue, on a Ray cluster."""
+class Ray(Stealing):
+    """A Ray cluster, and stealing through shared memory inside of each node."""

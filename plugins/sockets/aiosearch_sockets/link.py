@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from aiosearch.remote.links import MOST_BYTES
+from aiosearch.remote.links import MOST_BYTES, Delivery, LostError
 
 from .addresses import Address
 from .secure import FrameError, Secure
@@ -27,12 +27,10 @@ class TcpLink(asyncio.Protocol):
         self._secure = secure
         self._early = early
         self._loop = asyncio.get_running_loop()
-        self._received: Callable[[bytes], None] | None = None
-        self._closed: Callable[[str], None] | None = None
-        self._ended: str | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._gone = asyncio.Event()
         self._peer = peer_of(transport)
+        self._delivery = Delivery(self._peer)
         transport.pause_reading()
         transport.set_protocol(self)
 
@@ -41,14 +39,11 @@ class TcpLink(asyncio.Protocol):
         return self._peer
 
     def open(self, received: Callable[[bytes], None], closed: Callable[[str], None]) -> None:
-        self._received, self._closed = received, closed
-        if self._ended is None:
+        if self._delivery.open(received, closed):
             self._loop.call_soon(self._begin)
-        else:
-            self._loop.call_soon(closed, self._ended)
 
     def send(self, payload: bytes) -> None:
-        if self._ended is not None or self._transport.is_closing():
+        if self._delivery.ended is not None or self._transport.is_closing():
             return
         if self._transport.get_write_buffer_size() > MOST_WAITING:
             self._fail(f"{self._peer} takes no messages: {MOST_WAITING} bytes are waiting for it")
@@ -56,10 +51,7 @@ class TcpLink(asyncio.Protocol):
         self._transport.write(self._secure.seal(payload))
 
     def close(self, reason: str = "") -> None:
-        if self._ended is not None:
-            return
-        self._end(reason or "closed on this side")
-        if self._transport.is_closing():
+        if not self._delivery.end(reason or "closed on this side") or self._transport.is_closing():
             return
         # A socket that is closed with bytes unread resets the connection, and what we said last is
         # lost with it: so we only stop speaking, and read on until the other end leaves
@@ -73,18 +65,16 @@ class TcpLink(asyncio.Protocol):
 
     async def wait_gone(self) -> None:
         """Waits, once it is closed, until nothing is left of the connection: a second at most."""
-        if self._ended is not None:
+        if self._delivery.ended is not None:
             await self._gone.wait()
 
     def data_received(self, data: bytes) -> None:
-        if self._ended is not None:
+        if self._delivery.ended is not None:
             return
         try:
-            payloads = self._secure.feed(data)
-        except FrameError as error:
+            self._delivery.deliver(self._secure.feed(data))
+        except (FrameError, LostError) as error:
             self._fail(str(error))
-        else:
-            self._deliver(payloads)
 
     def eof_received(self) -> None:
         self._fail(f"{self._peer} closed the connection")
@@ -92,35 +82,21 @@ class TcpLink(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._linger is not None:
             self._linger.cancel()
-        self._end(f"the connection to {self._peer} broke: {exc or 'it was closed'}")
+        self._delivery.end(f"the connection to {self._peer} broke: {exc or 'it was closed'}")
         self._gone.set()
 
     def _begin(self) -> None:
         early, self._early = self._early, []
-        self._deliver(early)
-        if self._ended is None:
+        try:
+            self._delivery.deliver(early)
+        except LostError as error:
+            self._fail(str(error))
+        if self._delivery.ended is None:
             self._transport.resume_reading()
 
-    def _deliver(self, payloads: list[bytes]) -> None:
-        assert self._received is not None
-        for payload in payloads:
-            if self._ended is not None:
-                return
-            try:
-                self._received(payload)
-            except Exception as error:
-                self._fail(f"a message of {self._peer} failed: {type(error).__name__}: {error}")
-
     def _fail(self, reason: str) -> None:
-        self._end(reason)
+        self._delivery.end(reason)
         self._transport.abort()
-
-    def _end(self, reason: str) -> None:
-        if self._ended is not None:
-            return
-        self._ended = reason
-        if self._closed is not None:
-            self._loop.call_soon(self._closed, reason)
 
 
 def peer_of(transport: asyncio.BaseTransport) -> str:

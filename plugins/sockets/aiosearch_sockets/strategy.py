@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from aiosearch.strategies.queue import Queue
+from aiosearch_stealing import Stealing
 
 
-class Sockets(Queue):
-    """The shared queue, for machines that join over TCP."""
+class Sockets(Stealing):
+    """Machines that join over TCP, and stealing through shared memory inside of each."""

@@ -1,0 +1,65 @@
+"""Memory that processes of one machine share, and record locks on it.
+
+A lock is the kernel's: it is released when its holder dies, at whatever instruction. It excludes
+open file descriptions from each other, so each process opens the file for itself.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import sys
+import tempfile
+
+_FLOCK = struct.Struct("hhqqi4x")
+
+ORDERED = os.uname().machine == "x86_64"
+"""Whether loads and stores keep their order, so that some things can be read without a lock."""
+
+
+def unnamed_file(name: str) -> tuple[int, str]:
+    """Makes an empty file in memory; gives its descriptor, and a path that others of the same user
+    can open while it is open here. A path outside of /proc is to be unlinked."""
+    if sys.platform == "linux":
+        fd = os.memfd_create(name)
+        return fd, f"/proc/{os.getpid()}/fd/{fd}"
+    return tempfile.mkstemp(prefix=f"{name}-")
+
+
+# What is locked are numbers, which need not lie inside the file.
+if sys.platform == "linux":
+
+    def lock(fd: int, first: int, count: int) -> None:
+        """Locks so many numbers, or all from the first on (0); waits while somebody has one."""
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLKW, _FLOCK.pack(fcntl.F_WRLCK, 0, first, count, 0))
+
+    def try_lock(fd: int, first: int, count: int) -> bool:
+        """Does the same if it can without waiting; says whether it did."""
+        try:
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, 0, first, count, 0))
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
+
+    def unlock(fd: int, first: int, count: int) -> None:
+        """Lets go of them."""
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, 0, first, count, 0))
+
+else:
+
+    def lock(fd: int, first: int, count: int) -> None:
+        """Locks so many numbers, or all from the first on (0); waits while somebody has one."""
+        fcntl.lockf(fd, fcntl.LOCK_EX, count, first)
+
+    def try_lock(fd: int, first: int, count: int) -> bool:
+        """Does the same if it can without waiting; says whether it did."""
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, count, first)
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
+
+    def unlock(fd: int, first: int, count: int) -> None:
+        """Lets go of them."""
+        fcntl.lockf(fd, fcntl.LOCK_UN, count, first)

@@ -1,0 +1,36 @@
+"""Which machines came and do not serve, and why: for people."""
+
+from __future__ import annotations
+
+MOST = 100
+"""So many are remembered, the latest."""
+EVERY = 0
+"""The number of no session: what a machine is refused for whatever is searched."""
+
+
+class Refusals:
+    """Reasons by machine and session."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[tuple[str, int], str] = {}
+
+    def add(self, machine: str, session: int, reason: str) -> bool:
+        """Remembers a reason; says whether it is news."""
+        news = self._reasons.get((machine, session)) != reason
+        self._reasons[machine, session] = reason
+        if len(self._reasons) > MOST:
+            del self._reasons[next(iter(self._reasons))]
+        return news
+
+    def forget(self, machine: str) -> None:
+        """It is gone, or serves now."""
+        for key in [key for key in self._reasons if key[0] == machine]:
+            del self._reasons[key]
+
+    def of(self, session: int) -> dict[str, str]:
+        """Who does not serve a search, and why."""
+        return {
+            machine: reason
+            for (machine, of), reason in self._reasons.items()
+            if of in (session, EVERY)
+        }

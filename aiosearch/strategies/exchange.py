@@ -1,0 +1,118 @@
+"""The contract of an exchange: how the workers of one machine pass work on without the host.
+
+A strategy that has one names it in an attribute `exchange`, as `"module:Class"` of its board; the
+engine reads it after `start`, so a strategy can do without for some searches. There is one board a
+search and machine. The engine makes it, gives each worker its `Exchange` on it, and keeps the books
+right: what a worker offers it has reported to the host before, and who takes it says so with its
+next report. So a board has to promise one thing only, also where workers are killed at any
+instruction: an offer is taken by one worker, or regained by the one that made it, or revoked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+
+class Taken(Struct, frozen=True):
+    """Some subtrees that another worker had offered."""
+
+    owner: int
+    number: int
+    blob: bytes
+
+
+class Exchange(Protocol):
+    """One life of one worker, at its place on the board. Owners are never numbered 0."""
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing can come from others, because all of them rest or nobody is there."""
+        ...
+
+    def lacking(self, calm: bool) -> int:
+        """How many offers to make now; `calm` says that making them would cost next to nothing."""
+        ...
+
+    @property
+    def room(self) -> int:
+        """How many more offers can be made now."""
+        ...
+
+    def fits(self, blob: bytes) -> bool:
+        """Whether an offer may be as large."""
+        ...
+
+    def offer(self, number: int, blob: bytes, weight: float) -> None:
+        """Lays subtrees out for whoever comes first. Numbers go up, and none is used again."""
+        ...
+
+    def taken(self) -> Sequence[tuple[int, int]]:
+        """Which own offers were taken since this was asked last: numbers, and who has them."""
+        ...
+
+    def regain(self) -> Sequence[int]:
+        """Takes all own offers back that nobody has taken; gives their numbers."""
+        ...
+
+    def take(self) -> Sequence[Taken]:
+        """Takes what another worker has offered, if there is something."""
+        ...
+
+    def rest(self, resting: bool) -> None:
+        """Says whether this worker has nothing to do, and waits for offers."""
+        ...
+
+    def improve(self, cost: float, sequence: int) -> None:
+        """Tells the others of a solution, which the report of this number told the host of."""
+        ...
+
+    def best(self) -> tuple[float, int, int]:
+        """The lowest cost that somebody told of: cost, owner, and the number of the report."""
+        ...
+
+    def judged(self, digest: bytes, status: str) -> None:
+        """Tells the others what z3 said."""
+        ...
+
+    def verdict(self, digest: bytes) -> str:
+        """What z3 said, as far as somebody here was told; empty where nobody was."""
+        ...
+
+    def close(self) -> None:
+        """Gives memory and files back. Safe to call twice."""
+        ...
+
+
+class Board(Protocol):
+    """What the workers of one machine share in one search."""
+
+    path: str
+    """Where other processes of this user and machine open it, while it is open here."""
+
+    @classmethod
+    def create(cls, places: int) -> Board:
+        """Makes an empty board for so many workers."""
+        ...
+
+    @classmethod
+    def join(cls, path: str, place: int, owner: int, ring: Callable[[], None]) -> Exchange:
+        """Opens another process's board for one life of one worker; `ring` wakes one that rests."""
+        ...
+
+    def exchange(self, place: int, owner: int, ring: Callable[[], None]) -> Exchange:
+        """Opens a place for a worker of this very process, such as a simulated one."""
+        ...
+
+    def revoke(self, place: int, owner: int) -> dict[int, int] | None:
+        """Takes a dead worker's offers back; says who has taken those that are not there any more.
+
+        None where that cannot be said: then nobody believes who says to have taken one.
+        """
+        ...
+
+    def close(self) -> None:
+        """Gives memory and files back. Safe to call twice."""
+        ...

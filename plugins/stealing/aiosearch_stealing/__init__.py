@@ -1,0 +1,7 @@
+"""Workers of one machine take work from each other through shared memory."""
+
+from __future__ import annotations
+
+from .strategy import Stealing as Stealing
+
+__all__ = ["Stealing"]

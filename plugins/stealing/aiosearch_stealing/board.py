@@ -1,0 +1,127 @@
+"""The board: one file in memory for each search and machine."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from aiosearch.errors import StrategyError
+from aiosearch.memory import lock, try_lock, unlock, unnamed_file
+
+from .layout import MOST_PLACES, OPEN, REVOKED, SLOTS, Layout
+from .place import Place
+from .verdicts import Verdicts
+
+PATIENCE = 0.01
+"""Seconds that the host waits at most for a lock: its holder may be frozen."""
+
+
+class SharedBoard:
+    """A board in memory that other processes of the same user can open."""
+
+    def __init__(self, fd: int, path: str, places: int = 0) -> None:
+        self.path = path
+        self._fd = fd
+        if places:
+            os.ftruncate(fd, Layout.size(places))
+        self._map = mmap.mmap(fd, 0)
+        self.layout = Layout(self._map, places or Layout.places_in(self._map))
+        if places:
+            self.layout.clear()
+        self.verdicts = Verdicts(self.layout.verdicts, fd)
+
+    @classmethod
+    def create(cls, places: int) -> SharedBoard:
+        """Makes an empty board for so many workers."""
+        if sys.platform != "linux":
+            raise StrategyError("stealing through shared memory needs Linux; use `queue` here")
+        if not 0 < places <= MOST_PLACES:
+            raise StrategyError(f"a board has 1 to {MOST_PLACES} places, not {places}")
+        fd, path = unnamed_file("aiosearch-board")
+        return cls(fd, path, places)
+
+    @classmethod
+    def join(cls, path: str, place: int, owner: int, ring: Callable[[], None]) -> Place:
+        """Opens another process's board, for one life of one worker."""
+        board = cls(os.open(path, os.O_RDWR | os.O_CLOEXEC), path)
+        return board.exchange(place, owner, ring, board.close)
+
+    def exchange(
+        self,
+        place: int,
+        owner: int,
+        ring: Callable[[], None],
+        on_close: Callable[[], None] = lambda: None,
+    ) -> Place:
+        """Opens a place for one life of one worker of this very process."""
+        return Place(self, place, owner, ring, on_close)
+
+    def revoke(self, place: int, owner: int) -> dict[int, int] | None:
+        """Takes a dead worker's offers back; says who has taken those that are not there any more.
+
+        None where that cannot be said, because somebody holds the lock and does not let go.
+        """
+        if not self._try_for(place, PATIENCE):
+            return None
+        try:
+            return self._revoke(place, owner)
+        finally:
+            unlock(self._fd, place, 1)
+
+    def _revoke(self, place: int, owner: int) -> dict[int, int]:
+        layout = self.layout
+        if layout.owners[place] != owner:
+            return {}  # it died before it sat down
+        takers = {}
+        for slot in range(SLOTS):
+            number, taker = divmod(layout.word(place, slot), 1 << 24)
+            if number and taker == OPEN:
+                layout.mark(place, slot, number, REVOKED)
+            elif number:
+                takers[number] = taker
+        layout.owners[place] = layout.resting[place] = 0
+        layout.weights[place] = 0.0
+        self.forget_cost(place)
+        return takers
+
+    def forget_cost(self, place: int) -> None:
+        """What a dead worker told of may never have reached the host."""
+        self.layout.stamps[place] = 0
+        self.layout.costs[place] = float("inf")
+
+    @contextmanager
+    def locked(self, place: int) -> Iterator[None]:
+        """Holds a place's lock; waits for it."""
+        lock(self._fd, place, 1)
+        try:
+            yield
+        finally:
+            unlock(self._fd, place, 1)
+
+    def try_for(self, place: int) -> bool:
+        """Takes a place's lock, if nobody has it."""
+        return try_lock(self._fd, place, 1)
+
+    def let_go(self, place: int) -> None:
+        """Gives the lock back."""
+        unlock(self._fd, place, 1)
+
+    def _try_for(self, place: int, seconds: float) -> bool:
+        end = time.monotonic() + seconds
+        while not self.try_for(place):
+            if time.monotonic() > end:
+                return False
+            time.sleep(0)
+        return True
+
+    def close(self) -> None:
+        """Gives memory and file back. Safe to call twice."""
+        if self._map.closed:
+            return
+        self.layout.close()
+        self._map.close()
+        os.close(self._fd)

@@ -1,0 +1,194 @@
+"""A worker's place on the board: what it offers there, and how it takes what others offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from aiosearch.memory import ORDERED
+from aiosearch.strategies import Taken
+
+from .layout import OPEN, ROOM, SLOTS
+
+if TYPE_CHECKING:
+    from .board import SharedBoard
+
+MOST_PIECES = 4
+"""Offers made at a time, so that several others find something."""
+
+
+class Place:
+    """One life of one worker, at its place.
+
+    An offer is settled by one store of eight bytes, under the place's lock, and after whoever takes
+    it has a copy; so whoever dies at whatever instruction leaves it either open or settled.
+    """
+
+    def __init__(
+        self,
+        board: SharedBoard,
+        place: int,
+        owner: int,
+        ring: Callable[[], None],
+        on_close: Callable[[], None],
+    ) -> None:
+        self._board = board
+        self._layout = board.layout
+        self._place = place
+        self._owner = owner
+        self._ring = ring
+        self._on_close: Callable[[], None] | None = on_close
+        self._slots: dict[int, int] = {}
+        """By number: where the own offers lie that were not taken when it was looked last."""
+        self._wanted = True
+        """Whether one of the last offers was taken."""
+        with board.locked(place):
+            for slot in range(SLOTS):
+                self._layout.mark(place, slot, 0, 0)
+            self._layout.weights[place] = 0.0
+            self._layout.resting[place] = 0
+            board.forget_cost(place)
+            self._layout.owners[place] = owner
+
+    @property
+    def quiet(self) -> bool:
+        layout = self._layout
+        present = sum(map(bool, layout.owners))
+        return layout.resting.tobytes().count(1) >= present - (not layout.resting[self._place])
+
+    def lacking(self, calm: bool) -> int:
+        """Offers are made where nothing is left of the last ones: at once if somebody waits for
+        some; otherwise when it costs next to nothing, and somebody wanted the last ones."""
+        layout, place = self._layout, self._place
+        if any(layout.word(place, slot) % (1 << 24) == OPEN for slot in self._slots.values()):
+            return 0
+        if not (calm and self._wanted or self._in_want()):
+            return 0
+        others = sum(map(bool, layout.owners.tolist())) - 1
+        return min(others, MOST_PIECES) & ~1 or min(others, 1)
+
+    def _in_want(self) -> bool:
+        """Whether more workers wait than there are who offer something."""
+        waiting = self._layout.resting.tobytes().count(1)
+        return waiting > 0 and waiting > sum(weight > 0.0 for weight in self._layout.weights)
+
+    @property
+    def room(self) -> int:
+        return SLOTS - len(self._slots)
+
+    def fits(self, blob: bytes) -> bool:
+        return len(blob) <= ROOM
+
+    def offer(self, number: int, blob: bytes, weight: float) -> None:
+        layout, place = self._layout, self._place
+        taken = set(self._slots.values())
+        slot = next(slot for slot in range(SLOTS) if slot not in taken)
+        with self._board.locked(place):
+            if layout.owners[place] != self._owner:
+                return  # it is taken for dead, and will be ended
+            layout.write(place, slot, blob, weight)
+            layout.mark(place, slot, number, OPEN)
+            layout.weights[place] += max(weight, 1e-300)  # whoever looks for work sees a weight
+        self._slots[number] = slot
+        self._ring()
+
+    def taken(self) -> list[tuple[int, int]]:
+        settled = []
+        for number, slot in self._slots.items():
+            if taker := self._layout.word(self._place, slot) % (1 << 24):
+                settled.append((number, taker))
+        for number, _ in settled:
+            del self._slots[number]
+        self._wanted |= bool(settled)
+        return settled
+
+    def regain(self) -> list[int]:
+        layout, place = self._layout, self._place
+        regained = []
+        with self._board.locked(place):
+            for number, slot in self._slots.items():
+                if layout.word(place, slot) % (1 << 24) == OPEN:
+                    layout.mark(place, slot, number, self._owner)
+                    regained.append(number)
+            layout.weights[place] = 0.0
+        for number in regained:
+            del self._slots[number]
+        self._wanted &= not regained
+        return regained
+
+    def take(self) -> list[Taken]:
+        """Takes half of what the one offers who offers most, the oldest first."""
+        layout = self._layout
+        weights: list[float] = list(layout.weights)
+        weights[self._place] = 0.0
+        while (most := max(weights)) > 0.0:
+            victim = weights.index(most)
+            if self._board.try_for(victim):
+                try:
+                    if taken := self._take_from(victim):
+                        return taken
+                finally:
+                    self._board.let_go(victim)
+            weights[victim] = 0.0
+        return []
+
+    def _take_from(self, victim: int) -> list[Taken]:
+        """Does it with the victim's lock held."""
+        layout = self._layout
+        words = [(layout.word(victim, slot), slot) for slot in range(SLOTS)]
+        offers = sorted(one for one in words if one[0] and one[0] % (1 << 24) == OPEN)
+        count = (len(offers) + 1) // 2
+        owner = layout.owners[victim]
+        taken = []
+        for word, slot in offers[:count]:
+            number = word >> 24
+            taken.append(Taken(owner, number, layout.read(victim, slot)))
+            layout.mark(victim, slot, number, self._owner)
+        layout.weights[victim] = sum(
+            max(layout.weight(victim, slot), 1e-300) for _, slot in offers[count:]
+        )
+        if any(layout.weights):
+            self._ring()  # for the next one who rests: who was woken has heard all rings so far
+        return taken
+
+    def rest(self, resting: bool) -> None:
+        self._layout.resting[self._place] = resting
+
+    def improve(self, cost: float, sequence: int) -> None:
+        layout, place = self._layout, self._place
+        if cost >= layout.costs[place]:
+            return
+        with self._board.locked(place):
+            if layout.owners[place] != self._owner:
+                return  # it is taken for dead, and its word does not count
+            layout.stamps[place] = 0  # a cost must never be read under another's stamp
+            layout.costs[place] = cost
+            layout.stamps[place] = self._owner << 32 | sequence
+
+    def best(self) -> tuple[float, int, int]:
+        costs = self._layout.costs.tolist()
+        cost = min(costs)
+        place = costs.index(cost)
+        if ORDERED:
+            return self._told_by(place)
+        with self._board.locked(place):
+            return self._told_by(place)
+
+    def _told_by(self, place: int) -> tuple[float, int, int]:
+        layout = self._layout
+        stamp = layout.stamps[place]
+        cost = layout.costs[place]
+        if not stamp or stamp != layout.stamps[place]:
+            return float("inf"), 0, 0
+        return cost, stamp >> 32, stamp & 0xFFFFFFFF
+
+    def judged(self, digest: bytes, status: str) -> None:
+        self._board.verdicts.add(digest, status)
+
+    def verdict(self, digest: bytes) -> str:
+        return self._board.verdicts.find(digest)
+
+    def close(self) -> None:
+        if self._on_close is not None:
+            self._on_close()
+            self._on_close = None

@@ -1,0 +1,106 @@
+"""Workers of each machine steal from each other, and machines are dealt to: real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+import pytest
+from machines import Machine, explored, pool, until
+
+from aiosearch import Search
+from aiosearch.remote.links import LostError
+from aiosearch.workloads import Lopsided, Superopt
+
+TREE = Lopsided(height=29)
+STRATEGIES = ["stealing", "sockets"]
+
+
+def right(result: Any, tree: Lopsided = TREE) -> bool:
+    return bool(
+        result.statistics.nodes == tree.nodes and sorted(result.solutions) == list(tree.answers)
+    )
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("here", "elsewhere"), [(0, (2, 2)), (2, (2,)), (1, (1, 3))])
+async def test_every_node_is_explored_once(
+    strategy: str, here: int, elsewhere: tuple[int, ...]
+) -> None:
+    async with pool(here) as (opened, listener):
+        machines = [Machine(listener, workers) for workers in elsewhere]
+        await until(lambda: sum(len(one.pids) for one in machines) == sum(elsewhere))
+        result = await explored(opened, TREE, strategy=strategy)
+    assert right(result)
+    assert sum(worker.steals for worker in result.statistics.workers) > 0
+
+
+async def test_workers_that_die_in_the_middle_of_it_lose_nothing() -> None:
+    """Their machine tells who has taken what they had offered."""
+    deaths = 0
+    async with pool(2) as (opened, listener):
+        machine = Machine(listener, 3)
+        async with Search(TREE, pool=opened, strategy="sockets") as search:
+            while search.statistics().nodes < TREE.nodes // 2:
+                before = search.statistics().nodes
+                await until(lambda: search.statistics().nodes > before + 500)  # noqa: B023
+                if pids := [*machine.pids, *opened.pids]:
+                    os.kill(pids[deaths % len(pids)], signal.SIGKILL)
+                    deaths += 1
+            result = await search.wait()
+    assert deaths > 2
+    assert right(result)
+
+
+@pytest.mark.parametrize("way", ["closed", "cut"])
+async def test_a_machine_that_is_gone_takes_its_board_with_it(way: str) -> None:
+    async with pool(1, patience=0.25) as (opened, listener):
+        machine = Machine(listener, 3, patience=0.25)
+        async with Search(TREE, pool=opened, strategy="sockets") as search:
+            await until(lambda: sum(one.nodes for one in search.statistics().workers[1:]) > 500)
+            if way == "closed":
+                machine.link.close()
+            else:
+                machine.link.stuck = machine.link.other.stuck = True
+            result = await search.wait()
+        with pytest.raises(LostError):
+            await machine.serving
+    assert right(result)
+
+
+async def test_a_machine_that_leaves_gives_back_what_lies_on_its_board() -> None:
+    async with pool(1) as (opened, listener):
+        machine = Machine(listener, 3)
+        async with Search(TREE, pool=opened, strategy="sockets") as search:
+            await until(lambda: sum(one.nodes for one in search.statistics().workers[1:]) > 500)
+            machine.agent.leave()
+            async with asyncio.timeout(20):
+                assert (await machine.serving).reason == "it is let go"
+            done = [one.nodes for one in search.statistics().workers[1:]]
+            result = await search.wait()
+    assert [one.nodes for one in result.statistics.workers[1:]] == done
+    assert right(result)
+
+
+async def test_z3_is_asked_once_whoever_asks() -> None:
+    problem = Superopt()
+    async with pool(1) as (opened, _):
+        alone = await explored(opened, problem)
+    async with pool(2) as (opened, listener):
+        Machine(listener, 2)
+        result = await explored(opened, problem, strategy="sockets")
+    assert result.statistics.checks.checks == alone.statistics.checks.checks
+    assert sorted(map(repr, result.solutions)) == sorted(map(repr, alone.solutions))
+
+
+async def test_a_machine_without_the_plugin_refuses_by_name(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("aiosearch.remote.admission.EXCHANGES", "nothing.here")
+    async with pool(1) as (opened, listener):
+        Machine(listener, 2)
+        result = await explored(opened, TREE, strategy="sockets")
+    assert right(result)
+    assert "aiosearch_stealing.board:SharedBoard is not installed" in caplog.text
