@@ -43,8 +43,8 @@ ALLOWED = {
         "search", "statistics", "strategies", "testing", "workloads",
     },
     "engine": {
-        "_lazy", "checks", "errors", "events", "limits", "memory", "orders", "pool", "problem", "result",
-        "statistics", "strategies", "__version__",
+        "_lazy", "checks", "errors", "events", "limits", "memory", "orders", "pool", "problem",
+        "result", "statistics", "strategies", "__version__",
     },
 }  # fmt: skip
 """What each part of the package may import from the others."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 from msgspec import Struct
@@ -33,7 +33,7 @@ from .bundles import Bundle
 from .channel import MAX_FRAME
 from .counts import Counts
 from .ledger import MOST_DEATHS, MOST_DEATHS_TOGETHER, Ledger
-from .offers import Offers, Standing
+from .offers import Offers, Settled, Standing
 from .seats import Seat
 from .wire import (
     Ask,
@@ -243,9 +243,7 @@ class Coordinator:
         place = self.seats[seat]
         place.messages += 1
         place.bytes += size
-        if isinstance(message, Report | Failed) and (
-            place.behind or self._standing(seat, message) is not Standing.GOOD
-        ):
+        if self.exchange and self._is_early(message, place):
             place.behind.append(message)
             self._late.add(seat)
         else:
@@ -253,14 +251,20 @@ class Coordinator:
         if self._late:
             self._catch_up()
 
-    def _standing(self, seat: int, message: Report | Failed) -> Standing:
+    def _is_early(self, message: ToHost, place: Seat) -> TypeGuard[Report | Failed]:
+        """Whether it has to wait for another seat's report, or behind one that does."""
+        if not isinstance(message, Report | Failed):
+            return False
+        return bool(place.behind) or self._standing(place, message) is not Standing.GOOD
+
+    def _standing(self, place: Seat, message: Report | Failed) -> Standing:
         if isinstance(message, Failed) or not message.final:
             return Standing.GOOD
-        return self._offers.standing(self.seats[seat].owner, message)
+        return self._offers.standing(place.owner, message)
 
     def _catch_up(self) -> None:
         """Takes what had to wait for others' reports, as far as those have come by now."""
-        while not self.stopped and any([self._catch_up_at(seat) for seat in tuple(self._late)]):
+        while not self.stopped and any(self._catch_up_at(seat) for seat in tuple(self._late)):
             pass
 
     def _catch_up_at(self, seat: int) -> bool:
@@ -268,7 +272,7 @@ class Coordinator:
         place = self.seats[seat]
         before = len(place.behind)
         while place.behind:
-            standing = self._standing(seat, place.behind[0])
+            standing = self._standing(place, place.behind[0])
             if standing is Standing.VOID:
                 # What it did stems from what was never reported: others do that again
                 self._out.evict(seat)
@@ -337,11 +341,11 @@ class Coordinator:
         closed = place.settle(report, self._clock())
         kept = self.ledger.open((bundle for part in parts for bundle in part.kept), free=False)
         given = self.ledger.open((bundle for part in parts for bundle in part.given), free=True)
-        offers = [offer for part in parts for offer in part.offered]
-        offered = self.ledger.open((bundle for _, bundle in offers), free=False)
-        numbers = dict(zip((number for number, _ in offers), offered, strict=True))
-        settled = self._offers.settle(place.owner, report, numbers)
-        closed += settled.closed
+        opened = (*kept.items(), *given.items())
+        orphans: tuple[int, ...] = ()
+        if self.exchange:
+            offered, settled = self._settle_offers(place, report, parts)
+            closed, opened, orphans = closed + settled.closed, opened + offered, settled.orphans
         for id in closed:
             self.ledger.close(id)
         place.held.update(kept)
@@ -352,16 +356,25 @@ class Coordinator:
             Transaction(
                 seat,
                 closed,
-                (*kept.items(), *given.items(), *offered.items()),
+                opened,
                 report.counts,
                 tuple(solution for part in parts for solution in part.solutions),
                 report.costs,
                 b"".join(part.keys for part in parts),
             )
         )
-        orphans = {id: self.ledger[id] for id in settled.orphans}
         self._tell_of_report(seat, report, given)
-        self._reopen(orphans, seat, blame=True)
+        if orphans:
+            self._reopen({id: self.ledger[id] for id in orphans}, seat, blame=True)
+
+    def _settle_offers(
+        self, place: Seat, report: Report, parts: list[Report]
+    ) -> tuple[tuple[tuple[int, Bundle], ...], Settled]:
+        """Enters what a report offers, and settles what it says of offers made before."""
+        offers = [offer for part in parts for offer in part.offered]
+        opened = self.ledger.open((bundle for _, bundle in offers), free=False)
+        numbers = dict(zip((number for number, _ in offers), opened, strict=True))
+        return tuple(opened.items()), self._offers.settle(place.owner, report, numbers)
 
     def _tell_of_report(self, seat: int, report: Report, given: dict[int, Bundle]) -> None:
         if given:
@@ -378,8 +391,10 @@ class Coordinator:
 
     def _weight(self, place: Seat) -> float:
         """The share of the tree that is open at a seat, what it offers to others included."""
-        lying = self._offers.tasks(place.owner)
-        return place.weight + sum(self.ledger[id].weight for id in lying)
+        weight = place.weight
+        if self.exchange:
+            weight += sum(self.ledger[id].weight for id in self._offers.tasks(place.owner))
+        return weight
 
     def _feed(self) -> None:
         """Grants more nodes to the seats that have used theirs up."""

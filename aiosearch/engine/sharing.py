@@ -63,7 +63,7 @@ class Sharing:
         return self._exchange.lacking(calm)
 
     def enter(self, bundles: list[Bundle]) -> list[Bundle]:
-        """Takes bundles that are to be offered with the next report; gives those that do not fit."""
+        """Takes what is to be offered with the next report; gives back what does not fit."""
         others = []
         room = self._exchange.room
         for bundle in bundles:

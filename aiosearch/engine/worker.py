@@ -31,6 +31,8 @@ class Worker:
         for fd in bell.fds:
             channel.hear(fd)
         self._sessions: dict[int, Session] = {}
+        self._sharers: dict[int, Session] = {}
+        """Those whose workers pass work on to each other."""
         self.asynchronous = False
 
     def send(self, message: ToHost) -> None:
@@ -44,6 +46,7 @@ class Worker:
             elif isinstance(message, Ping):
                 self.send(Hello())
             elif isinstance(message, End):
+                self._sharers.pop(message.session, None)
                 if session := self._sessions.pop(message.session, None):
                     session.close()
             elif session := self._sessions.get(message.session):
@@ -62,6 +65,8 @@ class Worker:
             self.send(Failed(begin.session, name, "__init__", reason, None))
             return
         self._sessions[begin.session] = session
+        if sharing is not None:
+            self._sharers[begin.session] = session
         self.asynchronous |= session.asynchronous
 
     def _sharing(self, begin: Begin) -> Sharing:
@@ -71,12 +76,12 @@ class Worker:
 
     def seek(self) -> bool:
         """Lets sessions without work take what other workers offer; says whether one did."""
-        return any([session.seek() for session in self._sessions.values()])
+        return any(session.seek() for session in self._sharers.values())
 
     @property
     def seeking(self) -> bool:
         """Whether some session waits for what others offer."""
-        return any(session.seeking for session in self._sessions.values())
+        return any(session.seeking for session in self._sharers.values())
 
     def ready(self) -> list[Session]:
         return [session for session in self._sessions.values() if session.ready]
@@ -84,8 +89,7 @@ class Worker:
     def patience(self) -> float | None:
         """How long to wait for messages while no session is ready."""
         sessions = self._sessions.values()
-        lingering = [session.lingering for session in sessions if session.lingering]
-        if lingering:
+        if lingering := [one.lingering for one in self._sharers.values() if one.lingering]:
             return min(lingering)
         return WAKE_SECONDS if any(session.dirty for session in sessions) else None
 
@@ -100,9 +104,9 @@ class Worker:
         while clock() < end:
             if frames := self._channel.receive(0):
                 return frames
-            if self.seek():
+            if self._sharers and self.seek():
                 return []
-        if self.seeking and self._bell.fds:
+        if self.seeking:
             if self._channel.await_bell(self.patience()):
                 self._bell.hush()
             return self._channel.receive(0)
@@ -111,7 +115,8 @@ class Worker:
     def serve(self) -> None:
         """Works until a session needs an event loop."""
         while not self.asynchronous:
-            self.seek()
+            if self._sharers:
+                self.seek()
             ready = self.ready()
             if ready:
                 self.receive(self._channel.receive(0))

@@ -62,7 +62,7 @@ class Place:
         layout, place = self._layout, self._place
         if any(layout.word(place, slot) % (1 << 24) == OPEN for slot in self._slots.values()):
             return 0
-        if not (calm and self._wanted or self._in_want()):
+        if not ((calm and self._wanted) or self._in_want()):
             return 0
         others = sum(map(bool, layout.owners.tolist())) - 1
         return min(others, MOST_PIECES) & ~1 or min(others, 1)
