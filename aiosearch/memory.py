@@ -11,6 +11,7 @@ import os
 import struct
 import sys
 import tempfile
+from pathlib import Path
 
 _FLOCK = struct.Struct("hhqqi4x")
 
@@ -19,12 +20,32 @@ ORDERED = os.uname().machine == "x86_64"
 
 
 def unnamed_file(name: str) -> tuple[int, str]:
-    """Makes an empty file in memory; gives its descriptor, and a path that others of the same user
-    can open while it is open here. A path outside of /proc is to be unlinked."""
+    """Makes an empty file in memory; gives its descriptor, and where others of the same user can
+    `reopen` it while it is open here."""
     if sys.platform == "linux":
         fd = os.memfd_create(name)
-        return fd, f"/proc/{os.getpid()}/fd/{fd}"
-    return tempfile.mkstemp(prefix=f"{name}-")
+        path = f"/proc/{os.getpid()}/fd/{fd}"
+    else:
+        fd, path = tempfile.mkstemp(prefix=f"{name}-")
+    return fd, f"{path}#{os.fstat(fd).st_ino}"
+
+
+def reopen(where: str) -> int:
+    """Opens it once more; raises FileNotFoundError where it is gone, although another file may be
+    open under its descriptor by now."""
+    path, _, inode = where.partition("#")
+    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    if inode != str(os.fstat(fd).st_ino):
+        os.close(fd)
+        raise FileNotFoundError(f"what was at {path} is gone")
+    return fd
+
+
+def forget(where: str) -> None:
+    """Removes it where it has a name, as it does on systems without files in memory."""
+    path = where.partition("#")[0]
+    if not path.startswith("/proc/"):
+        Path(path).unlink(missing_ok=True)
 
 
 # What is locked are numbers, which need not lie inside the file.

@@ -18,11 +18,10 @@ import mmap
 import os
 import struct
 from hashlib import blake2b
-from pathlib import Path
 
 import msgspec
 
-from ..memory import ORDERED, lock, unlock, unnamed_file
+from ..memory import ORDERED, forget, lock, reopen, unlock, unnamed_file
 
 CAPACITY = 1 << 22
 """Keys that a table has room for; memory is taken only for slots that are used."""
@@ -129,16 +128,15 @@ class SharedClaims:
         return cls(fd, path, HOST)
 
     @classmethod
-    def attach(cls, table: str | int, owner: int) -> SharedClaims:
-        """Opens a table by path, or by an inherited descriptor, for one life of one worker.
+    def attach(cls, path: str, owner: int) -> SharedClaims:
+        """Opens a table by its path, for one life of one worker.
 
         Owners are numbered from 1, and a number is never used again in the same table.
         """
         if not 0 < owner < HOST:
             raise ValueError(f"owner {owner} is not between 1 and {HOST - 1}")
-        path = f"/proc/self/fd/{table}" if isinstance(table, int) else table
         # Locks exclude open file descriptions from each other, so each process needs its own
-        return cls(os.open(path, os.O_RDWR), path, owner)
+        return cls(reopen(path), path, owner)
 
     def claim(self, key: bytes, bound: float = -math.inf) -> Claim:
         """Claims a 16-byte key; with a bound, a key that is known with a larger one is reopened."""
@@ -186,8 +184,8 @@ class SharedClaims:
             view.release()
         self._map.close()
         os.close(self._fd)
-        if self._owner == HOST and not self.path.startswith("/proc/"):
-            Path(self.path).unlink(missing_ok=True)
+        if self._owner == HOST:
+            forget(self.path)
 
     def _settle(self, first: int, second: int, bound: float) -> Claim:
         """Decides a claim and writes it down, with the key's window locked."""

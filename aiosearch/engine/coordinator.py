@@ -124,6 +124,7 @@ class Coordinator:
             raise self._raised(error) from error
         self.exchange: str = getattr(strategy, "exchange", "")
         """The board over which workers of one machine pass work on: `module:Class`, or empty."""
+        self._breath: float = getattr(strategy, "breath", 0.0)
         free = UNLIMITED if node_limit is None else 0
         self._begin = msgspec.structs.replace(begin, exchange=self.exchange, free_nodes=free)
 
@@ -163,7 +164,7 @@ class Coordinator:
             owner=self._owners,
             asker=asker,
             place=seat,
-            breath=BREATH_SECONDS * len(self.seats),
+            breath=max(BREATH_SECONDS * len(self.seats), self._breath),
         )
         self._send(seat, begin)
         if self.incumbent < float("inf"):

@@ -1,11 +1,15 @@
 """The contract of an exchange: how the workers of one machine pass work on without the host.
 
 A strategy that has one names it in an attribute `exchange`, as `"module:Class"` of its board; the
-engine reads it after `start`, so a strategy can do without for some searches. There is one board a
-search and machine. The engine makes it, gives each worker its `Exchange` on it, and keeps the books
-right: what a worker offers it has reported to the host before, and who takes it says so with its
-next report. So a board has to promise one thing only, also where workers are killed at any
-instruction: an offer is taken by one worker, or regained by the one that made it, or revoked.
+engine reads it after `start`, so a strategy can do without for some searches. With an attribute
+`breath`, workers keep to themselves for at least so many seconds what they may settle among
+themselves, where messages are dear.
+
+There is one board a search and machine. The engine makes it, gives each worker its `Exchange` on
+it, and keeps the books right: what a worker offers it has reported to the host before, and who
+takes it says so with its next report. So a board has to promise one thing only, also where workers
+are killed at any instruction: an offer is taken by one worker, or regained by the one that made it,
+or revoked.
 """
 
 from __future__ import annotations

@@ -296,15 +296,14 @@ def test_killed_workers_lose_only_what_they_had_not_reported() -> None:
     assert int(run(KILL)) > 0
 
 
-def test_an_inherited_descriptor_will_do() -> None:
-    """A worker that inherited the descriptor gets its own lock, and sees the same keys."""
+def test_a_table_that_is_gone_is_not_taken_for_the_next_one() -> None:
+    """Its descriptor may stand for another one by now."""
     table = SharedClaims.create(16)
-    descriptor = int(table.path.rpartition("/")[2])
-    worker = SharedClaims.attach(descriptor, 1)
-    assert worker.claim(KEYS[0]) is Claim.NEW
-    assert table.claim(KEYS[0]) is Claim.DUPLICATE
-    worker.close()
     table.close()
+    following = SharedClaims.create(16)
+    with pytest.raises(FileNotFoundError):
+        SharedClaims.attach(table.path, 1)
+    following.close()
 
 
 def test_closing_leaves_no_descriptor() -> None:

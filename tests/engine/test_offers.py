@@ -50,7 +50,9 @@ def test_what_is_regained_is_closed_for_the_reports_own_subtrees_stand_for_it(
     assert offers.tasks(GIVER) == [12]
 
 
-def test_what_somebody_took_who_then_died_is_open_again_when_its_giver_tells(offers: Offers) -> None:
+def test_what_somebody_took_who_then_died_is_open_again_when_its_giver_tells(
+    offers: Offers,
+) -> None:
     assert offers.bury(TAKER, {}) == []
     assert offers.settle(GIVER, told(gone=((2, TAKER),)), {}) == Settled((), (12,))
 

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from aiosearch_stealing.board import SharedBoard
 
+from aiosearch.memory import lock
+
 
 def payload(owner: int, number: int) -> bytes:
     """What an offer holds, for whoever finds it to see that it is whole."""
@@ -72,10 +74,10 @@ class Mortal:
     """One life of one worker."""
 
     def __init__(self, path: str, notes: Path, place: int, owner: int) -> None:
-        self.board = SharedBoard(os.open(path, os.O_RDWR | os.O_CLOEXEC), path)
         self.place = place
         self.owner = owner
-        self._exchange = self.board.exchange(place, owner, lambda: None)
+        self._exchange = SharedBoard.join(path, place, owner, lambda: None)
+        self.file = os.open(path.partition("#")[0], os.O_RDWR)
         self._notes = os.open(notes, os.O_WRONLY | os.O_APPEND)
         self._number = 0
 
@@ -117,9 +119,8 @@ def greedy(mortal: Mortal) -> None:
 
 def frozen(mortal: Mortal) -> None:
     """Freezes while it holds the lock of the place before its own."""
-    before = mortal.place - 1
-    with mortal.board.locked(before):
-        os.kill(os.getpid(), signal.SIGSTOP)
+    lock(mortal.file, mortal.place - 1, 1)
+    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 LIVES = {life.__name__: life for life in (busy, greedy, frozen)}

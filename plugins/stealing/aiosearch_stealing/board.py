@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from aiosearch.errors import StrategyError
-from aiosearch.memory import lock, try_lock, unlock, unnamed_file
+from aiosearch.memory import lock, reopen, try_lock, unlock, unnamed_file
 
-from .layout import MOST_PLACES, NAME, OPEN, REVOKED, SLOTS, Layout
+from .layout import MOST_PLACES, OPEN, REVOKED, SLOTS, Layout
 from .place import Place
 from .verdicts import Verdicts
 
@@ -42,22 +42,12 @@ class SharedBoard:
         if not 0 < places <= MOST_PLACES:
             raise StrategyError(f"a board has 1 to {MOST_PLACES} places, not {places}")
         fd, path = unnamed_file("aiosearch-board")
-        board = cls(fd, path, places)
-        board.path += "#" + os.pread(fd, *NAME).hex()
-        return board
+        return cls(fd, path, places)
 
     @classmethod
     def join(cls, path: str, place: int, owner: int, ring: Callable[[], None]) -> Place:
-        """Opens another process's board, for one life of one worker.
-
-        Where that board is gone, another file may be open under its descriptor by now.
-        """
-        file, _, name = path.partition("#")
-        fd = os.open(file, os.O_RDWR | os.O_CLOEXEC)
-        if os.pread(fd, *NAME).hex() != name:
-            os.close(fd)
-            raise FileNotFoundError(f"the board {path} is gone")
-        board = cls(fd, path)
+        """Opens another process's board, for one life of one worker."""
+        board = cls(reopen(path), path)
         return board.exchange(place, owner, ring, board.close)
 
     def exchange(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import mmap
-import os
 
 SLOTS = 8
 """Offers that lie ready at a place."""
@@ -22,9 +21,6 @@ MOST_PLACES = 4096
 OPEN = 0
 REVOKED = (1 << 24) - 1
 """Stands where a slot's taker would, as no owner has that number."""
-
-NAME = (8, 8)
-"""Size and place of what tells a board from any other."""
 
 _HEADER = 64
 _COLUMNS = 4
@@ -76,8 +72,6 @@ class Layout:
     def clear(self) -> None:
         """Makes a new mapping an empty board."""
         self._mapping[:8] = self.places.to_bytes(8, "little")
-        size, at = NAME
-        self._mapping[at : at + size] = os.urandom(size)
         for place in range(self.places):
             self.costs[place] = math.inf
 

@@ -73,7 +73,7 @@ def test_nobody_who_comes_too_late_sits_down_at_another_board(board: SharedBoard
     following = SharedBoard.create(3)
     file, _, _ = following.path.partition("#")
     _, _, name = board.path.partition("#")
-    with pytest.raises(FileNotFoundError, match=r"the board .* is gone"):
+    with pytest.raises(FileNotFoundError, match=r"is gone"):
         SharedBoard.join(f"{file}#{name}", 0, 1, nothing)
     assert not any(following.layout.owners)
     following.close()
