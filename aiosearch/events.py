@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -25,6 +25,8 @@ class SearchStarted(Event, frozen=True, kw_only=True):
     """Whether a journal was taken up."""
     nodes: int = 0
     """Nodes that the journal holds as explored."""
+    machines: bool = False
+    """Whether other machines may join."""
 
 
 class WorkerJoined(Event, frozen=True, kw_only=True):
@@ -35,10 +37,12 @@ class WorkerJoined(Event, frozen=True, kw_only=True):
 
 
 class WorkerLost(Event, frozen=True, kw_only=True):
-    """A worker died; its work since its last report is done again."""
+    """A worker is gone; if it died, its work since its last report is done again."""
 
     worker: int
     reason: str
+    died: bool = True
+    """False where it was let go, or does not serve this search."""
 
 
 class TaskAssigned(Event, frozen=True, kw_only=True):
@@ -91,6 +95,10 @@ class Progress(Event, frozen=True, kw_only=True):
     cache_hits: int
     checks: int
     checks_in_flight: int
+    workers: int
+    """Workers that serve the search now."""
+    refused: Mapping[str, str]
+    """Machines that came and do not serve, and why."""
 
 
 class Warned(Event, frozen=True, kw_only=True):

@@ -5,8 +5,8 @@
     python benchmarks/chaos.py --seed 7 --only 42        # one trial again
 
 A trial is one search of about a second with a journal. Whatever strikes it, it is taken up again,
-four times at most, with another order and other workers, and must then report what a plain walk
-of the same tree finds.
+four times at most, with another order, strategy and number of workers, and must then report what a
+plain walk of the same tree finds.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ SUITED = {
     "before the snapshot's rename": ("tree", "bounds"),
     "after the snapshot's rename": ("tree", "bounds"),
 }
+STRATEGIES = ("queue", "stealing")
 RUNS = 4
 """Runs that something is done to, before the one that is left in peace."""
 LIFE = 1.6
@@ -61,6 +62,7 @@ class Mishap(Struct, frozen=True):
     """One run of a trial: how it searches, and what happens to it."""
 
     order: str
+    strategy: str
     workers: int
     kind: str = ""
     place: str = ""
@@ -85,25 +87,26 @@ def plan(seed: int, number: int) -> Plan:
     orders = SUBJECTS[subject].orders
     fewest = 0 if about in (GROUP, "batch write", "report") else 2
     runs = [
-        _mishap(random, about, random.choice(orders), random.choice((fewest, 2, 2, 3)))
+        _mishap(random, about, random.choice(orders), random.choice((fewest, 2, 3, 4)))
         for _ in range(RUNS)
     ]
-    peaceful = Mishap(random.choice(orders), random.choice((0, 1, 2)))
+    peaceful = Mishap(random.choice(orders), random.choice(STRATEGIES), random.choice((0, 1, 2)))
     return Plan(number, about, subject, (*runs, peaceful))
 
 
 def _mishap(random: Random, about: str, order: str, workers: int) -> Mishap:
+    strategy = random.choice(STRATEGIES)
     if about in PLACES:
         passage = random.randint(1, max(PASSAGES[about] // RUNS, 1))
         if PLACES[about] == "journal.rename":
             passage = 2 * passage - about.startswith("before")
-        return Mishap(order, workers, about, f"{PLACES[about]}:{passage}")
+        return Mishap(order, strategy, workers, about, f"{PLACES[about]}:{passage}")
     if about == GROUP:
-        return Mishap(order, workers, kills=(Kill(GROUP, _moment(random)),))
+        return Mishap(order, strategy, workers, kills=(Kill(GROUP, _moment(random)),))
     kills = [Kill(about, random.uniform(APART, 0.5)) for _ in range(MOST_KILLED[about])]
     if random.random() < 0.7:
         kills.append(Kill(GROUP, random.uniform(0.0, 0.5)))
-    return Mishap(order, workers, kills=tuple(kills))
+    return Mishap(order, strategy, workers, kills=tuple(kills))
 
 
 def _moment(random: Random) -> float:

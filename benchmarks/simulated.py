@@ -8,8 +8,7 @@ A search is recorded, run for real, and simulated, on `queue` with one and two w
 What a message costs the host is measured in the same run, on a search of nothing but messages. Then
 the recording, scaled to a thousand CPU-seconds, is simulated on 64 and 1,024 workers of sixteen a
 machine. There a node counts for no more than fifty average ones: what struck it was this machine,
-not the problem. Last come the ways in which Mirage's search was distributed before, on the search
-with z3: a tree that is cut once, one z3 for all, and verdicts that nobody shares.
+not the problem.
 
 On a busy machine wall time measures the neighbours, so `busiest` compares with the CPU seconds of
 the process that spent most: no run is over sooner.
@@ -34,6 +33,7 @@ from figures import figure
 from processes import children_of, cpu_of
 
 from aiosearch import Pool, Search
+from aiosearch.engine.settings import OnUnknown
 from aiosearch.recording import Recorded, load, record
 from aiosearch.recording.replay import RecordedWithQuestions
 from aiosearch.strategies import API, Assign, Command, Event, Idle, Opened, Plan
@@ -48,15 +48,6 @@ TARGETS = {64: 0.90, 1024: 0.60}
 LONG = 1000.0
 LOCAL, LOOPBACK, NETWORK = 15e-6, 75e-6, 200e-6
 """Seconds of a message one way: to a process here, over loopback, to another machine."""
-CROWD = (2, 4, 8, 16, 32, 64, 96)
-EARLIER = (
-    ("cut once", "interleaved", False, True),
-    ("cut once, one z3 for all", "interleaved", True, True),
-    ("cut once, verdicts not shared", "interleaved", False, False),
-    ("the queue, a z3 for each", "queue", False, True),
-    ("the queue, one z3 for all", "queue", True, True),
-)
-"""Each way by its name, strategy, whether there is one z3, and whether verdicts are shared."""
 WAYS = (("queue", 1, 1), ("queue", 2, 1), ("sockets", 2, 2))
 
 
@@ -92,19 +83,23 @@ async def warm(pool: Pool, workers: int, asks: bool = False) -> None:
         problem = UTS(depth=6)
 
 
-async def really(problem: Any, strategy: str, workers: int, repeats: int) -> tuple[float, float]:
+async def really(
+    problem: Any, strategy: str, workers: int, repeats: int, on_unknown: OnUnknown
+) -> tuple[float, float]:
     """The seconds of a search, and of its busiest process: medians of so many."""
-    runs = [await _once(problem, strategy, workers) for _ in range(repeats)]
+    runs = [await _once(problem, strategy, workers, on_unknown) for _ in range(repeats)]
     return statistics.median(run[0] for run in runs), statistics.median(run[1] for run in runs)
 
 
-async def _once(problem: Any, strategy: str, workers: int) -> tuple[float, float]:
+async def _once(
+    problem: Any, strategy: str, workers: int, on_unknown: OnUnknown
+) -> tuple[float, float]:
     """Searches on a pool of its own, which knows no verdicts."""
     async with opened(strategy, workers) as pool:
         await warm(pool, workers, hasattr(problem, "obligation"))
         pids = _processes(os.getpid())
         before = {pid: cpu_of(pid) for pid in pids}
-        async with Search(problem, pool=pool, strategy=strategy) as search:
+        async with Search(problem, pool=pool, strategy=strategy, on_unknown=on_unknown) as search:
             found = (await search.wait()).statistics
         return found.seconds, max(cpu_of(pid) - before[pid] for pid in pids)
 
@@ -165,13 +160,20 @@ def simulated(
     )
 
 
-async def agree(name: str, problem: Any, host: float, repeats: int, folder: Path) -> Recorded:
+async def agree(
+    name: str,
+    problem: Any,
+    host: float,
+    repeats: int,
+    folder: Path,
+    on_unknown: OnUnknown = "defer",
+) -> Recorded:
     """Compares simulated with measured seconds, and gives the recording."""
     path = folder / "search.tree"
-    footer = await asyncio.to_thread(record, problem, path)
+    footer = await asyncio.to_thread(record, problem, path, unknown_lives=on_unknown != "drop")
     recorded = load(path)
     for strategy, workers, hosts in WAYS:
-        wall, busiest = await really(problem, strategy, workers, repeats)
+        wall, busiest = await really(problem, strategy, workers, repeats, on_unknown)
         found = simulated(recorded, strategy, workers, hosts, host, latency=LOOPBACK)
         figure(
             f"simulated over measured time, {strategy}, {workers} workers: {name}",
@@ -212,36 +214,10 @@ def far(name: str, recorded: Recorded, host: float) -> None:
             )
 
 
-def before(name: str, recorded: Recorded, host: float) -> None:
-    """The speed-ups of earlier ways, and what they ask z3 in vain."""
-    alone = simulated(recorded, "queue", 1, 1, host)
-    for way, strategy, locked, shared in EARLIER:
-        runs = [
-            simulated(
-                recorded,
-                strategy,
-                workers,
-                1,
-                host,
-                checkers=1 if locked else workers,
-                shared_verdicts=shared,
-            )
-            for workers in CROWD
-        ]
-        figure(
-            f"simulated speed-up of {CROWD[-1]} workers, {way}: {name}",
-            alone.seconds / runs[-1].seconds,
-            "T1 / Tn",
-            workers=CROWD,
-            speedups=[round(alone.seconds / run.seconds, 2) for run in runs],
-            balance=[round(run.balance, 2) for run in runs],
-            redundant=[round(run.checks / alone.checks, 2) for run in runs],
-        )
-
-
 async def run(quick: bool, repeats: int) -> None:
     tree = UTS(depth=9) if quick else TREES["T1"].problem
     rung = RUNGS["second" if quick else "seconds"].problem
+    blocks = RUNGS["blocks-second" if quick else "blocks-seconds"]
     async with Pool(2, cache=None) as pool:
         await warm(pool, 2)
         costs = [await message_cost(pool) for _ in range(3)]
@@ -249,8 +225,9 @@ async def run(quick: bool, repeats: int) -> None:
     figure("what a message costs the host", host * 1e6, "us", runs=[c * 1e6 for c in costs])
     with tempfile.TemporaryDirectory() as folder:
         recorded = await agree("UTS, geometric", tree, host, repeats, Path(folder))
-        asking = await agree("Hacker's Delight", rung, host, repeats, Path(folder))
-    before("Hacker's Delight", asking, host)
+        await agree("Hacker's Delight", rung, host, repeats, Path(folder))
+        again = blocks.problem, host, repeats, Path(folder), blocks.on_unknown
+        await agree("blocks", *again)
     far("UTS, geometric", recorded, host)
 
 

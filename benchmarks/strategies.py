@@ -27,8 +27,8 @@ from aiosearch.comparing.trial import Outcome
 from aiosearch.workloads.rungs import RUNGS
 
 ORDER = "depth-first"
-OURS = (Arm("queue", ORDER, 2), Arm("sockets", ORDER, 2))
-TARGETS = {"queue": 0.95, "sockets": 0.93}
+TARGETS = {"queue": 0.95, "stealing": 0.95, "sockets": 0.93}
+OURS = tuple(Arm(strategy, ORDER, 2) for strategy in TARGETS)
 BALANCE = 0.95
 STATIC = ({"split": "height1"},)
 SWITCHED: tuple[dict[str, Any], ...] = (

@@ -92,6 +92,7 @@ class Trial:
         request = Request(
             self.plan.subject,
             mishap.order,
+            mishap.strategy,
             mishap.workers,
             str(self._journal),
             str(self._folder / "cache"),

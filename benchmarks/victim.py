@@ -32,6 +32,7 @@ class Request(msgspec.Struct):
 
     subject: str
     order: str
+    strategy: str
     workers: int
     journal: str
     cache: str
@@ -80,6 +81,7 @@ async def search(request: Request, passages: Counter[str]) -> Outcome:
     async with Search(
         SUBJECTS[request.subject].problem,
         order=PRUNING if request.order.endswith("pruning") else request.order,
+        strategy=request.strategy,
         workers=request.workers,
         journal=request.journal,
         resume=request.resume,

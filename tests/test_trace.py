@@ -132,6 +132,8 @@ def test_counters(tmp_path: Path) -> None:
         cache_hits=0,
         checks=0,
         checks_in_flight=0,
+        workers=1,
+        refused={},
     )
     found = traced(tmp_path / "t", progress)
     counters = {entry["name"]: entry["args"]["value"] for entry in found if entry["ph"] == "C"}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import Any
 
 from ..comparing.arms import Arm, cross
+from ..engine.settings import OnUnknown
 from ..orders import ORDERS, find_order
 from ..pool import usable_cores
 from ..remote.admission import installed
@@ -17,6 +17,7 @@ from ..workloads.uts import TREES
 from .fields import split
 from .output import tell
 from .problems import build
+from .switches import switches_of
 from .usage import UsageError
 
 MOST_WORKERS = 4096
@@ -36,16 +37,23 @@ def workload(arguments: argparse.Namespace) -> Any:
     return ladder[name]
 
 
+def on_unknown_of(arguments: argparse.Namespace) -> OnUnknown:
+    """What becomes of a node whose verdict is unknown: as asked, or as the rung says."""
+    asked: OnUnknown | None = arguments.on_unknown
+    rung = RUNGS.get(arguments.workload)
+    return asked or (rung.on_unknown if rung else "defer")
+
+
 def arms_of(arguments: argparse.Namespace, problem: Any) -> list[Arm]:
     """Every combination of what was asked for."""
-    strategies = _strategies(arguments.strategy, problem)
+    switches = switches_of(arguments)
     return cross(
-        strategies,
+        _strategies(arguments.strategy, problem),
         _orders(arguments.order, problem),
         _workers(arguments.workers),
-        _chosen("verdicts", arguments.verdicts, ("shared", "private")),  # type: ignore[arg-type]
-        _chosen("solver", arguments.solver, ("pooled", "locked")),  # type: ignore[arg-type]
-        _chosen("split", arguments.split, ("adaptive", "height1")),  # type: ignore[arg-type]
+        switches.verdicts,
+        switches.solver,
+        switches.split,
     )
 
 
@@ -109,11 +117,3 @@ def _workers(text: str | None) -> list[int]:
     if not numbers or not all(0 < number <= MOST_WORKERS for number in numbers):
         raise UsageError(f"--workers takes numbers from 1, as 1,2,4, not {text!r}")
     return numbers
-
-
-def _chosen(name: str, text: str, values: Sequence[str]) -> list[str]:
-    chosen = _listed(text)
-    for value in chosen or [text]:
-        if value not in values:
-            raise UsageError(f"--{name} is {' or '.join(values)}, or both, not {value!r}")
-    return chosen

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -18,10 +17,11 @@ from ..comparing.intervals import Interval
 from ..comparing.rows import Row, rows
 from ..comparing.trial import Outcome
 from ..comparing.writing import facts, to_csv
-from .armlists import arms_of, workload
+from .armlists import arms_of, on_unknown_of, workload
 from .exits import Exit
 from .figures import count, duration, short, size
 from .interrupts import Interrupts
+from .outfiles import require_place, write
 from .output import complain, give, give_json, reserved_stdout, table, tell
 from .screen import LiveScreen, NoScreen, PlainScreen, Screen
 from .search import fastest_loop
@@ -31,8 +31,7 @@ from .usage import UsageError
 def run(arguments: argparse.Namespace) -> int:
     """Compares, tells a table, and gives the exit code."""
     for path in (arguments.csv, arguments.plot):
-        if path is not None and not Path(path).expanduser().absolute().parent.is_dir():
-            raise UsageError(f"cannot write {path}: there is no folder {Path(path).parent}")
+        require_place(path)
     if arguments.repeat < 1:
         raise UsageError(f"--repeat must be 1 or more, not {arguments.repeat}")
     if arguments.seconds is not None and arguments.seconds <= 0:
@@ -65,6 +64,7 @@ async def _compared(
         arguments.seed,
         lambda arm: screen.status(_status(contest, arm)),
         lambda outcome: screen.line(_ended(outcome)),
+        on_unknown_of(arguments),
     )
     try:
         with anyio.CancelScope() as scope, Interrupts(scope.cancel, scope.cancel):
@@ -95,8 +95,8 @@ def _ended(outcome: Outcome) -> str:
 
 def _give(found: list[Row], arguments: argparse.Namespace, problem: Any) -> None:
     title = f"{short(problem, 70)}, {arguments.repeat} rounds"
-    _write(arguments.csv, lambda: to_csv(found))
-    _write(arguments.plot, lambda: plot(found, title))
+    write(arguments.csv, lambda: to_csv(found))
+    write(arguments.plot, lambda: plot(found, title))
     if arguments.json:
         give_json(
             {
@@ -151,13 +151,3 @@ def _with_ends(found: Interval, form: str, unit: str = "") -> str:
     if found.low is None or found.high is None:
         return told
     return f"{told} ({form.format(found.low)} to {form.format(found.high)})"
-
-
-def _write(path: str | None, made: Callable[[], str]) -> None:
-    if path is None:
-        return
-    try:
-        Path(path).expanduser().write_text(made(), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
-    tell(f"wrote {path}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from .switches import add_switches
+
 _ABOUT = """\
 Runs one search to the end in every way asked for, in turns, and says what each is worth: time with
 its interval, speed-up over one worker of `queue`, balance, contention for the verification service,
@@ -36,7 +38,7 @@ def add_bench(commands: Any) -> None:
         "workload",
         metavar="WORKLOAD",
         help="module:Problem or path/to/file.py:Problem, or one of the ladder: T1, T3, T1L, T3L,"
-        " small and medium trees, and z3's second, seconds, shorter, refuted, proved, mixed, ...",
+        " small and medium trees, and z3's second, seconds, blocks-seconds, refuted, mixed, ...",
     )
     parser.add_argument(
         "--set",
@@ -46,7 +48,7 @@ def add_bench(commands: Any) -> None:
         help="set a field of the problem; may be repeated",
     )
     _add_arms(parser)
-    _add_switches(parser)
+    add_switches(parser)
     _add_rest(parser)
 
 
@@ -65,20 +67,13 @@ def _add_arms(parser: argparse.ArgumentParser) -> None:
         "--seconds", type=float, metavar="SECONDS", help="break a run off that takes longer"
     )
     parser.add_argument(
+        "--on-unknown",
+        choices=("defer", "keep", "drop"),
+        help="for nodes of which z3 cannot say; by default defer, or as a rung has it",
+    )
+    parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="for the order of the runs"
     )
-
-
-def _add_switches(parser: argparse.ArgumentParser) -> None:
-    switches = parser.add_argument_group("switches, each one or both")
-    for name, values, help in (
-        ("verdicts", "shared,private", "whether all workers know a verdict, or who asked"),
-        ("solver", "pooled,locked", "a z3 process for each worker, or one for all"),
-        ("split", "adaptive,height1", "the strategy's own, or cut at depth one once and for all"),
-    ):
-        switches.add_argument(
-            f"--{name}", default=values.partition(",")[0], metavar=values, help=help
-        )
 
 
 def _add_rest(parser: argparse.ArgumentParser) -> None:

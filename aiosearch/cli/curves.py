@@ -11,11 +11,23 @@ Curves: TypeAlias = Mapping[str, Sequence[tuple[int, float]]]
 """The speed-up of each strategy by workers."""
 
 WIDTH, HEIGHT = 760.0, 620.0
+THINNEST, BROADER = 2.0, 4.0
 _LEFT, _RIGHT = 60.0, 600.0
 _TOP, _MIDDLE, _LOWER, _BOTTOM = 56.0, 330.0, 386.0, 576.0
 _FONT = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 _INK, _FAINT, _LINE = "#0f172a", "#475569", "#cbd5e1"
-_COLOURS = ("#0284c7", "#16a34a", "#d97706", "#7c3aed", "#dc2626", "#0f766e", "#be185d", "#64748b")
+_COLOURS = (
+    "#0284c7",
+    "#16a34a",
+    "#d97706",
+    "#7c3aed",
+    "#dc2626",
+    "#0f766e",
+    "#be185d",
+    "#64748b",
+    "#000000",
+    "#a16207",
+)
 
 
 def plot(curves: Curves, title: str) -> str:
@@ -26,7 +38,8 @@ def plot(curves: Curves, title: str) -> str:
     for number, (name, curve) in enumerate(curves.items()):
         colour = _COLOURS[number % len(_COLOURS)]
         # The first ones are broader, so that they show beneath the others
-        parts += figure.lines(curve, colour, 2 + 2 * (len(curves) - 1 - number))
+        above = (len(curves) - 1 - number) / max(len(curves) - 1, 1)
+        parts += figure.lines(curve, colour, THINNEST + BROADER * above)
         y = _TOP + 16 + 20 * number
         parts.append(f'<path d="M{_RIGHT + 16} {y - 4}h18" stroke="{colour}" stroke-width="2.5"/>')
         parts.append(_text(_RIGHT + 40, y, name, _INK))
@@ -47,7 +60,7 @@ class _Figure:
     def frame(self) -> list[str]:
         parts = [
             _text(_LEFT, _TOP - 10, "speed-up over one worker; dashed: nothing is lost", _FAINT),
-            _text(_LEFT, _LOWER - 10, "efficiency", _FAINT),
+            _text(_LEFT, _LOWER - 18, "efficiency", _FAINT),
             _text(_RIGHT, _BOTTOM + 36, "workers", _FAINT, "end"),
         ]
         for power in range(math.floor(self._doublings) + 1):
@@ -66,7 +79,7 @@ class _Figure:
         dashed = f'<path d="{ideal}" stroke="{_FAINT}" stroke-dasharray="5 4" fill="none"/>'
         return [*parts, dashed]
 
-    def lines(self, curve: Sequence[tuple[int, float]], colour: str, width: int) -> list[str]:
+    def lines(self, curve: Sequence[tuple[int, float]], colour: str, width: float) -> list[str]:
         """One strategy in both diagrams."""
         upper = [(self._across(count), self._up(speedup)) for count, speedup in curve]
         lower = [(self._across(count), self._down(speedup / count)) for count, speedup in curve]
@@ -74,7 +87,7 @@ class _Figure:
         for places in (upper, lower):
             path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
             parts.append(
-                f'<path d="M{path}" stroke="{colour}" stroke-width="{width}" fill="none"/>'
+                f'<path d="M{path}" stroke="{colour}" stroke-width="{width:g}" fill="none"/>'
             )
             parts += [
                 f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in places

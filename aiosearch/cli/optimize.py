@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from .callables import Target, target
 from .exits import Exit
 from .figures import duration
 from .logs import logs_told
+from .outfiles import require_place, write
 from .output import give, give_json, reserved_stdout, tell
 from .results import facts
 from .search import fastest_loop
@@ -34,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None and Path(arguments.plot).suffix != ".svg":
         raise UsageError(f"--plot {arguments.plot}: it is drawn as SVG; write a name with .svg")
     for path in (arguments.emit, arguments.plot):
-        _require_place(path)
+        require_place(path)
     with reserved_stdout(), logs_told(False):
         made = _optimized(target(arguments), arguments)
     if made is None:
@@ -105,28 +107,7 @@ def _program(found: Found, used: bool) -> dict[str, Any]:
     }
 
 
-def _require_place(path: str | None) -> None:
-    """What has nowhere to be written is said before anything is searched; leaves nothing there."""
-    if path is None:
-        return
-    place = Path(path).expanduser()
-    if not place.absolute().parent.is_dir():
-        raise UsageError(f"cannot write {path}: there is no folder {Path(path).parent}")
-    is_new = not place.exists()
-    try:
-        with place.open("ab"):
-            pass
-        if is_new:
-            place.unlink()
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
-
-
-def _write(path: str | None, made: Any) -> None:
-    if path is None:
-        return
-    try:
-        Path(path).expanduser().write_text(made(), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
-    tell(f"wrote {path}")
+def _write(path: str | None, made: Callable[[], str]) -> None:
+    write(path, made)
+    if path is not None:
+        tell(f"wrote {path}")

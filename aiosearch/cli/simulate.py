@@ -3,135 +3,62 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec.structs import replace
 
+from ..comparing.arms import Arm
+from ..comparing.replaying import Replay, Replayed, Setting
 from ..errors import StrategyError
-from ..orders import Order, find_order
+from ..orders import find_order
 from ..recording import Recorded, load
-from ..recording.replay import RecordedWithQuestions
 from ..strategies import find_strategy, list_strategies
-from ..testing import Simulation, simulate
-from ..testing.stopwatch import Stopwatch
 from .curves import plot
 from .exits import Exit
 from .figures import count, duration
 from .output import complain, give, give_json, table, tell
-from .simulated import RIGHT, Row, as_csv, curves, lines
+from .simulated import RIGHT, as_csv, curves, lines
 from .simulating import seconds_of, workers_of
+from .switches import Switches, switches_of
 from .usage import UsageError
-
-
-class Settings(Struct, frozen=True):
-    """What all runs have in common."""
-
-    order: Order
-    hosts: int
-    latency: float
-    local_latency: float
-    host_cost: float
-    checkers: int
-    shared_verdicts: bool
-    scale: float
-    repeat: int
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulates, and gives the exit code."""
     numbers = workers_of(arguments.workers)
-    names = _strategies(arguments.strategy)
+    names, switches = _strategies(arguments.strategy), switches_of(arguments)
     path = Path(arguments.recording)
     recorded = load(path)
-    settings = _settings(arguments, recorded)
-    simulated = _Simulated(recorded, settings)
+    setting, order = _setting(arguments), arguments.order or "depth-first"
+    find_order(order, recorded)
     if not arguments.json:
-        tell(_about(path, recorded, settings))
+        tell(_about(path, recorded, setting, switches))
+    replay = Replay(recorded, setting, order)
+    rows: list[Replayed] = []
     failed = False
-    for name in names:
+    for line in _lines(names, order, switches):
         try:
             for workers in numbers:
-                simulated.add(name, workers)
+                rows.append(replay.run(replace(line, workers=workers), arguments.repeat))
         except StrategyError as error:
-            complain(f"{name} with {workers} workers: {error}")
+            complain(f"{line.name} with {workers} workers: {error}")
             failed = True
-    _give(arguments, path, recorded, settings, simulated.rows)
+    _give(arguments, path, recorded, setting, order, rows)
     return Exit.FAILED if failed else Exit.FINE
 
 
-class _Simulated:
-    """The runs so far, and the time of one worker, which they are compared with."""
-
-    def __init__(self, recorded: Recorded, settings: Settings) -> None:
-        self.rows: list[Row] = []
-        self._recorded = recorded
-        self._settings = settings
-        self._alone, _ = self._run("queue", 1, 0)
-
-    def add(self, strategy: str, workers: int) -> None:
-        rows = [
-            self._row(strategy, workers, *self._run(strategy, workers, seed))
-            for seed in range(self._settings.repeat)
-        ]
-        self.rows.append(_median(rows))
-
-    def _run(self, strategy: str, workers: int, seed: int) -> tuple[Simulation, Stopwatch]:
-        recorded, settings = self._recorded, self._settings
-        watch = Stopwatch(find_strategy(strategy))
-        verdict = None
-        if isinstance(recorded, RecordedWithQuestions):
-            verdict = recorded.verdict_after(settings.scale)
-        found = simulate(
-            watch,
-            recorded,
-            workers,
-            order=settings.order,
-            hosts=min(settings.hosts, workers),
-            latency=settings.latency,
-            local_latency=settings.local_latency,
-            node_seconds=_scaled(recorded.seconds, settings.scale),
-            host_seconds=settings.host_cost,
-            checkers=settings.checkers,
-            verdict=verdict,
-            shared_verdicts=settings.shared_verdicts,
-            seed=seed,
-        )
-        return found, watch
-
-    def _row(self, strategy: str, workers: int, found: Simulation, watch: Stopwatch) -> Row:
-        speedup = self._alone.seconds / found.seconds
-        return Row(
-            strategy=strategy,
-            workers=workers,
-            hosts=min(self._settings.hosts, workers),
-            seconds=found.seconds,
-            speedup=speedup,
-            efficiency=speedup / workers,
-            balance=found.balance,
-            idle=sum(worker.idle for worker in found.workers) / workers / found.seconds,
-            messages=found.messages,
-            tasks=found.tasks,
-            checks=found.checks,
-            host=found.host / found.seconds,
-            thinking=watch.seconds,
-        )
-
-
-def _scaled(seconds: Callable[[int], float], scale: float) -> Callable[[int], float]:
-    return seconds if scale == 1.0 else lambda node: seconds(node) * scale
-
-
-def _median(rows: Sequence[Row]) -> Row:
-    """Takes each figure's median; names and numbers of workers are the same in all."""
-    if len(rows) == 1:
-        return rows[0]
-    figures = Row.__struct_fields__[3:]
-    found = {name: median(getattr(row, name) for row in rows) for name in figures}
-    return msgspec.convert(msgspec.to_builtins(rows[0]) | found, Row, strict=False)
+def _lines(names: Sequence[str], order: str, switches: Switches) -> list[Arm]:
+    """The ways, without their workers."""
+    return [
+        Arm(name, order, 0, verdicts, solver, split)
+        for name in names
+        for verdicts in switches.verdicts
+        for solver in switches.solver
+        for split in switches.split
+    ]
 
 
 def _strategies(given: Sequence[str]) -> list[str]:
@@ -143,36 +70,42 @@ def _strategies(given: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names)) or ["queue"]
 
 
-def _settings(arguments: argparse.Namespace, recorded: Recorded) -> Settings:
-    for flag in ("hosts", "checkers", "repeat", "scale"):
+def _setting(arguments: argparse.Namespace) -> Setting:
+    for flag in ("hosts", "repeat", "scale"):
         if not getattr(arguments, flag) > 0:
             raise UsageError(f"--{flag} is above zero, not {getattr(arguments, flag)}")
-    order = find_order(arguments.order or "depth-first", recorded)
-    return Settings(
-        order=order,
+    for flag in ("checkers", "contention"):
+        if not getattr(arguments, flag) >= 0:
+            raise UsageError(f"--{flag} is not below zero, as {getattr(arguments, flag)} is")
+    if not 0 <= arguments.locked <= 1:
+        raise UsageError(f"--locked is from 0 to 1, not {arguments.locked}")
+    return Setting(
         hosts=arguments.hosts,
         latency=seconds_of(arguments.latency, "--latency"),
         local_latency=seconds_of(arguments.local_latency, "--local-latency"),
         host_cost=seconds_of(arguments.host_cost, "--host-cost"),
         checkers=arguments.checkers,
-        shared_verdicts=arguments.verdicts == "shared",
+        locked=arguments.locked,
+        contention=arguments.contention,
         scale=arguments.scale,
-        repeat=arguments.repeat,
     )
 
 
-def _about(path: Path, recorded: Recorded, settings: Settings) -> str:
+def _about(path: Path, recorded: Recorded, setting: Setting, switches: Switches) -> str:
     footer = recorded.footer
     whole = "" if footer.complete else ", stopped before its end"
     told = f"{path}: {recorded.header.problem}, {count(footer.nodes)} nodes{whole}, "
-    told += f"{duration(recorded.cpu_seconds * settings.scale)} of exploring, "
-    told += f"the longest node {duration(recorded.longest * settings.scale)}"
+    told += f"{duration(recorded.cpu_seconds * setting.scale)} of exploring, "
+    told += f"the longest node {duration(recorded.longest * setting.scale)}"
     if footer.questions:
-        seconds = duration(footer.check_seconds * settings.scale)
-        told += f", {count(footer.questions)} checks of {seconds} for {settings.checkers} z3"
-    machines = f"; a message costs the host {settings.host_cost * 1e6:g}us"
-    if settings.hosts > 1:
-        machines += f", {settings.latency * 1e6:g}us to each of {settings.hosts - 1} machines more"
+        seconds = duration(footer.check_seconds * setting.scale)
+        told += f", {count(footer.questions)} checks of {seconds}"
+        if "locked" in switches.solver:
+            told += f", {setting.locked:.1%} of each one by one when locked"
+            told += f" and {setting.contention:.1%} more for each that waits"
+    machines = f"; a message costs the host {setting.host_cost * 1e6:g}us"
+    if setting.hosts > 1:
+        machines += f", {setting.latency * 1e6:g}us to each of {setting.hosts - 1} machines more"
     return told + machines
 
 
@@ -180,19 +113,20 @@ def _give(
     arguments: argparse.Namespace,
     path: Path,
     recorded: Recorded,
-    settings: Settings,
-    rows: Sequence[Row],
+    setting: Setting,
+    order: str,
+    rows: Sequence[Replayed],
 ) -> None:
     if arguments.csv:
         _write(Path(arguments.csv), as_csv(rows))
     if arguments.plot:
         _write(Path(arguments.plot), plot(curves(rows), f"{path.name}, simulated"))
     if arguments.json:
-        settings_told = msgspec.structs.asdict(settings) | {"order": type(settings.order).__name__}
+        told: dict[str, Any] = {"order": order, **msgspec.structs.asdict(setting)}
         give_json(
             {
                 "recording": {"header": recorded.header, "footer": recorded.footer},
-                "settings": settings_told,
+                "settings": told,
                 "runs": rows,
             }
         )

@@ -7,45 +7,23 @@ import io
 from collections.abc import Iterator, Sequence
 
 import msgspec
-from msgspec import Struct
 
+from ..comparing.replaying import Replayed
 from .figures import count, duration
 
-RIGHT = frozenset(range(1, 11))
+RIGHT = frozenset(range(1, 14))
 """The columns of figures."""
 
 
-class Row(Struct, frozen=True):
-    """What so many workers of a strategy came to; the median of all repeats."""
-
-    strategy: str
-    workers: int
-    hosts: int
-    seconds: float
-    speedup: float
-    """Over one worker of `queue`."""
-    efficiency: float
-    balance: float
-    idle: float
-    """The share of the workers' time in which they held nothing."""
-    messages: int
-    tasks: int
-    checks: int
-    host: float
-    """The share of the time in which the host was at work."""
-    thinking: float
-    """Seconds that an event really took the strategy, here."""
-
-
-def lines(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
+def lines(rows: Sequence[Replayed]) -> Iterator[tuple[str, ...]]:
     """A table's cells, its head first."""
     yield (
-        "strategy", "workers", "hosts", "time", "speed-up", "efficiency", "balance", "idle",
-        "messages", "host", "thinking",
+        "way", "workers", "hosts", "time", "speed-up", "efficiency", "balance", "idle",
+        "contention", "z3", "redundant", "messages", "host", "thinking",
     )  # fmt: skip
     for row in rows:
         yield (
-            row.strategy,
+            row.name,
             f"{row.workers}",
             f"{row.hosts}",
             duration(row.seconds),
@@ -53,24 +31,27 @@ def lines(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
             f"{row.efficiency:.0%}",
             f"{row.balance:.0%}",
             f"{row.idle:.0%}",
+            f"{row.contention:.0%}",
+            count(row.checks),
+            count(row.redundant),
             count(row.messages),
             f"{row.host:.0%}",
             f"{row.thinking * 1e6:.0f}us",
         )
 
 
-def curves(rows: Sequence[Row]) -> dict[str, list[tuple[int, float]]]:
-    """The speed-ups of each strategy by workers."""
+def curves(rows: Sequence[Replayed]) -> dict[str, list[tuple[int, float]]]:
+    """The speed-ups of each way by workers."""
     found: dict[str, list[tuple[int, float]]] = {}
     for row in rows:
-        found.setdefault(row.strategy, []).append((row.workers, row.speedup))
+        found.setdefault(row.name, []).append((row.workers, row.speedup))
     return found
 
 
-def as_csv(rows: Sequence[Row]) -> str:
+def as_csv(rows: Sequence[Replayed]) -> str:
     """A line for each run, below a line of names."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, Row.__struct_fields__, lineterminator="\n")
+    writer = csv.DictWriter(text, Replayed.__struct_fields__, lineterminator="\n")
     writer.writeheader()
     writer.writerows(map(msgspec.structs.asdict, rows))
     return text.getvalue()

@@ -6,6 +6,7 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
+from .switches import add_switches
 from .usage import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _EXAMPLES = """\
 examples:
   aiosearch search aiosearch.workloads.uts:UTS --set depth=8 --record-tree uts.tree
   aiosearch simulate uts.tree --workers 1..64
+  aiosearch simulate z3.tree --verdicts shared,private --solver pooled,locked --split height1
   aiosearch simulate uts.tree --strategy all --workers 16..1024 --hosts 8 --scale 100 --plot uts.svg
 
 exit codes: 0 all were simulated, 1 a strategy failed, 2 wrong usage or what cannot be read"""
@@ -53,6 +55,8 @@ def add_simulate(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     parser.add_argument("--order", metavar="ORDER", help="by default depth-first")
     _add_machines(parser)
+    add_switches(parser)
+    _add_solvers(parser)
     _add_work(parser)
     giving = parser.add_argument_group("giving")
     giving.add_argument("--csv", metavar="FILE", help="write every run as a line of a table")
@@ -88,14 +92,31 @@ def _add_machines(parser: Parser) -> None:
         help="what a message costs the process that keeps the books, which does one thing at a"
         f" time; by default {HOST_COST}, as measured",
     )
-    machines.add_argument(
-        "--checkers", type=int, default=1, metavar="N", help="z3 processes; by default 1"
+
+
+def _add_solvers(parser: Parser) -> None:
+    solvers = parser.add_argument_group("z3")
+    solvers.add_argument(
+        "--checkers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="processes where they are pooled; by default one for each worker",
     )
-    machines.add_argument(
-        "--verdicts",
-        choices=("shared", "private"),
-        default="shared",
-        help="whether a worker profits from what others asked z3",
+    solvers.add_argument(
+        "--locked",
+        type=float,
+        default=1.0,
+        metavar="F",
+        help="the share of a check that a locked z3 can do for one worker at a time; by default 1",
+    )
+    solvers.add_argument(
+        "--contention",
+        type=float,
+        default=0.0,
+        metavar="F",
+        help="by what share each worker that waits for that makes it take longer; by default 0, a"
+        " queue in front of one process",
     )
 
 

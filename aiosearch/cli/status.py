@@ -39,9 +39,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _told(state: dict[str, Any]) -> str:
     searches = [_SEARCH, *map(_search, state["searches"])]
     machines = [_MACHINE, *map(_machine, state["machines"])]
+    refused = [f"{machine} cannot serve: {reason}" for machine, reason in state["refused"].items()]
     parts = [
         table(searches, right=frozenset({2, 3, 4, 5, 6, 7})) if searches[1:] else "no search runs",
         table(machines, right=frozenset({1, 2})) if machines[1:] else "no other machine serves",
+        *(["\n".join(refused)] if refused else []),
     ]
     return "\n\n".join(parts)
 

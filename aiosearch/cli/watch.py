@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+
 from ..events import (
     AnyEvent,
     Improved,
@@ -33,20 +36,22 @@ class Watch:
         self._nodes = 0
         self._shown = -APART
         self._held: Improved | None = None
+        self._machines = False
 
     def __call__(self, event: AnyEvent) -> None:
         match event:
             case Progress():
                 self._release()
-                self._screen.status(_status(event))
+                self._screen.status(self._status(event))
             case WorkReported():
                 self._nodes += event.nodes
             case Improved():
                 self._improved(event)
             case SearchStarted():
                 self._nodes = event.nodes
+                self._machines = event.machines
                 self._screen.line(self._started(event))
-            case WorkerLost():
+            case WorkerLost(died=True):
                 self._screen.line(
                     f"worker {event.worker} died ({event.reason}); its work is done again"
                 )
@@ -55,10 +60,15 @@ class Watch:
                 self._screen.close()
 
     def _started(self, event: SearchStarted) -> str:
-        how = f"{self._title}  {event.order}, strategy {event.strategy}, {_seats(event.workers)}"
+        how = f"{self._title}  {event.order}, strategy {event.strategy}, {_seats(event)}"
         if event.resumed:
             how += f"; resumed at {duration(event.seconds)}, {count(event.nodes)} nodes"
         return how
+
+    def _status(self, event: Progress) -> str:
+        if self._machines and event.workers == 0:
+            return f"{duration(event.seconds):>8}  {_waiting(event.refused)}"
+        return _figures(event)
 
     def _improved(self, event: Improved) -> None:
         few = event.number <= FIRST
@@ -86,7 +96,13 @@ class Watch:
         self._screen.line(f"{begin}{short(event.solution, room)}{end}")
 
 
-def _status(event: Progress) -> str:
+def _waiting(refused: Mapping[str, str]) -> str:
+    """How many machines do not serve, for each reason."""
+    parts = [f"{n} refused: {reason}" for reason, n in Counter(refused.values()).items()]
+    return "; ".join(["waiting for machines", *parts])
+
+
+def _figures(event: Progress) -> str:
     parts = [
         f"{duration(event.seconds):>8}",
         f"{count(event.nodes)} nodes",
@@ -107,10 +123,11 @@ def _status(event: Progress) -> str:
     return "  ".join(parts)
 
 
-def _seats(workers: int) -> str:
-    if workers == 0:
-        return "this process"
-    return "1 worker" if workers == 1 else f"{workers} workers"
+def _seats(event: SearchStarted) -> str:
+    if event.workers == 0:
+        return "other machines" if event.machines else "this process"
+    here = "1 worker" if event.workers == 1 else f"{event.workers} workers"
+    return f"{here} and other machines" if event.machines else here
 
 
 def _percent(share: float) -> str:

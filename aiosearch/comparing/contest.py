@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
+from ..engine.settings import OnUnknown
 from ..errors import AiosearchError, ProblemError
 from .arms import Arm
 from .trial import Outcome, run_once
@@ -24,6 +25,7 @@ class Contest:
         seed: int = 0,
         begins: Callable[[Arm], None] = lambda arm: None,
         ended: Callable[[Outcome], None] = lambda outcome: None,
+        on_unknown: OnUnknown = "defer",
     ) -> None:
         self.arms = tuple(arms)
         self.outcomes: list[Outcome] = []
@@ -33,6 +35,7 @@ class Contest:
         self._repeat = repeat
         self._seconds = seconds
         self._seed = seed
+        self._on_unknown = on_unknown
         self._begins, self._ended = begins, ended
         self._done = 0
         self._started = time.monotonic()
@@ -50,7 +53,7 @@ class Contest:
 
     async def _run(self, arm: Arm, round: int) -> None:
         try:
-            outcome = await run_once(self._problem, arm, round, self._seconds)
+            outcome = await run_once(self._problem, arm, round, self._seconds, self._on_unknown)
         except ProblemError:
             raise
         except AiosearchError as error:

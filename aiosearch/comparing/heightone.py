@@ -4,7 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ..strategies.contract import API, Assign, Command, Event, Idle, Lost, Opened, Plan
+from ..strategies import find_strategy
+from ..strategies.contract import (
+    API,
+    Assign,
+    Command,
+    Event,
+    Idle,
+    Lost,
+    Opened,
+    Plan,
+    Strategy,
+)
+from .arms import Arm
+
+
+def strategy_of(arm: Arm) -> Strategy:
+    """The strategy of an arm, made for one run."""
+    if arm.split == "height1":
+        return HeightOne(arm.workers)
+    return find_strategy(arm.strategy)
 
 
 class HeightOne:

@@ -10,16 +10,16 @@ import msgspec
 from msgspec import Struct
 
 from ..checks import VerifierStatistics
+from ..engine.settings import OnUnknown
 from ..errors import WorkerError
 from ..limits import Limits
 from ..pool import Pool
 from ..result import Result, SearchStatus
 from ..search import Search
 from ..statistics import WorkerStatistics
-from ..strategies import Strategy, find_strategy
 from .arms import Arm
 from .family import Family
-from .heightone import HeightOne
+from .heightone import strategy_of
 from .ready import ready_pool
 
 
@@ -64,7 +64,13 @@ class Outcome(Struct, frozen=True, kw_only=True):
         return self.waiting / (self.arm.workers * self.seconds)
 
 
-async def run_once(problem: Any, arm: Arm, round: int = 0, seconds: float | None = None) -> Outcome:
+async def run_once(
+    problem: Any,
+    arm: Arm,
+    round: int = 0,
+    seconds: float | None = None,
+    on_unknown: OnUnknown = "defer",
+) -> Outcome:
     """Runs an arm from cold, for so many seconds at most.
 
     Raises WorkerError where its workers cannot be had, or one of them is lost.
@@ -77,10 +83,11 @@ async def run_once(problem: Any, arm: Arm, round: int = 0, seconds: float | None
             async with Search(
                 problem,
                 pool=pool,
-                strategy=_strategy(arm),
+                strategy=strategy_of(arm),
                 order=arm.order,
                 limits=Limits(seconds=seconds),
                 seed=round,
+                on_unknown=on_unknown,
             ) as search:
                 result = await search.wait()
                 family.look()
@@ -99,12 +106,6 @@ def _require_all(arm: Arm, result: Result[Any]) -> None:
         raise WorkerError(f"{found.worker_deaths} workers died")
     if len(found.workers) != arm.workers:
         raise WorkerError(f"there were {len(found.workers)} workers, not {arm.workers}")
-
-
-def _strategy(arm: Arm) -> str | Strategy:
-    if arm.split == "height1":
-        return HeightOne(arm.workers)
-    return find_strategy(arm.strategy)
 
 
 def _checked(pool: Pool) -> tuple[int, float]:

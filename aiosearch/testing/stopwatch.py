@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +20,10 @@ class Stopwatch:
         self.spent = 0
         """Nanoseconds of this process."""
         self._strategy = strategy
+
+    def __getattr__(self, name: str) -> Any:
+        """Has what the strategy has beside its methods, such as an exchange."""
+        return getattr(self._strategy, name)
 
     def start(self, plan: Plan) -> None:
         self._strategy.start(plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .blocks import Blocks
 from .hackers_delight import TASKS, Task
 from .queens import Queens
 from .rungs import RUNGS, Rung
@@ -16,6 +17,7 @@ __all__ = [
     "TREES",
     "TSP",
     "UTS",
+    "Blocks",
     "Found",
     "Lopsided",
     "Queens",

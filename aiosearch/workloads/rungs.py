@@ -1,12 +1,13 @@
-"""A ladder of superoptimizer searches, from a second to half an hour of z3."""
+"""A ladder of searches that ask z3, from a second to half an hour of it."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
+from .blocks import Blocks
 from .superopt import Superopt
 
 if TYPE_CHECKING:
@@ -21,18 +22,21 @@ class Rung(Struct, frozen=True):
     z3's part is extrapolated from a sample of its questions.
     """
 
-    problem: Superopt
+    problem: Superopt | Blocks
     nodes: int
     """Every node, the root and all goals included: `nodes - goals` of them need no proof, and an
     engine that does not explore what is refuted counts those and the goals that were proved."""
     goals: int
-    """Complete programs that fit the tests: nodes with an obligation."""
+    """Nodes with an obligation: complete programs that fit the tests, or prefixes of a block."""
     checks: int
     """Distinct obligations among them, so what z3 is asked with a cache that forgets nothing."""
     solutions: int
-    """Distinct programs proved, which do not depend on the tests."""
+    """Distinct programs proved, which do not depend on the tests; of a block, those that compute
+    the target."""
     seconds: float
     measured: bool = True
+    on_unknown: Literal["defer", "keep", "drop"] = "defer"
+    """What becomes of a node of which z3 cannot say; the counts are with this."""
 
 
 RUNGS: Mapping[str, Rung] = MappingProxyType(
@@ -42,9 +46,27 @@ RUNGS: Mapping[str, Rung] = MappingProxyType(
         "shorter": Rung(Superopt("P18", 5, 8, tests=6), 1_491_802, 150, 150, 4, 10),
         "refuted": Rung(Superopt("P17", 4, 32, tests=1), 42_043, 19_092, 18_693, 9, 21),
         "proved": Rung(Superopt("P3", 5, 32), 143_125, 23_047, 21_926, 21_699, 27),
+        "blocks-second": Rung(
+            Blocks("rms-norm", 4, 4), 5_697, 5_692, 661, 4, 1.0, on_unknown="drop"
+        ),
+        "blocks-seconds": Rung(
+            Blocks("rms-norm", 4), 165_487, 165_341, 2_012, 155, 6.9, on_unknown="drop"
+        ),
+        "blocks-any-order": Rung(
+            Blocks("rms-norm", 4, ordered=False),
+            931_471,
+            931_325,
+            2_296,
+            465,
+            16,
+            on_unknown="drop",
+        ),
         "mixed": Rung(Superopt("P1", 5, 8), 1_251_410, 94_799, 88_714, 38_767, 43),
         "hard": Rung(Superopt("P9", 5, 32), 2_828_285, 17_267, 16_358, 11_346, 114),
         "words": Rung(Superopt("P1", 5, 32), 1_235_092, 78_481, 73_469, 38_767, 137),
+        "blocks-minutes": Rung(
+            Blocks("lora", 4), 1_287_556, 1_287_459, 13_115, 4, 120, on_unknown="drop"
+        ),
         "hundred-thousand": Rung(
             Superopt("P17", 5, 32, tests=1, seed=2),
             1_310_438,

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from console import Cli, Puzzle, Start
 
+from aiosearch.workloads import RUNGS
+
 TREE = ("aiosearch.workloads.shapes:Lopsided", "--set", "spine=200", "--set", "height=16")
 BENCH = ("bench", "strategies")
 
@@ -113,3 +115,19 @@ def test_ctrl_c_shows_what_was_there(start: Start) -> None:
     assert process.returncode == 130
     assert "interrupted" in told
     assert arms(out)[0]["runs"] > 0
+
+
+def test_a_rung_says_what_becomes_of_what_z3_does_not_know(cli: Cli) -> None:
+    """Its counts hold with that; asked otherwise, such nodes are explored."""
+    one = ("--strategy", "queue", "--workers", "1", "--repeat", "1", "--json")
+    done = cli(*BENCH, "blocks-second", *one)
+    assert done.code == 0, done.err
+    (base,) = arms(done.out)
+    rung = RUNGS["blocks-second"]
+    assert (base["checks"], base["solutions"]) == (rung.checks, rung.solutions)
+    blocks = "aiosearch.workloads.blocks:Blocks"
+    few = (blocks, "--set", "length=2", "--set", "tilings=1", *one)
+    nodes = [
+        arms(cli(*BENCH, *few, "--on-unknown", how).out)[0]["nodes"] for how in ("drop", "keep")
+    ]
+    assert nodes[0] < nodes[1]

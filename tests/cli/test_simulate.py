@@ -41,6 +41,30 @@ def test_a_recording_with_questions_tells_their_time(cli: Cli) -> None:
     assert private["runs"][0]["checks"] >= shared["runs"][0]["checks"]
 
 
+def test_every_combination_of_switches_is_a_way(cli: Cli) -> None:
+    cli("search", *PUZZLE, "--record-tree", "so.tree")
+    switches = ("--verdicts", "shared,private", "--solver", "locked", "--split", "height1,adaptive")
+    told = cli("simulate", "so.tree", *switches, "--workers", "2,4", "--json", "--contention", "1")
+    (found,) = told.events
+    ways = [(run["verdicts"], run["solver"], run["split"]) for run in found["runs"][::2]]
+    assert ways == [
+        ("shared", "locked", "height1"),
+        ("shared", "locked", "adaptive"),
+        ("private", "locked", "height1"),
+        ("private", "locked", "adaptive"),
+    ]
+    assert [run["workers"] for run in found["runs"]] == 4 * [2, 4]
+    assert found["settings"]["contention"] == 1.0
+
+
+def test_the_lock_is_told(cli: Cli) -> None:
+    cli("search", *PUZZLE, "--record-tree", "so.tree")
+    lock = ("--solver", "locked", "--locked", "0.1", "--contention", "0.02")
+    told = cli("simulate", "so.tree", *lock, "--workers", "2")
+    assert "10.0% of each one by one when locked and 2.0% more for each that waits" in told.err
+    assert told.out.splitlines()[1].startswith("queue locked ")
+
+
 def test_limits_end_a_recording(cli: Cli) -> None:
     tree = "aiosearch.testing.problems:Balanced"
     told = cli("search", tree, "--set", "depth=13", "--nodes", "100", "--record-tree", "some.tree")
@@ -84,7 +108,7 @@ def test_a_table_has_a_line_for_each_number_of_workers(cli: Cli, recording: str)
     told = cli("simulate", recording, "--workers", "1..4,6", "--scale", "100")
     assert told.code == 0
     head, *lines = told.out.splitlines()
-    assert head.split()[:4] == ["strategy", "workers", "hosts", "time"]
+    assert head.split()[:4] == ["way", "workers", "hosts", "time"]
     assert [line.split()[1] for line in lines] == ["1", "2", "4", "6"]
     assert lines[0].split()[4] == "1.00"
     assert "a message costs the host 16us" in told.err
@@ -128,6 +152,9 @@ def test_repeats_give_the_median(cli: Cli, recording: str) -> None:
         (("--workers", "many"), "--workers takes numbers as 1,2,4"),
         (("--latency", "soon"), "--latency takes a time"),
         (("--hosts", "0"), "--hosts is above zero"),
+        (("--solver", "none"), "--solver is pooled or locked, or both, not 'none'"),
+        (("--locked", "2"), "--locked is from 0 to 1"),
+        (("--contention", "-1"), "--contention is not below zero"),
         (("--strategy", "nobody"), "unknown strategy 'nobody'"),
         (("--order", "best-first"), "priority"),
         (("--csv", "no/such/folder.csv"), "cannot write"),

@@ -10,7 +10,14 @@ import pytest
 from aiosearch.cli.jsonlines import MOST_WAITING, JsonLines
 from aiosearch.cli.screen import PlainScreen, Screen
 from aiosearch.cli.watch import Watch
-from aiosearch.events import Improved, Progress, SearchFinished, WorkerLost, WorkReported
+from aiosearch.events import (
+    Improved,
+    Progress,
+    SearchFinished,
+    SearchStarted,
+    WorkerLost,
+    WorkReported,
+)
 
 
 @dataclass
@@ -49,8 +56,23 @@ def progress(**changes: object) -> Progress:
         "cache_hits": 0,
         "checks": 0,
         "checks_in_flight": 0,
+        "workers": 1,
+        "refused": {},
     }
     return Progress(**(figures | changes))  # type: ignore[arg-type]  # as the fields are
+
+
+def started(workers: int, machines: bool) -> SearchStarted:
+    return SearchStarted(
+        seconds=0.0,
+        problem="P",
+        order="O",
+        strategy="S",
+        workers=workers,
+        seed=0,
+        resumed=False,
+        machines=machines,
+    )
 
 
 def finished() -> SearchFinished:
@@ -131,6 +153,46 @@ def test_lost_worker() -> None:
     """A worker's death is told."""
     [line] = watched(WorkerLost(seconds=1.0, worker=2, reason="signal 9")).lines
     assert line == "worker 2 died (signal 9); its work is done again"
+
+
+def test_a_worker_that_was_let_go_is_no_death() -> None:
+    assert watched(WorkerLost(seconds=1.0, worker=2, reason="bye", died=False)).lines == []
+
+
+@pytest.mark.parametrize(
+    ("workers", "machines", "told"),
+    [
+        (0, False, "this process"),
+        (0, True, "other machines"),
+        (1, False, "1 worker"),
+        (2, True, "2 workers and other machines"),
+    ],
+)
+def test_who_searches_is_told_at_the_start(workers: int, machines: bool, told: str) -> None:
+    [line] = watched(started(workers, machines)).lines
+    assert line == f"title  O, strategy S, {told}"
+
+
+@pytest.mark.parametrize(
+    ("refused", "told"),
+    [
+        ({}, "waiting for machines"),
+        (
+            {"a": "old", "b": "old", "c": "new"},
+            "waiting for machines; 2 refused: old; 1 refused: new",
+        ),
+    ],
+)
+def test_a_search_that_nobody_serves_says_what_it_waits_for(
+    refused: dict[str, str], told: str
+) -> None:
+    [status] = watched(started(0, True), progress(workers=0, refused=refused)).statuses
+    assert status == f"   12.4s  {told}"
+
+
+def test_a_search_that_lacks_its_own_workers_for_a_moment_waits_for_no_machine() -> None:
+    [status] = watched(started(1, False), progress(workers=0)).statuses
+    assert "waiting" not in status
 
 
 def test_plain_screen(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,9 @@ def outcome(arm: Arm, round: int) -> Outcome:
     )  # fmt: skip
 
 
-async def run_of(problem: object, arm: Arm, round: int, seconds: float | None) -> Outcome:
+async def run_of(
+    problem: object, arm: Arm, round: int, seconds: float | None, on_unknown: str
+) -> Outcome:
     if arm.strategy == "some":
         raise WorkerError("it broke")
     return outcome(arm, round)

@@ -1,0 +1,108 @@
+"""Mirage's search as it was: every program of a thread block, pruned by what z3 says of its terms.
+
+One level of it, with shapes, shared memory and the order of operators as in its first version.
+Nothing is joined: programs that compute the same in another tiling, or with other operators, are
+all there, and ask the same questions again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from .blockwise import PIECE, Block
+from .parts import axioms, declarations, is_part
+from .tiles import TASKS, Tiling
+
+if TYPE_CHECKING:
+    from ..problem import Obligation
+
+LONGEST = 12
+
+
+class Prefix(Struct, frozen=True, array_like=True):
+    """A tiling, by its number, and the first operators of a program."""
+
+    tiling: int
+    """-1 at the root, before it is chosen."""
+    code: bytes
+
+
+class Graph(Struct, frozen=True):
+    """A program for a task, in one tiling."""
+
+    task: str
+    tiling: Tiling
+    text: str
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Enumerates block programs of up to `length` operators for a task.
+
+    A tiling is chosen first, then one operator after the other, none twice; with `ordered` each is
+    later than the last in Mirage's order. A prefix lives if its newest result is a part of the
+    target, which z3 is asked; of what is no part it says `unknown`, so search with
+    `on_unknown="drop"`. A solution computes the target, and is not extended.
+    """
+
+    task: str = "rms-norm"
+    length: int = 4
+    tilings: int = 0
+    """How many are tried; 0 for all that fit the memory."""
+    ordered: bool = True
+
+    def __post_init__(self) -> None:
+        if self.task not in TASKS:
+            raise ValueError(f"no task {self.task!r}: there are {', '.join(TASKS)}")
+        if not 1 <= self.length <= LONGEST:
+            raise ValueError(f"a program has 1 to {LONGEST} operators, not {self.length}")
+
+    def root(self) -> Prefix:
+        """Gives the choice of a tiling."""
+        return Prefix(-1, b"")
+
+    def expand(self, node: Prefix) -> list[Prefix] | tuple[()]:
+        """Gives the tilings, or the prefixes one operator longer."""
+        if node.tiling < 0:
+            return [Prefix(number, b"") for number in range(len(self._blocks))]
+        block, code = self._blocks[node.tiling], node.code
+        if len(code) == PIECE * self.length or block.solves(code):
+            return ()
+        return [Prefix(node.tiling, code + piece) for piece in block.choices(code, self.ordered)]
+
+    def solutions(self, node: Prefix) -> tuple[Graph, ...]:
+        """Gives the program, where its newest result is the target."""
+        if not node.code:
+            return ()
+        block = self._blocks[node.tiling]
+        if not block.solves(node.code):
+            return ()
+        return (Graph(self.task, block.tiling, block.text(node.code)),)
+
+    def obligation(self, node: Prefix) -> Obligation | None:
+        """Asks whether the newest result is a part of the target."""
+        if not node.code:
+            return None
+        newest = self._blocks[node.tiling].tensors(node.code)[-1]
+        return is_part(self._declared, newest.term, self.task)
+
+    @cached_property
+    def axioms(self) -> Mapping[str, str]:
+        """The axioms of parts, by the task's name."""
+        task = TASKS[self.task]
+        return {self.task: axioms(task.names, task.target)}
+
+    @cached_property
+    def _declared(self) -> str:
+        return declarations(TASKS[self.task].names)
+
+    @cached_property
+    def _blocks(self) -> tuple[Block, ...]:
+        task = TASKS[self.task]
+        fitting = [block for tiling in task.tilings() if (block := Block(task, tiling)).fits]
+        return tuple(fitting[: self.tilings or None])

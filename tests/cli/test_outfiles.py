@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aiosearch.cli.outfiles import require_place, write
+from aiosearch.cli.usage import UsageError
+
+
+def test_looking_for_a_place_changes_nothing(tmp_path: Path) -> None:
+    """Neither a file that is there, nor the folder where none is."""
+    old = tmp_path / "old"
+    old.write_text("kept")
+    require_place(str(old))
+    require_place(str(tmp_path / "new"))
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("no/where", "there is no folder .*no"), (".", "Is a directory")],
+)
+def test_a_place_where_nothing_can_be_written_is_named(
+    tmp_path: Path, name: str, told: str
+) -> None:
+    with pytest.raises(UsageError, match=f"cannot write .*: {told}"):
+        require_place(str(tmp_path / name))
+
+
+def test_what_goes_wrong_at_the_end_is_a_sentence_too(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot write .*: No such file"):
+        write(str(tmp_path / "no" / "where"), lambda: "text")
+
+
+def test_nothing_is_made_for_nobody() -> None:
+    require_place(None)
+    write(None, pytest.fail)
