@@ -335,8 +335,8 @@ class Session:
         if not self._working or self.failed:
             return
         explorer = self._explorer
-        for digest, status in self._known:
-            self._answer_now(digest, status)
+        for asked, status in self._known:
+            self._answer_now(asked, status)
         self._known.clear()
         over_budget = self._budget_ns and explorer.counts.busy_ns > self._budget_ns
         if explorer.empty and not self._replenish():
@@ -380,13 +380,13 @@ class Session:
         if not self._dry_since:
             self._dry_since = self._clock()
             self._sharing.rest(True)
-        return not self._sharing.quiet and self.lingering > 0
+        return not self._sharing.quiet and bool(self.lingering)
 
     @property
-    def lingering(self) -> float:
-        """Seconds for which it still waits before it says that it holds nothing."""
+    def lingering(self) -> float | None:
+        """Seconds for which it still waits before it says that it holds nothing, if it does."""
         if not self._dry_since:
-            return 0.0
+            return None
         return max(self._begin.breath - (self._clock() - self._dry_since) / 1e9, 0.0)
 
     def _regain(self) -> None:

@@ -89,8 +89,9 @@ class Worker:
     def patience(self) -> float | None:
         """How long to wait for messages while no session is ready."""
         sessions = self._sessions.values()
-        if lingering := [one.lingering for one in self._sharers.values() if one.lingering]:
-            return min(lingering)
+        lingering = [one.lingering for one in self._sharers.values()]
+        if over := [seconds for seconds in lingering if seconds is not None]:
+            return min(over)
         return WAKE_SECONDS if any(session.dirty for session in sessions) else None
 
     def wake(self) -> None:

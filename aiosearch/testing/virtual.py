@@ -130,10 +130,12 @@ class Worker:
     def next_step(self) -> int | None:
         """Says when there will be something to do, if no message comes before."""
         session = self._session
-        if session is None or not (session.ready or session.dirty or session.lingering):
+        if session is None:
             return None
-        if session.lingering:
-            return self.clock.now + int(session.lingering * 1e9) + 1
+        if (lingering := session.lingering) is not None:
+            return self.clock.now + int(lingering * 1e9) + 1
+        if not (session.ready or session.dirty):
+            return None
         return self.clock.now + (0 if session.ready else WAKE_NS)
 
     def _take(self, message: ToWorker, claims: Claims | None, sharing: Sharing | None) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from aiosearch_stealing.board import SharedBoard
@@ -174,3 +175,53 @@ def test_a_cost_that_is_just_being_written_down_is_not_believed(machine: Machine
     first.improve(5.0, 3)
     machine.board.layout.stamps[0] = 0
     assert second.best() == (float("inf"), 0, 0)
+
+
+class Interrupted:
+    """Costs that change whenever somebody reads one."""
+
+    def __init__(self, costs: Any, meanwhile: Callable[[], None]) -> None:
+        self.tolist = costs.tolist
+        self._costs = costs
+        self._meanwhile = meanwhile
+
+    def __getitem__(self, place: int) -> float:
+        self._meanwhile()
+        cost: float = self._costs[place]
+        return cost
+
+
+def test_a_cost_that_changes_while_it_is_read_is_not_believed(machine: Machine) -> None:
+    teller = machine.workers[0]
+    reader = SharedBoard.join(machine.board.path, 1, 9, lambda: None)
+    teller.improve(5.0, 3)
+    layout: Any = reader._layout
+    layout.costs = Interrupted(layout.costs, lambda: teller.improve(4.0, 4))
+    assert reader.best() == (float("inf"), 0, 0)
+    assert reader.best() == (4.0, 1, 4)
+
+
+def test_it_is_quiet_where_all_others_wait(machine: Machine) -> None:
+    first, *others = machine.workers
+    assert not first.quiet
+    for other in others:
+        other.rest(True)
+    assert first.quiet
+    first.rest(True)
+    assert first.quiet
+    others[0].rest(False)
+    assert not first.quiet
+
+
+def test_what_nobody_wanted_is_not_offered_again_before_somebody_waits(machine: Machine) -> None:
+    giver, taker, *_ = machine.workers
+    offer(giver, 1)
+    giver.regain()
+    assert giver.lacking(calm=True) == 0
+    taker.rest(True)
+    assert giver.lacking(calm=False) > 0
+    offer(giver, 2)
+    taker.take()
+    taker.rest(False)
+    giver.taken()
+    assert giver.lacking(calm=True) > 0
