@@ -246,8 +246,9 @@ class Pool:
             slot.probe(Ping(), patience, partial(self._silent, slot, slot.child))
 
     def _silent(self, slot: ProcessSlot, probed: Handle | None) -> None:
-        if slot.child is probed and not self._closed:
-            self.evict(slot.seat)
+        if slot.child is probed and slot.alive and not self._closed:
+            self._ended.add(slot.seat)
+            slot.kill()
 
     def _deliver(self, seat: int, message: ToHost, size: int) -> None:
         self._silent_deaths = 0
@@ -300,17 +301,10 @@ class Pool:
         self._join(slot)
         return True
 
-    def evict(self, seat: int) -> None:
-        """Ends a worker whose work is not wanted; a new one takes its seat."""
+    def takers(self, member: Member, seat: int) -> Mapping[int, int]:
+        """Who has taken what a dead worker of another machine offered; nobody if that is lost."""
         slot = self._slots[seat]
-        if isinstance(slot, ProcessSlot) and slot.alive:
-            self._ended.add(seat)
-            slot.kill()
-
-    def takers(self, member: Member, seat: int) -> Mapping[int, int] | None:
-        """Who has taken what a dead worker of another machine offered, as far as is known."""
-        slot = self._slots[seat]
-        return slot.takers(member.id) if isinstance(slot, ProcessSlot) else None
+        return slot.takers(member.id) if isinstance(slot, ProcessSlot) else {}
 
     def is_here(self, seat: int) -> bool:
         """Whether a seat's worker is a process of this machine."""

@@ -60,7 +60,7 @@ def take(path: str, connection: Connection) -> None:
         for bundle in bundles:
             mine.load(bundle)
         nanoseconds = time.perf_counter_ns() - started
-        board.told()  # what was taken is told of with the next report
+        board.told(0)  # what was taken is told of with the next report
         connection.send((nanoseconds / 1e3, sum(bundle.size for bundle in bundles)))
     board.close()
 
@@ -85,17 +85,17 @@ def through_memory(steals: int) -> tuple[list[float], float]:
     mine.run(time.perf_counter_ns() + EXPLORED_NS, 1 << 60)
     times, sizes = [], []
     with taker(board.path) as connection:
-        for _ in range(steals):
+        for steal in range(1, steals + 1):
             bundles = mine.split(1)
             assert here.enter(bundles) == []
-            here.told()
-            here.lay_out()
+            here.told(steal)
+            here.lay_out(steal)
             connection.send(True)
             microseconds, size = connection.recv()
             times.append(microseconds)
             sizes.append(size)
             here.look()
-            here.told()
+            here.told(0)
             for bundle in bundles:
                 mine.load(bundle)
     here.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeGuard
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -33,12 +33,13 @@ from .bundles import Bundle
 from .channel import MAX_FRAME
 from .counts import Counts
 from .ledger import MOST_DEATHS, MOST_DEATHS_TOGETHER, Ledger
-from .offers import Offers, Settled, Standing
+from .offers import Offers, Settled
 from .seats import Seat
 from .wire import (
     Ask,
     Beat,
     Begin,
+    Entered,
     Failed,
     Judged,
     Publish,
@@ -51,8 +52,9 @@ from .wire import (
 )
 
 UNLIMITED = 1 << 60
-BREATH_SECONDS = 20e-6
-"""A message costs the host almost as much; so long, for each seat, workers keep to themselves."""
+BREATH_SECONDS = 40e-6
+"""What two messages cost the host, and some more. For so long, for each seat, workers keep to
+themselves what they may settle without it."""
 DRAIN_SECONDS = 1e-4
 """How long a worker that is to leave goes on exploring."""
 
@@ -80,10 +82,9 @@ class Outlets(Struct, frozen=True):
     withdraw: Callable[[bytes], None]
     release_claims: Callable[[int, int, int], None]
     """Makes the claims of a seat's owner void from a report number on."""
-    revoke: Callable[[int, int], Mapping[int, int] | None] = lambda seat, owner: None
-    """Takes the offers of a seat's dead owner back; says who has taken which, as far as known."""
-    evict: Callable[[int], None] = lambda seat: None
-    """Ends a seat's worker, which is no longer in the books."""
+    revoke: Callable[[int, int], Mapping[int, int] | None] = lambda seat, owner: {}
+    """Takes the offers of a seat's dead owner back; says who has taken which, or None where that
+    cannot be said yet."""
 
 
 class Coordinator:
@@ -111,8 +112,8 @@ class Coordinator:
         self.totals = Counts()
         self.ledger = Ledger()
         self._offers = Offers()
-        self._late: set[int] = set()
-        """Seats with a report that builds on another one, which is not here yet."""
+        self._unburied: list[tuple[int, int]] = []
+        """Seats and owners that died, and whose offers somebody may still be taking."""
         self._owners = 0
         self._asked: dict[bytes, set[int]] = {}
         self._events: deque[Event] = deque()
@@ -127,10 +128,6 @@ class Coordinator:
         self._breath: float = getattr(strategy, "breath", 0.0)
         free = UNLIMITED if node_limit is None else 0
         self._begin = msgspec.structs.replace(begin, exchange=self.exchange, free_nodes=free)
-
-    def use_board(self, path: str) -> None:
-        """Says where workers of the host's own machine find their board."""
-        self._begin = msgspec.structs.replace(self._begin, board=path)
 
     @property
     def finished(self) -> bool:
@@ -163,7 +160,6 @@ class Coordinator:
             self._begin,
             owner=self._owners,
             asker=asker,
-            place=seat,
             breath=max(BREATH_SECONDS * len(self.seats), self._breath),
         )
         self._send(seat, begin)
@@ -202,13 +198,28 @@ class Coordinator:
             self._forget_question(digest, seat)
         told = place.leaving
         held = place.leave()
+        ids = self._offers.leave(place.owner)
         takers = self._out.revoke(seat, place.owner)
-        held.update({id: self.ledger[id] for id in self._offers.bury(place.owner, takers)})
-        self._late.discard(seat)
+        if takers is None:
+            self._unburied.append((seat, place.owner))
+        else:
+            ids += self._offers.bury(place.owner, takers)
+        held.update({id: self.ledger[id] for id in ids})
         if not told:
             self._tell(Lost(seat))
         self._reopen(held, seat, blame)
-        self._catch_up()
+
+    def bury(self) -> None:
+        """Looks again for what became of the offers of the dead, where somebody was at them."""
+        waiting, self._unburied = self._unburied, []
+        for seat, owner in waiting:
+            takers = self._out.revoke(seat, owner)
+            if takers is None:
+                self._unburied.append((seat, owner))
+                continue
+            opened = {id: self.ledger[id] for id in self._offers.bury(owner, takers)}
+            if opened:
+                self._reopen(opened, seat, blame=False)
 
     def _reopen(self, held: dict[int, Bundle], seat: int, blame: bool) -> None:
         """Opens what a dead worker held again, but for what has killed too many."""
@@ -241,52 +252,8 @@ class Coordinator:
         """Takes a worker's message, which was so many bytes on its way."""
         if self.stopped or seat >= len(self.seats) or not self.seats[seat].alive:
             return
-        place = self.seats[seat]
-        place.messages += 1
-        place.bytes += size
-        if self.exchange and self._is_early(message, place):
-            place.behind.append(message)
-            self._late.add(seat)
-        else:
-            self._obey(seat, message)
-        if self._late:
-            self._catch_up()
-
-    def _is_early(self, message: ToHost, place: Seat) -> TypeGuard[Report | Failed]:
-        """Whether it has to wait for another seat's report, or behind one that does."""
-        if not isinstance(message, Report | Failed):
-            return False
-        return bool(place.behind) or self._standing(place, message) is not Standing.GOOD
-
-    def _standing(self, place: Seat, message: Report | Failed) -> Standing:
-        if isinstance(message, Failed) or not message.final:
-            return Standing.GOOD
-        return self._offers.standing(place.owner, message)
-
-    def _catch_up(self) -> None:
-        """Takes what had to wait for others' reports, as far as those have come by now."""
-        while not self.stopped and any(self._catch_up_at(seat) for seat in tuple(self._late)):
-            pass
-
-    def _catch_up_at(self, seat: int) -> bool:
-        """Does the same for one seat; says whether that changed something."""
-        place = self.seats[seat]
-        before = len(place.behind)
-        while place.behind:
-            standing = self._standing(place, place.behind[0])
-            if standing is Standing.VOID:
-                # What it did stems from what was never reported: others do that again
-                self._out.evict(seat)
-                self.lose(seat, blame=False)
-                return True
-            if standing is Standing.EARLY:
-                break
-            self._obey(seat, place.behind.popleft())
-        else:
-            self._late.discard(seat)
-        return len(place.behind) < before
-
-    def _obey(self, seat: int, message: ToHost) -> None:
+        self.seats[seat].messages += 1
+        self.seats[seat].bytes += size
         match message:
             case Report():
                 self._report(seat, message)
@@ -364,6 +331,8 @@ class Coordinator:
                 b"".join(part.keys for part in parts),
             )
         )
+        if len(opened) > len(kept) + len(given):
+            self._send(seat, Entered(self._begin.session, report.sequence))
         self._tell_of_report(seat, report, given)
         if orphans:
             self._reopen({id: self.ledger[id] for id in orphans}, seat, blame=True)

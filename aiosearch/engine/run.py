@@ -19,8 +19,8 @@ from ..problem import Obligation
 from ..result import Result, SearchStatus, Solutions
 from ..statistics import Statistics
 from ..strategies import Plan, Strategy
-from ..strategies.exchange import Board
 from . import figures
+from .boards import Boards
 from .bundles import ROOT, Bundle
 from .claims import LocalClaims, SharedClaims
 from .coordinator import Coordinator, Outlets, Transaction
@@ -33,7 +33,6 @@ from .questions import Questions
 from .reference import Reference, element_type, refer, return_type
 from .session import Session
 from .settings import Settings
-from .sharing import load_board
 from .stopwatch import Stopwatch
 from .telling import Telling
 from .ticker import Ticker
@@ -80,7 +79,7 @@ class Run:
         self._questions: Questions | None = None
         self._claims: LocalClaims | SharedClaims | None = None
         self._known = KnownKeys()
-        self._board: Board | None = None
+        self._boards: Boards | None = None
         self._ticker: Ticker | None = None
         self._changed = anyio.Event()
         self._status = SearchStatus.RUNNING
@@ -107,8 +106,8 @@ class Run:
             self._claims = SharedClaims.create() if self._pool.spreads else LocalClaims()
         self._coordinator = books = self._open_books(self._begin(order))
         if books.exchange and self._pool.workers > 1:
-            self._board = load_board(books.exchange).create(self._pool.workers)
-            books.use_board(self._board.path)
+            self._boards = Boards(2 * self._pool.workers)
+            self._boards.open(self.id, books.exchange)
         tasks, next_id = {1: ROOT}, 2
         if self._settings.journal is not None:
             tasks, next_id = await self._open_journal(self._settings.journal)
@@ -210,7 +209,6 @@ class Run:
             withdraw=self._withdraw,
             release_claims=self._release_claims,
             revoke=self._revoke,
-            evict=self._pool.evict,
         )
 
     # What the pool tells us
@@ -275,6 +273,8 @@ class Run:
     def _send(self, seat: int, message: ToWorker) -> None:
         if self._telling and isinstance(message, Work) and message.bundles:
             self._telling.assigned(seat, message)
+        if isinstance(message, Begin) and self._boards is not None and self._pool.is_here(seat):
+            message = self._boards.seat(message, message.owner)
         self._books.seats[seat].bytes += self._pool.send(seat, message)
 
     def _commit(self, transaction: Transaction) -> None:
@@ -326,7 +326,7 @@ class Run:
     def _revoke(self, seat: int, owner: int) -> Mapping[int, int] | None:
         if not self._pool.is_here(seat):
             return self._pool.takers(self, seat)
-        return self._board.revoke(seat, owner) if self._board is not None else None
+        return {} if self._boards is None else self._boards.revoke(self.id, owner)
 
     # Ending
 
@@ -400,8 +400,8 @@ class Run:
             await self._keeper.close()
         if isinstance(self._claims, SharedClaims):
             self._claims.close()
-        if self._board is not None:
-            self._board.close()
+        if self._boards is not None:
+            self._boards.close()
         await self._hooks.close(GRACE_SECONDS)
 
     def raise_failure(self) -> None:
@@ -416,6 +416,10 @@ class Run:
 
     def memory(self) -> int:
         return self._pool.memory()
+
+    def settle(self) -> None:
+        if not self.done:
+            self._books.bury()
 
     def space_reports(self, seconds: float) -> None:
         self._books.set_interval(seconds)

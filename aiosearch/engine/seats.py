@@ -10,7 +10,7 @@ from msgspec import Struct
 from ..statistics import WorkerStatistics
 from .bundles import Bundle
 from .counts import Counts
-from .wire import Failed, Report
+from .wire import Report
 
 
 class Sent(Struct, frozen=True):
@@ -48,8 +48,6 @@ class Seat:
         self._sent: deque[Sent] = deque()
         self._works = 0
         self._parts: list[Report] = []
-        self.behind: deque[Report | Failed] = deque()
-        """Messages that came before something that they build on."""
 
     def enter(self, owner: int, now: int) -> None:
         """A new worker sits down."""
@@ -84,7 +82,6 @@ class Seat:
         self.granted = 0
         self._parts.clear()
         self._sent.clear()
-        self.behind.clear()
         held, self.held = self.held, {}
         return held
 

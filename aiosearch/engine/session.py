@@ -25,6 +25,7 @@ from .wire import (
     Ask,
     Beat,
     Begin,
+    Entered,
     Failed,
     Judged,
     Publish,
@@ -39,6 +40,7 @@ from .wire import (
 PART = MAX_FRAME - 8 * 1024
 IMPROVEMENT_NS = 2_000_000
 SOLUTION_NS = 50_000_000
+MOST_FUTILE = 6
 REPORT_SHARE = 50
 """Reports are written so rarely that they take one part in this many of the time."""
 
@@ -170,10 +172,13 @@ class Session:
                     self._sharing.judged(digest, Status(status))
                 self._answer(digest, Status(status))
             case Beat(cost=cost):
-                if self._sharing is not None and cost <= self._incumbent:
-                    self._sharing.confirm()
+                if self._sharing is not None:
+                    self._sharing.improve(cost)
                 if self._beat(cost):
                     self._after()  # nothing may be left to wait for
+            case Entered(report=report):
+                if self._sharing is not None:
+                    self._sharing.lay_out(report)
             case Tell(report_seconds=seconds):
                 self._interval_ns = int(seconds * 1e9)
                 if self._working:
@@ -248,7 +253,7 @@ class Session:
     def _catch_up(self) -> None:
         """Learns what other workers of the machine have found."""
         if self._sharing is not None and self._order.prunes:
-            self._beat(self._sharing.better(self._incumbent))
+            self._beat(self._sharing.best)
 
     def _beat(self, cost: float) -> bool:
         """Takes the cost to beat; says whether questions became pointless by it."""
@@ -401,11 +406,10 @@ class Session:
     def _offer(self, sharing: Sharing) -> None:
         """Lays work out for others, where they may want it."""
         explorer = self._explorer
-        sharing.look()
         if not explorer.surplus or self._waiting or explorer.horizon or sharing.resting:
             return
         since = self._clock() - self._last_report
-        if since < self._begin.breath * 1e9:
+        if since < self._begin.breath * 1e9 * (1 << min(sharing.futile, MOST_FUTILE)):
             return
         if pieces := sharing.lacking(calm=since > REPORT_SHARE * self._report_cost):
             self._report(given=sharing.enter(explorer.split(pieces)))
@@ -447,7 +451,7 @@ class Session:
         if self._sharing is not None:
             self._sharing.look()
             surplus += self._sharing.subtrees
-            told = self._sharing.told()
+            told = self._sharing.told(self._sequence)
         found = explorer.take_found()
         counts = explorer.take_counts()
         solutions = [self._encoded(solution) for solution, _ in found]
@@ -470,10 +474,6 @@ class Session:
                 **told,
             )
         )
-        if self._sharing is not None:
-            self._sharing.lay_out()
-            if costs:
-                self._sharing.improve(min(costs), self._sequence)
         self._sequence += 1
         if isinstance(self._claims, SharedClaims):
             self._claims.sequence = self._sequence

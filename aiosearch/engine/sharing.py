@@ -17,14 +17,14 @@ _decode = msgspec.msgpack.Decoder(Bundle).decode
 
 Offer = tuple[int, Bundle]
 Name = tuple[int, int]
-"""An offer's owner and number; or an owner and one of its reports."""
+"""An offer's owner and number; or its number, and who has it."""
 
 
 class Sharing:
     """Keeps what the next report has to say of the exchange.
 
-    Everything that is offered goes into a report first, and is laid out after it is sent; what is
-    taken from others is theirs in the host's books until a report names it.
+    Everything that is offered goes into a report first, and is laid out when the host has it in
+    its books; what is taken from others is theirs in the books until a report names it.
     """
 
     def __init__(self, exchange: Exchange, owner: int, free_nodes: int, verdicts: bool) -> None:
@@ -35,37 +35,45 @@ class Sharing:
         self.resting = False
         """The host wants nothing to be taken until it sends work."""
         self._verdicts = verdicts
-        self._offers: dict[int, Bundle] = {}
         self._number = 0
         self._new: list[Offer] = []
+        self._coming: list[Offer] = []
+        """What a report has told the host of."""
+        self._told = 0
+        """Which one."""
+        self._offers: dict[int, Bundle] = {}
+        self.futile = 0
+        """How many times on end everything that was offered had to be taken back."""
         self._gone: list[Name] = []
         self._took: list[Name] = []
-        self._leans: dict[int, int] = {}
 
     @property
     def subtrees(self) -> int:
-        """How many subtrees lie there for others, as far as one knows."""
-        return sum(bundle.size for bundle in self._offers.values())
-
-    def look(self) -> None:
-        """Finds out which offers are gone."""
-        if self._offers:
-            for number, thief in self._exchange.taken():
-                del self._offers[number]
-                self._gone.append((number, thief))
+        """How many subtrees others may have, as far as one knows."""
+        coming = sum(bundle.size for _, bundle in self._coming)
+        return coming + sum(bundle.size for bundle in self._offers.values())
 
     @property
     def quiet(self) -> bool:
         """Whether all others of the machine wait as well."""
         return self._exchange.quiet
 
+    def look(self) -> None:
+        """Finds out which offers are gone."""
+        if self._offers:
+            for number, taker in self._exchange.taken():
+                del self._offers[number]
+                self._gone.append((number, taker))
+                self.futile = 0
+
     def lacking(self, calm: bool) -> int:
-        return self._exchange.lacking(calm)
+        """How many offers to make now."""
+        return 0 if self._coming else self._exchange.lacking(calm)
 
     def enter(self, bundles: list[Bundle]) -> list[Bundle]:
         """Takes what is to be offered with the next report; gives back what does not fit."""
         others = []
-        room = self._exchange.room
+        room = self._exchange.room - len(self._coming)
         for bundle in bundles:
             if len(self._new) < room and self._exchange.fits(_encode(bundle)):
                 self._number += 1
@@ -74,17 +82,41 @@ class Sharing:
                 others.append(bundle)
         return others
 
+    def told(self, report: int) -> dict[str, Any]:
+        """What the report that is written now, of this number, says of all this."""
+        said = {
+            "offered": tuple(self._new),
+            "gone": tuple(self._gone),
+            "took": tuple(self._took),
+        }
+        if self._new:
+            self._coming, self._told = self._new, report
+            self._exchange.promise(True)
+        self._new, self._gone, self._took = [], [], []
+        return said
+
+    def lay_out(self, report: int) -> None:
+        """The host has this report in its books: others may see what it offered."""
+        if report != self._told:
+            return  # that was regained, and another report has offered something since
+        coming, self._coming = self._coming, []
+        for number, bundle in coming:
+            self._offers[number] = bundle
+            self._exchange.offer(number, _encode(bundle), bundle.weight)
+        self._exchange.promise(False)
+
     def regain(self) -> list[Bundle]:
         """Takes back what nobody has taken."""
-        if not self._offers:
-            return []
-        self.look()
-        regained = []
-        for number in self._exchange.regain():
-            regained.append(self._offers.pop(number))
-            self._gone.append((number, self._owner))
-        self.look()  # who was faster
-        return regained
+        regained, self._coming = self._coming, []
+        if regained:
+            self._exchange.promise(False)
+        if self._offers:
+            self.look()
+            regained += [(number, self._offers.pop(number)) for number in self._exchange.regain()]
+            self.look()  # who was faster
+        self._gone += [(number, self._owner) for number, _ in regained]
+        self.futile += bool(regained)
+        return [bundle for _, bundle in regained]
 
     def take(self) -> list[Bundle]:
         """Takes what others offer."""
@@ -95,39 +127,17 @@ class Sharing:
         return [_decode(one.blob) for one in taken]
 
     def rest(self, resting: bool) -> None:
+        """Says whether this worker has nothing to do."""
         self._exchange.rest(resting)
 
-    def told(self) -> dict[str, Any]:
-        """What the report that is written now says of all this."""
-        said = {
-            "offered": tuple(self._new),
-            "gone": tuple(self._gone),
-            "took": tuple(self._took),
-            "leans": tuple(self._leans.items()),
-        }
-        self._gone, self._took = [], []
-        return said
+    def improve(self, cost: float) -> None:
+        """Tells others of a solution that the host knows of."""
+        self._exchange.improve(cost)
 
-    def lay_out(self) -> None:
-        """The report is on its way: now the offers may be seen."""
-        for number, bundle in self._new:
-            self._offers[number] = bundle
-            self._exchange.offer(number, _encode(bundle), bundle.weight)
-        self._new = []
-
-    def improve(self, cost: float, sequence: int) -> None:
-        self._exchange.improve(cost, sequence)
-
-    def better(self, incumbent: float) -> float:
-        """Gives the lowest cost known here; what is left out for its sake rests on its report."""
-        cost, owner, sequence = self._exchange.best()
-        if cost < incumbent and owner != self._owner:
-            self._leans[owner] = max(sequence, self._leans.get(owner, 0))
-        return cost
-
-    def confirm(self) -> None:
-        """The host knows of a solution as good as the best known here."""
-        self._leans.clear()
+    @property
+    def best(self) -> float:
+        """The lowest cost that somebody told of."""
+        return self._exchange.best
 
     def judged(self, digest: bytes, status: Status) -> None:
         if self._verdicts:

@@ -124,9 +124,12 @@ class ProcessSlot:
         self.child.send(payload)
         return len(payload)
 
-    def takers(self, session: int) -> Mapping[int, int] | None:
-        """Of a worker elsewhere that is gone: who has taken what it offered, if that is known."""
-        return self.child.takers.get(session) if self.child else None
+    def takers(self, session: int) -> Mapping[int, int]:
+        """Of a worker elsewhere that is gone: who has taken what it offered.
+
+        Nobody, where its whole machine is lost: then who took something is lost as well.
+        """
+        return self.child.takers.get(session, {}) if self.child else {}
 
     def probe(self, message: ToWorker, seconds: float, silent: Callable[[], None]) -> None:
         """Sends what asks for an answer, and has told if none comes within so many seconds."""

@@ -28,6 +28,10 @@ class Ticked(Protocol):
         """Bytes that its processes occupy."""
         ...
 
+    def settle(self) -> None:
+        """Looks again at what could not be settled when it happened."""
+        ...
+
     def stop(self, status: SearchStatus, reason: str) -> None: ...
 
     def fail(self, error: Exception) -> None: ...
@@ -71,6 +75,7 @@ class Ticker:
         while not self._search.done:
             await asyncio.sleep(TICK_SECONDS)
             now = self._stopwatch.seconds
+            self._search.settle()
             self._limit_seconds(now)
             self._limit_memory(now)
             self._limit_checks()

@@ -96,6 +96,13 @@ class Ping(Struct, frozen=True, array_like=True, tag=8):
     session: int = 0
 
 
+class Entered(Struct, frozen=True, array_like=True, tag=9):
+    """What a report offered is in the books: now others may see it."""
+
+    session: int
+    report: int
+
+
 class Hello(Struct, frozen=True, array_like=True, tag=10):
     """A worker has started, or answers a Ping. Belongs to no session."""
 
@@ -129,14 +136,13 @@ class Report(Struct, frozen=True, array_like=True, tag=11):
     works: int = 0
     """How many messages with work this session had received."""
     offered: tuple[tuple[int, Bundle], ...] = ()
-    """Subtrees that lie ready for other workers of the machine from now on, under numbers."""
+    """Subtrees that other workers of the machine are to have, under numbers, once the host says
+    that it has entered them."""
     gone: tuple[tuple[int, int], ...] = ()
     """Offers that are there no more: numbers, and the owners who have them; the session itself,
     where it has regained them."""
     took: tuple[tuple[int, int], ...] = ()
     """Other workers' offers that were taken: owners and numbers."""
-    leans: tuple[tuple[int, int], ...] = ()
-    """Other workers' reports, owners and numbers, whose solutions made this one leave nodes out."""
 
 
 class Ask(Struct, frozen=True, array_like=True, tag=12):
@@ -166,7 +172,7 @@ class Failed(Struct, frozen=True, array_like=True, tag=14):
     trace: str = ""
 
 
-ToWorker: TypeAlias = Begin | Work | Publish | Judged | Beat | Tell | End | Ping
+ToWorker: TypeAlias = Begin | Work | Publish | Judged | Beat | Tell | End | Ping | Entered
 ToHost: TypeAlias = Hello | Report | Ask | Withdraw | Failed
 
 encode = msgspec.msgpack.Encoder().encode

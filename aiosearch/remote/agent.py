@@ -14,13 +14,14 @@ import msgspec
 
 from ..checks.process import MODULE as CHECKER
 from ..engine.bell import Bell
+from ..engine.boards import Boards
 from ..engine.child import Child
 from ..engine.slots import MODULE as WORKER
 from ..engine.wire import Begin, End
 from ..engine.wire import encode as encode_begin
+from ..errors import StrategyError
 from . import protocol
 from .admission import RefusalError, admit, meaning
-from .boards import Boards
 from .links import Link, LostError, UnwelcomeError
 from .protocol import (
     API,
@@ -49,6 +50,8 @@ from .tables import Tables
 from .versions import versions
 
 log = logging.getLogger("aiosearch")
+
+AGAIN_SECONDS = 0.01
 
 
 class Agent:
@@ -176,7 +179,7 @@ class Agent:
                 self._bell.arguments if worker else (str(seconds), str(megabytes)),
             )
         except OSError as error:
-            self._forget(channel)
+            await self._forget(channel)
             self._send(Gone(channel, f"a process cannot be started: {error}"))
             return
         self._children[channel] = child
@@ -184,7 +187,7 @@ class Agent:
         await gone.wait()
         child.kill()
         await child.reap()
-        takers = self._forget(channel)
+        takers = await self._forget(channel)
         self._send(Gone(channel, child.death, takers))
 
     async def _learn(self, known: Known) -> None:
@@ -192,13 +195,21 @@ class Agent:
         if await self._tables.learn(known.session, known.keys):
             self._send(Learning(known.session, known.part + 1))
 
-    def _forget(self, channel: int) -> Mapping[int, Mapping[int, int]]:
+    async def _forget(self, channel: int) -> Mapping[int, Mapping[int, int]]:
         """A process is gone; says who has taken what it offered, in each session."""
         del self._children[channel]
         self._workers.discard(channel)
         sessions = [one for one, users in self._sessions.items() if channel in users]
-        takers = {session: self._ends(session, channel) for session in sessions}
-        return {session: known for session, known in takers.items() if known is not None}
+        takers = {session: await self._takers(session, channel) for session in sessions}
+        for session in sessions:
+            self._ends(session, channel)
+        return {session: known for session, known in takers.items() if known}
+
+    async def _takers(self, session: int, channel: int) -> Mapping[int, int]:
+        """Waits while somebody may still be taking something."""
+        while (takers := self._boards.revoke(session, channel)) is None:  # noqa: ASYNC110
+            await asyncio.sleep(AGAIN_SECONDS)
+        return takers
 
     def _pass_on(self, channel: int, frame: bytes) -> None:
         child = self._children.get(channel)
@@ -209,10 +220,10 @@ class Agent:
                 case Begin() as begin:
                     try:
                         admit(begin)
-                    except RefusalError as error:
+                        frame = self._begins(begin, channel)
+                    except (RefusalError, StrategyError) as error:
                         self._refuse(begin.session, str(error))
                         return
-                    frame = self._begins(begin, channel)
                 case End(session=session):
                     self._ends(session, channel)
         child.send(frame)
@@ -231,10 +242,10 @@ class Agent:
         begin = self._boards.seat(begin, channel)
         return encode_begin(msgspec.structs.replace(begin, table=table))
 
-    def _ends(self, session: int, channel: int) -> Mapping[int, int] | None:
+    def _ends(self, session: int, channel: int) -> None:
         users = self._sessions.get(session, set())
         users.discard(channel)
         if not users:
             self._sessions.pop(session, None)
         self._tables.leave(session, channel)
-        return self._boards.leave(session, channel)
+        self._boards.leave(session, channel)

@@ -6,7 +6,7 @@ engine reads it after `start`, so a strategy can do without for some searches. W
 themselves, where messages are dear.
 
 There is one board a search and machine. The engine makes it, gives each worker its `Exchange` on
-it, and keeps the books right: what a worker offers it has reported to the host before, and who
+it, and keeps the books right: an offer is in the host's books before others can see it, and who
 takes it says so with its next report. So a board has to promise one thing only, also where workers
 are killed at any instruction: an offer is taken by one worker, or regained by the one that made it,
 or revoked.
@@ -49,6 +49,10 @@ class Exchange(Protocol):
         """Whether an offer may be as large."""
         ...
 
+    def promise(self, promised: bool) -> None:
+        """Says whether offers are on their way, which the host has to enter first."""
+        ...
+
     def offer(self, number: int, blob: bytes, weight: float) -> None:
         """Lays subtrees out for whoever comes first. Numbers go up, and none is used again."""
         ...
@@ -69,12 +73,13 @@ class Exchange(Protocol):
         """Says whether this worker has nothing to do, and waits for offers."""
         ...
 
-    def improve(self, cost: float, sequence: int) -> None:
-        """Tells the others of a solution, which the report of this number told the host of."""
+    def improve(self, cost: float) -> None:
+        """Tells the others what a solution costs that the host knows of."""
         ...
 
-    def best(self) -> tuple[float, int, int]:
-        """The lowest cost that somebody told of: cost, owner, and the number of the report."""
+    @property
+    def best(self) -> float:
+        """The lowest cost that somebody told of; infinite where nobody did."""
         ...
 
     def judged(self, digest: bytes, status: str) -> None:
@@ -113,7 +118,7 @@ class Board(Protocol):
     def revoke(self, place: int, owner: int) -> dict[int, int] | None:
         """Takes a dead worker's offers back; says who has taken those that are not there any more.
 
-        None where that cannot be said: then nobody believes who says to have taken one.
+        None where that cannot be said yet: it is asked again.
         """
         ...
 

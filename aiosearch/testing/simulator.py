@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from ..engine.sharing import Sharing
     from ..orders import Order
 
-BACK_NS = 50_000_000
-"""How long the seat of a worker stays empty that the books did without."""
 PATIENCE = 10_000
 """So many messages in a row, and some for each seat, without a node explored are a stall."""
 
@@ -182,13 +180,8 @@ class Simulator:
         self.deaths += 1
         self._note(fault.worker, "is gone")
         self.books.lose(fault.worker)
-        self._replace(fault.worker, int(fault.back * 1e9))
-
-    def _replace(self, seat: int, after: int = BACK_NS) -> None:
-        """Ends a worker whatever it does, and has another one take its seat."""
-        self._workers[seat].died = self.now
-        self._workers[seat] = self._worker(seat)
-        self._at(self.now + after, self._join, seat)
+        self._workers[fault.worker] = self._worker(fault.worker)
+        self._at(self.now + int(fault.back * 1e9), self._join, fault.worker)
 
     def _wake_one(self, host: str) -> None:
         """One worker of a machine hears the bell, of those that wait."""
@@ -204,10 +197,7 @@ class Simulator:
         def ring() -> None:
             self._at(max(self.now, worker.clock.now), self._wake_one, host)
 
-        def later(offer: Callable[[], None]) -> None:
-            self._at(worker.clock.now, lambda: None if worker.died is not None else offer())
-
-        return self._boards.open(seat, begin, ring, later)
+        return self._boards.open(seat, begin, ring)
 
     # Host
 
@@ -220,7 +210,6 @@ class Simulator:
             withdraw=self._withdraw,
             release_claims=lambda _, owner, committed: self._tables.release(owner, committed),
             revoke=self._boards.revoke,
-            evict=self._replace,
         )
 
     def _send(self, seat: int, message: ToWorker) -> None:

@@ -26,7 +26,14 @@ def test_every_node_is_explored_once(machines: tuple[int, ...], deaths: int, see
     search.play()
     assert search.books.totals.nodes == plain.nodes
     assert search.solutions == Counter(plain.solutions)
-    assert deaths or search.steals > 0
+
+
+def test_workers_do_take_from_each_other() -> None:
+    """And so the other tests are about something."""
+    searches = [Scrambled(Balanced(depth=6), DepthFirst(), seed, (3,), 0) for seed in range(3)]
+    for search in searches:
+        search.play()
+    assert all(search.steals > 0 for search in searches)
 
 
 @pytest.mark.parametrize("seed", range(70, 100))

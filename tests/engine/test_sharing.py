@@ -13,7 +13,7 @@ from aiosearch.engine.bundles import Bundle
 from aiosearch.engine.sharing import Sharing, load_board
 from aiosearch.errors import StrategyError
 
-NOTHING: dict[str, tuple[object, ...]] = {"offered": (), "gone": (), "took": (), "leans": ()}
+NOTHING: dict[str, tuple[object, ...]] = {"offered": (), "gone": (), "took": ()}
 
 
 class Pair:
@@ -42,30 +42,58 @@ def bundle(name: str, size: int = 1) -> Bundle:
 
 
 def laid_out(sharing: Sharing, *bundles: Bundle) -> None:
-    """Offers them, as with a report that is sent."""
+    """Offers them, as with a report that the host has entered."""
     assert sharing.enter(list(bundles)) == []
-    sharing.told()
-    sharing.lay_out()
+    sharing.told(1)
+    sharing.lay_out(1)
 
 
-def test_nobody_sees_an_offer_before_the_report_that_tells_of_it_is_sent(pair: Pair) -> None:
+def test_nobody_sees_an_offer_before_the_host_has_the_report_that_tells_of_it(pair: Pair) -> None:
     first = bundle("first")
     pair.here.enter([first])
     assert pair.there.take() == []
-    assert pair.here.told() == NOTHING | {"offered": ((1, first),)}
+    assert pair.here.told(7) == NOTHING | {"offered": ((1, first),)}
+    assert pair.here.subtrees == 1
     assert pair.there.take() == []
-    pair.here.lay_out()
+    pair.here.lay_out(7)
+    pair.here.lay_out(7)
     assert pair.there.take() == [first]
+    assert pair.there.take() == []
+
+
+def test_what_is_on_its_way_to_the_host_can_be_regained_and_is_not_laid_out_later(
+    pair: Pair,
+) -> None:
+    first, second = bundle("first"), bundle("second")
+    pair.here.enter([first])
+    pair.here.told(7)
+    assert pair.here.regain() == [first]
+    assert pair.here.told(8) == NOTHING | {"gone": ((1, 1),)}
+    pair.here.enter([second])
+    pair.here.told(9)
+    pair.here.lay_out(7)
+    assert pair.there.take() == []
+    pair.here.lay_out(9)
+    assert pair.there.take() == [second]
+
+
+def test_nothing_more_is_offered_while_something_is_on_its_way(pair: Pair) -> None:
+    assert pair.here.lacking(calm=True) > 0
+    pair.here.enter([bundle("first")])
+    pair.here.told(7)
+    assert pair.here.lacking(calm=True) == 0
+    pair.here.regain()
+    assert pair.here.lacking(calm=True) > 0
 
 
 def test_both_say_who_has_it_once(pair: Pair) -> None:
     laid_out(pair.here, bundle("first"))
     pair.there.take()
-    assert pair.there.told() == NOTHING | {"took": ((1, 1),)}
-    assert pair.there.told() == NOTHING
+    assert pair.there.told(2) == NOTHING | {"took": ((1, 1),)}
+    assert pair.there.told(2) == NOTHING
     pair.here.look()
-    assert pair.here.told() == NOTHING | {"gone": ((1, 2),)}
-    assert pair.here.told() == NOTHING
+    assert pair.here.told(2) == NOTHING | {"gone": ((1, 2),)}
+    assert pair.here.told(2) == NOTHING
 
 
 def test_what_nobody_took_comes_back_and_is_told_of(pair: Pair) -> None:
@@ -73,15 +101,15 @@ def test_what_nobody_took_comes_back_and_is_told_of(pair: Pair) -> None:
     laid_out(pair.here, one, two)
     pair.there.take()
     assert pair.here.regain() == [two]
-    assert pair.here.told() == NOTHING | {"gone": ((1, 2), (2, 1))}
+    assert pair.here.told(2) == NOTHING | {"gone": ((1, 2), (2, 1))}
     assert pair.here.regain() == []
 
 
 def test_no_number_is_used_again(pair: Pair) -> None:
     for number in range(1, 30):
         pair.here.enter([bundle("again")])
-        assert [one for one, _ in pair.here.told()["offered"]] == [number]
-        pair.here.lay_out()
+        assert [one for one, _ in pair.here.told(2)["offered"]] == [number]
+        pair.here.lay_out(2)
         pair.here.regain()
 
 
@@ -89,8 +117,8 @@ def test_what_is_too_large_or_too_much_is_given_back_at_once(pair: Pair) -> None
     large = Bundle(bytes(ROOM), 1, 0, 0.0)
     small = [bundle(str(number)) for number in range(SLOTS + 2)]
     assert pair.here.enter([large, *small]) == [large, *small[SLOTS:]]
-    assert len(pair.here.told()["offered"]) == SLOTS
-    pair.here.lay_out()
+    assert len(pair.here.told(2)["offered"]) == SLOTS
+    pair.here.lay_out(2)
     assert pair.here.enter([bundle("more")]) == [bundle("more")]
 
 
@@ -110,23 +138,11 @@ def test_who_is_told_to_rest_takes_nothing(pair: Pair) -> None:
     assert pair.there.take() == [bundle("some")]
 
 
-def test_who_leaves_nodes_out_for_anothers_solution_says_so_until_the_host_knows_of_it(
-    pair: Pair,
-) -> None:
-    pair.here.improve(5.0, 7)
-    pair.here.improve(4.0, 9)
-    assert pair.there.better(float("inf")) == 4.0
-    leaning = NOTHING | {"leans": ((1, 9),)}
-    assert pair.there.told() == pair.there.told() == leaning
-    pair.there.confirm()
-    assert pair.there.told() == NOTHING
-
-
-def test_nobody_leans_on_himself_or_on_what_is_no_better(pair: Pair) -> None:
-    pair.here.improve(5.0, 7)
-    assert pair.here.better(float("inf")) == 5.0
-    assert pair.there.better(5.0) == 5.0
-    assert pair.here.told() == pair.there.told() == NOTHING
+def test_all_know_the_lowest_cost_that_one_was_told(pair: Pair) -> None:
+    assert pair.here.best == float("inf")
+    for cost in (5.0, 4.0, 9.0):
+        pair.here.improve(cost)
+    assert pair.here.best == pair.there.best == 4.0
 
 
 def test_an_answer_of_z3_is_passed_on_unless_each_worker_has_to_ask() -> None:

@@ -24,11 +24,6 @@ def payload(owner: int, number: int) -> bytes:
     return f"{owner}/{number};".encode() * (1 + 400 * (number % 4))
 
 
-def price(owner: int, sequence: int) -> float:
-    """What the solution of a report cost: each is better than those before it."""
-    return -1000.0 * sequence - owner
-
-
 class Mortals:
     """Starts them; what is left of them ends with the block."""
 
@@ -84,7 +79,7 @@ class Mortal:
         self._exchange = SharedBoard.join(path, place, owner, lambda: None)
         self.file = os.open(path.partition("#")[0], os.O_RDWR)
         self._notes = os.open(notes, os.O_WRONLY | os.O_APPEND)
-        self._number = self._sequence = 0
+        self._number = 0
 
     def note(self, *words: object) -> None:
         os.write(self._notes, (" ".join(map(str, words)) + "\n").encode())
@@ -107,25 +102,13 @@ class Mortal:
             whole = taken.blob == payload(taken.owner, taken.number)
             self.note("took" if whole else "torn", taken.owner, taken.number, self.owner)
 
-    def improve(self) -> None:
-        self._sequence += 1
-        self._exchange.improve(price(self.owner, self._sequence), self._sequence)
-
-    def believe(self) -> None:
-        cost, owner, sequence = self._exchange.best()
-        if owner and cost != price(owner, sequence):
-            self.note("torn", owner, sequence, self.owner)
-
 
 def busy(mortal: Mortal) -> None:
     """Does whatever a worker does, in any order, for ever."""
     dice = random.Random(mortal.owner)
-    deeds: list[Callable[[], None]] = [
-        *(mortal.offer, mortal.look, mortal.take, mortal.regain),
-        *(mortal.improve, mortal.believe),
-    ]
+    deeds: list[Callable[[], None]] = [mortal.offer, mortal.look, mortal.take, mortal.regain]
     while True:
-        dice.choices(deeds, (6, 2, 3, 1, 2, 4))[0]()
+        dice.choices(deeds, (6, 2, 3, 1))[0]()
 
 
 def greedy(mortal: Mortal) -> None:

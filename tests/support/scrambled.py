@@ -21,6 +21,7 @@ from aiosearch_stealing.board import SharedBoard
 from msgspec.msgpack import Decoder
 
 import aiosearch.engine.session
+from aiosearch.engine.boards import Boards
 from aiosearch.engine.bundles import ROOT
 from aiosearch.engine.claims import SharedClaims
 from aiosearch.engine.coordinator import Coordinator, Outlets, Transaction
@@ -51,7 +52,6 @@ class Life:
         self.inbox: deque[ToWorker] = deque()
         self.outbox: deque[ToHost] = deque()
         self.session: Session | None = None
-        self.evicted = False
 
 
 class Scrambled:
@@ -61,7 +61,7 @@ class Scrambled:
         self, problem: Any, order: Order, seed: int, machines: tuple[int, ...], deaths: int
     ) -> None:
         self.solutions: Counter[Any] = Counter()
-        self.steals = self.died = self.evictions = 0
+        self.steals = self.died = 0
         self._random = random.Random(seed)
         self._problem = problem
         self._decode = Decoder(element_type(return_type(problem, "solutions"))).decode
@@ -73,11 +73,7 @@ class Scrambled:
             for number, workers in enumerate(machines)
             for _ in range(workers)
         ]
-        self._places = [place for workers in machines for place in range(workers)]
-        self._boards = {
-            host: SharedBoard.create(self._hosts.count(host)) for host in set(self._hosts)
-        }
-        self._lost_boards: list[SharedBoard] = []
+        self._boards = {host: Boards(2 * self._hosts.count(host)) for host in set(self._hosts)}
         self._tables = {
             host: SharedClaims.create(1 << 12) if hasattr(problem, "key") else None
             for host in self._boards
@@ -105,7 +101,7 @@ class Scrambled:
             self._close()
 
     def _actions(self) -> list[Callable[[], None]]:
-        actions: list[Callable[[], None]] = []
+        actions: list[Callable[[], None]] = [self.books.bury]
         for seat, life in enumerate(self._lives):
             if life is None:
                 actions.append(lambda seat=seat: self._join(seat))  # type: ignore[misc]
@@ -123,9 +119,6 @@ class Scrambled:
 
     def _step(self, seat: int, life: Life) -> None:
         """A worker takes some messages, or explores, or dies at some line of that."""
-        if life.evicted:
-            self._bury(seat, life)
-            return
         dies = self.died < self._deaths and self._random.random() < 0.03
         self._clock.now += self._random.randrange(1_000_000)
         try:
@@ -178,8 +171,11 @@ class Scrambled:
 
     def _open(self, seat: int, life: Life, begin: Begin) -> Session:
         host = self._hosts[seat]
-        exchange = self._boards[host].exchange(self._places[seat], begin.owner, lambda: None)
-        sharing = Sharing(exchange, begin.owner, begin.free_nodes, verdicts=True)
+        begin = self._boards[host].seat(begin, begin.owner)
+        sharing = None
+        if begin.board:
+            exchange = SharedBoard.join(begin.board, begin.place, begin.owner, lambda: None)
+            sharing = Sharing(exchange, begin.owner, begin.free_nodes, verdicts=True)
         problem = timed(self._problem, self._clock, lambda node: NODE_NS)
         table = self._tables[host]
         claims = SharedClaims.attach(table.path, begin.owner) if table else None
@@ -203,14 +199,13 @@ class Scrambled:
 
     def _lose_machine(self, host: str) -> None:
         """All its workers are gone, and nobody knows what lay on its board."""
-        self._lost_boards.append(self._boards[host])
-        self._boards[host] = SharedBoard.create(self._hosts.count(host))
         self._known = False
         for seat, life in enumerate(self._lives):
             if self._hosts[seat] == host and life is not None:
                 self._drop(seat, life)
                 self.books.lose(seat, blame=False)
         self._known = True
+        self._boards[host].close()
 
     # Host
 
@@ -223,7 +218,6 @@ class Scrambled:
             withdraw=lambda digest: None,
             release_claims=self._release,
             revoke=self._revoke,
-            evict=self._evict,
         )
 
     def _send(self, seat: int, message: ToWorker) -> None:
@@ -232,14 +226,7 @@ class Scrambled:
             life.inbox.append(message)
 
     def _hear(self, seat: int, life: Life) -> None:
-        if not life.evicted:
-            self.books.receive(seat, life.outbox.popleft())
-
-    def _evict(self, seat: int) -> None:
-        self.evictions += 1
-        if life := self._lives[seat]:
-            life.evicted = True
-            life.outbox.clear()
+        self.books.receive(seat, life.outbox.popleft())
 
     def _release(self, seat: int, owner: int, committed: int) -> None:
         if table := self._tables[self._hosts[seat]]:
@@ -247,8 +234,10 @@ class Scrambled:
 
     def _revoke(self, seat: int, owner: int) -> dict[int, int] | None:
         if not self._known:
-            return None
-        return self._boards[self._hosts[seat]].revoke(self._places[seat], owner)
+            return {}
+        if self._random.random() < 0.2:
+            return None  # somebody holds the lock just now
+        return self._boards[self._hosts[seat]].revoke(1, owner)
 
     def _commit(self, transaction: Transaction) -> None:
         self.solutions.update(map(self._decode, transaction.solutions))
@@ -264,8 +253,8 @@ class Scrambled:
         for life in self._lives:
             if life is not None and life.session is not None:
                 life.session.close()
-        for board in (*self._boards.values(), *self._lost_boards):
-            board.close()
+        for boards in self._boards.values():
+            boards.close()
         for table in self._tables.values():
             if table is not None:
                 table.close()

@@ -63,7 +63,7 @@ class SharedBoard:
     def revoke(self, place: int, owner: int) -> dict[int, int] | None:
         """Takes a dead worker's offers back; says who has taken those that are not there any more.
 
-        None where that cannot be said, because somebody holds the lock and does not let go.
+        None where that cannot be said yet, because somebody holds the lock and does not let go.
         """
         if not self._try_for(place, PATIENCE):
             return None
@@ -83,15 +83,9 @@ class SharedBoard:
                 layout.mark(place, slot, number, REVOKED)
             elif number:
                 takers[number] = taker
-        layout.owners[place] = layout.resting[place] = 0
+        layout.owners[place] = layout.resting[place] = layout.promised[place] = 0
         layout.weights[place] = 0.0
-        self.forget_cost(place)
         return takers
-
-    def forget_cost(self, place: int) -> None:
-        """What a dead worker told of may never have reached the host."""
-        self.layout.stamps[place] = 0
-        self.layout.costs[place] = float("inf")
 
     @contextmanager
     def locked(self, place: int) -> Iterator[None]:

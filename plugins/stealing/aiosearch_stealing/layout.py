@@ -23,7 +23,7 @@ REVOKED = (1 << 24) - 1
 """Stands where a slot's taker would, as no owner has that number."""
 
 _HEADER = 64
-_COLUMNS = 4
+_COLUMNS = 3
 _SLOT_WORDS = 3
 _PAGE = 4096
 
@@ -45,11 +45,11 @@ class Layout:
         self.costs = self._part(at, 8 * places).cast("d")
         """The best solution that a place's worker told of."""
         at += 8 * places
-        self.stamps = self._part(at, 8 * places).cast("Q")
-        """Owner and report of that solution; zero while it is written down."""
-        at += 8 * places
         self.resting = self._part(at, places)
         """Whether a place's worker waits for offers."""
+        at += _rounded(places, 8)
+        self.promised = self._part(at, places)
+        """Whether offers are on their way to a place."""
         at += _rounded(places, 8)
         self._slots = self._part(at, 8 * _SLOT_WORDS * SLOTS * places).cast("Q")
         at = _rounded(at + 8 * _SLOT_WORDS * SLOTS * places, _PAGE)
@@ -60,7 +60,7 @@ class Layout:
     @staticmethod
     def size(places: int) -> int:
         """How many bytes a board for so many has."""
-        slots = _rounded(places, 8) + 8 * _SLOT_WORDS * SLOTS * places
+        slots = 2 * _rounded(places, 8) + 8 * _SLOT_WORDS * SLOTS * places
         front = _rounded(_HEADER + 8 * _COLUMNS * places + slots, _PAGE)
         return front + ROOM * SLOTS * places + 8 * VERDICT_WORDS * VERDICTS
 

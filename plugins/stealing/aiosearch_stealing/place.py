@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from aiosearch.memory import ORDERED
 from aiosearch.strategies import Taken
 
 from .layout import OPEN, ROOM, SLOTS
@@ -46,8 +45,7 @@ class Place:
             for slot in range(SLOTS):
                 self._layout.mark(place, slot, 0, 0)
             self._layout.weights[place] = 0.0
-            self._layout.resting[place] = 0
-            board.forget_cost(place)
+            self._layout.resting[place] = self._layout.promised[place] = 0
             self._layout.owners[place] = owner
 
     @property
@@ -68,9 +66,13 @@ class Place:
         return min(others, MOST_PIECES) & ~1 or min(others, 1)
 
     def _in_want(self) -> bool:
-        """Whether more workers wait than there are who offer something."""
-        waiting = self._layout.resting.tobytes().count(1)
-        return waiting > 0 and waiting > sum(weight > 0.0 for weight in self._layout.weights)
+        """Whether more workers wait than there are who offer something, or are about to."""
+        layout = self._layout
+        waiting = layout.resting.tobytes().count(1)
+        if not waiting:
+            return False
+        offering = sum(weight > 0.0 for weight in layout.weights)
+        return waiting > offering + layout.promised.tobytes().count(1)
 
     @property
     def room(self) -> int:
@@ -78,6 +80,9 @@ class Place:
 
     def fits(self, blob: bytes) -> bool:
         return len(blob) <= ROOM
+
+    def promise(self, promised: bool) -> None:
+        self._layout.promised[self._place] = promised
 
     def offer(self, number: int, blob: bytes, weight: float) -> None:
         layout, place = self._layout, self._place
@@ -154,33 +159,13 @@ class Place:
     def rest(self, resting: bool) -> None:
         self._layout.resting[self._place] = resting
 
-    def improve(self, cost: float, sequence: int) -> None:
-        layout, place = self._layout, self._place
-        if cost >= layout.costs[place]:
-            return
-        with self._board.locked(place):
-            if layout.owners[place] != self._owner:
-                return  # it is taken for dead, and its word does not count
-            layout.stamps[place] = 0  # a cost must never be read under another's stamp
-            layout.costs[place] = cost
-            layout.stamps[place] = self._owner << 32 | sequence
+    def improve(self, cost: float) -> None:
+        if cost < self._layout.costs[self._place]:
+            self._layout.costs[self._place] = cost
 
-    def best(self) -> tuple[float, int, int]:
-        costs = self._layout.costs.tolist()
-        cost = min(costs)
-        place = costs.index(cost)
-        if ORDERED:
-            return self._told_by(place)
-        with self._board.locked(place):
-            return self._told_by(place)
-
-    def _told_by(self, place: int) -> tuple[float, int, int]:
-        layout = self._layout
-        stamp = layout.stamps[place]
-        cost = layout.costs[place]
-        if not stamp or stamp != layout.stamps[place]:
-            return float("inf"), 0, 0
-        return cost, stamp >> 32, stamp & 0xFFFFFFFF
+    @property
+    def best(self) -> float:
+        return min(self._layout.costs)
 
     def judged(self, digest: bytes, status: str) -> None:
         self._board.verdicts.add(digest, status)

@@ -118,27 +118,23 @@ def test_what_an_owner_regained_it_has(board: SharedBoard) -> None:
     assert board.revoke(0, 1) == {1: 1}
 
 
-def test_a_dead_owners_bound_is_forgotten(board: SharedBoard) -> None:
+def test_the_cost_that_a_dead_owner_told_of_stays(board: SharedBoard) -> None:
     dead, other = board.exchange(0, 1, nothing), board.exchange(1, 2, nothing)
-    other.improve(8.0, 5)
-    dead.improve(3.0, 1)
-    assert other.best() == (3.0, 1, 1)
+    other.improve(8.0)
+    dead.improve(3.0)
     board.revoke(0, 1)
-    assert other.best() == (8.0, 2, 5)
-    dead.improve(1.0, 2)  # it is not quite dead yet
-    assert other.best() == (8.0, 2, 5)
+    board.exchange(0, 3, nothing)
+    assert other.best == 3.0
 
 
 def test_a_new_owner_begins_with_an_empty_place(board: SharedBoard) -> None:
     old, other = board.exchange(0, 1, nothing), board.exchange(1, 2, nothing)
     for number in range(1, SLOTS + 1):
         old.offer(number, b"old", 0.1)
-    old.improve(3.0, 1)
     old.rest(True)
     new = board.exchange(0, 3, nothing)
     assert new.room == SLOTS
     assert other.take() == []
-    assert other.best()[0] == float("inf")
     new.offer(1, b"new", 0.5)
     assert [(one.owner, one.blob) for one in other.take()] == [(3, b"new")]
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from aiosearch_stealing.board import SharedBoard
@@ -159,46 +158,15 @@ def test_who_waits_is_offered_something_at_once(machine: Machine) -> None:
     assert giver.lacking(calm=False) == 0
 
 
-def test_the_lowest_cost_is_known_with_who_told_of_it_and_when(machine: Machine) -> None:
+def test_the_lowest_cost_is_known_to_all(machine: Machine) -> None:
     first, second, *_ = machine.workers
-    assert first.best() == (float("inf"), 0, 0)
-    first.improve(5.0, 3)
-    second.improve(4.0, 8)
-    assert first.best() == second.best() == (4.0, 2, 8)
-    first.improve(-2.5, 4)
-    first.improve(7.0, 5)  # it is no improvement
-    assert second.best() == (-2.5, 1, 4)
-
-
-def test_a_cost_that_is_just_being_written_down_is_not_believed(machine: Machine) -> None:
-    first, second, *_ = machine.workers
-    first.improve(5.0, 3)
-    machine.board.layout.stamps[0] = 0
-    assert second.best() == (float("inf"), 0, 0)
-
-
-class Interrupted:
-    """Costs that change whenever somebody reads one."""
-
-    def __init__(self, costs: Any, meanwhile: Callable[[], None]) -> None:
-        self.tolist = costs.tolist
-        self._costs = costs
-        self._meanwhile = meanwhile
-
-    def __getitem__(self, place: int) -> float:
-        self._meanwhile()
-        cost: float = self._costs[place]
-        return cost
-
-
-def test_a_cost_that_changes_while_it_is_read_is_not_believed(machine: Machine) -> None:
-    teller = machine.workers[0]
-    reader = SharedBoard.join(machine.board.path, 1, 9, lambda: None)
-    teller.improve(5.0, 3)
-    layout: Any = reader._layout
-    layout.costs = Interrupted(layout.costs, lambda: teller.improve(4.0, 4))
-    assert reader.best() == (float("inf"), 0, 0)
-    assert reader.best() == (4.0, 1, 4)
+    assert first.best == float("inf")
+    first.improve(5.0)
+    second.improve(4.0)
+    assert first.best == second.best == 4.0
+    first.improve(-2.5)
+    first.improve(7.0)  # it is no improvement
+    assert second.best == -2.5
 
 
 def test_it_is_quiet_where_all_others_wait(machine: Machine) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import pytest
 from aiosearch_stealing.board import SharedBoard
 
+from aiosearch.engine.boards import Boards
 from aiosearch.engine.reference import Reference
 from aiosearch.engine.wire import Begin
-from aiosearch.remote.boards import Boards
+from aiosearch.memory import lock, reopen
 
 BOARD = "aiosearch_stealing.board:SharedBoard"
 
@@ -48,7 +49,13 @@ def test_where_there_is_nothing_to_share_or_nobody_to_share_with_there_is_no_boa
     boards = Boards(places)
     seated = boards.seat(begin(1, 5, exchange), 70)
     assert (seated.exchange, seated.board) == ("", "")
-    assert boards.leave(1, 70) is None
+    assert boards.revoke(1, 70) == {}
+
+
+def test_who_finds_no_place_free_does_without(boards: Boards) -> None:
+    seated = [boards.seat(begin(1, owner), owner) for owner in range(1, 5)]
+    assert [one.board != "" for one in seated] == [True, True, True, False]
+    assert seated[-1].exchange == ""
 
 
 def test_a_place_that_was_left_is_taken_by_the_next(boards: Boards) -> None:
@@ -66,11 +73,24 @@ def test_who_leaves_is_told_of_as_the_board_knows_it(boards: Boards) -> None:
     for number in (1, 2):
         giver.offer(number, b"some", 0.5)
     taker.take()
-    assert boards.leave(1, 70) == {1: 6}
+    assert boards.revoke(1, 70) == {1: 6}
     assert taker.take() == []
-    assert boards.leave(1, 70) is None
+    assert boards.revoke(1, 70) == {}
     giver.close()
     taker.close()
+
+
+def test_as_long_as_somebody_holds_the_lock_of_a_dead_workers_place_nobody_else_gets_it(
+    boards: Boards,
+) -> None:
+    where = boards.seat(begin(1, 5), 70).board
+    file = reopen(where)
+    lock(file, 0, 1)
+    assert boards.revoke(1, 70) is None
+    assert boards.seat(begin(1, 6), 71).place == 1
+    os.close(file)
+    assert boards.revoke(1, 70) == {}
+    assert boards.seat(begin(1, 7), 72).place == 0
 
 
 def test_a_board_is_gone_when_the_last_has_left(boards: Boards) -> None:

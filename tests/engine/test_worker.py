@@ -1,0 +1,113 @@
+"""A worker that waits for what others of its machine may offer."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from aiosearch_stealing.board import SharedBoard
+
+from aiosearch.engine.bell import Bell
+from aiosearch.engine.bundles import ROOT
+from aiosearch.engine.channel import Channel, Frames
+from aiosearch.engine.explorer import clock
+from aiosearch.engine.reference import refer
+from aiosearch.engine.wire import Begin, Report, ToHost, decode_for_host, encode
+from aiosearch.engine.worker import Worker
+from aiosearch.orders import DepthFirst
+from aiosearch.testing.problems import Spine
+
+GIVER, TAKER = 1, 2
+BOARD = "aiosearch_stealing.board:SharedBoard"
+
+
+class Machine:
+    """A worker, the host's end of its channel, and somebody who offers the root."""
+
+    def __init__(self) -> None:
+        self._host, there = socket.socketpair()
+        self._host.setblocking(False)
+        self.bell = Bell.make()
+        self.worker = Worker(Channel(there.detach()), self.bell)
+        self.board = SharedBoard.create(2)
+        self.giver = self.board.exchange(0, GIVER, self.bell.ring)
+        self.giver.offer(1, msgspec.msgpack.encode(ROOT), 1.0)
+
+    def begin(self, breath: float) -> None:
+        """Opens a session of one node."""
+        problem, order = refer(Spine(depth=0)), refer(DepthFirst())
+        begin = Begin(1, problem, order, "defer", False, "", owner=TAKER)
+        place = {"exchange": BOARD, "board": self.board.path, "place": 1, "breath": breath}
+        self.worker.receive([encode(msgspec.structs.replace(begin, free_nodes=9, **place))])
+
+    def explore(self) -> None:
+        for session in self.worker.ready():
+            session.slice(clock() + 10**9)
+
+    def said(self) -> list[ToHost]:
+        try:
+            return [decode_for_host(frame) for frame in Frames().feed(self._host.recv(1 << 16))]
+        except BlockingIOError:
+            return []
+
+    def close(self) -> None:
+        for session in self.worker._sessions.values():
+            session.close()
+        self.worker._channel._socket.close()
+        self._host.close()
+        self.bell.close()
+        self.board.close()
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    machine = Machine()
+    yield machine
+    machine.close()
+
+
+def reports(said: list[ToHost]) -> list[Any]:
+    return [message for message in said if isinstance(message, Report)]
+
+
+def test_who_has_done_what_it_took_waits_a_breath_for_more_and_then_says_so(
+    machine: Machine,
+) -> None:
+    machine.begin(breath=0.01)
+    assert machine.worker.seek()
+    machine.explore()
+    assert reports(machine.said()) == []
+    (session,) = machine.worker._sessions.values()
+    while session.lingering:
+        pass
+    assert machine.worker.patience() == 0.0  # it does not sleep: its breath is over
+    machine.worker.wake()
+    (report,) = reports(machine.said())
+    assert report.took == ((GIVER, 1),)
+    assert report.idle
+    assert report.counts.nodes == 1
+    assert machine.worker.patience() is None
+
+
+def test_what_is_offered_within_a_breath_is_not_worth_a_report(machine: Machine) -> None:
+    machine.begin(breath=600.0)
+    machine.worker.seek()
+    machine.explore()
+    assert machine.worker.seeking
+    machine.giver.taken()
+    machine.giver.offer(2, msgspec.msgpack.encode(ROOT), 1.0)
+    assert machine.worker.seek()
+    machine.explore()
+    assert reports(machine.said()) == []
+
+
+def test_where_all_others_wait_nobody_waits_for_them(machine: Machine) -> None:
+    machine.giver.rest(True)
+    machine.begin(breath=600.0)
+    machine.worker.seek()
+    machine.explore()
+    (report,) = reports(machine.said())
+    assert report.idle
