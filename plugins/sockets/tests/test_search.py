@@ -74,8 +74,8 @@ def test_a_machine_leaves_when_it_is_told_to_and_one_that_is_killed_is_done_with
 
 
 def test_a_frozen_machine_is_given_up_and_ignored_when_it_comes_back(console: Console) -> None:
-    tree = Lopsided(height=39)
-    search, address = console.search(TREE, "--set", "height=39", "--workers", "1")
+    tree = Lopsided(height=42)
+    search, address = console.search(TREE, "--set", "height=42", "--workers", "1")
     frozen = console.worker(address, "--workers", "1")
     until(lambda: len(console.status(address)["machines"]) == 1)
     frozen.send_signal(signal.SIGSTOP)
@@ -140,7 +140,7 @@ def test_a_search_that_no_machine_can_serve_says_why_everywhere(
 ) -> None:
     """On its own screen, on the machine's, and to whoever asks; it ends as it was told to."""
     (tmp_path / "puzzle.py").write_text(PUZZLE)
-    search, address = console.search("puzzle.py:Puzzle", "--workers", "0", "--seconds", "4")
+    search, address = console.search("puzzle.py:Puzzle", "--workers", "0", "--seconds", "9")
     worker = console.worker(address, "--workers", "2")
     until(lambda: console.status(address)["refused"])
     asked = console.start("status", address, "--token-file", str(console.token))
@@ -150,4 +150,4 @@ def test_a_search_that_no_machine_can_serve_says_why_everywhere(
     for text in (answer, told, said):
         assert text.count("puzzle:Puzzle is not installed; install the package that has it") == 1
     assert "worker 0 died" not in told
-    assert "limit: 4 seconds are over" in told
+    assert "limit: 9 seconds are over" in told
