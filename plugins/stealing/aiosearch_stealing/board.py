@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from aiosearch.errors import StrategyError
 from aiosearch.memory import lock, reopen, try_lock, unlock, unnamed_file
 
-from .layout import MOST_PLACES, OPEN, REVOKED, SLOTS, Layout
+from .layout import MOST_PLACES, OPEN, REVOKED, TAKER, Layout
 from .place import Place
 from .verdicts import Verdicts
 
@@ -77,8 +77,8 @@ class SharedBoard:
         if layout.owners[place] != owner:
             return {}  # it died before it sat down
         takers = {}
-        for slot in range(SLOTS):
-            number, taker = divmod(layout.word(place, slot), 1 << 24)
+        for slot, word in enumerate(layout.words(place)):
+            number, taker = word >> 24, word & TAKER
             if number and taker == OPEN:
                 layout.mark(place, slot, number, REVOKED)
             elif number:

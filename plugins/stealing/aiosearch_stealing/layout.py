@@ -18,8 +18,10 @@ VERDICTS = 1 << 16
 VERDICT_WORDS = 4
 MOST_PLACES = 4096
 
+TAKER = (1 << 24) - 1
+"""The part of a word that tells who has an offer; the number is above it."""
 OPEN = 0
-REVOKED = (1 << 24) - 1
+REVOKED = TAKER
 """Stands where a slot's taker would, as no owner has that number."""
 
 _HEADER = 64
@@ -82,6 +84,12 @@ class Layout:
         """An offer's number and its taker, `OPEN` or `REVOKED`; 0 where there was none yet."""
         word: int = self._slots[(place * SLOTS + slot) * _SLOT_WORDS]
         return word
+
+    def words(self, place: int) -> list[int]:
+        """The same for all slots of a place."""
+        first = place * SLOTS * _SLOT_WORDS
+        words: list[int] = self._slots[first : first + SLOTS * _SLOT_WORDS : _SLOT_WORDS].tolist()
+        return words
 
     def mark(self, place: int, slot: int, number: int, taker: int) -> None:
         """Settles an offer, in one store."""

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from aiosearch.strategies import Taken
 
-from .layout import OPEN, ROOM, SLOTS
+from .layout import OPEN, ROOM, SLOTS, TAKER
 
 if TYPE_CHECKING:
     from .board import SharedBoard
 
+SOME = 1e-300
+"""What an offer weighs at least: whoever looks for one has to see something."""
 MOST_PIECES = 4
 """Offers made at a time, so that several others find something."""
 
@@ -58,7 +60,7 @@ class Place:
         """Offers are made where nothing is left of the last ones: at once if somebody waits for
         some; otherwise when it costs next to nothing, and somebody wanted the last ones."""
         layout, place = self._layout, self._place
-        if any(layout.word(place, slot) % (1 << 24) == OPEN for slot in self._slots.values()):
+        if any(layout.word(place, slot) & TAKER == OPEN for slot in self._slots.values()):
             return 0
         if not ((calm and self._wanted) or self._in_want()):
             return 0
@@ -93,14 +95,14 @@ class Place:
                 return  # it is taken for dead, and will be ended
             layout.write(place, slot, blob, weight)
             layout.mark(place, slot, number, OPEN)
-            layout.weights[place] += max(weight, 1e-300)  # whoever looks for work sees a weight
+            layout.weights[place] += weight + SOME
         self._slots[number] = slot
         self._ring()
 
     def taken(self) -> list[tuple[int, int]]:
         settled = []
         for number, slot in self._slots.items():
-            if taker := self._layout.word(self._place, slot) % (1 << 24):
+            if taker := self._layout.word(self._place, slot) & TAKER:
                 settled.append((number, taker))
         for number, _ in settled:
             del self._slots[number]
@@ -112,7 +114,7 @@ class Place:
         regained = []
         with self._board.locked(place):
             for number, slot in self._slots.items():
-                if layout.word(place, slot) % (1 << 24) == OPEN:
+                if layout.word(place, slot) & TAKER == OPEN:
                     layout.mark(place, slot, number, self._owner)
                     regained.append(number)
             layout.weights[place] = 0.0
@@ -140,18 +142,16 @@ class Place:
     def _take_from(self, victim: int) -> list[Taken]:
         """Does it with the victim's lock held."""
         layout = self._layout
-        words = [(layout.word(victim, slot), slot) for slot in range(SLOTS)]
-        offers = sorted(one for one in words if one[0] and one[0] % (1 << 24) == OPEN)
+        words = enumerate(layout.words(victim))
+        offers = sorted((word >> 24, slot) for slot, word in words if word and not word & TAKER)
         count = (len(offers) + 1) // 2
         owner = layout.owners[victim]
         taken = []
-        for word, slot in offers[:count]:
-            number = word >> 24
+        for number, slot in offers[:count]:
             taken.append(Taken(owner, number, layout.read(victim, slot)))
             layout.mark(victim, slot, number, self._owner)
-        layout.weights[victim] = sum(
-            max(layout.weight(victim, slot), 1e-300) for _, slot in offers[count:]
-        )
+        left = [layout.weight(victim, slot) for _, slot in offers[count:]]
+        layout.weights[victim] = sum(left) + len(left) * SOME
         if any(layout.weights):
             self._ring()  # for the next one who rests: who was woken has heard all rings so far
         return taken
