@@ -227,7 +227,9 @@ async def restarted(folder: Path, seed: str) -> list[str]:
     try:
         async with asyncio.timeout(MOST_SECONDS), _search(stage, port, *words) as first:
             await stage.machine(port)
-            await asyncio.sleep(1.2 + stage.random.uniform(0.0, 1.0))
+            while not journal.exists():  # noqa: ASYNC110  # before that there is nothing to lose
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(stage.random.uniform(0.0, 1.5))
             if first.returncode is None:
                 first.kill()
             await first.communicate()
