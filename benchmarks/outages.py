@@ -227,7 +227,7 @@ async def restarted(folder: Path, seed: str) -> list[str]:
     try:
         async with asyncio.timeout(MOST_SECONDS), _search(stage, port, *words) as first:
             await stage.machine(port)
-            while not journal.exists():  # noqa: ASYNC110  # before that there is nothing to lose
+            while not journal.exists():  # before that there is nothing to lose
                 await asyncio.sleep(0.01)
             await asyncio.sleep(stage.random.uniform(0.0, 1.5))
             if first.returncode is None:
