@@ -7,20 +7,19 @@ import traceback
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import msgspec
-
 from ..checks.digest import digest
 from ..checks.verdict import Status
 from ..errors import ProblemError
 from ..orders import BreadthFirst, DepthFirst, Order
 from ..problem import Obligation
 from .bundles import Bundle, Codec
-from .channel import MAX_FRAME
 from .claims import LocalClaims, SharedClaims
 from .explorer import Clock, DepthFirstExplorer, Explorer, clock
 from .general import GeneralExplorer, is_async
-from .reference import element_type, return_type
-from .sharing import Offer, Sharing
+from .parts import Part, parted
+from .reference import return_type
+from .sharing import Sharing
+from .solutions import SolutionCodec
 from .wire import (
     Ask,
     Beat,
@@ -37,7 +36,6 @@ from .wire import (
     Work,
 )
 
-PART = MAX_FRAME - 8 * 1024
 IMPROVEMENT_NS = 2_000_000
 SOLUTION_NS = 50_000_000
 MOST_FUTILE = 6
@@ -73,9 +71,7 @@ class Session:
         """Verdicts that another worker of the machine was told before."""
         self._clock = clock
         self._codec: Codec[Any] = Codec(type(problem).__qualname__, return_type(problem, "root"))
-        self._encode_solution = msgspec.msgpack.Encoder().encode
-        solution_type = element_type(return_type(problem, "solutions"))
-        self._decode_solution = msgspec.msgpack.Decoder(solution_type).decode
+        self._solutions = SolutionCodec(problem)
         self._axioms: dict[str, str] = dict(getattr(problem, "axioms", None) or {})
         self.asynchronous = is_async(problem)
         self._explorer = self._make_explorer(order)
@@ -454,10 +450,10 @@ class Session:
             told = self._sharing.told(self._sequence)
         found = explorer.take_found()
         counts = explorer.take_counts()
-        solutions = [self._encoded(solution) for solution, _ in found]
+        solutions = [self._solutions.encode(solution) for solution, _ in found]
         costs = tuple(cost for _, cost in found if cost is not None)
         keys = explorer.take_keys()
-        *others, last = _parts(kept, given or [], told.pop("offered", ()), solutions, keys)
+        *others, last = parted(kept, given or [], told.pop("offered", ()), solutions, keys)
         for part in others:
             self._send(self._message(part, final=False))
         self._send(
@@ -480,7 +476,7 @@ class Session:
         self._last_report = self._clock()
         self._report_cost = self._last_report - started
 
-    def _message(self, part: _Part, final: bool, **rest: Any) -> Report:
+    def _message(self, part: Part, final: bool, **rest: Any) -> Report:
         return Report(
             self.id,
             final,
@@ -491,28 +487,6 @@ class Session:
             offered=tuple(part.offered),
             **rest,
         )
-
-    def _encoded(self, solution: Any) -> bytes:
-        name = type(self._problem).__qualname__
-        try:
-            encoded = self._encode_solution(solution)
-        except Exception as error:
-            reason = f"this solution cannot be encoded: {error} (solution: {solution!r:.200})"
-            raise ProblemError(name, "solutions", reason) from None
-        self._check_round_trip(name, solution, encoded)
-        return encoded
-
-    def _check_round_trip(self, name: str, solution: Any, encoded: bytes) -> None:
-        try:
-            again = self._decode_solution(encoded)
-        except Exception as error:
-            again = error
-        if type(again) is not type(solution):
-            reason = (
-                f"this solution changes on its way to you: {solution!r:.100} arrives as "
-                f"{again!r:.100}; annotate what solutions returns, for example Iterable[X]"
-            )
-            raise ProblemError(name, "solutions", reason)
 
     def _guard(self, action: Callable[[], None]) -> None:
         try:
@@ -536,45 +510,3 @@ class Session:
         else:
             failure = Failed(self.id, name, "", f"{type(error).__name__}: {error}", None, trace)
         self._send(failure)
-
-
-class _Part:
-    """As much of a report as goes into one frame."""
-
-    def __init__(self) -> None:
-        self.kept: list[Bundle] = []
-        self.given: list[Bundle] = []
-        self.offered: list[Offer] = []
-        self.solutions: list[bytes] = []
-        self.keys = b""
-        self.room = PART
-
-
-def _parts(
-    kept: list[Bundle],
-    given: list[Bundle],
-    offered: Iterable[Offer],
-    solutions: list[bytes],
-    keys: bytes,
-) -> list[_Part]:
-    """Deals a report's contents out to parts that fit a frame, at least one."""
-    parts = [_Part()]
-
-    def with_room(size: int) -> _Part:
-        if size > parts[-1].room and parts[-1].room < PART:
-            parts.append(_Part())
-        parts[-1].room -= size
-        return parts[-1]
-
-    for bundle in kept:
-        with_room(len(bundle.blob) + 48).kept.append(bundle)
-    for bundle in given:
-        with_room(len(bundle.blob) + 48).given.append(bundle)
-    for number, bundle in offered:
-        with_room(len(bundle.blob) + 64).offered.append((number, bundle))
-    for solution in solutions:
-        with_room(len(solution) + 8).solutions.append(solution)
-    for start in range(0, len(keys), PART // 2):
-        piece = keys[start : start + PART // 2]
-        with_room(len(piece) + 8).keys += piece
-    return parts

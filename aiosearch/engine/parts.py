@@ -1,0 +1,53 @@
+"""Long reports, dealt out to messages that fit a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .bundles import Bundle
+from .channel import MAX_FRAME
+from .sharing import Offer
+
+ROOM = MAX_FRAME - 8 * 1024
+
+
+class Part:
+    """As much of a report as goes into one frame."""
+
+    def __init__(self) -> None:
+        self.kept: list[Bundle] = []
+        self.given: list[Bundle] = []
+        self.offered: list[Offer] = []
+        self.solutions: list[bytes] = []
+        self.keys = b""
+        self.room = ROOM
+
+
+def parted(
+    kept: list[Bundle],
+    given: list[Bundle],
+    offered: Iterable[Offer],
+    solutions: list[bytes],
+    keys: bytes,
+) -> list[Part]:
+    """Deals a report's contents out to parts that fit a frame, at least one."""
+    parts = [Part()]
+
+    def with_room(size: int) -> Part:
+        if size > parts[-1].room and parts[-1].room < ROOM:
+            parts.append(Part())
+        parts[-1].room -= size
+        return parts[-1]
+
+    for bundle in kept:
+        with_room(len(bundle.blob) + 48).kept.append(bundle)
+    for bundle in given:
+        with_room(len(bundle.blob) + 48).given.append(bundle)
+    for number, bundle in offered:
+        with_room(len(bundle.blob) + 64).offered.append((number, bundle))
+    for solution in solutions:
+        with_room(len(solution) + 8).solutions.append(solution)
+    for start in range(0, len(keys), ROOM // 2):
+        piece = keys[start : start + ROOM // 2]
+        with_room(len(piece) + 8).keys += piece
+    return parts
