@@ -301,10 +301,9 @@ class Pool:
         self._join(slot)
         return True
 
-    def takers(self, member: Member, seat: int) -> Mapping[int, int]:
-        """Who has taken what a dead worker of another machine offered; nobody if that is lost."""
-        slot = self._slots[seat]
-        return slot.takers(member.id) if isinstance(slot, ProcessSlot) else {}
+    def takers(self, member: Member, seat: int, owner: int) -> Mapping[int, int] | None:
+        """Who has taken what a dead worker of another machine had offered, if that is known yet."""
+        return self._machines.takers(member.id, seat, owner) if self._machines else {}
 
     def is_here(self, seat: int) -> bool:
         """Whether a seat's worker is a process of this machine."""

@@ -19,7 +19,7 @@ class WorkerStatistics(Struct, frozen=True, kw_only=True):
     bytes: int
     """What they came to, on the way to another process; framing is not counted."""
     steals: int
-    """How often it gave away work that others asked for."""
+    """How often it gave away work that was asked for, or took what another worker offered."""
     busy: float
     """Seconds spent exploring."""
     waiting: float

@@ -11,6 +11,7 @@ from typing import TextIO
 import msgspec
 
 from ..errors import AiosearchError
+from ..plain import plain, plain_lines
 
 
 class OutputError(AiosearchError):
@@ -43,7 +44,7 @@ def tell(text: str) -> None:
     if sys.stderr is None:  # it was closed from the start
         return
     try:
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(plain_lines(text) + "\n")
         sys.stderr.flush()
     except OSError:
         _discard(sys.stderr)
@@ -88,7 +89,7 @@ def _discard(stream: TextIO) -> None:
 
 def table(rows: Iterable[Sequence[str]], right: frozenset[int] = frozenset()) -> str:
     """Lines the columns up, those of `right` at their right."""
-    rows = [tuple(row) for row in rows]
+    rows = [tuple(map(plain, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:

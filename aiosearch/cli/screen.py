@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from ..plain import plain, plain_lines
+
 if TYPE_CHECKING:
     from rich.live import Live
 
@@ -45,7 +47,7 @@ class PlainScreen:
     def line(self, text: str) -> None:
         self._last = time.monotonic()
         try:
-            sys.stderr.write(text + "\n")
+            sys.stderr.write(plain_lines(text) + "\n")
             sys.stderr.flush()
         except OSError:
             self._closed()
@@ -74,13 +76,15 @@ class LiveScreen:
         return self._console.width
 
     def line(self, text: str) -> None:
-        self._console.print(text, soft_wrap=True)
+        self._console.print(plain_lines(text), soft_wrap=True)
 
     def status(self, text: str) -> None:
         from rich.text import Text
 
         if self._live is not None:
-            self._live.update(Text(text, "dim", no_wrap=True, overflow="ellipsis"), refresh=True)
+            self._live.update(
+                Text(plain(text), "dim", no_wrap=True, overflow="ellipsis"), refresh=True
+            )
 
     def close(self) -> None:
         if self._live is not None:

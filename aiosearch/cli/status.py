@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ..plain import plain
 from ..remote.transports import find_transport
 from ..remote.watching import watched
 from .exits import Exit
@@ -24,7 +25,7 @@ _SEARCH: tuple[str, ...] = (
     "best",
     "busy",
 )
-_MACHINE: tuple[str, ...] = ("machine", "workers", "z3", "python", "aiosearch", "")
+_MACHINE: tuple[str, ...] = ("machine", "workers", "z3 processes", "python", "aiosearch", "z3", "")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,14 +33,17 @@ def run(arguments: argparse.Namespace) -> int:
     token = Path(arguments.token_file).expanduser() if arguments.token_file else None
     transport = find_transport(arguments.transport)
     document = asyncio.run(watched(transport, arguments.address, token))
-    give(document.decode() if arguments.json else _told(json.loads(document)))
+    state = json.loads(document)
+    give(json.dumps(state) if arguments.json else _told(state))
     return Exit.FINE
 
 
 def _told(state: dict[str, Any]) -> str:
     searches = [_SEARCH, *map(_search, state["searches"])]
     machines = [_MACHINE, *map(_machine, state["machines"])]
-    refused = [f"{machine} cannot serve: {reason}" for machine, reason in state["refused"].items()]
+    refused = [
+        plain(f"{machine} cannot serve: {reason}") for machine, reason in state["refused"].items()
+    ]
     parts = [
         table(searches, right=frozenset({2, 3, 4, 5, 6, 7})) if searches[1:] else "no search runs",
         table(machines, right=frozenset({1, 2})) if machines[1:] else "no other machine serves",
@@ -66,9 +70,10 @@ def _machine(one: dict[str, Any]) -> tuple[str, ...]:
     versions = one["versions"]
     return (
         one["name"],
-        str(one["workers"]),
+        f"{one['busy']} of {one['workers']} work",
         str(one["checkers"]),
         versions.get("python", ""),
         versions.get("aiosearch", ""),
+        versions.get("z3-solver", ""),
         "leaving" if one["leaving"] else "",
     )

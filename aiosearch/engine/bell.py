@@ -37,6 +37,8 @@ class Bell:
         return (self._fd,) if self._fd >= 0 else ()
 
     def ring(self) -> None:
+        if self._fd < 0:
+            return
         with contextlib.suppress(BlockingIOError):  # rung often enough already
             os.eventfd_write(self._fd, 1)
 

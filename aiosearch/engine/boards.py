@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ..strategies.exchange import Board
+from ..strategies.exchange import MOST_PLACES, Board
 from .sharing import load_board
 from .wire import Begin
 
@@ -17,7 +17,7 @@ class Boards:
     """
 
     def __init__(self, places: int) -> None:
-        self._places = places
+        self._places = min(places, MOST_PLACES)
         self._boards: dict[int, Board] = {}
         self._seated: dict[int, dict[int, tuple[int, int]]] = {}
         """By session and key: the place, and who has it."""

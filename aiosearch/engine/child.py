@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Protocol, cast
 
 from .channel import Frames, frame
@@ -24,8 +24,6 @@ class Handle(Protocol):
 
     sent: int
     received: int
-    takers: Mapping[int, Mapping[int, int]]
-    """By search: who has taken what it offered, once it is gone, as far as its machine says."""
 
     @property
     def pid(self) -> int: ...
@@ -77,7 +75,6 @@ class Child(asyncio.Protocol):
         self._unread: socket.socket | None = None
         self.sent = 0
         self.received = 0
-        self.takers: Mapping[int, Mapping[int, int]] = {}
 
     @classmethod
     async def spawn(

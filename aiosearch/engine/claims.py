@@ -25,7 +25,7 @@ from ..memory import ORDERED, forget, lock, reopen, unlock, unnamed_file
 
 CAPACITY = 1 << 22
 """Keys that a table has room for; memory is taken only for slots that are used."""
-OWNERS = 1 << 16
+OWNERS = 1 << 22
 HOST = OWNERS - 1
 """The owner whose claims are never void."""
 WINDOW = 128

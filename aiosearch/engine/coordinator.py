@@ -39,6 +39,7 @@ from .wire import (
     Ask,
     Beat,
     Begin,
+    Drain,
     Entered,
     Failed,
     Judged,
@@ -55,8 +56,6 @@ UNLIMITED = 1 << 60
 BREATH_SECONDS = 40e-6
 """What two messages cost the host, and some more. For so long, for each seat, workers keep to
 themselves what they may settle without it."""
-DRAIN_SECONDS = 1e-4
-"""How long a worker that is to leave goes on exploring."""
 
 
 class Transaction(Struct, frozen=True):
@@ -154,7 +153,7 @@ class Coordinator:
             self.seats.append(Seat())
         self._owners += 1
         self.seats[seat].enter(self._owners, self._clock())
-        self._offers.join(self._owners)
+        self._offers.join(self._owners, host)
         asker = (host or f"seat {seat}") if self._private_verdicts else ""
         begin = msgspec.structs.replace(
             self._begin,
@@ -177,8 +176,8 @@ class Coordinator:
         place.leaving = True
         self._tell(Lost(seat))
         if place.busy or self._begin.exchange:
-            place.busy = True
-            self._send(seat, Work(self._begin.session, (), DRAIN_SECONDS, 0))
+            place.wake(self._clock())
+            self._send(seat, Drain(self._begin.session))
 
     def lose(self, seat: int, blame: bool = True, forever: bool = False) -> None:
         """A worker died: what it held as of its last report is open again.
@@ -306,6 +305,8 @@ class Coordinator:
         parts = place.gather(report)
         if parts is None:
             return
+        place.check(parts)
+        self._offers.check(place.owner, report)
         closed = place.settle(report, self._clock())
         kept = self.ledger.open((bundle for part in parts for bundle in part.kept), free=False)
         given = self.ledger.open((bundle for part in parts for bundle in part.given), free=True)
@@ -369,7 +370,7 @@ class Coordinator:
     def _feed(self) -> None:
         """Grants more nodes to the seats that have used theirs up."""
         for seat, place in enumerate(self.seats):
-            if place.hungry and (nodes := self._grant(seat)):
+            if place.hungry and not place.leaving and (nodes := self._grant(seat)):
                 place.hungry = False
                 self._send(seat, Work(self._begin.session, (), 0.0, nodes))
 

@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta, Struct
+
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
 
 
 class Counts(Struct, array_like=True, gc=False):
     """Counters of one worker since its last report; mutable, added up by the host."""
 
-    nodes: int = 0
+    nodes: Count = 0
     """Nodes explored. With a `key`, these are each machine's distinct ones and the reopened."""
-    leaves: int = 0
+    leaves: Count = 0
     """Explored nodes without children."""
-    depth: int = 0
+    depth: Count = 0
     """The deepest node explored; combines by maximum."""
-    pruned: int = 0
+    pruned: Count = 0
     """Subtrees left out because their bound was no better than the best solution."""
-    duplicates: int = 0
+    duplicates: Count = 0
     """Nodes left out because an equal key was explored."""
-    reopened: int = 0
+    reopened: Count = 0
     """Nodes explored again because they were reached with a better bound."""
-    unclaimed: int = 0
+    unclaimed: Count = 0
     """Nodes explored without a claim because the table of keys was full."""
-    proved: int = 0
-    refuted: int = 0
-    unknown: int = 0
-    skipped: int = 0
+    proved: Count = 0
+    refuted: Count = 0
+    unknown: Count = 0
+    skipped: Count = 0
     """Subtrees given up after an error, under `on_error="skip"`."""
-    published: int = 0
+    published: Count = 0
     """Subtrees given away on request."""
-    busy_ns: int = 0
+    busy_ns: Count = 0
     """Time spent exploring."""
-    waiting_ns: int = 0
+    waiting_ns: Count = 0
     """Time spent with nothing to do but wait for verdicts."""
+    resting_ns: Count = 0
+    """Time spent in wait for what other workers might offer."""
 
     def add(self, other: Counts) -> None:
         # Written out, because this is part of every round trip
@@ -50,3 +56,4 @@ class Counts(Struct, array_like=True, gc=False):
         self.published += other.published
         self.busy_ns += other.busy_ns
         self.waiting_ns += other.waiting_ns
+        self.resting_ns += other.resting_ns

@@ -31,16 +31,36 @@ class Offers:
     """Every offer is in the hands of the one who made it, or of the one who took it."""
 
     def __init__(self) -> None:
-        self._living: set[int] = set()
+        self._living: dict[int, str] = {}
+        """Owners, and the machines that they are on: work is passed on inside of one."""
+        self._machines: dict[int, str] = {}
+        """The same, of the dead as well that are not buried yet."""
         self._lying: dict[int, dict[int, int]] = {}
         """By owner: its offers, and the tasks in the ledger that they are."""
         self._taken: dict[Name, tuple[int, int]] = {}
         """Offers whose takers have not said so yet: the task and the taker."""
 
-    def join(self, owner: int) -> None:
+    def join(self, owner: int, machine: str = "") -> None:
         """A worker begins."""
-        self._living.add(owner)
+        self._living[owner] = self._machines[owner] = machine
         self._lying[owner] = {}
+
+    def check(self, owner: int, report: Report) -> None:
+        """Raises ValueError where a worker says that it took what it cannot have taken."""
+        machine = self._living[owner]
+        for name in report.took:
+            other, number = name
+            taken = self._taken.get(name)
+            free = number in self._lying.get(other, ()) and self._machines[other] == machine
+            if not free and (taken is None or taken[1] != owner):
+                raise ValueError(
+                    f"owner {owner} took offer {number} of {other}, which is not there"
+                )
+        if len(set(report.took)) < len(report.took):
+            raise ValueError(f"owner {owner} took something twice")
+
+    def _is_near(self, owner: int, taker: int) -> bool:
+        return taker in self._living and self._living[taker] == self._machines[owner]
 
     def settle(self, owner: int, report: Report, offered: Mapping[int, int]) -> Settled:
         """Takes a report to heart; `offered` gives the tasks of its new offers."""
@@ -56,7 +76,7 @@ class Offers:
                 continue  # its taker was faster
             if taker == owner:
                 closed.append(task)
-            elif taker in self._living:
+            elif self._is_near(owner, taker):
                 self._taken[owner, number] = (task, taker)
             else:
                 orphans.append(task)
@@ -65,7 +85,7 @@ class Offers:
 
     def leave(self, owner: int) -> list[int]:
         """A worker has died; gives the tasks of what it took, as far as others have said so."""
-        self._living.discard(owner)
+        self._living.pop(owner, None)
         opened = [task for task, taker in self._taken.values() if taker == owner]
         self._taken = {name: one for name, one in self._taken.items() if one[1] != owner}
         return opened
@@ -78,10 +98,11 @@ class Offers:
         opened = []
         for number, task in self._lying.pop(owner, {}).items():
             taker = takers.get(number)
-            if taker in self._living:
+            if taker is not None and self._is_near(owner, taker):
                 self._taken[owner, number] = (task, taker)
             else:
                 opened.append(task)
+        self._machines.pop(owner, None)
         return opened
 
     def tasks(self, owner: int) -> list[int]:

@@ -325,7 +325,7 @@ class Run:
 
     def _revoke(self, seat: int, owner: int) -> Mapping[int, int] | None:
         if not self._pool.is_here(seat):
-            return self._pool.takers(self, seat)
+            return self._pool.takers(self, seat, owner)
         return {} if self._boards is None else self._boards.revoke(self.id, owner)
 
     # Ending

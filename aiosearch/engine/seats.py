@@ -12,6 +12,8 @@ from .bundles import Bundle
 from .counts import Counts
 from .wire import Report
 
+MOST_PARTS = 1 << 16
+
 
 class Sent(Struct, frozen=True):
     """A message with work that the worker had not confirmed when it last reported."""
@@ -63,7 +65,11 @@ class Seat:
 
     def statistics(self, now: int) -> WorkerStatistics:
         """What its workers did until now, in seconds and counts."""
-        idle = self.idle_ns + (now - self.idle_since if self.alive and not self.busy else 0)
+        idle = (
+            self.idle_ns
+            + self.counts.resting_ns
+            + (now - self.idle_since if self.alive and not self.busy else 0)
+        )
         return WorkerStatistics(
             nodes=self.counts.nodes,
             tasks=self.tasks,
@@ -87,7 +93,7 @@ class Seat:
 
     def receive_work(self, bundles: dict[int, Bundle], now: int) -> None:
         """Tasks are on their way."""
-        self._wake(now)
+        self.wake(now)
         self.tasks += len(bundles)
         self.held.update(bundles)
 
@@ -99,12 +105,24 @@ class Seat:
     def gather(self, part: Report) -> list[Report] | None:
         """Takes one part of a report; gives all parts when it was the last."""
         self._parts.append(part)
+        if len(self._parts) > MOST_PARTS:
+            raise ValueError("a report does not come to its end")
         if not part.final:
             return None
         parts, self._parts = self._parts, []
         return parts
 
-    def _wake(self, since: int) -> None:
+    def check(self, parts: list[Report]) -> None:
+        """Raises ValueError where a report cannot be true; nothing has changed then."""
+        last = parts[-1]
+        solutions = sum(len(part.solutions) for part in parts)
+        if last.sequence != self.sequence + 1:
+            raise ValueError(f"report {last.sequence} follows report {self.sequence}")
+        if last.costs and len(last.costs) != solutions:
+            raise ValueError(f"a report has {solutions} solutions, and {len(last.costs)} costs")
+
+    def wake(self, since: int) -> None:
+        """It is not idle any more, since then."""
         if not self.busy:
             self.idle_ns += max(since - self.idle_since, 0)
         self.busy = True
@@ -116,7 +134,7 @@ class Seat:
         idle has taken what another worker offered.
         """
         if report.took:
-            self._wake(now - report.counts.busy_ns - report.counts.waiting_ns)
+            self.wake(now - report.counts.busy_ns - report.counts.waiting_ns)
         while self._sent and self._sent[0].number <= report.works:
             self._sent.popleft()
         coming = {id for sent in self._sent for id in sent.tasks}

@@ -24,6 +24,7 @@ from .wire import (
     Ask,
     Beat,
     Begin,
+    Drain,
     Entered,
     Failed,
     Judged,
@@ -81,7 +82,7 @@ class Session:
         self._publish = False
         self._hungry_told = False
         self._interval_ns = int(begin.report_seconds * 1e9)
-        self._last_report = self._clock()
+        self._last_report = self._last_offer = self._clock()
         self._report_cost = 0
         self._sequence = 1
         self._working = False
@@ -172,6 +173,8 @@ class Session:
                     self._sharing.improve(cost)
                 if self._beat(cost):
                     self._after()  # nothing may be left to wait for
+            case Drain():
+                self._drain()
             case Entered(report=report):
                 if self._sharing is not None:
                     self._sharing.lay_out(report)
@@ -194,6 +197,7 @@ class Session:
         if not (isinstance(explorer, GeneralExplorer) and self.asynchronous):
             self.slice(deadline)
             return
+        self._end_waiting()
         self._catch_up()
         try:
             self._account(await explorer.run_async(deadline, self._nodes))
@@ -272,11 +276,8 @@ class Session:
         self._nodes -= nodes
 
     def _take(self, work: Work) -> None:
-        drains = bool(work.seconds and not work.bundles)
-        if self._sharing is not None:
-            self._sharing.resting = drains
-        if drains and not self._working:
-            self._report(idle=True)  # the host cannot know that nothing was taken meanwhile
+        if self._sharing is not None and work.bundles:
+            self._sharing.resting = False
         if not (work.bundles or self._working):
             return  # nodes granted before the host heard that nothing is held here are void
         self._nodes += work.nodes
@@ -286,6 +287,17 @@ class Session:
             self._waiting.append(work)
         self._load_waiting()
         self._after()
+
+    def _drain(self) -> None:
+        """Gives everything back, or says that there is nothing: the host cannot know."""
+        if self._sharing is not None:
+            self._sharing.resting = True
+        self._regain()
+        given = [bundle for work in self._waiting for bundle in work.bundles]
+        self._waiting.clear()
+        if self._working:
+            given += self._explorer.drain()
+        self._finish(given)
 
     def _load_waiting(self) -> None:
         """Loads what waits, as long as it goes together: a horizon is for its own work only."""
@@ -303,7 +315,7 @@ class Session:
     def _load(self, bundles: Iterable[Bundle]) -> None:
         if self._sharing is not None:
             self._sharing.rest(False)
-        self._dry_since = 0
+        self._end_resting()
         self._loading = True
         for bundle in bundles:
             self._explorer.load(bundle)
@@ -354,10 +366,8 @@ class Session:
         elif self._nodes <= 0 and not self._hungry_told:
             self._hungry_told = True
             self._report()
-        elif self._due():
+        elif not self._offer() and self._due():
             self._report()
-        elif self._sharing is not None:
-            self._offer(self._sharing)
         if explorer.idle and not explorer.empty and not self._waiting_since:
             self._waiting_since = self._clock()
 
@@ -390,6 +400,11 @@ class Session:
             return None
         return max(self._begin.breath - (self._clock() - self._dry_since) / 1e9, 0.0)
 
+    def _end_resting(self) -> None:
+        if self._dry_since:
+            self._explorer.counts.resting_ns += self._clock() - self._dry_since
+            self._dry_since = 0
+
     def _regain(self) -> None:
         if self._sharing is not None and (bundles := self._sharing.regain()):
             self._load(bundles)
@@ -399,16 +414,20 @@ class Session:
             self._regain()
         return self._explorer.surplus > 0
 
-    def _offer(self, sharing: Sharing) -> None:
-        """Lays work out for others, where they may want it."""
-        explorer = self._explorer
-        if not explorer.surplus or self._waiting or explorer.horizon or sharing.resting:
-            return
-        since = self._clock() - self._last_report
+    def _offer(self) -> bool:
+        """Has work laid out for others, where they may want it; says whether it does."""
+        explorer, sharing = self._explorer, self._sharing
+        if sharing is None or sharing.resting or self._waiting or explorer.horizon:
+            return False
+        since = self._clock() - self._last_offer
         if since < self._begin.breath * 1e9 * (1 << min(sharing.futile, MOST_FUTILE)):
-            return
-        if pieces := sharing.lacking(calm=since > REPORT_SHARE * self._report_cost):
+            return False
+        calm = since > REPORT_SHARE * self._report_cost
+        pieces = sharing.lacking(calm) if explorer.surplus else 0
+        if pieces:
             self._report(given=sharing.enter(explorer.split(pieces)))
+            self._last_offer = self._last_report
+        return pieces > 0
 
     def _due(self) -> bool:
         explorer = self._explorer
@@ -422,7 +441,7 @@ class Session:
     def _finish(self, given: list[Bundle]) -> None:
         """Goes on with what waits, or reports that nothing is held here any more."""
         self._working = False
-        self._dry_since = 0
+        self._end_resting()
         if self._waiting:
             self._report(given)
             self._load_waiting()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
@@ -123,13 +123,6 @@ class ProcessSlot:
         payload = encode(message)
         self.child.send(payload)
         return len(payload)
-
-    def takers(self, session: int) -> Mapping[int, int]:
-        """Of a worker elsewhere that is gone: who has taken what it offered.
-
-        Nobody, where its whole machine is lost: then who took something is lost as well.
-        """
-        return self.child.takers.get(session, {}) if self.child else {}
 
     def probe(self, message: ToWorker, seconds: float, silent: Callable[[], None]) -> None:
         """Sends what asks for an answer, and has told if none comes within so many seconds."""

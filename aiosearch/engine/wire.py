@@ -103,6 +103,12 @@ class Entered(Struct, frozen=True, array_like=True, tag=9):
     report: int
 
 
+class Drain(Struct, frozen=True, array_like=True, tag=15):
+    """Asks for everything that is held back, and that nothing is taken until work is sent."""
+
+    session: int
+
+
 class Hello(Struct, frozen=True, array_like=True, tag=10):
     """A worker has started, or answers a Ping. Belongs to no session."""
 
@@ -172,7 +178,7 @@ class Failed(Struct, frozen=True, array_like=True, tag=14):
     trace: str = ""
 
 
-ToWorker: TypeAlias = Begin | Work | Publish | Judged | Beat | Tell | End | Ping | Entered
+ToWorker: TypeAlias = Begin | Work | Publish | Judged | Beat | Tell | End | Ping | Entered | Drain
 ToHost: TypeAlias = Hello | Report | Ask | Withdraw | Failed
 
 encode = msgspec.msgpack.Encoder().encode

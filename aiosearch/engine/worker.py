@@ -53,6 +53,7 @@ class Worker:
                 session.receive(message)
 
     def _begin(self, begin: Begin) -> None:
+        claims = sharing = None
         try:
             problem = resolve(begin.problem)
             order = resolve(begin.order)
@@ -60,6 +61,9 @@ class Worker:
             sharing = self._sharing(begin) if begin.board else None
             session = Session(begin, problem, order, self.send, claims, sharing=sharing)
         except Exception as error:
+            for opened in (claims, sharing):
+                if opened is not None:
+                    opened.close()
             reason = f"a worker cannot build the problem: {type(error).__name__}: {error}"
             name = begin.problem.qualname
             self.send(Failed(begin.session, name, "__init__", reason, None))
@@ -92,6 +96,8 @@ class Worker:
         lingering = [one.lingering for one in self._sharers.values()]
         if over := [seconds for seconds in lingering if seconds is not None]:
             return min(over)
+        if self.seeking:  # a ring may have woken somebody who had no use for it
+            return WAKE_SECONDS
         return WAKE_SECONDS if any(session.dirty for session in sessions) else None
 
     def wake(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import platform
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
@@ -37,6 +37,7 @@ from .protocol import (
     Pulse,
     Refused,
     Release,
+    Settled,
     Silent,
     Spawn,
     Spawned,
@@ -69,7 +70,8 @@ class Agent:
         self._here = Here(API, name or platform.node(), workers, checkers, versions())
         self._children: dict[int, Child | None] = {}
         self._workers: set[int] = set()
-        self._sessions: dict[int, set[int]] = {}
+        self._sessions: dict[int, dict[int, int]] = {}
+        """Workers' channels and owners."""
         self._refused: set[int] = set()
         self._tables = Tables(lambda session: self._send(Learning(session, 0)))
         self._boards = Boards(2 * workers if workers > 1 else 1)
@@ -179,7 +181,7 @@ class Agent:
                 self._bell.arguments if worker else (str(seconds), str(megabytes)),
             )
         except OSError as error:
-            await self._forget(channel)
+            self._forget(channel)
             self._send(Gone(channel, f"a process cannot be started: {error}"))
             return
         self._children[channel] = child
@@ -187,33 +189,32 @@ class Agent:
         await gone.wait()
         child.kill()
         await child.reap()
-        takers = await self._forget(channel)
-        self._send(Gone(channel, child.death, takers))
+        self._forget(channel)
+        self._send(Gone(channel, child.death))
 
     async def _learn(self, known: Known) -> None:
         """Takes one part of the keys, and asks for the next."""
         if await self._tables.learn(known.session, known.keys):
             self._send(Learning(known.session, known.part + 1))
 
-    async def _forget(self, channel: int) -> Mapping[int, Mapping[int, int]]:
-        """A process is gone; says who has taken what it offered, in each session."""
+    def _forget(self, channel: int) -> None:
+        """A process is gone."""
         del self._children[channel]
         self._workers.discard(channel)
-        sessions = [one for one, users in self._sessions.items() if channel in users]
-        takers = {session: await self._takers(session, channel) for session in sessions}
-        for session in sessions:
-            self._ends(session, channel)
-        return {session: known for session, known in takers.items() if known}
+        for session in [one for one, users in self._sessions.items() if channel in users]:
+            self._start(self._settle(session, channel, self._sessions[session].pop(channel)))
+            self._tables.leave(session, channel)
 
-    async def _takers(self, session: int, channel: int) -> Mapping[int, int]:
-        """Waits while somebody may still be taking something."""
+    async def _settle(self, session: int, channel: int, owner: int) -> None:
+        """Tells what became of a dead worker's offers, when nobody is at them any more."""
         while (takers := self._boards.revoke(session, channel)) is None:  # noqa: ASYNC110
             await asyncio.sleep(AGAIN_SECONDS)
-        return takers
+        self._send(Settled(session, owner, takers))
 
     def _pass_on(self, channel: int, frame: bytes) -> None:
         child = self._children.get(channel)
         if child is None:
+            self._too_late(frame)
             return
         if channel in self._workers:
             match meaning(frame):
@@ -223,6 +224,7 @@ class Agent:
                         frame = self._begins(begin, channel)
                     except (RefusalError, StrategyError) as error:
                         self._refuse(begin.session, str(error))
+                        self._send(Settled(begin.session, begin.owner, {}))
                         return
                 case End(session=session):
                     self._ends(session, channel)
@@ -237,14 +239,20 @@ class Agent:
 
     def _begins(self, begin: Begin, channel: int) -> bytes:
         """The table of keys and the board are this machine's own."""
-        self._sessions.setdefault(begin.session, set()).add(channel)
+        self._sessions.setdefault(begin.session, {})[channel] = begin.owner
         table = self._tables.path(begin.session, channel) if begin.table else ""
         begin = self._boards.seat(begin, channel)
         return encode_begin(msgspec.structs.replace(begin, table=table))
 
+    def _too_late(self, frame: bytes) -> None:
+        """A process is gone to which that was sent."""
+        begin = meaning(frame)
+        if isinstance(begin, Begin):
+            self._send(Settled(begin.session, begin.owner, {}))
+
     def _ends(self, session: int, channel: int) -> None:
-        users = self._sessions.get(session, set())
-        users.discard(channel)
+        users = self._sessions.get(session, {})
+        users.pop(channel, None)
         if not users:
             self._sessions.pop(session, None)
         self._tables.leave(session, channel)

@@ -23,6 +23,7 @@ from .protocol import (
     Pulse,
     Refused,
     Release,
+    Settled,
     Silent,
     Spawn,
     Spawned,
@@ -53,7 +54,6 @@ class RemoteChild:
         self.received = 0
         self.pid = 0
         self.death = "it is gone"
-        self.takers: Mapping[int, Mapping[int, int]] = {}
         self._host = host
         self._channel = channel
         self._on_frame = on_frame
@@ -107,12 +107,11 @@ class RemoteChild:
         if not self._started.done():
             self._started.set_result(None)
 
-    def ended(self, reason: str, takers: Mapping[int, Mapping[int, int]] | None = None) -> None:
+    def ended(self, reason: str) -> None:
         """It is gone, or never came."""
         if self._gone.is_set():
             return
         self.death = reason
-        self.takers = takers or {}
         self._gone.set()
         if self._started.done():
             self._on_gone()
@@ -132,6 +131,8 @@ class Host:
         self._heartbeat = heartbeat
         self._children: dict[int, RemoteChild] = {}
         self._channels = 0
+        self._settled: dict[tuple[int, int], Mapping[int, int]] = {}
+        self._gone = False
 
     async def worker(
         self, on_frame: Callable[[bytes], None], on_gone: Callable[[], None]
@@ -152,6 +153,11 @@ class Host:
         """Voids the claims of one of its workers that died."""
         self.send(Release(session, owner, committed))
 
+    def takers(self, session: int, owner: int) -> Mapping[int, int] | None:
+        """Who has taken what one of its workers had offered that is dead; None while it has not
+        said so, and nobody where it is lost: then its other workers are as well."""
+        return {} if self._gone else self._settled.pop((session, owner), None)
+
     def dismiss(self, reason: str) -> None:
         """Lets it go."""
         self.send(Farewell(reason))
@@ -169,16 +175,18 @@ class Host:
                 self._child(channel).spawned(pid)
             case Silent(channel=channel):
                 self._child(channel).silent()
-            case Gone(channel=channel, reason=reason, takers=takers):
-                self._child(channel).ended(reason, takers)
+            case Gone(channel=channel, reason=reason):
+                self._child(channel).ended(reason)
                 del self._children[channel]
+            case Settled(session=session, owner=owner, takers=takers):
+                self._settled[session, owner] = takers
             case Here() | Watching():
                 raise ValueError("it introduced itself twice")
 
     def lost(self, reason: str) -> None:
         """Its link has closed: all that ran there is gone."""
         self._heartbeat.stop()
-        self.leaving = True
+        self.leaving = self._gone = True
         children, self._children = self._children, {}
         for child in children.values():
             child.ended(f"{self.name}: {reason}")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from ..engine.slots import Deliver, Member, ProcessSlot
+from ..plain import plain
 from .hosts import Host, Hosts
 from .links import Listener
 from .protocol import Here, Known
@@ -39,6 +40,8 @@ class Machines:
         self._hosts = Hosts(listener, self, patience)
         self._pool = pool
         self._by_seat: dict[int, Host] = {}
+        self._dead: dict[tuple[int, int], Host] = {}
+        """By session and owner: machines that are to say what became of a dead worker's offers."""
         self._refusals = Refusals()
         self._verifier: Verifier | None = None
         self._closing = False
@@ -72,6 +75,14 @@ class Machines:
         if (host := self._by_seat.get(seat)) is not None:
             host.release(session, owner, committed)
 
+    def takers(self, session: int, seat: int, owner: int) -> Mapping[int, int] | None:
+        """Who has taken what a dead worker had offered; None while its machine does not say."""
+        host = self._dead.pop((session, owner), None) or self._by_seat.get(seat)
+        takers = {} if host is None else host.takers(session, owner)
+        if takers is None and host is not None:
+            self._dead[session, owner] = host  # its seat may be another machine's by then
+        return takers
+
     def rested(self, seat: int) -> None:
         """A seat has been heard: a machine that wants to go may have given everything back."""
         if not self.stays(seat):
@@ -81,7 +92,7 @@ class Machines:
 
     def turned_away(self, here: Here, peer: str, reason: str) -> None:
         if self._refusals.add(here.name, EVERY, reason):
-            self._pool.warn(f"{here.name} ({peer}) cannot serve: {reason}")
+            self._pool.warn(plain(f"{here.name} ({peer}) cannot serve: {reason}"))
 
     def admitted(self, host: Host) -> None:
         self._refusals.forget(host.here.name)
@@ -97,15 +108,15 @@ class Machines:
         if self._verifier is not None:
             self._verifier.remove(host)
         if not self._closing and not host.leaving:
-            self._pool.warn(f"{host.name} is gone: {reason}")
+            self._pool.warn(plain(f"{host.name} is gone: {reason}"))
 
     def refused(self, host: Host, session: int, reason: str) -> None:
         for member in self._pool.members:
             if member.id == session:
                 if self._refusals.add(host.name, session, reason):
-                    member.warn(f"{host.name} cannot serve: {reason}")
+                    member.warn(plain(f"{host.name} cannot serve: {reason}"))
                 for seat in self._seats(host):
-                    member.refused(seat, f"{host.name} cannot serve")
+                    member.refused(seat, plain(f"{host.name} cannot serve"))
 
     def learning(self, host: Host, session: int, part: int) -> None:
         for member in self._pool.members:
@@ -129,6 +140,7 @@ class Machines:
             {
                 "name": host.name,
                 "workers": host.here.workers,
+                "busy": self._busy(host),
                 "checkers": host.here.checkers,
                 "versions": dict(host.here.versions),
                 "leaving": host.leaving,
@@ -143,6 +155,11 @@ class Machines:
             "refused": self._refused(),
         }
         return json.dumps(document).encode()
+
+    def _busy(self, host: Host) -> int:
+        """How many of its workers explore for some search."""
+        members = self._pool.members
+        return sum(any(one.busy(seat) for one in members) for seat in self._seats(host))
 
     def _refused(self) -> Mapping[str, str]:
         found = dict(self._refusals.of(EVERY))

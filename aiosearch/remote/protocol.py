@@ -114,8 +114,15 @@ class Gone(Struct, frozen=True, array_like=True, tag=14, forbid_unknown_fields=T
 
     channel: Channel
     reason: Annotated[str, Meta(max_length=2000)]
-    takers: Mapping[int, Mapping[int, int]] = {}
-    """By session: who has taken what it offered to the others there, by the number of the offer."""
+
+
+class Settled(Struct, frozen=True, array_like=True, tag=20, forbid_unknown_fields=True):
+    """What became of the offers of a worker that has ended, in one session: who has taken those
+    that somebody has, by their numbers. It comes for each worker that opened the session."""
+
+    session: int
+    owner: int
+    takers: Annotated[Mapping[int, int], Meta(max_length=256)]
 
 
 class Leaving(Struct, frozen=True, array_like=True, tag=15, forbid_unknown_fields=True):
@@ -150,7 +157,17 @@ class State(Struct, frozen=True, array_like=True, tag=17, forbid_unknown_fields=
 
 ToAgent: TypeAlias = Spawn | To | Kill | Release | Pulse | Farewell | Probe | Known | State
 FromAgent: TypeAlias = (
-    Here | Watching | Spawned | From | Gone | Leaving | Refused | Silent | Learning | Pulse
+    Here
+    | Watching
+    | Spawned
+    | From
+    | Gone
+    | Settled
+    | Leaving
+    | Refused
+    | Silent
+    | Learning
+    | Pulse
 )
 
 encode = msgspec.msgpack.Encoder().encode

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..plain import plain
+
 MOST = 100
 """So many are remembered, the latest."""
 EVERY = 0
@@ -28,9 +30,9 @@ class Refusals:
             del self._reasons[key]
 
     def of(self, session: int) -> dict[str, str]:
-        """Who does not serve a search, and why."""
+        """Who does not serve a search, and why, as it may be shown."""
         return {
-            machine: reason
+            plain(machine): plain(reason)
             for (machine, of), reason in self._reasons.items()
             if of in (session, EVERY)
         }

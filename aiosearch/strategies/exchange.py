@@ -19,6 +19,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
+MOST_PLACES = 4096
+"""Workers for which a board has to have places, if its machine has as many."""
+
 
 class Taken(Struct, frozen=True):
     """Some subtrees that another worker had offered."""

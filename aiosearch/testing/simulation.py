@@ -80,7 +80,8 @@ def report_seconds(subtrees: int) -> float:
 
 STEAL_SECONDS = 30e-6
 """Taking what another worker offers, with what it costs to load it."""
-WAKE_SECONDS = 20e-6
+RING_SECONDS = 20e-6
+"""From an offer until a worker wakes up that waited for one."""
 
 
 def simulate(
@@ -131,7 +132,7 @@ def simulate(
         _in_ns(report_cost),
         _ns(host_seconds),
         _ns(STEAL_SECONDS),
-        _ns(WAKE_SECONDS),
+        _ns(RING_SECONDS),
     )
     found_order = find_order(order, problem)
     plan = Plan(places.count(0), found_order.greedy or found_order.by_level, seed)

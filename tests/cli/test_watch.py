@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from aiosearch.cli.jsonlines import MOST_WAITING, JsonLines
+from aiosearch.cli.output import tell
 from aiosearch.cli.screen import PlainScreen, Screen
 from aiosearch.cli.watch import Watch
 from aiosearch.events import (
@@ -209,6 +210,15 @@ def test_plain_screen(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     now = 21.0
     screen.status("early again")
     assert capsys.readouterr().err == "due\nline\n"
+
+
+def test_what_others_say_is_shown_so_that_no_terminal_obeys_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Lines stay lines, and everything else that cannot be printed is escaped."""
+    PlainScreen(pytest.fail).line("one\x1b[2J\ntwo\x9b1A")
+    tell("three\rfour")
+    assert capsys.readouterr().err.splitlines() == [r"one\x1b[2J", r"two\x9b1A", r"three\rfour"]
 
 
 async def test_slow_reader() -> None:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from aiosearch.comparing.arms import Arm
 from aiosearch.comparing.replaying import Replay, Setting
 from aiosearch.recording import Recorded, load, record
+from aiosearch.testing.problems import Balanced
 from aiosearch.workloads import Superopt, Tiny
 
 ARM = Arm("queue", "depth-first", 4)
@@ -75,8 +76,14 @@ def test_the_median_of_repeats_counts(asking: Recorded) -> None:
     assert replay.run(ARM, repeat=3).seconds == pytest.approx(replay.run(ARM).seconds)
 
 
-def test_a_strategy_keeps_its_exchange_where_it_is_timed(asking: Recorded) -> None:
+def test_a_strategy_keeps_its_exchange_where_it_is_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What workers pass on among themselves, nobody else hands out."""
-    found = Replay(asking, Setting(scale=100.0)).run(replace(ARM, strategy="stealing", workers=2))
-    assert found.idle < 0.3
-    assert found.balance > 0.6
+    record(Balanced(3, 6), tmp_path / "balanced.tree")
+    recorded = load(tmp_path / "balanced.tree")
+    monkeypatch.setattr(recorded, "seconds", lambda node: 1e-3)
+    found = Replay(recorded, Setting()).run(replace(ARM, strategy="stealing", workers=2))
+    assert found.tasks == 1
+    assert found.idle < 0.1
+    assert found.balance > 0.9

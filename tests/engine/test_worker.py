@@ -16,7 +16,7 @@ from aiosearch.engine.channel import Channel, Frames
 from aiosearch.engine.explorer import clock
 from aiosearch.engine.reference import refer
 from aiosearch.engine.wire import Begin, Report, ToHost, decode_for_host, encode
-from aiosearch.engine.worker import Worker
+from aiosearch.engine.worker import WAKE_SECONDS, Worker
 from aiosearch.orders import DepthFirst
 from aiosearch.testing.problems import Spine
 
@@ -89,7 +89,7 @@ def test_who_has_done_what_it_took_waits_a_breath_for_more_and_then_says_so(
     assert report.took == ((GIVER, 1),)
     assert report.idle
     assert report.counts.nodes == 1
-    assert machine.worker.patience() is None
+    assert machine.worker.patience() == WAKE_SECONDS
 
 
 def test_what_is_offered_within_a_breath_is_not_worth_a_report(machine: Machine) -> None:

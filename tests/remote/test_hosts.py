@@ -286,6 +286,24 @@ async def test_other_versions_are_refused_by_name(here: Here, told: str) -> None
     assert told in farewell.reason
 
 
+async def test_what_machines_are_called_is_told_so_that_no_terminal_obeys_it() -> None:
+    """Whether they were taken or not."""
+    events: list[AnyEvent] = []
+    evil = "\x1b[2Jraw\nworker 0 died\x9b1A"
+    async with (
+        pool(1) as (opened, listener),
+        Search(Lopsided(height=60), pool=opened, on=events.append),
+    ):
+        for here in (_here(name=evil, api=9), _here(name=evil)):
+            raw = Raw(listener.connect())
+            raw.say(here)
+            raw.say(b"\xc1")
+        await until(lambda: sum(isinstance(event, Warned) for event in events) == 2)
+    told = [event.message for event in events if isinstance(event, Warned)]
+    assert all(text.startswith(r"\x1b[2Jraw\nworker 0 died\x9b1A (there) ") for text in told)
+    assert all(text.isprintable() for text in told)
+
+
 @pytest.mark.parametrize("nonsense", [b"", b"\xc1", b"\x93\x0d\x01\xc4\x00", b"\x91\x63"])
 @pytest.mark.parametrize("greeted", [False, True])
 async def test_nonsense_closes_that_link_and_nothing_else(nonsense: bytes, greeted: bool) -> None:

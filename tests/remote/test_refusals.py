@@ -27,6 +27,14 @@ def test_a_machine_that_is_gone_is_forgotten() -> None:
     assert refusals.of(1) == {}
 
 
+def test_what_a_terminal_would_obey_is_shown_as_it_is_written() -> None:
+    refusals = Refusals()
+    refusals.add("a\x1b[2J", 1, "old\nworker 0 died\x9b1A\u202e")
+    assert refusals.of(1) == {r"a\x1b[2J": r"old\nworker 0 died\x9b1A\u202e"}
+    refusals.forget("a\x1b[2J")
+    assert refusals.of(1) == {}
+
+
 def test_machines_that_make_up_names_fill_no_memory() -> None:
     refusals = Refusals()
     for number in range(2 * MOST):

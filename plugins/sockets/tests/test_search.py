@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,19 @@ def test_z3_is_asked_once_whoever_wants_to_know(console: Console) -> None:
         assert match is not None, told
         asked.append(match[1])
     assert asked[0] == asked[1] != "1"
+
+
+def test_who_asks_is_told_what_each_machine_is_and_does(console: Console) -> None:
+    """Its name is shown so that no terminal obeys it."""
+    _, address = console.search(TREE, "--set", "height=46", "--workers", "0")
+    console.worker(address, "--workers", "2", "--name", "\x1b[2Jthere")
+    until(lambda: [one["busy"] for one in console.status(address)["machines"]] == [2])
+    asked = console.start("status", address, "--token-file", str(console.token))
+    answer, _ = asked.communicate(timeout=PATIENCE)
+    (line,) = [line for line in answer.splitlines() if "there" in line]
+    assert line.startswith(r"\x1b[2Jthere (127.0.0.1:")
+    assert re.search(r"[012] of 2 work", line)
+    assert {version("aiosearch"), version("z3-solver")} <= set(line.split())
 
 
 @pytest.mark.parametrize("way", ["token", "open to others"])

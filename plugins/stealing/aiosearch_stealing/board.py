@@ -24,11 +24,16 @@ class SharedBoard:
     """A board in memory that other processes of the same user can open."""
 
     def __init__(self, fd: int, path: str, places: int = 0) -> None:
+        """Has the descriptor from now on, also where this raises OSError for want of memory."""
         self.path = path
         self._fd = fd
-        if places:
-            os.ftruncate(fd, Layout.size(places))
-        self._map = mmap.mmap(fd, 0)
+        try:
+            if places:
+                os.ftruncate(fd, Layout.size(places))
+            self._map = mmap.mmap(fd, 0)
+        except (OSError, ValueError):
+            os.close(fd)
+            raise
         self.layout = Layout(self._map, places or Layout.places_in(self._map))
         if places:
             self.layout.clear()
@@ -41,8 +46,15 @@ class SharedBoard:
             raise StrategyError("stealing through shared memory needs Linux; use `queue` here")
         if not 0 < places <= MOST_PLACES:
             raise StrategyError(f"a board has 1 to {MOST_PLACES} places, not {places}")
-        fd, path = unnamed_file("aiosearch-board")
-        return cls(fd, path, places)
+        try:
+            fd, path = unnamed_file("aiosearch-board")
+            return cls(fd, path, places)
+        except OSError as error:
+            why = error.strerror or error
+            raise StrategyError(
+                f"there is no room for a board of {places} places ({why}); use `queue`, or fewer "
+                "workers on this machine"
+            ) from error
 
     @classmethod
     def join(cls, path: str, place: int, owner: int, ring: Callable[[], None]) -> Place:

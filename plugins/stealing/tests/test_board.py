@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from aiosearch_stealing.board import SharedBoard
@@ -41,6 +44,51 @@ def test_every_place_has_room_of_its_own(places: int) -> None:
 def test_a_board_has_one_place_or_more_and_not_endlessly_many(places: int) -> None:
     with pytest.raises(StrategyError, match=rf"1 to {MOST_PLACES} places, not {places}"):
         SharedBoard.create(places)
+
+
+@contextmanager
+def limited(what: int, most: int) -> Iterator[None]:
+    """Lets this process have no more of something for a while."""
+    before = resource.getrlimit(what)
+    resource.setrlimit(what, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(what, before)
+
+
+def mapped() -> int:
+    """The bytes of all that this process has mapped."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+@pytest.mark.parametrize(
+    ("what", "most", "why"),
+    [
+        (resource.RLIMIT_NOFILE, lambda: 0, "Too many open files"),
+        (resource.RLIMIT_FSIZE, lambda: 1 << 20, "File too large"),
+        (resource.RLIMIT_AS, lambda: mapped() + (256 << 20), "Cannot allocate memory"),
+    ],
+)
+async def test_without_room_for_a_board_a_sentence_says_so_and_nothing_is_left(
+    what: int, most: Callable[[], int], why: str
+) -> None:
+    async with no_leaks():
+        with limited(what, most()), pytest.raises(StrategyError) as caught:
+            SharedBoard.create(MOST_PLACES)
+    room = f"there is no room for a board of {MOST_PLACES} places ({why}); use `queue`, or fewer"
+    assert str(caught.value).startswith(room)
+
+
+async def test_who_has_no_memory_for_a_board_of_others_leaves_nothing_open() -> None:
+    async with no_leaks():
+        board = SharedBoard.create(MOST_PLACES)
+        files = len(os.listdir("/proc/self/fd"))
+        room = mapped() + (256 << 20)
+        with limited(resource.RLIMIT_AS, room), pytest.raises(OSError, match="Cannot allocate"):
+            SharedBoard.join(board.path, 0, 1, nothing)
+        assert len(os.listdir("/proc/self/fd")) == files
+        board.close()
 
 
 def test_elsewhere_than_on_linux_a_sentence_says_what_to_use(
