@@ -115,6 +115,8 @@ class Coordinator:
         """Seats and owners that died, and whose offers somebody may still be taking."""
         self._owners = 0
         self._asked: dict[bytes, set[int]] = {}
+        self._verdicts: dict[int, list[tuple[bytes, str]]] = {}
+        """By seat: what is to be told of the questions it asked."""
         self._events: deque[Event] = deque()
         self.incumbent = float("inf")
         self.stopped = False
@@ -193,6 +195,7 @@ class Coordinator:
             return
         # Before anybody gets its work, or they would meet claims that nobody honours
         self._out.release_claims(seat, place.owner, place.sequence)
+        self._verdicts.pop(seat, None)
         for digest in [digest for digest, seats in self._asked.items() if seat in seats]:
             self._forget_question(digest, seat)
         told = place.leaving
@@ -268,9 +271,16 @@ class Coordinator:
                 self._out.fail(_error_of(message), message.trace)
 
     def judge(self, digest: bytes, status: Status) -> None:
-        """Passes a verdict on to whoever asked."""
+        """Takes a verdict for whoever asked; `answer` sends it on."""
         for seat in self._asked.pop(digest, ()):
-            self._send(seat, Judged(self._begin.session, digest, status))
+            self._verdicts.setdefault(seat, []).append((digest, status.value))
+
+    def answer(self) -> None:
+        """Sends the verdicts on that have come since, a batch to each who asked."""
+        verdicts, self._verdicts = self._verdicts, {}
+        for seat, known in verdicts.items():
+            if self.seats[seat].alive:
+                self._send(seat, Judged(self._begin.session, tuple(known)))
 
     def beat(self, cost: float) -> None:
         """Tells every worker of a better solution."""

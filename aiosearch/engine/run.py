@@ -80,6 +80,7 @@ class Run:
         self._claims: LocalClaims | SharedClaims | None = None
         self._known = KnownKeys()
         self._boards: Boards | None = None
+        self._answering = False
         self._ticker: Ticker | None = None
         self._changed = anyio.Event()
         self._status = SearchStatus.RUNNING
@@ -312,7 +313,15 @@ class Run:
                 f"z3 cannot read an obligation of {self._name}, so it is unknown: {verdict.reason}"
             )
         self._books.judge(digest, verdict.status)
-        self._check_end()
+        if not self._answering:  # what else is known in this turn of the loop goes along
+            self._answering = True
+            asyncio.get_running_loop().call_soon(self._answer)
+
+    def _answer(self) -> None:
+        self._answering = False
+        if not self.done:
+            self._books.answer()
+            self._check_end()
 
     def _withdraw(self, digest: bytes) -> None:
         if self._questions is not None:

@@ -164,10 +164,8 @@ class Session:
             case Publish():
                 self._publish = True
                 self._after()
-            case Judged(digest=digest, status=status):
-                if self._sharing is not None:
-                    self._sharing.judged(digest, Status(status))
-                self._answer(digest, Status(status))
+            case Judged(verdicts=verdicts):
+                self._answer([(digest, Status(status)) for digest, status in verdicts])
             case Beat(cost=cost):
                 if self._sharing is not None:
                     self._sharing.improve(cost)
@@ -329,14 +327,17 @@ class Session:
         self._explorer.beat(self._incumbent)
         self._explorer.horizon = horizon
 
-    def _answer(self, digest: bytes, status: Status) -> None:
+    def _answer(self, verdicts: list[tuple[bytes, Status]]) -> None:
         self._end_waiting()
-        self._answer_now(digest, status)
+        for asked, status in verdicts:
+            if self._sharing is not None:
+                self._sharing.judged(asked, status)
+            self._answer_now(asked, status)
         self._after()
 
-    def _answer_now(self, digest: bytes, status: Status) -> None:
+    def _answer_now(self, asked: bytes, status: Status) -> None:
         if isinstance(self._explorer, GeneralExplorer):
-            self._explorer.answer(digest, status)
+            self._explorer.answer(asked, status)
 
     def _end_waiting(self) -> None:
         if self._waiting_since:

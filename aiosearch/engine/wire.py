@@ -63,11 +63,11 @@ class Publish(Struct, frozen=True, array_like=True, tag=3):
 
 
 class Judged(Struct, frozen=True, array_like=True, tag=4):
-    """Answers a question."""
+    """Answers questions."""
 
     session: int
-    digest: bytes
-    status: str
+    verdicts: tuple[tuple[bytes, str], ...]
+    """Their digests, and what z3 said."""
 
 
 class Beat(Struct, frozen=True, array_like=True, tag=5):

@@ -258,6 +258,7 @@ class Simulator:
 
         def judged(digest: bytes, status: Status) -> None:
             self.books.judge(digest, status)
+            self.books.answer()
 
         return Checkers(service.count, service.verdict, after, judged)
 
