@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from .remote.links import Listener
     from .remote.machines import Machines
 
+MOST_WORKERS = 4096
+"""Of one machine."""
+MOST_PATIENCE = 24 * 3600.0
 MOST_SILENT_DEATHS = 3
 ANSWER_SECONDS = 1.0
 """A worker silent for so long after its search ended is stuck in an expand, and others wait."""
@@ -60,8 +63,12 @@ class Pool:
             workers = 0 if listener is not None and listener.covers_here else usable_cores()
         if workers < 0:
             raise AiosearchError(f"workers must be 0 or more, not {workers}")
-        if patience <= 0:
-            raise AiosearchError(f"patience must be above 0 seconds, not {patience:g}")
+        if workers > MOST_WORKERS:
+            raise AiosearchError(f"a machine has {MOST_WORKERS} workers at most, not {workers}")
+        if not 0 < patience <= MOST_PATIENCE:
+            raise AiosearchError(
+                f"patience must be above 0 seconds and a day at most, not {patience:g}"
+            )
         if sys.platform == "win32":
             raise AiosearchError("aiosearch needs Unix sockets and signals, and so not Windows")
         self.workers = workers

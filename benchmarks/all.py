@@ -1,6 +1,7 @@
-"""Runs every benchmark in turn: python benchmarks/all.py [--quick] [NAME ...].
+"""Runs the engine's benchmarks in turn: python benchmarks/all.py [--quick] [--long] [NAME ...].
 
-Figures come out as they are measured, one JSON object a line. Ends with an error when one failed.
+Those of the optimizer and of its referee, which README.md has too, are run one by one. Figures come
+out as they are measured, one JSON object a line. Ends with an error when one failed.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ from pathlib import Path
 from figures import figure
 
 FOLDER = Path(__file__).parent
-NAMES = ("nodes", "roundtrip", "speedup", "checks", "lag", "stall", "cancel", "resume", "chaos")
-SLOW = ("nodes", "roundtrip", "lag", "stall")
-"""They have one size."""
+NAMES = (
+    *("nodes", "roundtrip", "links", "steals", "speedup", "strategies", "simulated"),
+    *("checks", "lag", "stall", "cancel", "resume", "chaos"),
+)
+LONG = ("hostile", "outages", "curves", "ray_local")
+"""They run when they are named, or with `--long`; the last one needs Ray."""
+ONE_SIZE = ("nodes", "roundtrip", "links", "steals", "lag", "stall")
 
 
 def run(name: str, quick: bool) -> bool:
     """Runs one; says whether it went well."""
-    arguments = ["--quick"] if quick and name not in SLOW else []
+    arguments = ["--quick"] if quick and name not in ONE_SIZE else []
     started = time.monotonic()
     done = subprocess.run([sys.executable, FOLDER / f"{name}.py", *arguments], check=False)
     seconds = time.monotonic() - started
@@ -30,13 +35,16 @@ def run(name: str, quick: bool) -> bool:
 
 
 def main() -> None:
+    every = (*NAMES, *LONG)
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
-    parser.add_argument("--quick", action="store_true", help="sanity sizes: some five minutes")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(every))
+    parser.add_argument("--quick", action="store_true", help="sanity sizes")
+    parser.add_argument("--long", action="store_true", help=f"also {', '.join(LONG)}")
     options = parser.parse_args()
-    if unknown := set(options.names) - set(NAMES):
-        parser.error(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
-    failed = [name for name in options.names or NAMES if not run(name, options.quick)]
+    if unknown := set(options.names) - set(every):
+        parser.error(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(every)}")
+    names = options.names or (every if options.long else NAMES)
+    failed = [name for name in names if not run(name, options.quick)]
     sys.exit(1 if failed else 0)
 
 

@@ -3,12 +3,12 @@
     python benchmarks/simulated.py            # searches of seconds
     python benchmarks/simulated.py --quick    # of a second
 
-A search is recorded, run for real, and simulated, on `queue` with one and two workers and on
-`sockets` over loopback with one here and one in a process of its own, each with one z3 process.
-What a message costs the host is measured in the same run, on a search of nothing but messages. Then
-the recording, scaled to a thousand CPU-seconds, is simulated on 64 and 1,024 workers of sixteen a
-machine. There a node counts for no more than fifty average ones: what struck it was this machine,
-not the problem.
+A search is recorded, run for real, and simulated: on `queue` with one and two workers, on
+`stealing` with two, and on `sockets` over loopback with one here and one in a process of its own,
+each with one z3 process. What a message costs the host is measured in the same run, on a search of
+nothing but messages. Then the recording, scaled to a thousand CPU-seconds, is simulated on 64 and
+1,024 workers of sixteen a machine. There a node counts for no more than fifty average ones: what
+struck it was this machine, not the problem.
 
 On a busy machine wall time measures the neighbours, so `busiest` compares with the CPU seconds of
 the process that spent most: no run is over sooner.
@@ -48,13 +48,13 @@ TARGETS = {64: 0.90, 1024: 0.60}
 LONG = 1000.0
 LOCAL, LOOPBACK, NETWORK = 15e-6, 75e-6, 200e-6
 """Seconds of a message one way: to a process here, over loopback, to another machine."""
-WAYS = (("queue", 1, 1), ("queue", 2, 1), ("sockets", 2, 2))
+WAYS = (("queue", 1, 1), ("queue", 2, 1), ("stealing", 2, 1), ("sockets", 2, 2))
 
 
 @asynccontextmanager
 async def opened(strategy: str, workers: int) -> AsyncIterator[Pool]:
     """Opens a pool; that of `sockets` has one worker here, and the others elsewhere."""
-    if strategy == "queue":
+    if strategy != "sockets":
         async with Pool(workers, cache=None, checkers=1) as pool:
             yield pool
         return

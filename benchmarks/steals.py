@@ -1,14 +1,17 @@
-"""What it takes until an idle worker has work of which somebody has too much.
+"""What it takes to have work of which somebody has too much.
 
-Through shared memory, another process takes what this one has laid out, and loads it: from its
-look at the board until it could explore. Over TCP on loopback, a worker of another machine says
-that it is idle, and the host has work ready: from that report until it has loaded the answer.
+Through shared memory, another process that is awake takes what this one has laid out, and loads it:
+from its look at the board until it could explore. Where it sleeps until the bell rings: from the
+offer until then, which is mostly what this machine takes to wake a process. Over TCP on loopback, a
+worker of another machine says that it is idle, and the host has work ready: from that report until
+it has loaded the answer.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import statistics
 import subprocess
 import sys
@@ -17,7 +20,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import Any
+from multiprocessing.reduction import recv_handle, send_handle
+from typing import Any, TypeAlias
 
 import uvloop
 from aiosearch_sockets import TcpListener
@@ -25,7 +29,9 @@ from aiosearch_stealing.board import SharedBoard
 from figures import figure
 
 from aiosearch import Search
+from aiosearch.engine.bell import Bell
 from aiosearch.engine.bundles import ROOT, Codec
+from aiosearch.engine.channel import Channel
 from aiosearch.engine.explorer import DepthFirstExplorer
 from aiosearch.engine.reference import return_type
 from aiosearch.engine.sharing import Sharing
@@ -33,13 +39,20 @@ from aiosearch.strategies import API, Assign, Command, Event, Idle, Opened, Plan
 from aiosearch.workloads.queens import Queens
 from aiosearch.workloads.uts import UTS
 
+STEAL = "steal from a published surplus"
 MEMORY_TARGET, LOOPBACK_TARGET = 20.0, 500.0
 GIVER, TAKER = 1, 2
-EXPLORED_NS = 2_000_000
+EXPLORED = 2_000
+"""Nodes of a tree, after which it has some thirty subtrees to give."""
+DROWSY_SECONDS = 0.001
+"""By then, whoever has nothing to do is asleep."""
 TREE = UTS()
 PUZZLE = Queens(9)
 CUT = 5
 """The depth at which it is in some thousand pieces."""
+
+Life: TypeAlias = Callable[[str, Connection], None]
+"""What the process that takes does, with the path of the board and a line to this one."""
 
 
 def explorer() -> DepthFirstExplorer[Any]:
@@ -50,49 +63,81 @@ def sharing(exchange: Any, owner: int) -> Sharing:
     return Sharing(exchange, owner, 0, verdicts=True)
 
 
-def take(path: str, connection: Connection) -> None:
+def load(board: Sharing, mine: DepthFirstExplorer[Any]) -> int:
+    """Takes what lies there; gives the number of subtrees."""
+    bundles = board.take()
+    for bundle in bundles:
+        mine.load(bundle)
+    return sum(bundle.size for bundle in bundles)
+
+
+def awake(path: str, connection: Connection) -> None:
     """The other process: takes what lies there whenever it is told that something does."""
     board = sharing(SharedBoard.join(path, 1, TAKER, lambda: None), TAKER)
     while connection.recv():
         mine = explorer()
         started = time.perf_counter_ns()
-        bundles = board.take()
-        for bundle in bundles:
-            mine.load(bundle)
-        nanoseconds = time.perf_counter_ns() - started
+        size = load(board, mine)
+        connection.send((started, time.perf_counter_ns(), size))
         board.told(0)  # what was taken is told of with the next report
-        connection.send((nanoseconds / 1e3, sum(bundle.size for bundle in bundles)))
     board.close()
 
 
+def asleep(path: str, connection: Connection) -> None:
+    """The other process, where it sleeps as a worker does until the bell rings."""
+    bell = Bell(recv_handle(connection))
+    channel = Channel(os.dup(connection.fileno()))
+    channel.hear(*bell.fds)
+    board = sharing(SharedBoard.join(path, 1, TAKER, lambda: None), TAKER)
+    mine = explorer()
+    while channel.await_bell():
+        started = time.perf_counter_ns()
+        bell.hush()
+        size = load(board, mine)
+        connection.send((started, time.perf_counter_ns(), size))
+        board.told(0)
+        mine = explorer()
+    board.close()
+    bell.close()
+
+
 @contextmanager
-def taker(path: str) -> Iterator[Connection]:
+def taker(life: Life, path: str, bell: Bell) -> Iterator[Connection]:
     context = get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=take, args=(path, theirs))
+    process = context.Process(target=life, args=(path, theirs))
     process.start()
+    if life is asleep:
+        send_handle(ours, *bell.fds, process.pid)
     yield ours
     ours.send(False)
     process.join()
 
 
-def through_memory(steals: int) -> tuple[list[float], float]:
-    """Microseconds of each steal, and how many subtrees were taken at a time."""
-    board = SharedBoard.create(2)
-    here = sharing(board.exchange(0, GIVER, lambda: None), GIVER)
+def through_memory(steals: int, life: Life) -> tuple[list[float], float]:
+    """Microseconds of each steal, and how many subtrees were taken at a time.
+
+    From the taker's look at the board, or from the offer where the taker sleeps.
+    """
+    board, bell = SharedBoard.create(2), Bell.make()
+    here = sharing(board.exchange(0, GIVER, bell.ring), GIVER)
     mine = explorer()
     mine.load(ROOT)
-    mine.run(time.perf_counter_ns() + EXPLORED_NS, 1 << 60)
+    mine.run(sys.maxsize, EXPLORED)
     times, sizes = [], []
-    with taker(board.path) as connection:
+    with taker(life, board.path, bell) as connection:
         for steal in range(1, steals + 1):
             bundles = mine.split(1)
             assert here.enter(bundles) == []
             here.told(steal)
+            if life is asleep:
+                time.sleep(DROWSY_SECONDS)
+            offered = time.perf_counter_ns()
             here.lay_out(steal)
-            connection.send(True)
-            microseconds, size = connection.recv()
-            times.append(microseconds)
+            if life is awake:
+                connection.send(True)
+            started, loaded, size = connection.recv()
+            times.append((loaded - (started if life is awake else offered)) / 1e3)
             sizes.append(size)
             here.look()
             here.told(0)
@@ -100,6 +145,7 @@ def through_memory(steals: int) -> tuple[list[float], float]:
                 mine.load(bundle)
     here.close()
     board.close()
+    bell.close()
     assert min(sizes) > 0
     return times, statistics.mean(sizes)
 
@@ -144,9 +190,9 @@ async def over_loopback() -> tuple[list[float], float]:
     return strategy.times, busy * 1e6
 
 
-def show(name: str, times: list[float], target: float, **more: Any) -> None:
+def show(name: str, times: list[float], target: float | None, **more: Any) -> None:
     figure(
-        f"steal from a published surplus, {name}",
+        name,
         statistics.median(times),
         "us",
         target=target,
@@ -160,8 +206,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--steals", type=int, default=3_000, help="through shared memory")
     options = parser.parse_args()
-    times, size = through_memory(options.steals)
-    show("shared memory", times, MEMORY_TARGET, subtrees=round(size, 1))
+    times, size = through_memory(options.steals, awake)
+    show(f"{STEAL}, shared memory", times, MEMORY_TARGET, subtrees=round(size, 1))
+    times, size = through_memory(options.steals, asleep)
+    woken = "from an offer until a worker that slept has loaded it, shared memory"
+    show(woken, times, None, subtrees=round(size, 1))
     loops: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
         "asyncio": asyncio.new_event_loop,
         "uvloop": uvloop.new_event_loop,
@@ -170,7 +219,7 @@ def main() -> None:
         with asyncio.Runner(loop_factory=factory) as runner:
             cycles, busy = runner.run(over_loopback())
         waits = [cycle - busy for cycle in cycles]
-        show(f"loopback TCP, {loop}", waits, LOOPBACK_TARGET, explored=round(busy, 1))
+        show(f"{STEAL}, loopback TCP, {loop}", waits, LOOPBACK_TARGET, explored=round(busy, 1))
 
 
 if __name__ == "__main__":

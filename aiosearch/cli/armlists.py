@@ -8,19 +8,16 @@ from typing import Any
 from ..comparing.arms import Arm, cross
 from ..engine.settings import OnUnknown
 from ..orders import ORDERS, find_order
-from ..pool import usable_cores
-from ..remote.admission import installed
+from ..pool import MOST_WORKERS, usable_cores
 from ..remote.transports import find_transport, has_transport
 from ..strategies import find_strategy, list_strategies
 from ..workloads.rungs import RUNGS
 from ..workloads.uts import TREES
 from .fields import split
 from .output import tell
-from .problems import build
+from .problems import build, unshared
 from .switches import switches_of
 from .usage import UsageError
-
-MOST_WORKERS = 4096
 
 
 def workload(arguments: argparse.Namespace) -> Any:
@@ -79,15 +76,7 @@ def _strategies(text: str, problem: Any) -> list[str]:
 
 
 def _unfit(strategy: str, problem: Any) -> str:
-    if not has_transport(strategy):
-        return ""
-    kind = type(problem)
-    if not installed(f"{kind.__module__}:{kind.__qualname__}"):
-        return (
-            f"{kind.__qualname__} has no entry point aiosearch.problems, and others run no other"
-            " problem"
-        )
-    return ""
+    return unshared(problem) if has_transport(strategy) else ""
 
 
 def _elsewhere(strategy: str) -> str:
@@ -115,5 +104,7 @@ def _workers(text: str | None) -> list[int]:
     except ValueError:
         numbers = []
     if not numbers or not all(0 < number <= MOST_WORKERS for number in numbers):
-        raise UsageError(f"--workers takes numbers from 1, as 1,2,4, not {text!r}")
+        raise UsageError(
+            f"--workers takes numbers from 1 to {MOST_WORKERS}, as 1,2,4, not {text!r}"
+        )
     return numbers

@@ -21,7 +21,7 @@ from .armlists import arms_of, on_unknown_of, workload
 from .exits import Exit
 from .figures import count, duration, short, size
 from .interrupts import Interrupts
-from .outfiles import require_place, write
+from .outfiles import require_drawing, require_place, write
 from .output import complain, give, give_json, reserved_stdout, table, tell
 from .screen import LiveScreen, NoScreen, PlainScreen, Screen
 from .search import fastest_loop
@@ -30,11 +30,11 @@ from .usage import UsageError
 
 def run(arguments: argparse.Namespace) -> int:
     """Compares, tells a table, and gives the exit code."""
-    for path in (arguments.csv, arguments.plot):
-        require_place(path)
+    require_place(arguments.csv)
+    require_drawing(arguments.plot)
     if arguments.repeat < 1:
         raise UsageError(f"--repeat must be 1 or more, not {arguments.repeat}")
-    if arguments.seconds is not None and arguments.seconds <= 0:
+    if arguments.seconds is not None and not arguments.seconds > 0:
         raise UsageError(f"--seconds must be above 0, not {arguments.seconds:g}")
     problem = workload(arguments)
     arms = arms_of(arguments, problem)

@@ -7,11 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 from xml.sax.saxutils import escape
 
+from ..comparing.drawing import ticks
+
 Curves: TypeAlias = Mapping[str, Sequence[tuple[int, float]]]
 """The speed-up of each strategy by workers."""
 
 WIDTH, HEIGHT = 760.0, 620.0
 THINNEST, BROADER = 2.0, 4.0
+MOST_LINES = 16
+"""So many lines across the speed-ups can be told apart."""
 _LEFT, _RIGHT = 60.0, 600.0
 _TOP, _MIDDLE, _LOWER, _BOTTOM = 56.0, 330.0, 386.0, 576.0
 _FONT = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
@@ -31,9 +35,8 @@ _COLOURS = (
 
 
 def plot(curves: Curves, title: str) -> str:
-    """A whole SVG document: speed-up on doubled scales, and beneath it efficiency from 0 to 1."""
-    workers = sorted({count for curve in curves.values() for count, _ in curve}) or [1]
-    figure = _Figure(workers)
+    """A whole SVG document: speed-up on doubled scales, and beneath it efficiency from 0."""
+    figure = _Figure([point for curve in curves.values() for point in curve])
     parts = [_text(12, 22, title, _INK), *figure.frame()]
     for number, (name, curve) in enumerate(curves.items()):
         colour = _COLOURS[number % len(_COLOURS)]
@@ -53,9 +56,13 @@ def plot(curves: Curves, title: str) -> str:
 class _Figure:
     """Places in the two diagrams, which share their workers."""
 
-    def __init__(self, workers: Sequence[int]) -> None:
-        self._workers = workers
-        self._doublings = max(math.log2(workers[-1]), 1.0)
+    def __init__(self, points: Sequence[tuple[int, float]]) -> None:
+        self._workers = sorted({count for count, _ in points}) or [1]
+        self._doublings = max(math.log2(self._workers[-1]), 1.0)
+        powers = [math.log2(speedup) for _, speedup in points]
+        self._lowest = math.floor(min([*powers, 0.0]))
+        self._highest = max([*powers, self._doublings])
+        self._best = max([*(speedup / count for count, speedup in points), 1.0])
 
     def frame(self) -> list[str]:
         parts = [
@@ -63,21 +70,28 @@ class _Figure:
             _text(_LEFT, _LOWER - 18, "efficiency", _FAINT),
             _text(_RIGHT, _BOTTOM + 36, "workers", _FAINT, "end"),
         ]
-        for power in range(math.floor(self._doublings) + 1):
+        for power in self._powers():
             y = self._up(2.0**power)
+            told = f"{2**power}" if power >= 0 else f"1/{2**-power}"
             parts.append(_rule(_LEFT, y, _RIGHT, y))
-            parts.append(_text(_LEFT - 8, y + 4, f"{2**power}", _FAINT, "end"))
-        for tenths in (0, 2, 4, 6, 8, 10):
-            y = self._down(tenths / 10)
+            parts.append(_text(_LEFT - 8, y + 4, told, _FAINT, "end"))
+        for share in ticks(self._best):
+            y = self._down(share)
             parts.append(_rule(_LEFT, y, _RIGHT, y))
-            parts.append(_text(_LEFT - 8, y + 4, f"{tenths / 10:g}", _FAINT, "end"))
+            parts.append(_text(_LEFT - 8, y + 4, f"{share:g}", _FAINT, "end"))
         parts += [
             _text(self._across(count), _BOTTOM + 18, f"{count}", _FAINT, "middle")
             for count in self._workers
         ]
-        ideal = f"M{_LEFT} {_MIDDLE}L{_RIGHT} {self._up(2.0**self._doublings):.1f}"
+        ideal = f"M{_LEFT} {self._up(1.0):.1f}L{_RIGHT} {self._up(2.0**self._doublings):.1f}"
         dashed = f'<path d="{ideal}" stroke="{_FAINT}" stroke-dasharray="5 4" fill="none"/>'
         return [*parts, dashed]
+
+    def _powers(self) -> range:
+        """Of two, those that have a line: not all where they would be too close."""
+        step = math.ceil((self._highest - self._lowest) / MOST_LINES)
+        first = -(-self._lowest // step) * step  # so that 1 is among them
+        return range(first, math.floor(self._highest) + 1, step)
 
     def lines(self, curve: Sequence[tuple[int, float]], colour: str, width: float) -> list[str]:
         """One strategy in both diagrams."""
@@ -98,12 +112,11 @@ class _Figure:
         return _LEFT + math.log2(workers) / self._doublings * (_RIGHT - _LEFT)
 
     def _up(self, speedup: float) -> float:
-        """Less than one lies on the floor."""
-        share = math.log2(max(speedup, 1.0)) / self._doublings
-        return _MIDDLE - min(share, 1.02) * (_MIDDLE - _TOP)
+        share = (math.log2(speedup) - self._lowest) / (self._highest - self._lowest)
+        return _MIDDLE - share * (_MIDDLE - _TOP)
 
     def _down(self, efficiency: float) -> float:
-        return _BOTTOM - min(efficiency, 1.05) * (_BOTTOM - _LOWER)
+        return _BOTTOM - efficiency / self._best * (_BOTTOM - _LOWER)
 
 
 def _rule(x: float, y: float, right: float, bottom: float) -> str:

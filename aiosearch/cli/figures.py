@@ -19,6 +19,11 @@ def count(number: float) -> str:
     return f"{number:.3g}T"
 
 
+def of(number: int, noun: str) -> str:
+    """Writes 1 worker or 2,000 workers."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def duration(seconds: float) -> str:
     """Writes 0.04s, 12.4s, 3m 12s or 1h 04m."""
     if seconds < 59.95:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from .usage import UsageError
@@ -25,11 +26,23 @@ def require_place(path: str | None) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
+def require_drawing(path: str | None) -> None:
+    """The same of an SVG file, whose name has to say that it is one."""
+    if path is not None and Path(path).suffix.lower() != ".svg":
+        raise UsageError(f"a plot is SVG: give it a name as plot.svg, not {path}")
+    require_place(path)
+
+
 def write(path: str | None, made: Callable[[], str]) -> None:
-    """Writes what is made only where it is wanted."""
+    """Writes what is made only where it is wanted; a new file is there whole, or not at all."""
     if path is None:
         return
+    place, text = Path(path).expanduser(), made()
+    is_new = not place.exists()
     try:
-        Path(path).expanduser().write_text(made(), encoding="utf-8")
+        place.write_text(text, encoding="utf-8")
     except OSError as error:
+        if is_new:
+            with suppress(OSError):
+                place.unlink()
         raise UsageError(f"cannot write {path}: {error.strerror}") from None

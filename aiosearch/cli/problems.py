@@ -39,6 +39,16 @@ def from_journal(path: Path) -> tuple[Any, dict[str, Chosen]]:
     return _restore(path, header), _settings(path, header)
 
 
+def unshared(problem: Any) -> str:
+    """Why other machines do not run a problem; nothing where they do."""
+    from ..remote.admission import GROUP, installed  # for searches that spread
+
+    kind = type(problem)
+    if installed(f"{kind.__module__}:{kind.__qualname__}"):
+        return ""
+    return f"{kind.__qualname__} has no entry point {GROUP}, and others run no other problem"
+
+
 def _all_values(cls: type, given: Mapping[str, str], seed: int | None) -> dict[str, Any]:
     values = values_for(cls, given, "--set")
     if seed is not None and "seed" not in given and "seed" in (fields_of(cls) or {}):

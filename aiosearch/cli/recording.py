@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..recording import Footer, record
 from .exits import Exit
-from .figures import count, duration, size
+from .figures import count, duration, of, size
 from .output import give, give_json, reserved_stdout, tell
 from .request import Request, make_request
 from .usage import UsageError
@@ -90,7 +90,7 @@ def _interrupts() -> Iterator[list[int]]:
 def _summary(footer: Footer, path: Path) -> str:
     whole = "the whole tree" if footer.complete else "stopped before the end"
     bytes_each = path.stat().st_size / max(footer.nodes, 1)
-    told = f"{path}: {whole}, {footer.nodes:,} nodes of {duration(footer.seconds)}"
+    told = f"{path}: {whole}, {of(footer.nodes, 'node')} of {duration(footer.seconds)}"
     if footer.questions:
-        told += f", {footer.questions:,} checks of {duration(footer.check_seconds)}"
+        told += f", {of(footer.questions, 'check')} of {duration(footer.check_seconds)}"
     return f"{told}; {size(path.stat().st_size)}, {bytes_each:.1f} bytes a node"

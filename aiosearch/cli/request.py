@@ -71,6 +71,8 @@ def _listener(arguments: argparse.Namespace, strategy: str) -> Listener | None:
     """Where other machines join: by the strategy's own transport, or by sockets."""
     if arguments.listen is None and arguments.token_file is None and strategy == "queue":
         return None
+    if arguments.listen is not None and not arguments.listen.strip():
+        raise UsageError("--listen takes an address, HOST:PORT, not an empty one")
     from ..remote.transports import find_transport, has_transport  # for searches that spread
 
     own = has_transport(strategy)

@@ -10,6 +10,7 @@ from pathlib import Path
 from .exits import Exit
 from .logs import logs_told
 from .output import give, reserved_stdout, tell
+from .problems import unshared
 from .request import Request, chosen_settings, make_request
 from .session import Ending, Manner, Session
 from .settings import show_settings
@@ -25,10 +26,19 @@ def run(arguments: argparse.Namespace) -> int:
 
         return record_tree(arguments)
     with reserved_stdout() as stdout, logs_told(arguments.verbose):
-        ending = _search(make_request(arguments), _manner(arguments, stdout))
+        request = make_request(arguments)
+        if request.options["listener"] is not None and not arguments.quiet:
+            _warn(request)
+        ending = _search(request, _manner(arguments, stdout))
     if ending.best is not None:
         give(repr(ending.best))
     return ending.code
+
+
+def _warn(request: Request) -> None:
+    """Says at once where machines would come in vain."""
+    if reason := unshared(request.problem):
+        tell(f"warning: machines that join will do nothing: {reason}")
 
 
 def _manner(arguments: argparse.Namespace, stdout: int) -> Manner:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,10 +20,12 @@ from ..recording import Recorded, load
 from ..strategies import find_strategy, list_strategies
 from .curves import plot
 from .exits import Exit
-from .figures import count, duration
-from .output import complain, give, give_json, table, tell
+from .figures import count, duration, of
+from .outfiles import require_drawing, require_place, write
+from .output import complain, give, give_json, table
+from .screen import LiveScreen, NoScreen, PlainScreen, Screen
 from .simulated import RIGHT, as_csv, curves, lines
-from .simulating import seconds_of, workers_of
+from .simulating import CENTURY, seconds_of, workers_of
 from .switches import Switches, switches_of
 from .usage import UsageError
 
@@ -30,24 +34,69 @@ def run(arguments: argparse.Namespace) -> int:
     """Simulates, and gives the exit code."""
     numbers = workers_of(arguments.workers)
     names, switches = _strategies(arguments.strategy), switches_of(arguments)
-    path = Path(arguments.recording)
-    recorded = load(path)
     setting, order = _setting(arguments), arguments.order or "depth-first"
-    find_order(order, recorded)
-    if not arguments.json:
-        tell(_about(path, recorded, setting, switches))
-    replay = Replay(recorded, setting, order)
-    rows: list[Replayed] = []
-    failed = False
-    for line in _lines(names, order, switches):
-        try:
-            for workers in numbers:
-                rows.append(replay.run(replace(line, workers=workers), arguments.repeat))
-        except StrategyError as error:
-            complain(f"{line.name} with {workers} workers: {error}")
-            failed = True
+    require_place(arguments.csv)
+    require_drawing(arguments.plot)
+    path = Path(arguments.recording)
+    screen = _screen(arguments.json)
+    try:
+        screen.status(f"reading {path}")
+        recorded = load(path)
+        find_order(order, recorded)
+        _require_end(recorded, setting, max(numbers))
+        screen.line(_about(path, recorded, setting, switches))
+        if setting.hosts > max(numbers):
+            screen.line(f"--hosts {setting.hosts}: {_crowded(max(numbers))}")
+        ways = _lines(names, order, switches)
+        rows, failures = _replayed(recorded, setting, ways, numbers, arguments.repeat, screen)
+    finally:
+        screen.close()
+    for failure in failures:
+        complain(failure)
     _give(arguments, path, recorded, setting, order, rows)
-    return Exit.FAILED if failed else Exit.FINE
+    return Exit.FAILED if failures else Exit.FINE
+
+
+def _replayed(
+    recorded: Recorded,
+    setting: Setting,
+    ways: Sequence[Arm],
+    numbers: Sequence[int],
+    repeat: int,
+    screen: Screen,
+) -> tuple[list[Replayed], list[str]]:
+    """Replays each way until it fails; gives what came of it, and what failed."""
+    rows: list[Replayed] = []
+    failures: list[str] = []
+    screen.status("replaying with one worker")
+    replay = Replay(recorded, setting, ways[0].order)
+    for place, way in enumerate(ways):
+        try:
+            for done, workers in enumerate(numbers):
+                number = place * len(numbers) + done
+                told = f"{number} of {len(ways) * len(numbers)} runs"
+                screen.status(f"{told}  now {way.name} with {of(workers, 'worker')}")
+                rows.append(replay.run(replace(way, workers=workers), repeat))
+        except StrategyError as error:
+            failures.append(f"{way.name} with {of(workers, 'worker')}: {error}")
+    return rows, failures
+
+
+def _screen(json: bool) -> Screen:
+    if sys.stderr.isatty():
+        return LiveScreen()
+    return NoScreen() if json else PlainScreen(lambda: None)
+
+
+def _require_end(recorded: Recorded, setting: Setting, workers: int) -> None:
+    """Refuses what nobody would see the end of."""
+    checks = recorded.footer.check_seconds * (1 + setting.contention * workers)
+    if not (recorded.cpu_seconds + checks) * setting.scale < CENTURY:
+        raise UsageError("a search of more than a century is not simulated; take a lower --scale")
+
+
+def _crowded(workers: int) -> str:
+    return f"{of(workers, 'worker')} cannot be on more than {of(workers, 'machine')}"
 
 
 def _lines(names: Sequence[str], order: str, switches: Switches) -> list[Arm]:
@@ -72,11 +121,11 @@ def _strategies(given: Sequence[str]) -> list[str]:
 
 def _setting(arguments: argparse.Namespace) -> Setting:
     for flag in ("hosts", "repeat", "scale"):
-        if not getattr(arguments, flag) > 0:
-            raise UsageError(f"--{flag} is above zero, not {getattr(arguments, flag)}")
+        if not 0 < getattr(arguments, flag) < math.inf:
+            raise UsageError(f"--{flag} is a number above zero, not {getattr(arguments, flag)}")
     for flag in ("checkers", "contention"):
-        if not getattr(arguments, flag) >= 0:
-            raise UsageError(f"--{flag} is not below zero, as {getattr(arguments, flag)} is")
+        if not 0 <= getattr(arguments, flag) < math.inf:
+            raise UsageError(f"--{flag} is a number from zero, not {getattr(arguments, flag)}")
     if not 0 <= arguments.locked <= 1:
         raise UsageError(f"--locked is from 0 to 1, not {arguments.locked}")
     return Setting(
@@ -99,7 +148,7 @@ def _about(path: Path, recorded: Recorded, setting: Setting, switches: Switches)
     told += f"the longest node {duration(recorded.longest * setting.scale)}"
     if footer.questions:
         seconds = duration(footer.check_seconds * setting.scale)
-        told += f", {count(footer.questions)} checks of {seconds}"
+        told += f", {of(footer.questions, 'check')} of {seconds}"
         if "locked" in switches.solver:
             told += f", {setting.locked:.1%} of each one by one when locked"
             told += f" and {setting.contention:.1%} more for each that waits"
@@ -117,10 +166,8 @@ def _give(
     order: str,
     rows: Sequence[Replayed],
 ) -> None:
-    if arguments.csv:
-        _write(Path(arguments.csv), as_csv(rows))
-    if arguments.plot:
-        _write(Path(arguments.plot), plot(curves(rows), f"{path.name}, simulated"))
+    write(arguments.csv, lambda: as_csv(rows))
+    write(arguments.plot, lambda: plot(curves(rows), f"{path.name}, simulated"))
     if arguments.json:
         told: dict[str, Any] = {"order": order, **msgspec.structs.asdict(setting)}
         give_json(
@@ -132,10 +179,3 @@ def _give(
         )
     elif rows:
         give(table(lines(rows), RIGHT))
-
-
-def _write(path: Path, text: Any) -> None:
-    try:
-        path.write_text(text)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .parser import Parser
 
 MOST_WORKERS = 1 << 16
+CENTURY = 100 * 365.25 * 24 * 3600.0
+"""Nothing that takes longer is simulated."""
 HOST_COST = "16us"
 """Reading or writing a message, the books and the strategy: benchmarks/simulated.py measures it."""
 _DESCRIPTION = """\
@@ -164,4 +166,7 @@ def seconds_of(text: str, flag: str) -> float:
     match = _TIME.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"{flag} takes a time as 200us, 1.5ms or 0.1s, not {text!r}")
-    return float(match[1]) * _UNITS[match[2]]
+    seconds = float(match[1]) * _UNITS[match[2]]
+    if seconds > CENTURY:
+        raise UsageError(f"{flag} is a century at most, not {text!r}")
+    return seconds

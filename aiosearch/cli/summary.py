@@ -7,7 +7,7 @@ from typing import Any
 from ..checks import VerifierStatistics
 from ..result import Result
 from ..statistics import Statistics, WorkerStatistics
-from .figures import cost, count, duration, short
+from .figures import cost, count, duration, of, short
 from .output import table
 
 _NOTED = ("pruned", "duplicates", "reopened", "skipped")
@@ -29,11 +29,15 @@ def summary(result: Result[Any], *, solution: bool) -> str:
     if figures.checks is not None and figures.checks.asked:
         rows.append(("z3", _checks(figures.checks)))
     if figures.worker_deaths:
-        rows.append(("deaths", f"{figures.worker_deaths} workers died, their work was done again"))
+        rows.append(("deaths", _deaths(figures.worker_deaths)))
     parts = [table(rows)]
     if len(figures.workers) > 1:
         parts.append(_workers(figures.workers))
     return "\n".join(parts)
+
+
+def _deaths(number: int) -> str:
+    return f"{of(number, 'worker')} died, {'its' if number == 1 else 'their'} work was done again"
 
 
 def _nodes(figures: Statistics) -> str:

@@ -14,7 +14,7 @@ from ..events import (
     WorkerLost,
     WorkReported,
 )
-from .figures import cost, count, duration, short
+from .figures import cost, count, duration, of, short
 from .screen import Screen
 
 FIRST = 10
@@ -126,7 +126,7 @@ def _figures(event: Progress) -> str:
 def _seats(event: SearchStarted) -> str:
     if event.workers == 0:
         return "other machines" if event.machines else "this process"
-    here = "1 worker" if event.workers == 1 else f"{event.workers} workers"
+    here = of(event.workers, "worker")
     return f"{here} and other machines" if event.machines else here
 
 

@@ -12,11 +12,12 @@ from typing import Any
 import anyio
 
 from ..errors import AiosearchError
-from ..pool import usable_cores
+from ..pool import MOST_PATIENCE, MOST_WORKERS, usable_cores
 from ..remote.agent import Agent
 from ..remote.links import Link, LostError, Transport, UnwelcomeError
 from ..remote.transports import find_transport
 from .exits import Exit
+from .figures import of
 from .interrupts import Interrupts
 from .logs import logs_told
 from .output import complain, tell
@@ -31,10 +32,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Serves, and gives the exit code."""
     for name in ("workers", "checkers"):
         given = getattr(arguments, name)
-        if given is not None and given < (name == "workers"):
-            raise UsageError(f"--{name} must be {int(name == 'workers')} or more, not {given}")
-    if arguments.patience <= 0:
-        raise UsageError(f"--patience must be above 0 seconds, not {arguments.patience:g}")
+        least = int(name == "workers")
+        if given is not None and not least <= given <= MOST_WORKERS:
+            raise UsageError(f"--{name} must be from {least} to {MOST_WORKERS}, not {given}")
+    if not 0 < arguments.patience <= MOST_PATIENCE:
+        raise UsageError(
+            f"--patience must be above 0 seconds and a day at most, not {arguments.patience:g}"
+        )
+    if not arguments.connect.strip():
+        raise UsageError("--connect takes an address, HOST:PORT, not an empty one")
     token = Path(arguments.token_file).expanduser() if arguments.token_file else None
     workers = arguments.workers or usable_cores()
     checkers = workers if arguments.checkers is None else arguments.checkers
@@ -91,7 +97,7 @@ class Service:
                 link.close()
                 break
             try:
-                tell(f"serving {link.peer} with {self.workers} workers")
+                tell(f"serving {link.peer} with {of(self.workers, 'worker')}")
                 self._agent = Agent(link, self.workers, self.checkers, self.name, self.patience)
                 farewell = await self._agent.serve()
             except UnwelcomeError as error:

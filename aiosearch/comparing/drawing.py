@@ -18,8 +18,8 @@ _INK, _FAINT, _LINE = "#0f172a", "#475569", "#cbd5e1"
 _COLOURS = ("#0284c7", "#16a34a", "#d97706", "#7c3aed", "#dc2626", "#0f766e", "#be185d", "#64748b")
 _APART = 6.0
 """Pixels between points of one number of workers, so that their intervals can be told apart."""
-_ROOM = 1.3
-"""How far beyond the largest mean the figure goes; wider intervals are cut off there."""
+_ROOM = 1.05
+"""How far the figure goes beyond the largest end of an interval."""
 
 
 def plot(rows: Sequence[Row], title: str) -> str:
@@ -57,17 +57,17 @@ class _Figure:
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self._workers = sorted({row.arm.workers for row in rows}) or [1]
-        means = [row.speedup.mean for row in rows if row.speedup]
-        self._most = max([*means, 1.0]) * _ROOM
+        ends = [row.speedup.high or row.speedup.mean for row in rows if row.speedup]
+        self._most = max([*ends, 1.0]) * _ROOM
         self._idlest = max([row.idle_share or 0.0 for row in rows] + [0.05]) * 1.1
 
     def frame(self) -> list[str]:
         parts = [_text(LEFT, TOP + 6, "speed-up over one worker of queue", _FAINT)]
         parts += [_text(LEFT, LOWER - 8, "idle share of the workers' time", _FAINT)]
-        for value in _ticks(self._most):
+        for value in ticks(self._most):
             y = self._up(value)
             parts += [_rule(LEFT, y, RIGHT, y), _text(LEFT - 6, y + 4, f"{value:g}", _FAINT, "end")]
-        for share in _ticks(self._idlest):
+        for share in ticks(self._idlest):
             y = self._down(share)
             told = f"{100 * share:g}%"
             parts += [_rule(LEFT, y, RIGHT, y), _text(LEFT - 6, y + 4, told, _FAINT, "end")]
@@ -92,8 +92,7 @@ class _Figure:
             above.append((x, self._up(told.mean)))
             below.append((x, self._down(row.idle_share or 0.0)))
             if told.low is not None and told.high is not None:
-                low, high, cut = self._up(told.low), self._up(told.high), told.high > self._most
-                parts.append(_error(x, low, high, cut, colour))
+                parts.append(_error(x, self._up(told.low), self._up(told.high), colour))
         for places in (above, below):
             parts.append(_path(places, colour))
             parts += [
@@ -107,13 +106,13 @@ class _Figure:
         return LEFT + 40 + share * (RIGHT - LEFT - 80)
 
     def _up(self, speedup: float) -> float:
-        return MIDDLE - min(speedup / self._most, 1.0) * (MIDDLE - TOP - 14)
+        return MIDDLE - speedup / self._most * (MIDDLE - TOP - 14)
 
     def _down(self, share: float) -> float:
         return BOTTOM - share / self._idlest * (BOTTOM - LOWER)
 
 
-def _ticks(most: float) -> list[float]:
+def ticks(most: float) -> list[float]:
     """Four to eight round values from zero."""
     unit = 10.0 ** math.floor(math.log10(most))
     step = next(size for size in (0.1, 0.2, 0.5, 1.0, 2.0) if most / (unit * size) <= 8) * unit
@@ -133,11 +132,9 @@ def _path(places: Iterable[tuple[float, float]], colour: str) -> str:
     return f'<path d="{path}" stroke="{colour}" stroke-width="2" fill="none"/>'
 
 
-def _error(x: float, low: float, high: float, cut: bool, colour: str) -> str:
-    """A line with an end at both ends, but where it is cut off."""
-    path = f"M{x:.1f} {high:.1f}V{low:.1f}M{x - 4:.1f} {low:.1f}h8"
-    if not cut:
-        path += f"M{x - 4:.1f} {high:.1f}h8"
+def _error(x: float, low: float, high: float, colour: str) -> str:
+    """A line with a stroke across each end."""
+    path = f"M{x:.1f} {high:.1f}V{low:.1f}M{x - 4:.1f} {low:.1f}h8M{x - 4:.1f} {high:.1f}h8"
     return f'<path d="{path}" stroke="{colour}" fill="none"/>'
 
 

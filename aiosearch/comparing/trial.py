@@ -103,9 +103,9 @@ def _require_all(arm: Arm, result: Result[Any]) -> None:
     """A run counts with all its workers, and with no others."""
     found = result.statistics
     if found.worker_deaths:
-        raise WorkerError(f"{found.worker_deaths} workers died")
+        raise WorkerError(f"workers died: {found.worker_deaths}")
     if len(found.workers) != arm.workers:
-        raise WorkerError(f"there were {len(found.workers)} workers, not {arm.workers}")
+        raise WorkerError(f"workers: {len(found.workers)} served, not {arm.workers}")
 
 
 def _checked(pool: Pool) -> tuple[int, float]:

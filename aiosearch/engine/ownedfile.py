@@ -46,7 +46,9 @@ class OwnedFile:
                 await file.append(data)
                 await file.sync()
                 await file.replace(path)
-            except BaseException:
+            except BaseException as error:
+                if isinstance(error, OSError):
+                    await asyncio.to_thread(_discard, path)
                 await file.close()
                 raise
         finally:
@@ -123,6 +125,12 @@ def _locked(path: str, flags: int) -> int:
 
 def _locked_existing(path: str, flags: int) -> int:
     return _locked(path, flags & ~os.O_CREAT)
+
+
+def _discard(path: Path) -> None:
+    """Takes away what was begun on a full disk, and holds nothing yet."""
+    beside(path).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
 
 
 def _replace(source: Path, target: Path) -> None:

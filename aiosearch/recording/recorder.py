@@ -39,9 +39,10 @@ def record(
 
     What is written is what was explored: what a bound or a key kept out is not in the recording.
     Obligations are put to z3 one at a time, on a cold cache. The file appears, whole, at the end;
-    stopped by `nodes`, by `seconds` or because `pulse` (called every few thousand nodes with their
-    number) gives False, it holds what was walked until then, and says so. Raises ProblemError where
-    the problem raises, and RecordingError where nothing can be recorded or written.
+    stopped by `nodes` (exactly so many), by `seconds` or because `pulse` (called every few thousand
+    nodes with their number) gives False, it holds what was walked until then, and says so. Raises
+    ProblemError where the problem raises, and RecordingError where nothing can be recorded or
+    written.
     """
     check_problem(problem)
     chosen = find_order(order, problem)
@@ -49,20 +50,25 @@ def record(
         raise RecordingError("a tree is recorded depth-first; leave the order out")
     if is_async(problem):
         raise RecordingError("a recording has no event loop; give a plain expand")
-    limit = nodes or float("inf")
     end = time.monotonic() + (seconds or float("inf"))
 
     def goes_on(done: int) -> bool:
-        return pulse(done) and done < limit and time.monotonic() < end
+        return pulse(done) and time.monotonic() < end
 
     async def walked() -> Footer:
-        return await _record(problem, Path(path), chosen, unknown_lives, goes_on)
+        most = nodes or float("inf")
+        return await _record(problem, Path(path), chosen, unknown_lives, most, goes_on)
 
     return waited_for(walked, "aiosearch.record")
 
 
 async def _record(
-    problem: Any, path: Path, order: Order, unknown_lives: bool, goes_on: Callable[[int], bool]
+    problem: Any,
+    path: Path,
+    order: Order,
+    unknown_lives: bool,
+    most: float,
+    goes_on: Callable[[int], bool],
 ) -> Footer:
     writer = Writer(path, _header(problem, order))
     gc.collect()
@@ -73,12 +79,12 @@ async def _record(
 
             axioms = dict(getattr(problem, "axioms", None) or {})
             async with Verifier(cache=None, axioms=axioms) as verifier:
-                walk = Walk(problem, order, unknown_lives, verifier.z3_version)
-                complete = await _asked(walk, writer, goes_on, verifier)
+                walk = Walk(problem, order, unknown_lives, verifier.z3_version, most)
+                await _asked(walk, writer, goes_on, verifier)
         else:
-            walk = Walk(problem, order, unknown_lives, "")
-            complete = await _asked(walk, writer, goes_on, None)
-        footer = _footer(walk, complete, overhead(problem, order, walk.statuses, walk.z3))
+            walk = Walk(problem, order, unknown_lives, "", most)
+            await _asked(walk, writer, goes_on, None)
+        footer = _footer(walk, overhead(problem, order, walk.statuses, walk.z3))
         writer.close(footer)
     except BaseException:
         writer.discard()
@@ -90,8 +96,8 @@ async def _record(
 
 async def _asked(
     walk: Walk, writer: Writer, goes_on: Callable[[int], bool], verifier: Verifier | None
-) -> bool:
-    """Goes all the way, with a verdict for each question; says whether nothing stopped it."""
+) -> None:
+    """Goes all the way, with a verdict for each question, as long as nothing stops it."""
     steps = walk.steps()
     verdict = None
     walk.columns = writer.columns
@@ -99,7 +105,7 @@ async def _asked(
         try:
             question = steps.send(verdict)
         except StopIteration:
-            return True
+            return
         verdict = None
         if question is not None:
             assert verifier is not None
@@ -109,7 +115,7 @@ async def _asked(
             walk.columns = writer.columns
         if not goes_on(walk.nodes):
             steps.close()
-            return False
+            return
 
 
 def _header(problem: Any, order: Order) -> Header:
@@ -126,9 +132,9 @@ def _header(problem: Any, order: Order) -> Header:
     )
 
 
-def _footer(walk: Walk, complete: bool, overhead: float) -> Footer:
+def _footer(walk: Walk, overhead: float) -> Footer:
     return Footer(
-        complete=complete,
+        complete=walk.complete,
         nodes=walk.nodes,
         questions=walk.questions,
         seconds=walk.spent / 1e9,

@@ -35,10 +35,20 @@ _END = (NO_BOUND, object())
 class Walk:
     """Walks a problem's tree and writes down what it meets."""
 
-    def __init__(self, problem: Any, order: Order, unknown_lives: bool, z3: str) -> None:
+    def __init__(
+        self,
+        problem: Any,
+        order: Order,
+        unknown_lives: bool,
+        z3: str,
+        most: float = float("inf"),
+    ) -> None:
         self.columns = Columns()
         """Where the walk writes; others may take it, and put an empty one in its place."""
         self.nodes = self.questions = 0
+        self.complete = False
+        """Whether the walk came to the tree's end, and not only to as many nodes as it may."""
+        self._most = most
         self.spent = self.checked = 0
         self.statuses: dict[bytes, Status] = {}
         self._numbers: dict[bytes, int] = {}
@@ -57,7 +67,7 @@ class Walk:
         self._stretch = self._now()
 
     def steps(self) -> Walking:
-        """Walks the whole tree."""
+        """Walks the whole tree, or as many nodes as it may."""
         try:
             yield from self._through()
         except ProblemError:
@@ -75,6 +85,9 @@ class Walk:
             if node is _END[1]:
                 above.pop()
                 continue
+            if self.nodes >= self._most:
+                self._pause()
+                return
             children = yield from self._visit(node, bound)
             if children:
                 above.append(iter(children))
@@ -84,6 +97,7 @@ class Walk:
                 yield None
                 self._stretch = self._now()
         self._pause()
+        self.complete = True
 
     def _visit(
         self, node: Any, bound: float

@@ -91,6 +91,9 @@ def test_a_problem_that_others_may_not_run_is_left_to_this_machine(
         (("small", "--strategy", "nobody"), "unknown strategy 'nobody'"),
         (("small", "--order", "best"), "needs UTS to have a method"),
         (("small", "--order", "sideways"), "unknown order 'sideways'"),
+        (("small", "--seconds", "nan"), "--seconds must be above 0"),
+        (("small", "--workers", "4097"), "--workers takes numbers from 1 to 4096"),
+        (("small", "--plot", "out.png"), "a plot is SVG"),
         (("small", "--plot", "no/such/folder/out.svg"), "there is no folder"),
     ],
 )

@@ -2,7 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from aiosearch.cli.figures import cost, count, duration, parse_size, short, size
+from aiosearch.cli.figures import cost, count, duration, of, parse_size, short, size
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0 workers"), (1, "1 worker"), (2, "2 workers"), (1234, "1,234 workers")],
+)
+def test_one_of_a_kind_has_no_plural(number: int, text: str) -> None:
+    assert of(number, "worker") == text
 
 
 @pytest.mark.parametrize(

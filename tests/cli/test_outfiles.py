@@ -3,8 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from disks import full_disk
 
-from aiosearch.cli.outfiles import require_place, write
+from aiosearch.cli.outfiles import require_drawing, require_place, write
 from aiosearch.cli.usage import UsageError
 
 
@@ -31,6 +32,18 @@ def test_a_place_where_nothing_can_be_written_is_named(
 def test_what_goes_wrong_at_the_end_is_a_sentence_too(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot write .*: No such file"):
         write(str(tmp_path / "no" / "where"), lambda: "text")
+
+
+def test_where_a_disk_is_full_no_half_file_stays(tmp_path: Path) -> None:
+    with full_disk(100), pytest.raises(UsageError, match=r"cannot write .*: File too large"):
+        write(str(tmp_path / "new"), lambda: "text" * 1000)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_drawing_has_a_name_that_says_what_it_is(tmp_path: Path) -> None:
+    require_drawing(str(tmp_path / "plot.SVG"))
+    with pytest.raises(UsageError, match=r"a plot is SVG.* not .*plot\.png"):
+        require_drawing(str(tmp_path / "plot.png"))
 
 
 def test_nothing_is_made_for_nobody() -> None:

@@ -142,6 +142,9 @@ def test_settings_reach_the_search(cli: Cli, puzzle: Puzzle) -> None:
         (("--journal", "no/where"), "no/where: No such file"),
         (("--journal", "no/where", "--resume"), "no/where: No such file"),
         (("--journal", "."), "no ordinary file"),
+        (("--workers", "4097"), "4096 workers at most"),
+        (("--patience", "nan"), "patience must be above 0 seconds"),
+        (("--listen", ""), "--listen takes an address"),
         (("--trace", "no/where"), "cannot write the trace no/where: No such file"),
     ],
 )
@@ -151,6 +154,16 @@ def test_refusals(cli: Cli, puzzle: Puzzle, flags: tuple[str, ...], told: str) -
     assert (outcome.code, outcome.out) == (2, "")
     assert told in outcome.err
     assert outcome.err.count("\n") == 1
+
+
+def test_a_problem_that_others_do_not_run_is_told_before_they_join(
+    cli: Cli, puzzle: Puzzle
+) -> None:
+    listening = ("--workers", "1", "--listen", "127.0.0.1:0")
+    first, *_ = cli("search", puzzle("Count"), *listening).err.splitlines()
+    assert first.startswith("warning: machines that join will do nothing: Count has no entry point")
+    queens = cli("search", "aiosearch.workloads.queens:Queens", *listening)
+    assert "warning" not in queens.err
 
 
 def test_no_problem(cli: Cli, puzzle: Puzzle) -> None:

@@ -159,6 +159,26 @@ def test_terminal() -> None:
     assert shown.count(HIDE_CURSOR) == shown.count(SHOW_CURSOR) == 1
 
 
+def test_a_simulation_says_on_a_terminal_how_far_it_is(cli: Cli) -> None:
+    import pty
+
+    cli("search", "aiosearch.testing.problems:Balanced", "--record-tree", "some.tree")
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "aiosearch", "simulate", "some.tree", "--workers", "1,2"],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    os.close(theirs)
+    shown = read_until(ours, "1 of 2 runs  now queue with 2 workers")
+    assert "0 of 2 runs  now queue with 1 worker" in shown
+    out, _ = process.communicate(timeout=20)
+    os.close(ours)
+    assert process.returncode == 0
+    assert len(out.splitlines()) == 3
+
+
 def read_until(terminal: int, text: str) -> str:
     shown = ""
     while text not in shown:

@@ -65,6 +65,17 @@ def test_the_lock_is_told(cli: Cli) -> None:
     assert told.out.splitlines()[1].startswith("queue locked ")
 
 
+def test_a_recording_has_exactly_as_many_nodes_as_it_may(cli: Cli) -> None:
+    for limit, told in (("100", "stopped before the end, 100 nodes"), ("364", "the whole tree")):
+        tree = ("aiosearch.testing.problems:Balanced", "--set", "depth=5")
+        assert told in cli("search", *tree, "--nodes", limit, "--record-tree", "some.tree").out
+
+
+def test_more_machines_than_workers_are_not_taken_in_silence(cli: Cli, recording: str) -> None:
+    told = cli("simulate", recording, "--workers", "1,2", "--hosts", "99")
+    assert "--hosts 99: 2 workers cannot be on more than 2 machines" in told.err
+
+
 def test_limits_end_a_recording(cli: Cli) -> None:
     tree = "aiosearch.testing.problems:Balanced"
     told = cli("search", tree, "--set", "depth=13", "--nodes", "100", "--record-tree", "some.tree")
@@ -151,10 +162,15 @@ def test_repeats_give_the_median(cli: Cli, recording: str) -> None:
         (("--workers", "0"), "--workers takes numbers from 1"),
         (("--workers", "many"), "--workers takes numbers as 1,2,4"),
         (("--latency", "soon"), "--latency takes a time"),
-        (("--hosts", "0"), "--hosts is above zero"),
+        (("--hosts", "0"), "--hosts is a number above zero"),
+        (("--scale", "inf"), "--scale is a number above zero"),
+        (("--scale", "1e300"), "more than a century"),
+        (("--latency", "1e400"), "--latency is a century at most"),
+        (("--plot", "runs.png"), "a plot is SVG"),
         (("--solver", "none"), "--solver is pooled or locked, or both, not 'none'"),
         (("--locked", "2"), "--locked is from 0 to 1"),
-        (("--contention", "-1"), "--contention is not below zero"),
+        (("--contention", "-1"), "--contention is a number from zero"),
+        (("--contention", "inf"), "--contention is a number from zero"),
         (("--strategy", "nobody"), "unknown strategy 'nobody'"),
         (("--order", "best-first"), "priority"),
         (("--csv", "no/such/folder.csv"), "cannot write"),

@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from console import Cli
 from pairs import pair
 
 from aiosearch.cli.exits import Exit
@@ -34,6 +35,23 @@ class Line:
 
 def serving(line: Line) -> Service:
     return Service(line, "there", None, 1, 0, "", stay=False, patience=5.0)
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("--workers", "4097"), "--workers must be from 1 to 4096, not 4097"),
+        (("--workers", "0"), "--workers must be from 1 to 4096, not 0"),
+        (("--checkers", "-1"), "--checkers must be from 0 to 4096, not -1"),
+        (("--patience", "nan"), "--patience must be above 0 seconds"),
+        (("--patience", "1e9"), "a day at most"),
+        (("--connect", ""), "--connect takes an address"),
+    ],
+)
+def test_what_no_machine_can_do_is_refused(cli: Cli, flags: tuple[str, ...], told: str) -> None:
+    outcome = cli("worker", "--connect", "127.0.0.1:1", *flags)
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert told in outcome.err
 
 
 async def test_a_worker_that_nobody_answers_leaves_when_it_is_told_to() -> None:

@@ -7,7 +7,7 @@ import io
 from xml.etree import ElementTree
 
 from aiosearch.comparing.arms import Arm
-from aiosearch.comparing.drawing import plot
+from aiosearch.comparing.drawing import MIDDLE, TOP, plot
 from aiosearch.comparing.intervals import Interval
 from aiosearch.comparing.rows import Row
 from aiosearch.comparing.writing import to_csv
@@ -45,6 +45,16 @@ def test_a_drawing_has_a_point_for_each_row_in_both_diagrams_and_stays_in_its_fr
     texts = [text.text for text in drawn.findall(".//{*}text")]
     assert "<other>" in texts
     assert "bad" not in texts
+
+
+def test_every_interval_is_drawn_with_both_its_ends() -> None:
+    drawn = ElementTree.fromstring(plot(ROWS, "a tree"))
+    bars = [path.attrib["d"] for path in drawn.findall(".//{*}path") if "V" in path.attrib["d"]]
+    assert len(bars) == len(ROWS)
+    for bar in bars:
+        high, low = (float(part.split("M")[0]) for part in bar[1:].split(" ", 1)[1].split("V"))
+        assert bar.count("h8") == 2
+        assert TOP < high < low <= MIDDLE
 
 
 def test_a_drawing_of_nothing_is_still_one() -> None:

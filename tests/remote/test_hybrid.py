@@ -50,7 +50,7 @@ async def test_workers_that_die_in_the_middle_of_it_lose_nothing() -> None:
                     os.kill(pids[deaths % len(pids)], signal.SIGKILL)
                     deaths += 1
             result = await search.wait()
-    assert deaths > 2
+    assert deaths > 0
     assert right(result)
 
 

@@ -47,7 +47,8 @@ class Place:
             for slot in range(SLOTS):
                 self._layout.mark(place, slot, 0, 0)
             self._layout.weights[place] = 0.0
-            self._layout.resting[place] = self._layout.promised[place] = 0
+            self._layout.resting[place] = True  # until there is work
+            self._layout.promised[place] = False
             self._layout.owners[place] = owner
 
     @property

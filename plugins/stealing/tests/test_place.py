@@ -149,7 +149,20 @@ def test_nothing_is_offered_while_something_lies_there_or_where_nobody_else_is()
     machine.board.close()
 
 
+def all_have_work(machine: Machine) -> None:
+    for worker in machine.workers:
+        worker.rest(False)
+
+
+def test_who_begins_waits(machine: Machine) -> None:
+    """Until it has work, it is one who wants some."""
+    giver, *_ = machine.workers
+    assert giver.quiet
+    assert giver.lacking(calm=False) > 0
+
+
 def test_who_waits_is_offered_something_at_once(machine: Machine) -> None:
+    all_have_work(machine)
     giver, taker, *_ = machine.workers
     assert giver.lacking(calm=False) == 0
     taker.rest(True)
@@ -170,6 +183,7 @@ def test_the_lowest_cost_is_known_to_all(machine: Machine) -> None:
 
 
 def test_it_is_quiet_where_all_others_wait(machine: Machine) -> None:
+    all_have_work(machine)
     first, *others = machine.workers
     assert not first.quiet
     for other in others:
@@ -182,6 +196,7 @@ def test_it_is_quiet_where_all_others_wait(machine: Machine) -> None:
 
 
 def test_what_nobody_wanted_is_not_offered_again_before_somebody_waits(machine: Machine) -> None:
+    all_have_work(machine)
     giver, taker, *_ = machine.workers
     offer(giver, 1)
     giver.regain()
