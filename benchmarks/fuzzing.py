@@ -11,21 +11,37 @@ from typing import Any
 
 import msgspec
 from aiosearch_sockets import Secure
+from aiosearch_stealing import Stealing
 from figures import figure, versions
 from mutating import Coverage, Mutator, form, words
 
 from aiosearch.engine import wire
+from aiosearch.engine.bundles import ROOT
+from aiosearch.engine.claims import SharedClaims
+from aiosearch.engine.coordinator import Coordinator, Outlets
 from aiosearch.engine.counts import Counts
+from aiosearch.engine.reference import Reference
+from aiosearch.errors import AiosearchError, StrategyError, WorkerError
 from aiosearch.problem import Obligation
 from aiosearch.remote import protocol
 from aiosearch.remote.hosts import Host, Hosts
 from aiosearch.remote.links import Link
 from aiosearch.remote.versions import versions as host_versions
+from aiosearch.strategies import Plan
 
 REFUSED = (msgspec.DecodeError, ValueError)
 """What a link may raise of a message that makes no sense: it closes then, and nothing else."""
 FRAMES_A_LINK = 200
-COVERED = ("remote/hosts.py", "remote/protocol.py", "engine/wire.py", "aiosearch_sockets/secure.py")
+PROCESSES = 2
+COVERED = (
+    "remote/hosts.py",
+    "remote/protocol.py",
+    "engine/wire.py",
+    "engine/coordinator.py",
+    "engine/seats.py",
+    "engine/offers.py",
+    "aiosearch_sockets/secure.py",
+)
 HERE = protocol.encode(protocol.Here(protocol.API, "host", 2, 1, host_versions()))
 
 
@@ -60,8 +76,47 @@ class MemoryLink:
         pass
 
 
+class Books:
+    """The books of a search of which one host has everything."""
+
+    def __init__(self) -> None:
+        nobody = Reference("", "")
+        self._claims = SharedClaims.create(16)
+        outlets = Outlets(
+            send=lambda seat, message: None,
+            commit=lambda transaction: None,
+            fail=_fail,
+            ask=lambda digest, obligation, priority: None,
+            withdraw=lambda digest: None,
+            release_claims=lambda seat, owner, report: self._claims.release(owner, report),
+        )
+        begin = wire.Begin(1, nobody, nobody, "defer", False, "")
+        self._books = Coordinator(Stealing(), Plan(0, False), begin, outlets, time.monotonic_ns)
+        self._books.start({1: ROOT}, 2)
+        for seat in range(PROCESSES):
+            self._books.join(seat, "a host gone bad")
+
+    def hear(self, seat: int, frame: bytes) -> None:
+        message = wire.decode_for_host(frame)
+        if message.session == 1:
+            self._books.receive(seat, message)
+
+    def close(self) -> None:
+        """The host is lost, and everything it held is open again."""
+        for seat in range(PROCESSES):
+            self._books.lose(seat, blame=False, forever=True)
+        assert self._books.ledger.free == len(self._books.ledger)
+        self._claims.close()
+
+
+def _fail(error: AiosearchError, trace: str) -> None:
+    """That its problem fails is a host's to say; that the strategy does, or a worker, is not."""
+    if isinstance(error, StrategyError | WorkerError):
+        raise error
+
+
 class Desk:
-    """The search's side: its hosts, of which each is given two processes, and no work."""
+    """The search's side: its hosts, of which each is given two processes, and a search."""
 
     address = invitation = "in memory"
     covers_here = False
@@ -70,6 +125,7 @@ class Desk:
         self._hosts = Hosts(self, self)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._link: MemoryLink | None = None
+        self._books: Books | None = None
 
     async def start(self, joined: Callable[[Link], None]) -> None:
         self._joined = joined
@@ -94,11 +150,22 @@ class Desk:
             self._link.closed("renewed")
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
+        if self._books is not None:
+            self._books.close()
+            self._books = None
 
     def admitted(self, host: Host) -> None:
         loop = asyncio.get_running_loop()
-        for _ in range(2):
-            self._tasks.add(loop.create_task(host.worker(wire.decode_for_host, lambda: None)))
+        self._books = books = Books()
+        for seat in range(PROCESSES):
+            worker = host.worker(partial(books.hear, seat), lambda: None)
+            self._tasks.add(loop.create_task(worker))
+
+    def turned_away(self, here: protocol.Here, peer: str, reason: str) -> None:
+        pass
+
+    def learning(self, host: Host, session: int, part: int) -> None:
+        pass
 
     def left(self, host: Host, reason: str) -> None:
         pass
@@ -121,6 +188,8 @@ def seeds() -> list[bytes]:
     said: list[wire.ToHost] = [
         wire.Hello(),
         wire.Report(1, True, given=(), solutions=(b"one",), costs=(1.0,), counts=Counts(nodes=5)),
+        wire.Report(1, True, kept=(ROOT,), offered=((1, ROOT),), sequence=1),
+        wire.Report(1, True, gone=((1, 1),), took=((1, 1),), idle=True, sequence=2),
         wire.Ask(1, bytes(16), Obligation("(assert false)"), 0.5),
         wire.Withdraw(1, (bytes(16),)),
         wire.Failed(1, "Problem", "expand", "an error", (0, 1)),
@@ -131,6 +200,9 @@ def seeds() -> list[bytes]:
         protocol.Gone(2, "it ended"),
         protocol.Leaving(),
         protocol.Refused(1, "not installed here"),
+        protocol.Settled(1, 1, {1: 2}),
+        protocol.Silent(1),
+        protocol.Learning(1, 0),
         protocol.Pulse(),
         *(protocol.From(1, wire.encode(frame)) for frame in said),
     ]

@@ -28,6 +28,20 @@ async def test_fifty_searches_share_one_pool_fairly() -> None:
     assert min(nodes.values()) > sum(nodes.values()) / 50 / 4
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"workers": 4097}, "4096 workers at most, not 4097"),
+        ({"workers": -1}, "0 or more, not -1"),
+        ({"patience": float("nan")}, "patience must be above 0 seconds .* not nan"),
+        ({"patience": 1e9}, "a day at most, not 1e"),
+    ],
+)
+def test_what_no_machine_can_do_is_refused(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(AiosearchError, match=told):
+        Pool(**options)
+
+
 async def test_a_pool_serves_one_search_after_the_other() -> None:
     """Workers stay; only the first search waits for their start."""
     async with Pool(2) as pool:

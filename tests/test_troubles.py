@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from broken_boards import Names
 from trees import (
     Cancelled,
     Costless,
@@ -32,7 +33,9 @@ from aiosearch import (
     SearchStatus,
     WorkerError,
 )
+from aiosearch.errors import StrategyError
 from aiosearch.events import AnyEvent, Warned
+from aiosearch.testing.problems import Balanced
 
 
 async def run(problem: Any, **options: Any) -> Any:
@@ -241,3 +244,9 @@ async def test_a_search_must_be_open() -> None:
         await Search(Words(), workers=0).wait()
     with pytest.raises(AiosearchError, match="not open"):
         await anext(aiter(Search(Words(), workers=0)))
+
+
+async def test_a_board_that_workers_cannot_join_is_named() -> None:
+    strategy = Names("broken_boards:CannotBeJoined")
+    with pytest.raises(StrategyError, match="cannot join the exchange 'broken_boards:CannotBeJo"):
+        await run(Balanced(), strategy=strategy, workers=2)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from ..strategies.exchange import MOST_PLACES, Board
-from .sharing import load_board
+from .sharing import create_board
 from .wire import Begin
 
 
@@ -24,7 +24,7 @@ class Boards:
 
     def open(self, session: int, exchange: str) -> None:
         """Makes a session's board; raises StrategyError where that cannot be."""
-        self._boards[session] = load_board(exchange).create(self._places)
+        self._boards[session] = create_board(exchange, self._places)
         self._seated[session] = {}
 
     def seat(self, begin: Begin, key: int) -> Begin:

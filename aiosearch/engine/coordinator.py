@@ -6,6 +6,7 @@ or written down goes out through the callables of `Outlets`.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -35,6 +36,7 @@ from .counts import Counts
 from .ledger import MOST_DEATHS, MOST_DEATHS_TOGETHER, Ledger
 from .offers import Offers, Settled
 from .seats import Seat
+from .sharing import exchange_of
 from .wire import (
     Ask,
     Beat,
@@ -124,7 +126,7 @@ class Coordinator:
             strategy.start(plan)
         except Exception as error:
             raise self._raised(error) from error
-        self.exchange: str = getattr(strategy, "exchange", "")
+        self.exchange = exchange_of(strategy)
         """The board over which workers of one machine pass work on: `module:Class`, or empty."""
         self._breath: float = getattr(strategy, "breath", 0.0)
         free = UNLIMITED if node_limit is None else 0
@@ -425,6 +427,8 @@ class Coordinator:
     def _assign(self, command: Assign, place: Seat) -> None:
         if not command.tasks:
             raise self._broken("assigned nothing")
+        if not 0 <= command.seconds < math.inf:
+            raise self._broken(f"assigned work for {command.seconds} seconds")
         for id in command.tasks:
             if not self.ledger.is_free(id):
                 raise self._broken(f"assigned task {id}, which is not free")
@@ -507,6 +511,8 @@ def _batches(tasks: dict[int, Bundle]) -> Iterable[dict[int, Bundle]]:
 
 
 def _error_of(failed: Failed) -> AiosearchError:
+    if not failed.problem:
+        return StrategyError(failed.reason)
     if failed.method:
         return ProblemError(failed.problem, failed.method, failed.reason, failed.path)
     return AiosearchError(f"{failed.problem}: the engine failed: {failed.reason}")

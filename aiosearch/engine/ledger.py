@@ -28,8 +28,8 @@ class Ledger:
         self.weight = 0.0
         """The share of the tree that is open, as far as one can tell."""
 
-    def __bool__(self) -> bool:
-        return bool(self._bundles)
+    def __len__(self) -> int:
+        return len(self._bundles)
 
     def __getitem__(self, id: int) -> Bundle:
         return self._bundles[id]

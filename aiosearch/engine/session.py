@@ -67,7 +67,7 @@ class Session:
         self._order = order
         self._send = send
         self._claims = claims
-        self._sharing = sharing
+        self._sharing = sharing or Sharing.with_nobody()
         self._known: list[tuple[bytes, Status]] = []
         """Verdicts that another worker of the machine was told before."""
         self._clock = clock
@@ -134,7 +134,7 @@ class Session:
             ) from None
 
     def _ask(self, digest: bytes, obligation: Obligation, priority: float) -> None:
-        if self._sharing is not None and (status := self._sharing.verdict(digest)):
+        if status := self._sharing.verdict(digest):
             self._known.append((digest, status))
         else:
             self._send(Ask(self.id, digest, obligation, priority))
@@ -167,15 +167,13 @@ class Session:
             case Judged(verdicts=verdicts):
                 self._answer([(digest, Status(status)) for digest, status in verdicts])
             case Beat(cost=cost):
-                if self._sharing is not None:
-                    self._sharing.improve(cost)
+                self._sharing.improve(cost)
                 if self._beat(cost):
                     self._after()  # nothing may be left to wait for
             case Drain():
                 self._drain()
             case Entered(report=report):
-                if self._sharing is not None:
-                    self._sharing.lay_out(report)
+                self._sharing.lay_out(report)
             case Tell(report_seconds=seconds):
                 self._interval_ns = int(seconds * 1e9)
                 if self._working:
@@ -209,19 +207,18 @@ class Session:
         self._explorer.close()
         if isinstance(self._claims, SharedClaims):
             self._claims.close()
-        if self._sharing is not None:
-            self._sharing.close()
+        self._sharing.close()
 
     @property
     def seeking(self) -> bool:
         """Whether it would take what other workers offer."""
-        if self._sharing is None or self._sharing.resting or self.failed:
+        if self._sharing.alone or self._sharing.resting or self.failed:
             return False
         return not self._working or self._dry_since > 0
 
     def seek(self) -> bool:
         """Takes work that other workers offer, where there is none here; says whether it did."""
-        if not self.seeking or self._sharing is None:
+        if not self.seeking:
             return False
         bundles = self._sharing.take()
         if bundles and self._working:
@@ -235,7 +232,6 @@ class Session:
         self._after()
 
     def _begin_with(self, bundles: list[Bundle]) -> None:
-        assert self._sharing is not None
         if self._explorer.horizon:
             self._swap_explorer(self._order)
         self._start()
@@ -250,7 +246,7 @@ class Session:
 
     def _catch_up(self) -> None:
         """Learns what other workers of the machine have found."""
-        if self._sharing is not None and self._order.prunes:
+        if self._order.prunes:
             self._beat(self._sharing.best)
 
     def _beat(self, cost: float) -> bool:
@@ -274,7 +270,7 @@ class Session:
         self._nodes -= nodes
 
     def _take(self, work: Work) -> None:
-        if self._sharing is not None and work.bundles:
+        if work.bundles:
             self._sharing.resting = False
         if not (work.bundles or self._working):
             return  # nodes granted before the host heard that nothing is held here are void
@@ -288,8 +284,7 @@ class Session:
 
     def _drain(self) -> None:
         """Gives everything back, or says that there is nothing: the host cannot know."""
-        if self._sharing is not None:
-            self._sharing.resting = True
+        self._sharing.resting = True
         self._regain()
         given = [bundle for work in self._waiting for bundle in work.bundles]
         self._waiting.clear()
@@ -311,8 +306,7 @@ class Session:
             self._load(work.bundles)
 
     def _load(self, bundles: Iterable[Bundle]) -> None:
-        if self._sharing is not None:
-            self._sharing.rest(False)
+        self._sharing.rest(False)
         self._end_resting()
         self._loading = True
         for bundle in bundles:
@@ -330,8 +324,7 @@ class Session:
     def _answer(self, verdicts: list[tuple[bytes, Status]]) -> None:
         self._end_waiting()
         for asked, status in verdicts:
-            if self._sharing is not None:
-                self._sharing.judged(asked, status)
+            self._sharing.judged(asked, status)
             self._answer_now(asked, status)
         self._after()
 
@@ -374,8 +367,6 @@ class Session:
 
     def _replenish(self) -> bool:
         """Takes back what was offered or, where that is gone, what others offer."""
-        if self._sharing is None:
-            return False
         while self._explorer.empty:
             bundles = self._sharing.regain()
             if not (bundles or self._waiting):
@@ -387,7 +378,7 @@ class Session:
 
     def _lingers(self) -> bool:
         """Whether to wait for what others of the machine may offer, before the host is troubled."""
-        if self._sharing is None or self._sharing.resting or self._waiting:
+        if self._sharing.alone or self._sharing.resting or self._waiting:
             return False
         if not self._dry_since:
             self._dry_since = self._clock()
@@ -407,7 +398,7 @@ class Session:
             self._dry_since = 0
 
     def _regain(self) -> None:
-        if self._sharing is not None and (bundles := self._sharing.regain()):
+        if bundles := self._sharing.regain():
             self._load(bundles)
 
     def _can_give(self) -> bool:
@@ -418,7 +409,7 @@ class Session:
     def _offer(self) -> bool:
         """Has work laid out for others, where they may want it; says whether it does."""
         explorer, sharing = self._explorer, self._sharing
-        if sharing is None or sharing.resting or self._waiting or explorer.horizon:
+        if sharing.alone or sharing.resting or self._waiting or explorer.horizon:
             return False
         since = self._clock() - self._last_offer
         if since < self._begin.breath * 1e9 * (1 << min(sharing.futile, MOST_FUTILE)):
@@ -451,8 +442,7 @@ class Session:
         self._publish = False
         self._nodes = 0
         self._report(given, idle=True)
-        if self._sharing is not None:
-            self._sharing.rest(True)
+        self._sharing.rest(True)
 
     def _report(self, given: list[Bundle] | None = None, idle: bool = False) -> None:
         started = self._clock()
@@ -462,18 +452,15 @@ class Session:
         kept = [bundle for work in self._waiting for bundle in work.bundles]
         if self._working:
             kept += explorer.snapshot()
-        surplus = explorer.surplus
-        told = {}
-        if self._sharing is not None:
-            self._sharing.look()
-            surplus += self._sharing.subtrees
-            told = self._sharing.told(self._sequence)
+        self._sharing.look()
+        surplus = explorer.surplus + self._sharing.subtrees
+        told = self._sharing.told(self._sequence)
         found = explorer.take_found()
         counts = explorer.take_counts()
         solutions = [self._solutions.encode(solution) for solution, _ in found]
         costs = tuple(cost for _, cost in found if cost is not None)
         keys = explorer.take_keys()
-        *others, last = parted(kept, given or [], told.pop("offered", ()), solutions, keys)
+        *others, last = parted(kept, given or [], told.pop("offered"), solutions, keys)
         for part in others:
             self._send(self._message(part, final=False))
         self._send(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from ..checks.verdict import Status
-from ..errors import StrategyError
-from ..strategies.exchange import Board, Exchange
+from ..errors import AiosearchError, StrategyError
+from ..strategies.contract import Strategy
+from ..strategies.exchange import Board, Exchange, Taken
 from .bundles import Bundle
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -18,6 +20,44 @@ _decode = msgspec.msgpack.Decoder(Bundle).decode
 Offer = tuple[int, Bundle]
 Name = tuple[int, int]
 """An offer's owner and number; or its number, and who has it."""
+
+
+class Alone:
+    """An exchange without others."""
+
+    quiet = True
+    room = 0
+    best = float("inf")
+
+    def lacking(self, calm: bool) -> int:
+        return 0
+
+    def fits(self, blob: bytes) -> bool:
+        return False
+
+    def promise(self, promised: bool) -> None: ...
+
+    def offer(self, number: int, blob: bytes, weight: float) -> None: ...
+
+    def taken(self) -> Sequence[Name]:
+        return ()
+
+    def regain(self) -> Sequence[int]:
+        return ()
+
+    def take(self) -> Sequence[Taken]:
+        return ()
+
+    def rest(self, resting: bool) -> None: ...
+
+    def improve(self, cost: float) -> None: ...
+
+    def judged(self, digest: bytes, status: str) -> None: ...
+
+    def verdict(self, digest: bytes) -> str:
+        return ""
+
+    def close(self) -> None: ...
 
 
 class Sharing:
@@ -46,6 +86,16 @@ class Sharing:
         """How many times on end everything that was offered had to be taken back."""
         self._gone: list[Name] = []
         self._took: list[Name] = []
+
+    @classmethod
+    def with_nobody(cls) -> Sharing:
+        """Where there is no board, or nobody else at it."""
+        return cls(Alone(), 0, 0, verdicts=False)
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is nobody to share with."""
+        return isinstance(self._exchange, Alone)
 
     @property
     def subtrees(self) -> int:
@@ -151,11 +201,38 @@ class Sharing:
         self._exchange.close()
 
 
+def exchange_of(strategy: Strategy) -> str:
+    """Reads which board a strategy names, once it has started; empty where it names none."""
+    named = getattr(strategy, "exchange", None)
+    if named is None:
+        return ""
+    if not isinstance(named, str):
+        raise StrategyError(
+            f"strategy {type(strategy).__qualname__} gives {named!r} for its exchange; name it as "
+            "'module:Class'"
+        )
+    return named
+
+
 def load_board(name: str) -> type[Board]:
     """Finds the class of a board, `module:Class`."""
     module, _, qualname = name.partition(":")
     try:
         board: type[Board] = getattr(importlib.import_module(module), qualname)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:
         raise StrategyError(f"the exchange {name!r} cannot be loaded: {error}") from error
     return board
+
+
+def create_board(name: str, places: int) -> Board:
+    """Makes a board, given by its name; raises StrategyError where that cannot be."""
+    made = load_board(name)
+    try:
+        return made.create(places)
+    except AiosearchError:
+        raise
+    except Exception as error:
+        raise StrategyError(
+            f"the exchange {name!r} cannot make a board of {places} places: "
+            f"{type(error).__name__}: {error}"
+        ) from error

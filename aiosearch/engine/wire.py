@@ -172,6 +172,7 @@ class Failed(Struct, frozen=True, array_like=True, tag=14):
 
     session: int
     problem: str
+    """Empty where not the problem failed, but the strategy's board."""
     method: str
     reason: str
     path: tuple[int, ...] | None

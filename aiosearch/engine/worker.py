@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from ..errors import StrategyError
 from .bell import Bell
 from .channel import Channel, enter_child
 from .claims import SharedClaims
@@ -64,9 +65,7 @@ class Worker:
             for opened in (claims, sharing):
                 if opened is not None:
                     opened.close()
-            reason = f"a worker cannot build the problem: {type(error).__name__}: {error}"
-            name = begin.problem.qualname
-            self.send(Failed(begin.session, name, "__init__", reason, None))
+            self.send(_failed(begin, error))
             return
         self._sessions[begin.session] = session
         if sharing is not None:
@@ -75,7 +74,13 @@ class Worker:
 
     def _sharing(self, begin: Begin) -> Sharing:
         board = load_board(begin.exchange)
-        exchange = board.join(begin.board, begin.place, begin.owner, self._bell.ring)
+        try:
+            exchange = board.join(begin.board, begin.place, begin.owner, self._bell.ring)
+        except Exception as error:
+            raise StrategyError(
+                f"a worker cannot join the exchange {begin.exchange!r}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
         return Sharing(exchange, begin.owner, begin.free_nodes, verdicts=not begin.asker)
 
     def seek(self) -> bool:
@@ -165,6 +170,14 @@ class Worker:
                 if session.ready:
                     await session.slice_async(clock() + SLICE_NS)
             await asyncio.sleep(0)
+
+
+def _failed(begin: Begin, error: Exception) -> Failed:
+    """Tells what cannot be begun: the problem's own fault, or the board's."""
+    if isinstance(error, StrategyError):
+        return Failed(begin.session, "", "", str(error), None)
+    reason = f"a worker cannot build the problem: {type(error).__name__}: {error}"
+    return Failed(begin.session, begin.problem.qualname, "__init__", reason, None)
 
 
 async def _wait(event: asyncio.Event, seconds: float | None) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..engine.sharing import Sharing, load_board
+from ..engine.sharing import Sharing, create_board
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ class Boards:
         if not begin.exchange or places < 2:
             return None
         if host not in self._boards:
-            self._boards[host] = load_board(begin.exchange).create(places)
+            self._boards[host] = create_board(begin.exchange, places)
         exchange = self._boards[host].exchange(self._places[seat], begin.owner, ring)
         return Sharing(exchange, begin.owner, begin.free_nodes, verdicts=not begin.asker)
 

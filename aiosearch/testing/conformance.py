@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from ..strategies import Strategy
-from . import disturbances, rehearsals
+from . import disturbances, offering, rehearsals
 from .answers import LOADS, TREES, same_answers
 from .leaks import no_leaks
 from .subject import Subject
@@ -44,9 +44,11 @@ class Check(Struct, frozen=True):
 def _checks() -> Iterator[Check]:
     yield Check("simulations-repeat", rehearsals.repeatable)
     yield Check("any-number-of-seats", rehearsals.any_number_of_seats)
+    yield Check("everybody-works", rehearsals.everybody_works)
     yield Check("any-latency", rehearsals.any_latency)
     yield Check("any-death", rehearsals.any_death)
     yield Check("any-limit", rehearsals.any_limit)
+    yield from _boards()
     for workers in (0, 1, 2, 8):
         trees = partial(same_answers, workers=workers, cases=TREES)
         yield Check(f"same-answers-{workers}-workers", trees)
@@ -58,6 +60,19 @@ def _checks() -> Iterator[Check]:
     for workers in (1, 2, 8):
         deaths = partial(disturbances.deaths_lose_nothing, workers=workers)
         yield Check(f"killed-workers-lose-nothing-{workers}-workers", deaths)
+
+
+def _boards() -> Iterator[Check]:
+    for name, body in (
+        ("a-board-tells-who-has-what", offering.tells_who_has_what),
+        ("a-board-gives-back-what-is-left", offering.gives_back_what_is_left),
+        ("a-board-buries-the-dead", offering.buries_the_dead),
+        ("a-board-seats-one-life-after-the-other", offering.seats_lives),
+        ("a-board-lets-lives-begin-at-rest", offering.begins_at_rest),
+        ("a-board-keeps-what-fits", offering.keeps_what_fits),
+        ("a-board-passes-on-what-is-known", offering.passes_on_what_is_known),
+    ):
+        yield Check(name, partial(offering.on_its_board, body=body))
 
 
 def _ends(workers: int) -> Iterator[Check]:

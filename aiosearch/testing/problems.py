@@ -44,6 +44,16 @@ class Balanced:
 
 
 @dataclass(frozen=True)
+class Plenty(Balanced):
+    """The same tree, where every node is a solution, so that there is always something to tell."""
+
+    def solutions(self, node: Node) -> list[int]:
+        """Gives a number that no other node has."""
+        depth, number = node
+        return [number * (self.depth + 1) + depth]
+
+
+@dataclass(frozen=True)
 class Random:
     """A tree of irregular shape, with up to four children a node and depths up to `depth`."""
 

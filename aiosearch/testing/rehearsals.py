@@ -8,11 +8,16 @@ from typing import Any
 
 from ..workloads.shapes import Tiny
 from .expected import expected
-from .problems import Grid, Random, Spine
+from .problems import Balanced, Grid, Plenty, Random, Spine
 from .simulator import Death
 from .subject import Subject, agree, agree_on_answers
 
 SLOW_NODES = 100e-6
+LONG_NODES = (1e-3, 60e-3)
+"""With the longer ones, each is followed by a report, if it has a solution."""
+WORKERS = 4
+FAIR = 0.1
+"""The share of the nodes that each worker has to explore where there is plenty for all."""
 ORDERS = ("depth-first", "breadth-first", "best-first")
 DEATHS = tuple(Death(0.003 + 0.004 * number, number * 5 % 8) for number in range(12))
 """Spread over eight workers, some in the same seat again."""
@@ -43,6 +48,21 @@ async def any_number_of_seats(subject: Subject) -> None:
         _rehearse(subject, Random(), workers, node_seconds=SLOW_NODES)
         _rehearse(subject, Spine(depth=40), workers, node_seconds=SLOW_NODES)
     _rehearse(subject, Tiny(10_000), 16)
+
+
+async def everybody_works(subject: Subject) -> None:
+    """Simulates wide trees, with solutions everywhere and with none: nobody is left out."""
+    trees = (Balanced(4, 5, every=10_000), Plenty(4, 5))
+    for problem, node_seconds in product(trees, LONG_NODES):
+        run = subject.simulate(problem, WORKERS, node_seconds=node_seconds)
+        what = f"{problem} with nodes of {node_seconds} s"
+        agree_on_answers(what, run, expected(problem))
+        for seat, worker in enumerate(run.workers):
+            if worker.nodes < FAIR * run.nodes:
+                raise AssertionError(
+                    f"{what}: worker {seat} of {WORKERS} explored {worker.nodes} of {run.nodes} "
+                    "nodes, and there was work for all"
+                )
 
 
 async def any_latency(subject: Subject) -> None:

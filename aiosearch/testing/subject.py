@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ..engine.sharing import create_board, exchange_of
 from ..result import Result, SearchStatus
 from ..search import Search
-from ..strategies import Strategy, find_strategy
+from ..strategies import Plan, Strategy, find_strategy
 from .simulation import Simulation, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ..strategies import Board
     from .expected import Expected
 
 
@@ -28,6 +30,13 @@ class Subject:
         if isinstance(self.strategy, str):
             return find_strategy(self.strategy, self.options)
         return find_strategy(self.strategy(**self.options))
+
+    def board(self, places: int) -> Board | None:
+        """Makes the board that it names for a search that shares; None where it names none."""
+        made = self.made()
+        made.start(Plan(places, ordered=False))
+        name = exchange_of(made)
+        return create_board(name, places) if name else None
 
     def search(self, problem: Any, **arguments: Any) -> Search[Any, Any]:
         """Prepares a search with it."""

@@ -11,6 +11,7 @@ from aiosearch_stealing.board import SharedBoard
 from aiosearch.engine.boards import Boards
 from aiosearch.engine.reference import Reference
 from aiosearch.engine.wire import Begin
+from aiosearch.errors import StrategyError
 from aiosearch.memory import lock, reopen
 
 BOARD = "aiosearch_stealing.board:SharedBoard"
@@ -107,3 +108,9 @@ def test_closing_ends_all_and_can_be_done_twice(boards: Boards) -> None:
     boards.close()
     boards.close()
     assert not any(map(is_there, paths))
+
+
+def test_a_board_that_cannot_be_made_is_named(boards: Boards) -> None:
+    complaint = "'broken_boards:CannotBeMade' cannot make a board of 3 places: OSError: no room"
+    with pytest.raises(StrategyError, match=complaint):
+        boards.open(1, "broken_boards:CannotBeMade")

@@ -3,7 +3,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pytest
+from aiosearch_stealing.board import SharedBoard
+from broken_boards import Names
 
+from aiosearch.errors import StrategyError
 from aiosearch.strategies import (
     API,
     Ask,
@@ -59,3 +62,30 @@ def test_work_that_crosses_a_report_is_not_lost(
     plain = expected(problem)
     assert outcome.nodes == plain.nodes
     assert sorted(outcome.solutions) == sorted(plain.solutions)
+
+
+class Lingers(OnTop):
+    """Hands work out for a time that is none."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def _deal(self) -> Iterator[Command]:
+        while self._tasks:
+            yield Assign(0, (self._tasks.pop().id,), self._seconds)
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+def test_work_is_handed_out_for_a_time_that_there_is(seconds: float) -> None:
+    with pytest.raises(StrategyError, match=f"Lingers assigned work for {seconds} seconds"):
+        simulate(Lingers(seconds), Balanced(), workers=1)
+
+
+def test_an_exchange_of_none_is_no_exchange() -> None:
+    assert simulate(Names(None), Balanced(), workers=2).nodes == expected(Balanced()).nodes
+
+
+def test_an_exchange_is_given_by_its_name() -> None:
+    complaint = "Names gives .*SharedBoard.* for its exchange; name it as 'module:Class'"
+    with pytest.raises(StrategyError, match=complaint):
+        simulate(Names(SharedBoard), Balanced(), workers=2)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from disks import full_disk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -287,6 +288,14 @@ async def test_an_unwritable_place_is_an_error(tmp_path: Path) -> None:
     """A path that cannot be written is named."""
     with pytest.raises(JournalError, match=r"cannot use the journal .*/nowhere/j: No such file"):
         await Journal.create(tmp_path / "nowhere" / "j", HEADER, pytest.fail)
+
+
+async def test_a_disk_that_is_full_from_the_start_is_an_error_and_keeps_nothing(
+    tmp_path: Path,
+) -> None:
+    with full_disk(), pytest.raises(JournalError, match=r"the journal .*too large"):
+        await Journal.create(tmp_path / "j", HEADER, pytest.fail)
+    assert os.listdir(tmp_path) == []
 
 
 async def test_a_second_writer_is_refused(tmp_path: Path) -> None:

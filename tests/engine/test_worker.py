@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +16,7 @@ from aiosearch.engine.bundles import ROOT
 from aiosearch.engine.channel import Channel, Frames
 from aiosearch.engine.explorer import clock
 from aiosearch.engine.reference import refer
-from aiosearch.engine.wire import Begin, Report, ToHost, decode_for_host, encode
+from aiosearch.engine.wire import Begin, Failed, Report, ToHost, decode_for_host, encode
 from aiosearch.engine.worker import WAKE_SECONDS, Worker
 from aiosearch.orders import DepthFirst
 from aiosearch.testing.problems import Spine
@@ -34,13 +35,14 @@ class Machine:
         self.worker = Worker(Channel(there.detach()), self.bell)
         self.board = SharedBoard.create(2)
         self.giver = self.board.exchange(0, GIVER, self.bell.ring)
+        self.giver.rest(False)
         self.giver.offer(1, msgspec.msgpack.encode(ROOT), 1.0)
 
-    def begin(self, breath: float) -> None:
+    def begin(self, breath: float, exchange: str = BOARD) -> None:
         """Opens a session of one node."""
         problem, order = refer(Spine(depth=0)), refer(DepthFirst())
         begin = Begin(1, problem, order, "defer", False, "", owner=TAKER)
-        place = {"exchange": BOARD, "board": self.board.path, "place": 1, "breath": breath}
+        place = {"exchange": exchange, "board": self.board.path, "place": 1, "breath": breath}
         self.worker.receive([encode(msgspec.structs.replace(begin, free_nodes=9, **place))])
 
     def explore(self) -> None:
@@ -111,3 +113,20 @@ def test_where_all_others_wait_nobody_waits_for_them(machine: Machine) -> None:
     machine.explore()
     (report,) = reports(machine.said())
     assert report.idle
+
+
+@pytest.mark.parametrize(
+    ("exchange", "reason"),
+    [
+        ("broken_boards:CannotBeJoined", "a worker cannot join .* PermissionError: not for you"),
+        ("broken_boards:Nothing", "the exchange 'broken_boards:Nothing' cannot be loaded"),
+    ],
+)
+def test_who_cannot_join_a_board_blames_the_board_and_not_the_problem(
+    machine: Machine, exchange: str, reason: str
+) -> None:
+    machine.begin(0.0, exchange)
+    (failed,) = machine.said()
+    assert isinstance(failed, Failed)
+    assert failed.problem == ""
+    assert re.match(reason, failed.reason)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from disks import full_disk
 
 from aiosearch import AiosearchError, ProblemError
 from aiosearch.recording import Recorded, RecordingError, load, record
@@ -101,6 +102,19 @@ def test_a_walk_that_was_stopped_is_whole_as_far_as_it_came(
 def test_a_few_bytes_are_enough_for_a_node(path: Path) -> None:
     tree = recorded(Balanced(2, 13), path)
     assert path.stat().st_size < 8 * tree.footer.nodes
+
+
+@pytest.mark.parametrize("most", [1, 100, 3280])
+def test_a_limit_on_nodes_is_met_exactly(most: int, path: Path) -> None:
+    tree = recorded(Balanced(3, 7), path, nodes=most)
+    assert len(walked(tree)) == tree.footer.nodes == most
+    assert tree.footer.complete == (most == expected(Balanced(3, 7)).nodes)
+
+
+def test_where_a_disk_is_full_no_half_recording_stays(path: Path) -> None:
+    with full_disk(100), pytest.raises(RecordingError, match="File too large"):
+        record(Balanced(3, 3), path)
+    assert not list(path.parent.iterdir())
 
 
 def test_a_problem_that_raises_leaves_no_file(path: Path) -> None:

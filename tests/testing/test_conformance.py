@@ -5,15 +5,27 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
+from broken_boards import Names
 
 from aiosearch import AiosearchError
-from aiosearch.strategies import Ask, Assign, Command, Event, Idle, Lost, Opened, Plan, Reported
+from aiosearch.strategies import (
+    Ask,
+    Assign,
+    Command,
+    Event,
+    Idle,
+    Lost,
+    Opened,
+    Plan,
+    Reported,
+    Strategy,
+)
 from aiosearch.strategies.queue import Queue
 from aiosearch.testing import check_strategy, conformance, strategy_suite
-from aiosearch.testing.conformance import CHECKS
+from aiosearch.testing.conformance import CHECKS, Check
 from aiosearch.testing.subject import Subject
 
 
@@ -128,7 +140,7 @@ class Silent:
         return ()
 
 
-def run(check: str, strategy: type) -> None:
+def run(check: str, strategy: Callable[[], Strategy]) -> None:
     found = next(each for each in CHECKS if each.name == check)
     asyncio.run(found.run(Subject(strategy)))
 
@@ -157,12 +169,44 @@ def test_a_broken_strategy_is_told_what_is_wrong(
         run(check, strategy)
 
 
-@pytest.mark.parametrize("strategy", [Silent, CannotStart])
-async def test_all_failures_come_together_and_soon(strategy: type) -> None:
+@pytest.mark.parametrize(
+    ("board", "check", "complaint"),
+    [
+        ("Stingy", "everybody-works", "worker 1 of 4 explored 0 of 1365 nodes"),
+        ("Deaf", "a-board-tells-who-has-what", "who has which offer is, by `taken`, {}"),
+        ("NamesPlaces", "a-board-tells-who-has-what", "owners of what was taken are .0., not .41."),
+        ("Grasps", "a-board-gives-back-what-is-left", "the offers regained are .1, 2, 3, 4., not"),
+        ("Forgets", "a-board-buries-the-dead", "who has what of the dead is, by `revoke`, {}"),
+        ("Haunted", "a-board-buries-the-dead", "what can be taken of the dead is .*subtree 3"),
+        ("Forgets", "a-board-seats-one-life-after-the-other", "who has what of life 50 is"),
+        ("Wakes", "a-board-lets-lives-begin-at-rest", "nothing can come from others is False"),
+        ("Cuts", "a-board-keeps-what-fits", "an offer of 100 bytes, taken, is"),
+        ("Boasts", "a-board-passes-on-what-is-known", "told of is 2.0, not 3.0"),
+        ("CannotBeMade", "everybody-works", "cannot make a board of 4 places: OSError: no room"),
+    ],
+)
+def test_a_broken_board_is_told_what_is_wrong(board: str, check: str, complaint: str) -> None:
+    with pytest.raises((AssertionError, AiosearchError), match=complaint):
+        run(check, lambda: Names(f"broken_boards:{board}"))
+
+
+def test_a_strategy_that_leaves_workers_out_is_told() -> None:
+    with pytest.raises(AssertionError, match="and there was work for all"):
+        run("everybody-works", lambda: Names(None))
+
+
+BOARDLESS = [check for check in CHECKS if not check.name.startswith("a-board-")]
+"""What concerns a strategy that names no board."""
+
+
+@pytest.mark.parametrize(("strategy", "failing"), [(Silent, BOARDLESS), (CannotStart, CHECKS)])
+async def test_all_failures_come_together_and_soon(
+    strategy: type, failing: Sequence[Check]
+) -> None:
     started = time.monotonic()
     with pytest.raises(ExceptionGroup) as caught:
         await check_strategy(strategy)
-    assert len(caught.value.exceptions) == len(CHECKS)
+    assert len(caught.value.exceptions) == len(failing)
     assert caught.value.exceptions[0].__notes__ == ["in the check simulations-repeat"]
     assert time.monotonic() - started < 60
 
