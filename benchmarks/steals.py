@@ -72,14 +72,15 @@ def load(board: Sharing, mine: DepthFirstExplorer[Any]) -> int:
 
 
 def awake(path: str, connection: Connection) -> None:
-    """The other process: takes what lies there whenever it is told that something does."""
+    """The other process, where it looks for work again and again, as a worker does at first."""
     board = sharing(SharedBoard.join(path, 1, TAKER, lambda: None), TAKER)
-    while connection.recv():
-        mine = explorer()
+    mine = explorer()
+    while not connection.poll():
         started = time.perf_counter_ns()
-        size = load(board, mine)
-        connection.send((started, time.perf_counter_ns(), size))
-        board.told(0)  # what was taken is told of with the next report
+        if size := load(board, mine):
+            connection.send((started, time.perf_counter_ns(), size))
+            board.told(0)  # what was taken is told of with the next report
+            mine = explorer()
     board.close()
 
 
@@ -134,8 +135,6 @@ def through_memory(steals: int, life: Life) -> tuple[list[float], float]:
                 time.sleep(DROWSY_SECONDS)
             offered = time.perf_counter_ns()
             here.lay_out(steal)
-            if life is awake:
-                connection.send(True)
             started, loaded, size = connection.recv()
             times.append((loaded - (started if life is awake else offered)) / 1e3)
             sizes.append(size)
