@@ -318,7 +318,9 @@ class Coordinator:
         if parts is None:
             return
         place.check(parts)
-        self._offers.check(place.owner, report)
+        if self.exchange:
+            numbers = [number for part in parts for number, _ in part.offered]
+            self._offers.check(place.owner, report, numbers)
         closed = place.settle(report, self._clock())
         kept = self.ledger.open((bundle for part in parts for bundle in part.kept), free=False)
         given = self.ledger.open((bundle for part in parts for bundle in part.given), free=True)

@@ -7,7 +7,8 @@ workers come in any order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -37,6 +38,8 @@ class Offers:
         """The same, of the dead as well that are not buried yet."""
         self._lying: dict[int, dict[int, int]] = {}
         """By owner: its offers, and the tasks in the ledger that they are."""
+        self._newest: dict[int, int] = {}
+        """By owner: the number of its last offer."""
         self._taken: dict[Name, tuple[int, int]] = {}
         """Offers whose takers have not said so yet: the task and the taker."""
 
@@ -44,9 +47,14 @@ class Offers:
         """A worker begins."""
         self._living[owner] = self._machines[owner] = machine
         self._lying[owner] = {}
+        self._newest[owner] = 0
 
-    def check(self, owner: int, report: Report) -> None:
-        """Raises ValueError where a worker says that it took what it cannot have taken."""
+    def check(self, owner: int, report: Report, offered: Sequence[int]) -> None:
+        """Raises ValueError where a worker says that it took what it cannot have taken, or offers
+        something under a number that it has used."""
+        for before, number in pairwise((self._newest[owner], *offered)):
+            if number <= before:
+                raise ValueError(f"owner {owner} offers {number} after {before}")
         machine = self._living[owner]
         for name in report.took:
             other, number = name
@@ -81,6 +89,7 @@ class Offers:
             else:
                 orphans.append(task)
         lying.update(offered)
+        self._newest[owner] = max(offered, default=self._newest[owner])
         return Settled(tuple(closed), tuple(orphans))
 
     def leave(self, owner: int) -> list[int]:
@@ -103,6 +112,7 @@ class Offers:
             else:
                 opened.append(task)
         self._machines.pop(owner, None)
+        self._newest.pop(owner, None)
         return opened
 
     def tasks(self, owner: int) -> list[int]:

@@ -89,3 +89,10 @@ def test_offers_in_a_report_count_with_those_before(offers: Offers) -> None:
     assert offers.tasks(GIVER) == [11, 12, 13, 14]
     assert offers.bury(GIVER, {}) == [11, 12, 13, 14]
     assert offers.tasks(GIVER) == []
+
+
+@pytest.mark.parametrize("numbers", [(3,), (4, 4), (5, 4), (0,), (-1,)])
+def test_no_number_is_used_twice(offers: Offers, numbers: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="offers"):
+        offers.check(GIVER, told(sequence=2), numbers)
+    offers.check(GIVER, told(sequence=2), (4, 7))
