@@ -21,7 +21,7 @@ from aiosearch.engine.claims import SharedClaims
 from aiosearch.engine.coordinator import Coordinator, Outlets
 from aiosearch.engine.counts import Counts
 from aiosearch.engine.reference import Reference
-from aiosearch.errors import AiosearchError, StrategyError, WorkerError
+from aiosearch.errors import AiosearchError
 from aiosearch.problem import Obligation
 from aiosearch.remote import protocol
 from aiosearch.remote.hosts import Host, Hosts
@@ -82,10 +82,11 @@ class Books:
     def __init__(self) -> None:
         nobody = Reference("", "")
         self._claims = SharedClaims.create(16)
+        self._heard: wire.ToHost = wire.Hello()
         outlets = Outlets(
             send=lambda seat, message: None,
             commit=lambda transaction: None,
-            fail=_fail,
+            fail=self._fail,
             ask=lambda digest, obligation, priority: None,
             withdraw=lambda digest: None,
             release_claims=lambda seat, owner, report: self._claims.release(owner, report),
@@ -97,9 +98,14 @@ class Books:
             self._books.join(seat, "a host gone bad")
 
     def hear(self, seat: int, frame: bytes) -> None:
-        message = wire.decode_for_host(frame)
-        if message.session == 1:
-            self._books.receive(seat, message)
+        self._heard = wire.decode_for_host(frame)
+        if self._heard.session == 1:
+            self._books.receive(seat, self._heard)
+
+    def _fail(self, error: AiosearchError, trace: str) -> None:
+        """A host may say that something fails there; nothing else may fail for what it says."""
+        if not isinstance(self._heard, wire.Failed):
+            raise error
 
     def close(self) -> None:
         """The host is lost, and everything it held is open again."""
@@ -108,12 +114,6 @@ class Books:
         if self._books.ledger.free < len(self._books.ledger):
             raise RuntimeError("a subtree is lost")
         self._claims.close()
-
-
-def _fail(error: AiosearchError, trace: str) -> None:
-    """That its problem fails is a host's to say; that the strategy does, or a worker, is not."""
-    if isinstance(error, StrategyError | WorkerError):
-        raise error
 
 
 class Desk:
