@@ -7,6 +7,7 @@ one JSON object a line. Without files the page says that nothing is measured.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 
 PAGE = Path(__file__).with_name("figures.md")
 COMMAND = "uv run --group bench python benchmarks/{name}.py"
+CHECKOUT = re.compile(r"/[^\s:]*/(?=benchmarks/)")
+"""Where the benchmarks lay that say where a function is."""
 KNOWN = ("figure", "value", "unit", "target", "load", "machine", "versions")
 
 HEAD = """\
@@ -58,7 +61,7 @@ def section(name: str, figures: list[dict[str, Any]]) -> str:
         "| --- | ---: | ---: | --- | ---: |",
     ]
     lines += [row(figure) for figure in figures]
-    return "\n".join(lines) + "\n"
+    return CHECKOUT.sub("", "\n".join(lines)) + "\n"
 
 
 def about(figure: dict[str, Any]) -> str:
