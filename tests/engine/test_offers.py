@@ -96,3 +96,13 @@ def test_no_number_is_used_twice(offers: Offers, numbers: tuple[int, ...]) -> No
     with pytest.raises(ValueError, match="offers"):
         offers.check(GIVER, told(sequence=2), numbers)
     offers.check(GIVER, told(sequence=2), (4, 7))
+
+
+def test_nobody_has_taken_what_is_not_there(offers: Offers) -> None:
+    offers.join(OTHER + 1, "elsewhere")
+    offers.check(TAKER, told(took=((GIVER, 2),)), ())
+    for taker, took in ((TAKER, (GIVER, 9)), (TAKER, (99, 1)), (OTHER + 1, (GIVER, 2))):
+        with pytest.raises(ValueError, match="took"):
+            offers.check(taker, told(took=(took,)), ())
+    with pytest.raises(ValueError, match="twice"):
+        offers.check(TAKER, told(took=((GIVER, 2), (GIVER, 2))), ())

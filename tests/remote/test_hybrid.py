@@ -84,6 +84,19 @@ async def test_a_machine_that_leaves_gives_back_what_lies_on_its_board() -> None
     assert right(result)
 
 
+@pytest.mark.parametrize("strategy", ["queue", "sockets"])
+async def test_a_machine_that_leaves_does_not_finish_what_it_has(strategy: str) -> None:
+    """This tree would take it years."""
+    async with pool(1) as (opened, listener):
+        machine = Machine(listener, 2)
+        async with Search(Lopsided(height=60), pool=opened, strategy=strategy) as search:
+            await until(lambda: sum(one.nodes for one in search.statistics().workers[1:]) > 500)
+            machine.agent.leave()
+            async with asyncio.timeout(20):
+                assert (await machine.serving).reason == "it is let go"
+            search.stop()
+
+
 async def test_z3_is_asked_once_whoever_asks() -> None:
     problem = Superopt()
     async with pool(1) as (opened, _):
