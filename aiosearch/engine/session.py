@@ -40,6 +40,7 @@ from .wire import (
 IMPROVEMENT_NS = 2_000_000
 SOLUTION_NS = 50_000_000
 MOST_FUTILE = 6
+"""Each offer that nobody took doubles the pause before the next one, so many times at most."""
 REPORT_SHARE = 50
 """Reports are written so rarely that they take one part in this many of the time."""
 
