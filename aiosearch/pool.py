@@ -228,6 +228,7 @@ class Pool:
         if not self._open or self._closed:
             raise AiosearchError("the pool is not open; use `async with aiosearch.Pool() as pool`")
         self._members[member.id] = member
+        self.note(member)
         self._silent_deaths = 0
         for slot in self._slots:
             if slot.alive and self._stays(slot):
@@ -239,6 +240,11 @@ class Pool:
         if self._members.pop(member.id, None) is not None:
             for slot in self._slots:
                 slot.send(End(member.id))
+
+    def note(self, member: Member) -> None:
+        """A search has begun, or found something: whoever keeps that elsewhere is told."""
+        if self._machines is not None:
+            self._machines.note(member)
 
     def send(self, seat: int, message: ToWorker) -> int:
         """Sends it to a seat's worker; gives how many bytes it is."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 from ..errors import AiosearchError, WorkerError
-from .cache import DEFAULT_CACHE, Cache, default_cache_path, serves
+from .cache import DEFAULT_CACHE, FLEETING, Cache, default_cache_path, serves
 from .digest import digest as digest_of
 from .digest import z3_version
 from .pool import SolverPool
@@ -18,7 +18,7 @@ from .records import CheckRecord, VerifierStatistics
 from .verdict import Status, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
     from types import TracebackType
 
@@ -91,6 +91,7 @@ class Verifier:
         self._asked = self._memory_hits = self._disk_hits = self._joined = 0
         self._counts = dict.fromkeys(Status, 0)
         self._lent: dict[Lender, tuple[int, ...]] = {}
+        self._note: Callable[[bytes, Verdict], None] | None = None
 
     async def __aenter__(self) -> Self:
         if self._cache is not None or self._closed:
@@ -207,6 +208,15 @@ class Verifier:
         """Another machine's processes are gone."""
         self._pool.remove(self._lent.pop(host, ()))
 
+    def share(
+        self, known: Iterable[tuple[bytes, Verdict]], note: Callable[[bytes, Verdict], None]
+    ) -> None:
+        """Takes verdicts from elsewhere, which are not kept on disk; `note` is told of each new
+        one, but for those that another day may not repeat."""
+        for digest, verdict in known:
+            self._usable().put(digest, verdict, own=False)
+        self._note = note
+
     def statistics(self) -> VerifierStatistics:
         return VerifierStatistics(
             asked=self._asked,
@@ -267,6 +277,8 @@ class Verifier:
     def _settle(self, question: Question, verdict: Verdict) -> None:
         """Calls back who can be served, and asks again for those that allow a larger budget."""
         del self._open[question.digest]
+        if self._note is not None and verdict.reason not in FLEETING:
+            self._note(question.digest, verdict)
         served = [ticket for ticket in question.tickets if serves(verdict, ticket.rlimit)]
         others = [ticket for ticket in question.tickets if not serves(verdict, ticket.rlimit)]
         if others:

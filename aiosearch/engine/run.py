@@ -70,7 +70,7 @@ class Run:
         self._hooks = Hooks(hooks)
         self._stopwatch = Stopwatch()
         self._telling = Telling(self._hooks, self._stopwatch)
-        self._name = type(problem).__qualname__
+        self.name = type(problem).__qualname__
         self._cost = getattr(problem, "cost", None)
         solution_type = element_type(return_type(problem, "solutions"))
         self._decode = msgspec.msgpack.Decoder(solution_type).decode
@@ -157,7 +157,7 @@ class Run:
     def _event_of_start(self) -> SearchStarted:
         return SearchStarted(
             seconds=self.seconds,
-            problem=self._name,
+            problem=self.name,
             order=type(self._order).__name__,
             strategy=self._settings.strategy,
             workers=self._pool.workers,
@@ -287,6 +287,8 @@ class Run:
         for solution, cost in zip(transaction.solutions, costs, strict=True):
             if self.found.add(solution, cost):
                 self._improve(solution, cost, transaction.seat)
+        if transaction.solutions:
+            self._pool.note(self)
         if self.found.full:
             self.stop(SearchStatus.LIMIT, f"{len(self.found.encoded)} solutions found")
 
@@ -310,7 +312,7 @@ class Run:
         if verdict.reason.startswith(Reason.ERROR) and not self._unreadable:
             self._unreadable = True
             self.warn(
-                f"z3 cannot read an obligation of {self._name}, so it is unknown: {verdict.reason}"
+                f"z3 cannot read an obligation of {self.name}, so it is unknown: {verdict.reason}"
             )
         self._books.judge(digest, verdict.status)
         if not self._answering:  # what else is known in this turn of the loop goes along
@@ -459,7 +461,7 @@ class Run:
     def state(self) -> dict[str, Any]:
         """How the search gets on, for people elsewhere."""
         return {
-            "problem": self._name,
+            "problem": self.name,
             "strategy": self._settings.strategy,
             **figures.state(self._coordinator, self.found, self.seconds),
         }

@@ -12,6 +12,7 @@ from ..checks import CheckRecord
 from .bell import Bell
 from .child import Child, Handle, Spawner
 from .explorer import clock
+from .found import Found
 from .session import Session
 from .wire import Begin, End, ToHost, ToWorker, decode_for_host, encode
 
@@ -26,6 +27,9 @@ class Member(Protocol):
     """A search, as its pool sees it."""
 
     id: int
+    name: str
+    """Of the problem's class."""
+    found: Found
 
     def joined(self, seat: int, pid: int, host: str) -> None:
         """A worker has taken the seat; the host is named where it is another machine."""

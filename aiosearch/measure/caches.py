@@ -1,24 +1,33 @@
-"""How large the last cache is that stands before a device's memory."""
+"""How large the caches are that stand before a device's memory."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-USUAL = 32 << 20
+USUAL, USUAL_PRIVATE = 32 << 20, 1 << 20
 """Where the system does not say."""
 GPU = 64 << 20
 """Above the second-level cache of every GPU that jax runs on today but the largest."""
+_FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def last_cache(platform: str) -> int:
-    """Gives its bytes."""
+    """Gives the bytes of the last one."""
     if platform != "cpu":
         return GPU
-    folder = Path("/sys/devices/system/cpu/cpu0/cache")
-    sizes = [_bytes(index / "size") for index in folder.glob("index*")]
-    return max([*sizes, _configured()]) or USUAL
+    sizes = [_bytes(index / "size") for index in _FOLDER.glob("index*")]
+    configured = [_named("SC_LEVEL3_CACHE_SIZE"), _named("SC_LEVEL2_CACHE_SIZE")]
+    return max([*sizes, *configured]) or USUAL
+
+
+def private_cache() -> int:
+    """Gives the bytes of a core's own second-level cache."""
+    for index in _FOLDER.glob("index*"):
+        if _bytes(index / "level") == 2 and _bytes(index / "size"):
+            return _bytes(index / "size")
+    return _named("SC_LEVEL2_CACHE_SIZE") or USUAL_PRIVATE
 
 
 def _bytes(file: Path) -> int:
@@ -29,8 +38,8 @@ def _bytes(file: Path) -> int:
         return 0
 
 
-def _configured() -> int:
+def _named(figure: str) -> int:
     try:
-        return max(os.sysconf("SC_LEVEL3_CACHE_SIZE"), os.sysconf("SC_LEVEL2_CACHE_SIZE"), 0)
+        return max(os.sysconf(figure), 0)
     except (ValueError, OSError):
         return 0

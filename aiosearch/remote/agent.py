@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import platform
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from functools import partial
 from typing import Any
 
@@ -17,12 +17,13 @@ from ..engine.bell import Bell
 from ..engine.boards import Boards
 from ..engine.child import Child
 from ..engine.slots import MODULE as WORKER
-from ..engine.wire import Begin, End
-from ..engine.wire import encode as encode_begin
+from ..engine.wire import Begin, End, Judged
+from ..engine.wire import encode as encode_frame
 from ..errors import StrategyError
 from . import protocol
 from .admission import RefusalError, admit, meaning
 from .links import Link, LostError, UnwelcomeError
+from .notebooks import Recall, Verdicts
 from .protocol import (
     API,
     Farewell,
@@ -65,8 +66,11 @@ class Agent:
         checkers: int,
         name: str = "",
         patience: float = PATIENCE,
+        recall: Recall | None = None,
     ) -> None:
+        """`recall` gives verdicts that are known already."""
         self._link = link
+        self._recall = recall
         self._here = Here(API, name or platform.node(), workers, checkers, versions())
         self._children: dict[int, Child | None] = {}
         self._workers: set[int] = set()
@@ -239,10 +243,22 @@ class Agent:
 
     def _begins(self, begin: Begin, channel: int) -> bytes:
         """The table of keys and the board are this machine's own."""
+        first = not self._sessions.get(begin.session)
         self._sessions.setdefault(begin.session, {})[channel] = begin.owner
         table = self._tables.path(begin.session, channel) if begin.table else ""
         begin = self._boards.seat(begin, channel)
-        return encode_begin(msgspec.structs.replace(begin, table=table))
+        if self._recall is not None and begin.z3_version and (first or not begin.board):
+            self._start(self._tell(begin.session, channel, self._recall()))
+        return encode_frame(msgspec.structs.replace(begin, table=table))
+
+    async def _tell(self, session: int, channel: int, known: AsyncIterator[Verdicts]) -> None:
+        """Has a worker learn what z3 said before; others find it on the board, where there is one.
+
+        What that one misses because it is gone is asked for in the usual way.
+        """
+        async for verdicts in known:
+            if child := self._children.get(channel):
+                child.send(encode_frame(Judged(session, verdicts)))
 
     def _too_late(self, frame: bytes) -> None:
         """A process is gone to which that was sent."""

@@ -98,7 +98,11 @@ class Delivery:
 
 
 class Listener(Protocol):
-    """What a transport does for a search: it gives a link for each host that comes."""
+    """What a transport does for a search: it gives a link for each host that comes.
+
+    One that can have what searches find noted elsewhere has a `notebook` besides, which `Notebook`
+    of `aiosearch.remote.notebooks` describes.
+    """
 
     async def start(self, joined: Callable[[Link], None]) -> None:
         """Begins to accept hosts; each link is handed over once it is trusted, and not opened."""

@@ -10,6 +10,7 @@ from ..engine.slots import Deliver, Member, ProcessSlot
 from ..plain import plain
 from .hosts import Host, Hosts
 from .links import Listener
+from .notebooks import Notebook, Standing
 from .protocol import Here, Known
 from .refusals import EVERY, Refusals
 from .versions import versions
@@ -43,6 +44,7 @@ class Machines:
         self._dead: dict[tuple[int, int], Host] = {}
         """By session and owner: machines that are to say what became of a dead worker's offers."""
         self._refusals = Refusals()
+        self._notebook: Notebook | None = getattr(listener, "notebook", None)
         self._verifier: Verifier | None = None
         self._closing = False
 
@@ -60,10 +62,19 @@ class Machines:
         await self._hosts.close()
 
     def lend_checkers(self, verifier: Verifier) -> None:
-        """Lets the z3 processes of all machines answer, from now on."""
+        """Lets the z3 processes of all machines answer, from now on, and what was noted before."""
         self._verifier = verifier
+        if self._notebook is not None:
+            verifier.share(self._notebook.known(), self._notebook.judged)
         for host in self._hosts.here:
             verifier.add(host)
+
+    def note(self, member: Member) -> None:
+        """Has noted how a search stands, where there is a notebook."""
+        if self._notebook is not None:
+            found = member.found
+            count, cost, best = len(found.encoded), found.best_cost, found.best
+            self._notebook.stands(member.id, Standing(member.name, count, cost, best))
 
     def stays(self, seat: int) -> bool:
         """Whether a seat is not on a machine that is going or gone."""

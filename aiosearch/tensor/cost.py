@@ -41,45 +41,48 @@ def cost(program: Program) -> Cost:
     for term in program.terms():
         if term.operator is RESULT:
             kernels.add(term.parameter("kernel"))
-        elif term.place is Place.DEVICE and term.operator is not INPUT and not _moves(term):
-            total += _operator(term)
+        elif term.place is Place.DEVICE and term.operator is not INPUT and not moves(term):
+            total += operator_cost(term)
     return sum(map(_kernel, kernels), total)
 
 
-def _moves(term: Term) -> bool:
-    return _flops(term) == 0
+def moves(term: Term) -> bool:
+    """Whether an operator only moves elements, and computes nothing."""
+    return flops_of(term) == 0
 
 
-def _flops(term: Term) -> Dim:
+def flops_of(term: Term) -> Dim:
+    """The arithmetic of computing a term once, from its operands."""
     shapes = [argument.shape for argument in term.arguments]
     return term.operator.flops(shapes, term.shape, **dict(term.parameters))
 
 
-def _operator(term: Term) -> Cost:
+def operator_cost(term: Term) -> Cost:
+    """What an operator outside custom kernels costs."""
     operands = dict.fromkeys(term.arguments)
-    read = sum((_read(operand) for operand in operands), start=_NOTHING)
-    return Cost(_flops(term), read, bytes_of(term.type), 1)
+    read = sum((bytes_read(operand) for operand in operands), start=_NOTHING)
+    return Cost(flops_of(term), read, bytes_of(term.type), 1)
 
 
 _NOTHING: Dim = 0
 
 
-def _read(term: Term) -> Dim:
+def bytes_read(term: Term) -> Dim:
     """The bytes read for an operand: a literal has none, a repeated tensor those of its source."""
     if term.operator is LITERAL or (not term.arguments and term.operator is not INPUT):
         return 0
-    if len(term.arguments) != 1 or term.operator is RESULT or not _moves(term):
+    if len(term.arguments) != 1 or term.operator is RESULT or not moves(term):
         return bytes_of(term.type)
     (source,) = term.arguments
     whole = quotient(product(term.shape), product(source.shape))
-    return bytes_of(term.type) if whole is None else _read(source)
+    return bytes_of(term.type) if whole is None else bytes_read(source)
 
 
 def _kernel(kernel: Kernel) -> Cost:
     blocks = product(kernel.grid)
     total = Cost(kernels=1)
     for term in kernel.body:
-        total += _step(term, kernel.range)
+        total += step_cost(term, kernel.range)
     stored = [bytes_of(tile.type) for tile, _ in kernel.outputs]
     return Cost(
         total.flops * blocks,
@@ -89,7 +92,7 @@ def _kernel(kernel: Kernel) -> Cost:
     )
 
 
-def _step(term: Term, count: Dim) -> Cost:
+def step_cost(term: Term, count: Dim) -> Cost:
     """What one block spends on one of its terms."""
     if term.operator is LOAD:
         loops = count if term.parameter("loop") is not None else 1
@@ -98,4 +101,4 @@ def _step(term: Term, count: Dim) -> Cost:
         return Cost(product(term.arguments[0].shape) * count)
     if term.operator in (READ, WRITE) or term.place is Place.ANYWHERE:
         return Cost()
-    return Cost(_flops(term) * (count if term.place in (Place.LOOP, Place.LOOP_REGISTER) else 1))
+    return Cost(flops_of(term) * (count if term.place in (Place.LOOP, Place.LOOP_REGISTER) else 1))

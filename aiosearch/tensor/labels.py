@@ -233,3 +233,16 @@ class Labels:
 
     def shape(self, x: Labelled) -> tuple[Dim, ...]:
         return tuple(axis.size for axis in x)
+
+
+def input_labels(program: Program) -> list[tuple[Label | None, ...]]:
+    """The label of each input axis, one object for all that meet; None for an axis of size one.
+
+    Raises LabelError where axes with different declared labels meet.
+    """
+    declared = _declared(program)
+    _infer(program, declared)
+    return [
+        tuple(axis.digits[0][0].root() if axis.digits else None for axis in axes)  # type: ignore[union-attr]
+        for axes in declared
+    ]

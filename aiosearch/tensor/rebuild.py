@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from .mugraph import ACCUMULATE, LOAD, READ, RESULT, WRITE, Block, Kernel, read, write
 from .operator import NUMBERS, Dimensions, Kind, Operator
 from .sizes import Dim, Size
-from .terms import LITERAL, Program, Term, apply, literal
+from .terms import LITERAL, Program, Term, apply, literal, walk
 
 Resize: TypeAlias = Callable[[Term, str, int, Dim], Dim]
 """The new size for a term's parameter: its name, which of its sizes, and the old size."""
@@ -91,15 +91,20 @@ def _size(term: Term, name: str, kind: Kind, value: Any, resize: Resize) -> Any:
 
 def substituted(program: Program, changes: Mapping[Term, Term]) -> Program:
     """The program with terms replaced by others; raises ShapeError where those do not fit."""
+    return Program(program.name, program.inputs, replaced(program.outputs, changes))
+
+
+def replaced(outputs: Sequence[Term], changes: Mapping[Term, Term]) -> tuple[Term, ...]:
+    """The same of some outputs, which need not be a program's."""
     built = dict(changes)
     stored: dict[Kernel, tuple[Term, ...]] = {}
-    for term in program.terms():
+    for term in walk(outputs, stop=changes):
         if term in built:
             continue
         arguments = tuple(built[argument] for argument in term.arguments)
         same = arguments == term.arguments
         built[term] = term if same else _remade(term, arguments, _as_it_was, NUMBERS, stored)
-    return Program(program.name, program.inputs, tuple(built[one] for one in program.outputs))
+    return tuple(built[one] for one in outputs)
 
 
 def _as_it_was(term: Term, name: str, place: int, dim: Dim) -> Dim:

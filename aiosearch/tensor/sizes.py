@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
+from .errors import ShapeError
+
 Powers: TypeAlias = tuple[tuple[str, int], ...]
 
 
+class Divisor(str):
+    """The name of a number that divides whatever it is to divide, by the word of who chose it."""
+
+
 class Size:
-    """A polynomial with integer coefficients in positive integer unknowns. Immutable."""
+    """A polynomial with integer coefficients in positive integer unknowns. Immutable.
+
+    Only a `Divisor` has negative powers.
+    """
 
     __slots__ = ("_hash", "terms")
 
@@ -55,17 +64,28 @@ class Size:
         return frozenset(name for powers, _ in self.terms for name, _ in powers)
 
     def at(self, values: Mapping[str, Dim]) -> Dim:
-        """Puts values in the place of names; names without one stay."""
+        """Puts values in the place of names; names without one stay.
+
+        Raises ShapeError where a divisor's value does not divide.
+        """
         total: Dim = 0
         for powers, factor in self.terms:
             term: Dim = factor
-            for name, power in powers:
+            for name, power in sorted(powers, key=lambda item: item[1] < 0):
                 value = values.get(name)
                 base = Size.named(name) if value is None else value
                 for _ in range(power):
                     term = term * base
+                for _ in range(-power):
+                    term = self._over(term, base)
             total = total + term
         return total
+
+    def _over(self, term: Dim, base: Dim) -> Dim:
+        found = quotient(term, base)
+        if found is None:
+            raise ShapeError(f"{self}: {base} does not divide {term}")
+        return found
 
     def __str__(self) -> str:
         text = " + ".join(_term_text(powers, n) for powers, n in self.terms)
@@ -102,6 +122,8 @@ def quotient(a: Dim, b: Dim) -> Dim | None:
     divisor = _size(b)
     names = sorted(_size(a).names | divisor.names)
     found, left = Size({}), _size(a)
+    if divisor.monomial is None and any(isinstance(name, Divisor) for name in divisor.names):
+        return None
     while left.terms:
         part = _over(_leading(left, names), _leading(divisor, names)) if divisor.terms else None
         if part is None:
@@ -126,7 +148,9 @@ def _over(term: tuple[Powers, int], divisor: tuple[Powers, int]) -> Size | None:
     left = dict(term[0])
     for name, power in divisor[0]:
         left[name] = left.get(name, 0) - power
-    if term[1] % divisor[1] or any(power < 0 for power in left.values()):
+        if left[name] < 0 and not isinstance(name, Divisor):
+            return None
+    if term[1] % divisor[1]:
         return None
     powers = tuple(sorted((name, power) for name, power in left.items() if power))
     return Size({powers: term[1] // divisor[1]})
@@ -150,7 +174,7 @@ def _times(a: Size, b: Size) -> Size:
             powers = dict(left)
             for name, power in right:
                 powers[name] = powers.get(name, 0) + power
-            key = tuple(sorted(powers.items()))
+            key = tuple(sorted(item for item in powers.items() if item[1]))
             terms[key] = terms.get(key, 0) + m * n
     return Size(terms)
 

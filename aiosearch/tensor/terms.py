@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -358,8 +358,8 @@ class Program:
         return write(self)
 
 
-def walk(roots: Iterable[Term]) -> Iterator[Term]:
-    """Every term below the roots once, operands first."""
+def walk(roots: Iterable[Term], stop: Container[Term] = ()) -> Iterator[Term]:
+    """Every term below the roots once, operands first; nothing that is only below a stop."""
     seen: set[Term] = set()
     stack: list[tuple[Term, bool]] = [(root, False) for root in reversed(list(roots))]
     while stack:
@@ -371,7 +371,8 @@ def walk(roots: Iterable[Term]) -> Iterator[Term]:
             yield term
             continue
         stack.append((term, True))
-        stack.extend((argument, False) for argument in reversed(term.arguments))
+        if term not in stop:
+            stack.extend((argument, False) for argument in reversed(term.arguments))
 
 
 def bytes_of(type_: TensorType) -> Dim:

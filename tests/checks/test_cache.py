@@ -104,6 +104,26 @@ async def test_what_may_go_better_next_time_is_not_written(path, goals):
     assert cache_stats(path).entries == 0
 
 
+async def test_whoever_keeps_verdicts_elsewhere_is_told_of_each_that_is_new(path, goals):
+    """Whether it comes from z3 or from disk, but for what may go better next time."""
+    for _ in range(2):
+        noted = {}
+        async with Verifier(cache=path, axioms=goals.axioms, seconds=0.5) as verifier:
+            verifier.share([], noted.__setitem__)
+            await verifier.check(goals.endless())
+            verdict = await verifier.check(goals.proved())
+            assert await verifier.check(goals.proved()) == verdict
+        assert noted == {goals.digest(goals.proved()): verdict}
+
+
+async def test_what_is_known_elsewhere_is_neither_asked_nor_noted_nor_written(path, goals):
+    noted = {}
+    async with Verifier(cache=path, axioms=goals.axioms) as verifier:
+        verifier.share([(goals.digest(goals.proved()), PROVED)], noted.__setitem__)
+        assert await verifier.check(goals.proved()) == PROVED
+    assert (verifier.statistics().checks, noted, cache_stats(path).entries) == (0, {}, 0)
+
+
 async def test_two_askers_of_one_stored_verdict_share_a_read(path, goals):
     """Joining works while the disk is being asked, too."""
     for _ in range(2):

@@ -12,6 +12,7 @@ from pairs import PairListener
 from aiosearch import Pool, Search
 from aiosearch.engine.claims import Claim, SharedClaims
 from aiosearch.remote.agent import Agent
+from aiosearch.remote.notebooks import Recall
 from aiosearch.testing import no_leaks
 
 MACHINES: list[Machine] = []
@@ -20,9 +21,15 @@ MACHINES: list[Machine] = []
 class Machine:
     """A host that serves, and its end of the link."""
 
-    def __init__(self, listener: PairListener, workers: int = 1, patience: float = 5.0) -> None:
+    def __init__(
+        self,
+        listener: PairListener,
+        workers: int = 1,
+        patience: float = 5.0,
+        recall: Recall | None = None,
+    ) -> None:
         self.link = listener.connect()
-        self.agent = Agent(self.link, workers, 1, "elsewhere", patience)
+        self.agent = Agent(self.link, workers, 1, "elsewhere", patience, recall)
         self.serving = asyncio.get_running_loop().create_task(self.agent.serve())
         MACHINES.append(self)
 
@@ -43,8 +50,10 @@ class Machine:
 
 
 @asynccontextmanager
-async def pool(workers: int = 0, **options: Any) -> AsyncIterator[tuple[Pool, PairListener]]:
-    listener = PairListener()
+async def pool(
+    workers: int = 0, listener: PairListener | None = None, **options: Any
+) -> AsyncIterator[tuple[Pool, PairListener]]:
+    listener = listener or PairListener()
     MACHINES.clear()
     async with no_leaks():
         async with Pool(workers=workers, cache=None, listener=listener, **options) as opened:

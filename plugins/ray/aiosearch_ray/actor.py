@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from aiosearch.remote.agent import Agent
 from aiosearch.remote.links import LostError, UnwelcomeError
 
+from .cluster import recall
 from .outbox import Outbox
 
 
@@ -17,9 +19,10 @@ class HostActor:
     An empty batch is the last.
     """
 
-    def __init__(self, workers: int, name: str) -> None:
+    def __init__(self, workers: int, name: str, notes: str) -> None:
         self._workers = workers
         self._name = name
+        self._recall = partial(recall, notes)
         self._link: ActorLink | None = None
         self._serving: asyncio.Task[None] | None = None
 
@@ -37,7 +40,8 @@ class HostActor:
 
     async def _serve(self, link: ActorLink) -> None:
         try:
-            await Agent(link, self._workers, self._workers, self._name).serve()
+            workers, name = self._workers, self._name
+            await Agent(link, workers, workers, name, recall=self._recall).serve()
         except (LostError, UnwelcomeError):
             pass  # the search knows: it has closed the link, or will take another actor
         finally:

@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
@@ -15,10 +15,15 @@ from msgspec import Struct
 
 from aiosearch import AiosearchError
 from aiosearch.remote.links import LostError
+from aiosearch.remote.notebooks import Verdicts
+
+from . import notes
 
 T = TypeVar("T")
 REACH_SECONDS = 5.0
 """How long a cluster may take to accept a connection."""
+NAMESPACE = "aiosearch"
+"""Where named actors are found, whatever a user's own namespace is."""
 
 
 class Node(Struct, frozen=True):
@@ -66,11 +71,21 @@ class Cluster:
         """The machines that are there now and have processors."""
         return await self._call(_nodes)
 
-    async def place(self, node: Node, cpus: int) -> RemoteActor:
-        """Asks for a host actor on a node; it runs as soon as so many processors are free there."""
-        return await self._call(lambda: _place(node, cpus))
+    async def place(self, node: Node, cpus: int, notes: str) -> RemoteActor:
+        """Asks for a host actor on a node; it runs as soon as so many processors are free there.
 
-    async def kill(self, actor: RemoteActor) -> None:
+        `notes` is the name of the actor that keeps what the search has found.
+        """
+        return await self._call(lambda: _place(node, cpus, notes))
+
+    async def notes(self, name: str, keep: bool) -> RemoteNotes:
+        """The actor of this name that keeps what searches found, made where it is not there.
+
+        It goes with this connection, unless somebody wants to `keep` it.
+        """
+        return await self._call(lambda: _notes(name, keep))
+
+    async def kill(self, actor: RemoteActor | RemoteNotes) -> None:
         """Ends an actor, and with it the processes that it started. Safe to call twice."""
         await self._call(lambda: _ray().kill(actor.handle))
 
@@ -119,6 +134,31 @@ class RemoteActor:
         await _answer(self.handle.deliver.remote(batch))
 
 
+class RemoteNotes:
+    """The named actor, by its handle; its calls raise LostError where it is gone."""
+
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+
+    async def write(self, verdicts: bytes, standings: bytes) -> None:
+        await _answer(self.handle.write.remote(verdicts, standings))
+
+    async def read(self, start: int) -> bytes:
+        part: bytes = await _answer(self.handle.read.remote(start))
+        return part
+
+
+async def recall(name: str) -> AsyncIterator[Verdicts]:
+    """What the actor of this name knows of z3's answers; nothing where it is lost: then the search
+    answers, and has another one made."""
+    try:
+        handle = await asyncio.to_thread(_ray().get_actor, name, namespace=NAMESPACE)
+        async for part in notes.parts(RemoteNotes(handle)):
+            yield notes.decided(part)
+    except (LostError, ValueError):
+        return
+
+
 async def _reach(address: str) -> None:
     """Raises AiosearchError where nobody listens; Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
@@ -154,13 +194,28 @@ def _nodes() -> list[Node]:
     return [node for node in found if node.cpus]
 
 
-def _place(node: Node, cpus: int) -> RemoteActor:
+def _place(node: Node, cpus: int, notes: str) -> RemoteActor:
     from .actor import HostActor
 
     ray = _ray()
     there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node.id, soft=False)
     made = ray.remote(HostActor).options(num_cpus=cpus, scheduling_strategy=there)
-    return RemoteActor(made.remote(cpus, node.name))
+    return RemoteActor(made.remote(cpus, node.name, notes))
+
+
+def _notes(name: str, keep: bool) -> RemoteNotes:
+    ray = _ray()
+    node = ray.get_runtime_context().get_node_id()  # others are the first to be scaled away
+    here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=True)
+    made = ray.remote(notes.Notes).options(
+        name=name,
+        namespace=NAMESPACE,
+        get_if_exists=True,
+        lifetime="detached" if keep else None,
+        num_cpus=0,
+        scheduling_strategy=here,
+    )
+    return RemoteNotes(made.remote())
 
 
 def _ray() -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from aiosearch.remote.links import Link
 
 from .cluster import Cluster, Node
+from .notebook import RayNotebook
 from .placement import Placement
 
 LOOK_SECONDS = 2.0
@@ -23,12 +24,18 @@ class RayListener:
     Without an address it is the cluster that this process uses, that `RAY_ADDRESS` names or that
     runs on this machine; where there is none, or with the address `local`, Ray is started here, and
     stopped in the end. Each actor has all processors of its node, or at most `cpus`.
+
+    What its searches find is in a named actor as well, for whoever looks, which goes with them;
+    one that has the name `keep` stays, and what it knows of z3's answers is not asked again.
     """
 
     covers_here = True
 
-    def __init__(self, address: str | None = None, *, cpus: int | None = None) -> None:
+    def __init__(
+        self, address: str | None = None, *, cpus: int | None = None, keep: str | None = None
+    ) -> None:
         self._cluster = Cluster(address)
+        self.notebook = RayNotebook(self._cluster, keep)
         self._cpus = cpus
         self._placed: dict[str, asyncio.Task[None]] = {}
         self._watching: asyncio.Task[None] | None = None
@@ -39,16 +46,18 @@ class RayListener:
 
     @property
     def invitation(self) -> str:
-        return f"ray start --address={self.address}"
+        return f"ray start --address={self.address}  # what it finds: actor {self.notebook.name}"
 
     async def start(self, joined: Callable[[Link], None]) -> None:
         self._joined = joined
         await self._cluster.open()
+        await self.notebook.open()
         self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     async def close(self) -> None:
         await _ended([self._watching] if self._watching else [])
         await _ended(list(self._placed.values()))
+        await self.notebook.close()
         await self._cluster.close()
 
     async def _watch(self) -> None:
@@ -68,7 +77,8 @@ class RayListener:
         for id in nodes.keys() - self._placed.keys():
             node = nodes[id]
             cpus = min(node.cpus, self._cpus or node.cpus)
-            placement = Placement(self._cluster, node, cpus, self._joined)
+            name = self.notebook.name
+            placement = Placement(self._cluster, node, cpus, name, self._joined)
             self._placed[id] = asyncio.get_running_loop().create_task(placement.run())
 
 

@@ -25,9 +25,15 @@ class Placement:
     """Keeps a host actor on a node, and hands over the link to each."""
 
     def __init__(
-        self, cluster: Cluster, node: Node, cpus: int, joined: Callable[[Link], None]
+        self,
+        cluster: Cluster,
+        node: Node,
+        cpus: int,
+        notes: str,
+        joined: Callable[[Link], None],
     ) -> None:
         self._cluster = cluster
+        self._notes = notes
         self._node = node
         self._cpus = cpus
         self._joined = joined
@@ -48,7 +54,7 @@ class Placement:
 
     async def _one(self) -> None:
         """An actor, from its start to its end."""
-        actor = await self._cluster.place(self._node, self._cpus)
+        actor = await self._cluster.place(self._node, self._cpus, self._notes)
         try:
             if link := await self._link(actor):
                 try:

@@ -11,7 +11,7 @@ from aiosearch.testing import no_leaks
 
 
 async def begun() -> HostActor:
-    actor = HostActor(3, "a node")
+    actor = HostActor(3, "a node", "notes")
     [first] = await actor.collect()
     here = decode_from_agent(first)
     assert isinstance(here, Here)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 from aiosearch_ray import RayListener, placement
+from clusters import actors, machines, pool, until
 
 from aiosearch import Pool, Search, SearchStatus
 from aiosearch.testing.problems import Balanced
@@ -21,51 +17,8 @@ from aiosearch.workloads import Lopsided, Superopt
 TREE = Lopsided(height=36)
 
 
-class Other:
-    """What else a cluster is for."""
-
-    def works(self) -> bool:
-        return True
-
-
-@asynccontextmanager
-async def pool(hosts: int = 2) -> AsyncIterator[Pool]:
-    """Served by so many host actors, and nobody else."""
-    async with Pool(cache=None, listener=RayListener()) as opened:
-        await until(lambda: len(machines(opened)) == hosts)
-        yield opened
-
-
-def machines(pool: Pool) -> list[Any]:
-    assert pool.machines is not None
-    found: list[Any] = json.loads(pool.machines.state())["machines"]
-    return found
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110  # nobody tells of it
-            await asyncio.sleep(0.02)
-
-
-def actors() -> list[int]:
-    """The processes of host actors, which all are on this machine."""
-    return [
-        int(folder.name)
-        for folder in Path("/proc").iterdir()
-        if folder.name.isdigit() and _command(folder).startswith("ray::HostActor")
-    ]
-
-
-def _command(folder: Path) -> str:
-    try:
-        return (folder / "cmdline").read_text(errors="replace")
-    except OSError:  # it has ended
-        return ""
-
-
 async def test_the_nodes_of_a_cluster_do_the_whole_search(cluster: Any) -> None:
-    async with pool() as opened, Search(TREE, pool=opened, strategy="ray") as search:
+    async with pool() as (opened, _), Search(TREE, pool=opened, strategy="ray") as search:
         result = await search.wait()
     assert result.status is SearchStatus.COMPLETE
     assert result.statistics.nodes == TREE.nodes
@@ -77,7 +30,7 @@ async def test_an_actor_that_is_killed_loses_nothing_and_another_takes_its_place
     cluster: Any,
 ) -> None:
     tree = Lopsided(height=40)
-    async with pool() as opened:
+    async with pool() as (opened, _):
         async with Search(tree, pool=opened, strategy="ray") as search:
             await until(lambda: all(worker.nodes for worker in search.statistics().workers))
             os.kill(actors()[0], signal.SIGKILL)
@@ -91,7 +44,7 @@ async def test_a_node_that_comes_later_takes_part_and_one_that_fails_is_done_wit
     cluster: Any,
 ) -> None:
     tree = Lopsided(height=42)
-    async with pool() as opened, Search(tree, pool=opened, strategy="ray") as search:
+    async with pool() as (opened, _), Search(tree, pool=opened, strategy="ray") as search:
         node = cluster.add_node(num_cpus=1)
         await until(lambda: len(search.statistics().workers) == 3)
         await until(lambda: search.statistics().workers[2].nodes)
@@ -104,11 +57,17 @@ async def test_a_node_that_comes_later_takes_part_and_one_that_fails_is_done_wit
 async def test_a_node_with_other_work_lends_the_half_that_is_free(
     ray: Any, cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    class Other:
+        """What else a cluster is for."""
+
+        def works(self) -> bool:
+            return True
+
     monkeypatch.setattr(placement, "PATIENCE", 3.0)
     node = cluster.add_node(num_cpus=2, resources={"other": 1})
     other = ray.remote(Other).options(num_cpus=1, resources={"other": 1}).remote()
     ray.get(other.works.remote())
-    async with pool(3) as opened:
+    async with pool(3) as (opened, _):
         assert [machine["workers"] for machine in machines(opened)] == [1, 1, 1]
     ray.kill(other)
     cluster.remove_node(node)
@@ -118,7 +77,7 @@ async def test_z3_is_asked_once_whoever_wants_to_know(cluster: Any) -> None:
     problem = Superopt(task="P2", length=3)
     async with Search(problem, workers=1, cache=None) as search:
         alone = await search.wait()
-    async with pool() as opened, Search(problem, pool=opened, strategy="ray") as search:
+    async with pool() as (opened, _), Search(problem, pool=opened, strategy="ray") as search:
         result = await search.wait()
     asked = [one.statistics.checks.asked for one in (alone, result) if one.statistics.checks]
     assert asked[0] == asked[1] > 1

@@ -17,7 +17,7 @@ from terminals import PATIENCE, Console, found, nodes, until
 from aiosearch.workloads import Lopsided
 
 TREE = "aiosearch.workloads.shapes:Lopsided"
-HEIGHT = 39
+HEIGHT = 42
 
 
 class Site:

@@ -1,0 +1,1 @@
+"""The superoptimizer: every program of fused kernels in a declared space."""

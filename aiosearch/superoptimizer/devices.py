@@ -1,0 +1,165 @@
+"""What programs run on, as data: the figures that a prediction is made of, and where they are from.
+
+GPUs are described by a file, from what their maker states. This machine is described by what
+`aiosearch doctor --measure` measured here.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..errors import AiosearchError
+from ..measure.caches import last_cache, private_cache
+from ..measure.ceilings import Ceilings, stored_ceilings
+from ..tensor import DType
+
+
+class DeviceError(AiosearchError):
+    """A device that nothing is known of: says what is known, or how to come to know it."""
+
+
+class Kind(StrEnum):
+    CPU = "cpu"
+    GPU = "gpu"
+
+
+class Device(Struct, frozen=True, kw_only=True):
+    """A processor, its memories and their speeds, at best."""
+
+    name: str
+    kind: Kind
+    units: int
+    """Multiprocessors, or cores: how many blocks run at the same time without sharing a unit."""
+    bytes_per_second: float
+    """From and to the device's memory."""
+    cache_bytes_per_second: float
+    """From the last-level cache."""
+    operations_per_second: dict[DType, float]
+    """By element type, of all units together, matrix units included."""
+    launch_seconds: float
+    """What one more kernel costs, however little it does."""
+    shared_bytes: int
+    """What one block may take of its unit's shared memory; on a CPU a core's own cache."""
+    unit_shared_bytes: int
+    block_reserved_bytes: int = 0
+    """What each block takes of its unit's shared memory beside its own."""
+    unit_blocks: int
+    """How many blocks a unit can hold at most."""
+    unit_threads: int
+    block_threads: int
+    cache_bytes: int
+    """Of the last cache before the device's memory."""
+    sources: dict[str, str]
+    """Where the figures are from."""
+    reported: str = ""
+    """What JAX calls it."""
+
+    def rate(self, dtype: DType) -> float:
+        """Operations in a second; of a type that has no figure, those of the type it is cast to."""
+        rates = self.operations_per_second
+        if dtype is DType.F64:
+            return rates.get(dtype, rates[DType.F32] / 2)
+        return rates.get(dtype, rates[DType.F32])
+
+    def resident(self, shared: int) -> int:
+        """How many blocks a unit holds at once, each with so many bytes of shared memory."""
+        if shared > self.shared_bytes:
+            return 0
+        room = self.unit_shared_bytes // max(1, shared + self.block_reserved_bytes)
+        return max(1, min(self.unit_blocks, self.unit_threads // self.block_threads, room))
+
+
+class _Cpu(Struct, frozen=True):
+    launch_seconds: float
+    sources: dict[str, str]
+
+
+class _Known(Struct, frozen=True):
+    gpus: list[Device]
+    cpu: _Cpu
+
+
+@cache
+def _known() -> _Known:
+    data = files(__package__).joinpath("devices.json").read_bytes()
+    return msgspec.json.decode(data, type=_Known)
+
+
+def device_names() -> list[str]:
+    """The GPUs that are described."""
+    return [each.name for each in _known().gpus]
+
+
+def device(name: str) -> Device:
+    """A described GPU."""
+    for each in _known().gpus:
+        if each.name == name:
+            return each
+    raise DeviceError(f"no device {name!r}: there are {', '.join(device_names())}")
+
+
+def this_machine(platform: str = "cpu") -> Device:
+    """The processor that JAX calls so, with what was measured of it here."""
+    for ceilings in stored_ceilings():
+        if ceilings.platform == platform:
+            return described(ceilings)
+    raise DeviceError(f"this {platform} was not measured yet: run `aiosearch doctor --measure`")
+
+
+def described(ceilings: Ceilings) -> Device:
+    """A measured processor as a device."""
+    return _cpu(ceilings) if ceilings.platform == "cpu" else _gpu(ceilings)
+
+
+def _gpu(ceilings: Ceilings) -> Device:
+    for each in _known().gpus:
+        if each.reported == ceilings.device:
+            rates = each.operations_per_second | _rates(ceilings)
+            return replace(
+                each,
+                bytes_per_second=ceilings.bytes_per_second,
+                operations_per_second=rates,
+                sources=each.sources | _measured(ceilings),
+            )
+    known = ", ".join(each.reported for each in _known().gpus)
+    raise DeviceError(f"{ceilings.device} is not described: there are {known}")
+
+
+def _cpu(ceilings: Ceilings) -> Device:
+    template = _known().cpu
+    own = private_cache()
+    return Device(
+        name=ceilings.device,
+        kind=Kind.CPU,
+        units=ceilings.cores,
+        bytes_per_second=ceilings.bytes_per_second,
+        cache_bytes_per_second=ceilings.bytes_per_second,
+        operations_per_second=_rates(ceilings),
+        launch_seconds=template.launch_seconds,
+        shared_bytes=own,
+        unit_shared_bytes=own,
+        unit_blocks=1,
+        unit_threads=1,
+        block_threads=1,
+        cache_bytes=last_cache("cpu"),
+        sources=template.sources | _measured(ceilings),
+    )
+
+
+def _rates(ceilings: Ceilings) -> dict[DType, float]:
+    """A type that is slower than float32 here is cast to that."""
+    measured = ceilings.flops_per_second
+    least = measured["float32"]
+    half = max(least, measured.get("bfloat16", least))
+    return {DType.F32: least, DType.BF16: half}
+
+
+def _measured(ceilings: Ceilings) -> dict[str, str]:
+    how = f"measured {ceilings.taken}, {ceilings.versions}"
+    return {"bytes_per_second, operations_per_second": how}

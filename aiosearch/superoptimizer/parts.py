@@ -1,0 +1,293 @@
+"""What a value may be on the way to a reference: the parts of whatever equals it by the axioms.
+
+A form is a part where something can be multiplied to it, summed over it and added to it so that a
+form of the reference comes out. An index that it sums over already, nothing else there may depend
+on. A number has to be the one that it has in the reference, or that a mean in place of a sum would
+make of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import reduce
+from operator import or_
+from typing import TypeAlias
+
+from .forms import ONE, Forms, Mask, Monomial, Powers, without
+
+Product: TypeAlias = tuple[Powers, Powers]
+"""The units above and below the line."""
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """A sum of the host that is looked into: what of it nobody has taken."""
+
+    whole: Mask
+    """All indices that it sums over."""
+    bound: Mask
+    left: Product
+
+
+@dataclass(frozen=True)
+class _Room:
+    """What a host has left after some units of a part have found their places."""
+
+    left: Product
+    sums: tuple[_Sum, ...] = ()
+
+
+class Parts:
+    """The parts of a reference, given by the forms of all its terms."""
+
+    def __init__(self, forms: Forms, terms: Iterable[int]) -> None:
+        self._forms = forms
+        self._known: dict[int, bool] = {}
+        self._hosts: dict[int, bool] = {}
+        """Forms with parts, and whether the reference has them as they are."""
+        for term in terms:
+            self._hosts[term] = True
+        for term in list(self._hosts):
+            self._add_inner(term)
+        self._places: dict[int, list[tuple[int, Monomial]]] = {}
+        for host in self._hosts:
+            for mono, _ in forms.items[host]:
+                for unit in dict.fromkeys(self._units_in((mono[0], mono[1]))):
+                    self._places.setdefault(unit, []).append((host, mono))
+        self.bound: Mask = reduce(or_, (self._bound(unit) for unit in self._places), 0)
+        """The indices that the reference sums over or takes the largest of."""
+        self.negative = any(factor < 0 for host in self._hosts for _, factor in forms.items[host])
+        """Whether the reference subtracts."""
+
+    def __len__(self) -> int:
+        return len(self._hosts)
+
+    def __contains__(self, form: int) -> bool:
+        found = self._known.get(form)
+        if found is None:
+            found = self._known[form] = self._is_part(form)
+        return found
+
+    @property
+    def known(self) -> dict[int, bool]:
+        """What was asked so far."""
+        return self._known
+
+    # The hosts: forms of the reference, and what can be made of them by a rule of functions
+
+    def _add_host(self, form: int) -> None:
+        if form not in self._hosts and self._forms.items[form]:
+            self._hosts[form] = False
+            self._add_inner(form)
+
+    def _add_inner(self, form: int) -> None:
+        for (above, below, _, _), _ in self._forms.items[form]:
+            self._add_products(above, below)
+            if below:
+                self._add_host(self._product(below))
+
+    def _add_products(self, above: Powers, below: Powers) -> None:
+        for powers in (above, below):
+            for unit, power in powers:
+                self._add_unit(unit, power)
+            self._add_exponents(powers)
+            roots = tuple((unit, 2) for unit, power in powers if power % 2)
+            if len(roots) > 1:
+                self._add_host(self._product(roots))
+
+    def _add_unit(self, unit: int, power: int) -> None:
+        key = self._forms.units[unit]
+        if power > 2 or power % 2:
+            self._add_host(self._product(((unit, 2),)))
+        if key[0] == "call":
+            for argument in key[2]:
+                self._add_host(argument)
+        elif key[0] == "largest":
+            self._add_host(key[2])
+        elif key[0] == "sum of":
+            self._add_host(key[1])
+        elif key[0] == "sum":
+            self._add_host(self._product(((unit, 2),)))
+            self._add_products(key[2], key[3])
+
+    def _add_exponents(self, powers: Powers) -> None:
+        """A product of exponentials is one of a sum."""
+        forms = self._forms
+        inner = [
+            forms.multiply(forms.units[unit][2][0], forms.number(Fraction(power, 2)))
+            for unit, power in powers
+            if forms.units[unit][:2] == ("call", "exp")
+        ]
+        if len(inner) > 1:
+            self._add_host(reduce(forms.add, inner))
+
+    def _product(self, powers: Powers) -> int:
+        return self._forms.of_monomial((powers, (), ONE, ()))
+
+    def _units_in(self, product: Product) -> Iterator[int]:
+        """The units of a product and of the sums in it."""
+        for powers in product:
+            for unit, _ in powers:
+                yield unit
+                key = self._forms.units[unit]
+                if key[0] == "sum":
+                    yield from self._units_in((key[2], key[3]))
+
+    def _bound(self, unit: int) -> Mask:
+        key = self._forms.units[unit]
+        return key[1] if key[0] in ("sum", "largest") else 0
+
+    # Whether a form is a part of one of them
+
+    def _is_part(self, form: int) -> bool:
+        items = self._forms.items[form]
+        if not items:
+            return False
+        first = items[0][0]
+        return any(self._fits(form, first, host, mono) for host, mono in self._rooms(first))
+
+    def _rooms(self, part: Monomial) -> Iterable[tuple[int, Monomial]]:
+        """Where its units may be found; a number may be anywhere."""
+        units = [unit for unit, _ in (*part[0], *part[1])]
+        if not units:
+            return [(host, mono) for host in self._hosts for mono, _ in self._forms.items[host]]
+        return self._places.get(self._anchor(units[0]), ())
+
+    def _anchor(self, unit: int) -> int:
+        """A unit that has to be there in a host where this one is part of a sum."""
+        if unit in self._places:
+            return unit
+        key = self._forms.units[unit]
+        if key[0] == "sum":
+            return self._anchor((*key[2], *key[3])[0][0])
+        return unit
+
+    def _fits(self, form: int, first: Monomial, host: int, mono: Monomial) -> bool:
+        (_, factor), *others = self._forms.items[form]
+        hosted = {
+            (own[0], own[1]): self._number(own, number)
+            for own, number in self._forms.items[host]
+            if own != mono
+        }
+        if len(others) > len(hosted):
+            return False
+        whole = dict(self._forms.items[host])[mono]
+        ratio = self._forms.divide(self._number(first, factor), self._number(mono, whole))
+        spelled = self._hosts[host]
+        wanted = [(first[0], 0), (first[1], 1)]
+        units = [(unit, power, side) for powers, side in wanted for unit, power in powers]
+        for room in self._placed(units, _Room((mono[0], mono[1]))):
+            if ratio in self._ratios(room, () if spelled else (mono[0], mono[1])) and self._agree(
+                room, others, hosted, ratio
+            ):
+                return True
+        return False
+
+    def _number(self, mono: Monomial, factor: Fraction) -> int:
+        """The constants of a term, as a form."""
+        return self._forms.of_monomial(((), (), mono[2], mono[3]), factor)
+
+    def _ratios(self, room: _Room, more: tuple[Powers, ...]) -> set[int]:
+        """By what a part's number may be off, because of means where the reference has sums."""
+        forms = self._forms
+        found = {forms.one}
+        for side, powers in enumerate((*room.left, *more)):
+            for unit, power in powers:
+                key = forms.units[unit]
+                if key[0] == "sum":
+                    size = forms.power(forms.size(key[1]), power if side in (0, 3) else -power)
+                    found |= {forms.multiply(one, size) for one in found}
+        for one in room.sums:
+            sizes = [forms.size(mask) for mask in {one.whole, one.bound} if mask]
+            found |= {forms.multiply(own, size) for own in found for size in sizes}
+        return found
+
+    def _agree(
+        self,
+        room: _Room,
+        others: Sequence[tuple[Monomial, Fraction]],
+        hosted: dict[Product, int],
+        ratio: int,
+    ) -> bool:
+        """Whether the other terms of the part become other terms of the host."""
+        taken: set[Product] = set()
+        for mono, factor in others:
+            own = self._number(mono, factor)
+            for image in self._within(room, mono):
+                if image in taken or image not in hosted:
+                    return False
+                if self._forms.divide(own, hosted[image]) != ratio:
+                    return False
+                taken.add(image)
+        return True
+
+    def _within(self, room: _Room, mono: Monomial) -> set[Product]:
+        """What becomes of another term of the part in the place of the first."""
+        forms = self._forms
+        form = forms.of_monomial((mono[0], mono[1], ONE, ()))
+        bound = 0
+        for one in room.sums:
+            form = forms.multiply(form, forms.of_monomial((*one.left, ONE, ())))
+            bound |= one.bound
+        whole = forms.multiply(
+            forms.sum(form, bound & forms.free(form)), forms.of_monomial((*room.left, ONE, ()))
+        )
+        return {(own[0], own[1]) for own, _ in forms.items[whole]}
+
+    def _placed(self, units: list[tuple[int, int, int]], room: _Room) -> Iterator[_Room]:
+        """Every way to find a place for each unit."""
+        if not units:
+            yield room
+            return
+        (unit, power, side), *rest = units
+        if _has(room.left[side], ((unit, power),)):
+            taken = _less(room.left, side, ((unit, power),))
+            yield from self._placed(rest, replace(room, left=taken))
+        for opened in self._opened(room):
+            for number, one in enumerate(opened.sums):
+                inner = self._inside(unit, power, side, one)
+                if inner is not None:
+                    sums = (*opened.sums[:number], inner, *opened.sums[number + 1 :])
+                    yield from self._placed(rest, replace(opened, sums=sums))
+
+    def _opened(self, room: _Room) -> Iterator[_Room]:
+        """The room as it is, and with one more of its sums looked into."""
+        if room.sums:
+            yield room
+        for unit, power in room.left[0]:
+            key = self._forms.units[unit]
+            if key[0] == "sum" and power == 2:
+                sums = (*room.sums, _Sum(key[1], key[1], (key[2], key[3])))
+                yield replace(room, left=_less(room.left, 0, ((unit, power),)), sums=sums)
+
+    def _inside(self, unit: int, power: int, side: int, one: _Sum) -> _Sum | None:
+        """A sum after a factor of it, or a sum over some of its indices, is taken out."""
+        if _has(one.left[side], ((unit, power),)):
+            return replace(one, left=_less(one.left, side, ((unit, power),)))
+        key = self._forms.units[unit]
+        if key[0] != "sum" or power != 2 or side or key[1] & ~one.bound:
+            return None
+        above, below = key[2], key[3]
+        if not (_has(one.left[0], above) and _has(one.left[1], below)):
+            return None
+        left = (without(one.left[0], above), without(one.left[1], below))
+        if any(self._forms.frees[other] & key[1] for other, _ in (*left[0], *left[1])):
+            return None
+        return _Sum(one.whole, one.bound & ~key[1], left)
+
+
+def _has(powers: Powers, part: Powers) -> bool:
+    """Whether a product has these factors; a root is no part of what it is the root of."""
+    own = dict(powers)
+    return all(
+        own.get(unit, 0) >= power and power % 2 <= own[unit] % 2 for unit, power in part
+    )
+
+
+def _less(product: Product, side: int, part: Powers) -> Product:
+    above, below = product
+    return (above, without(below, part)) if side else (without(above, part), below)
+
+

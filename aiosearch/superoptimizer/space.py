@@ -1,0 +1,41 @@
+"""The declared space: which programs are searched, the same for every reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+UNARY = ("exp", "square", "sqrt", "silu", "gelu", "relu")
+BINARY = ("add", "sub", "mul", "div")
+TILE = (*UNARY, *BINARY, "matmul", "rms_norm", "sum", "max")
+KERNEL = (*TILE, "fold")
+ACCUMULATE = ("none", "sum", "mean", "rms", "redtox", "max")
+
+
+@dataclass(frozen=True)
+class Space:
+    """What a program may be made of; inputs of a block count as operators of it, results do not."""
+
+    block_operators: int = 9
+    kernels: int = 5
+    custom_kernels: int = 2
+    block_inputs: int = 4
+    block_outputs: int = 2
+    grid_axes: int = 3
+    tile: tuple[str, ...] = TILE
+    kernel: tuple[str, ...] = KERNEL
+    accumulators: tuple[str, ...] = ACCUMULATE
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """What there is, and how much of it at most."""
+        yield "kernels", f"{self.kernels} at most, of which {self.custom_kernels} are made for it"
+        yield "kernel operators", ", ".join(self.kernel)
+        yield "block operators", ", ".join(self.tile)
+        yield "accumulators", ", ".join(self.accumulators)
+        yield "operators of a block", f"{self.block_operators} at most, loads and accumulators too"
+        yield "inputs of a block", f"{self.block_inputs} tensors at most, each loaded in one way"
+        yield "outputs of a block", f"{self.block_outputs} at most, each with its own map"
+        yield "grids", f"{self.grid_axes} axes at most, of any size that divides what they split"
+        yield "input maps", "each axis of each input split by the grid, the loop, both or neither"
+        yield "output maps", "a grid axis on the axis that it splits, else on any"
+        yield "loop ranges", "any that divides what the loop splits; none is a range of one"

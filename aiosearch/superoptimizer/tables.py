@@ -1,0 +1,393 @@
+"""Everything that can be computed on the way to a reference, and out of what: tables of classes.
+
+A class is a form, the axes it lies along and where it is: in the device's memory, in a block's loop
+or behind it. Each is a small number, found once whatever the kernel, the grid or the loop; what is
+no part of the reference is not taken in. Programs are then read off the tables, and no step of one
+is ever tried in vain twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import reduce
+from itertools import product
+from operator import or_
+from typing import TypeAlias
+
+from ..tensor.operator import OPERATORS, Operator
+from .formal import ROW, Axes, Axis, Formal, FormalAlgebra, Reference, UnsearchableError
+from .forms import BITS, GRID, LEFT, LOOP, REST, WHOLE, Mask
+from .parts import Parts
+from .space import Space
+
+
+class Zone(IntEnum):
+    """Where a value is."""
+
+    DEVICE = 0
+    LOOP = 1
+    STILL = 2
+    """Behind a loop that splits nothing, and so runs once."""
+    AFTER = 3
+    """Behind a loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One way to come by a class: an operator and the classes that it takes."""
+
+    operator: str
+    operands: tuple[int, ...]
+    detail: str = ""
+    """Which accumulator, or the axis of a sum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    form: int
+    axes: Axes
+    zone: Zone
+    grid: Mask
+    """The index parts that the grid walks."""
+    loop: Mask
+    """The index part that the loop walks."""
+
+
+Split: TypeAlias = tuple[Axes, Mask, Mask]
+
+
+class Tables:
+    """All classes within a space that are parts of a reference, and every step between them."""
+
+    def __init__(self, reference: Reference, space: Space) -> None:
+        self.reference = reference
+        self.space = space
+        self.forms = reference.forms
+        self.parts = Parts(self.forms, (value.form for value in reference.values.values()))
+        self.classes: list[Class] = []
+        self.steps: list[list[Step]] = []
+        self.pruned: Counter[str] = Counter()
+        self._known: dict[Class, int] = {}
+        self._algebra = FormalAlgebra(self.forms, reference.sizes)
+        self._alike: dict[Zone, dict[tuple[Axes, Mask], list[int]]] = {zone: {} for zone in Zone}
+        self._pairs: dict[tuple[Axes, Axes], tuple[Axes | None, Axes | None, Mask]] = {}
+        self._results: dict[tuple[str, int, int, Mask], int] = {}
+        self._fresh: deque[int] = deque()
+        self._unary = [OPERATORS[name] for name in space.tile if OPERATORS[name].arity == 1]
+        # Where nothing is negative, a difference is a sum
+        self._ordered = ("sub", "div") if self.parts.negative else ("div",)
+        self.inputs = [self._tensor(Formal(value.form, value.axes)) for value in self._given()]
+        self._saturate()
+        self.targets = [
+            self._known.get(_device(Formal(value.form, value.axes))) for value in reference.outputs
+        ]
+
+    def _given(self) -> Iterator[Formal]:
+        return (self.reference.values[one] for one in self.reference.program.inputs)
+
+    def _tensor(self, value: Formal) -> int:
+        return self._enter(_device(value), None)
+
+    def _enter(self, found: Class, step: Step | None) -> int:
+        number = self._known.get(found)
+        if number is None:
+            number = self._known[found] = len(self.classes)
+            self.classes.append(found)
+            self.steps.append([])
+            self._fresh.append(number)
+        if step is not None:
+            self.steps[number].append(step)
+        return number
+
+    def _saturate(self) -> None:
+        while self._fresh:
+            self._grow(self._fresh.popleft())
+
+    def _grow(self, number: int) -> None:
+        own = self.classes[number]
+        self._alike[own.zone].setdefault((own.axes, own.loop), []).append(number)
+        if own.zone is Zone.DEVICE:
+            self._load(number, own)
+        elif own.zone is Zone.LOOP:
+            self._accumulate(number, own)
+        else:
+            self._store(number, own)
+        self._apply(number, own)
+        self._pair(number, own)
+
+    # Single classes
+
+    def _apply(self, number: int, own: Class) -> None:
+        for operator in self._unary:
+            if operator.name in ("sum", "max"):
+                self._reduce(number, own, operator.name)
+                continue
+            if operator.name == "rms_norm" and not (own.axes and own.axes[-1]):
+                continue
+            found = self._meaning(operator, own)
+            self._made(Step(operator.name, (number,)), own.zone, found, own.grid, own.loop)
+
+    def _meaning(self, operator: Operator, own: Class) -> Formal:
+        found: Formal = operator.meaning(self._algebra, Formal(own.form, own.axes))
+        return found
+
+    def _reduce(self, number: int, own: Class, name: str) -> None:
+        last = len(own.axes) - 1
+        places = range(last + 1) if own.zone is Zone.DEVICE else range(max(last, 0), last + 1)
+        for axis in places:
+            pieces = own.axes[axis]
+            if pieces:
+                reduced = self.forms.sum if name == "sum" else self.forms.largest
+                form = reduced(own.form, sum(pieces))
+                axes = (*own.axes[:axis], ROW, *own.axes[axis + 1 :])
+                step = Step(name, (number,), str(axis))
+                self._made(step, own.zone, Formal(form, axes), own.grid, own.loop)
+            if own.zone is Zone.DEVICE and len(pieces) > 1 and name == "sum":
+                form = self.forms.sum(own.form, pieces[0])
+                axes = (*own.axes[:axis], pieces[1:], *own.axes[axis + 1 :])
+                step = Step("fold", (number,), str(axis))
+                self._made(step, own.zone, Formal(form, axes), own.grid, own.loop)
+
+    def _made(self, step: Step, zone: Zone, found: Formal, grid: Mask, loop: Mask) -> None:
+        if found.form not in self.parts:
+            self.pruned["no part of the reference"] += 1
+            return
+        self._enter(Class(found.form, found.axes, zone, grid, loop), step)
+
+    # Pairs of classes
+
+    def _pair(self, number: int, own: Class) -> None:
+        for (axes, loop), others in list(self._alike[own.zone].items()):
+            if loop and own.loop and loop != own.loop:
+                self.pruned["loops over different indices"] += 1
+                continue
+            joined, across, inner = self._meeting(own.axes, axes)
+            if joined is not None:
+                for other in others:
+                    self._pointwise(number, other, joined)
+            if across is not None:
+                for other in others:
+                    self._product(number, other, across, inner)
+            if axes != own.axes or len(own.axes) > 1:
+                _, back, inner = self._meeting(axes, own.axes)
+                if back is not None:
+                    for other in others:
+                        if other != number:
+                            self._product(other, number, back, inner)
+
+    def _meeting(self, one: Axes, two: Axes) -> tuple[Axes | None, Axes | None, Mask]:
+        """The axes of a pointwise result and of a product, and what that sums over."""
+        found = self._pairs.get((one, two))
+        if found is None:
+            found = self._pairs[one, two] = (_pointwise(one, two), *_across(one, two))
+        return found
+
+    def _pointwise(self, one: int, two: int, axes: Axes) -> None:
+        a, b = self.classes[one], self.classes[two]
+        grid, loop = a.grid | b.grid, a.loop | b.loop
+        for name in ("add", "mul"):
+            if name in self.space.tile:
+                first, second = (one, two) if one <= two else (two, one)
+                self._combined(name, first, second, a.zone, axes, grid, loop)
+        for name in self._ordered:
+            if name in self.space.tile:
+                self._combined(name, one, two, a.zone, axes, grid, loop)
+                if one != two:
+                    self._combined(name, two, one, a.zone, axes, grid, loop)
+
+    def _combined(
+        self, name: str, one: int, two: int, zone: Zone, axes: Axes, grid: Mask, loop: Mask
+    ) -> None:
+        form = self._result(name, self.classes[one].form, self.classes[two].form, 0)
+        if form < 0:
+            self.pruned["no part of the reference"] += 1
+            return
+        self._enter(Class(form, axes, zone, grid, loop), Step(name, (one, two)))
+
+    def _product(self, one: int, two: int, axes: Axes, inner: Mask) -> None:
+        a, b = self.classes[one], self.classes[two]
+        form = self._result("matmul", a.form, b.form, inner)
+        if form < 0:
+            self.pruned["no part of the reference"] += 1
+            return
+        found = Class(form, axes, a.zone, a.grid | b.grid, a.loop | b.loop)
+        self._enter(found, Step("matmul", (one, two)))
+
+    def _result(self, name: str, one: int, two: int, inner: Mask) -> int:
+        """The form of a result, -1 for one that is no part of the reference."""
+        key = (name, one, two, inner)
+        found = self._results.get(key)
+        if found is None:
+            form = self._of(name, one, two, inner)
+            taken = form in self.parts and not (
+                name in ("add", "sub") and self._joins(form, one, two)
+            )
+            found = self._results[key] = form if taken else -1
+        return found
+
+    def _joins(self, form: int, one: int, two: int) -> bool:
+        """Whether terms of a sum became one: a multiple of what was there, or nothing."""
+        items = self.forms.items
+        return len(items[form]) < len(items[one]) + len(items[two])
+
+    def _of(self, name: str, one: int, two: int, inner: Mask) -> int:
+        forms = self.forms
+        if name == "add":
+            return forms.add(one, two)
+        if name == "sub":
+            return forms.subtract(one, two)
+        if name == "mul":
+            return forms.multiply(one, two)
+        if name == "div":
+            return forms.divide(one, two)
+        return forms.sum(forms.multiply(one, two), inner)
+
+    # Between the device and a block
+
+    def _load(self, number: int, own: Class) -> None:
+        for axes, grid, loop in self._splits(own.axes):
+            self._enter(Class(own.form, axes, Zone.LOOP, grid, loop), Step("load", (number,)))
+
+    def _splits(self, axes: Axes) -> Iterator[Split]:
+        """Every way in which a grid and a loop can split a tensor."""
+        for ways in product(*map(self._ways, axes)):
+            grid = reduce(or_, (way[1] for way in ways), 0)
+            loops = [way[2] for way in ways if way[2]]
+            if len(loops) <= 1 and sum(way[1] > 0 for way in ways) <= self.space.grid_axes:
+                yield tuple(way[0] for way in ways), grid, sum(loops)
+
+    def _ways(self, axis: Axis) -> list[tuple[Axis, Mask, Mask]]:
+        found: list[tuple[Axis, Mask, Mask]] = [(axis, 0, 0)]
+        if not axis:
+            return found
+        first, rest = axis[0], axis[1:]
+        shift = (first.bit_length() - 1) // BITS * BITS
+        part = first >> shift
+        if part == WHOLE:
+            found.append((((LOOP | REST) << shift, *rest), GRID << shift, 0))
+            if self.parts.bound & first:
+                found.append((((GRID | REST) << shift, *rest), 0, LOOP << shift))
+                found.append(((REST << shift, *rest), GRID << shift, LOOP << shift))
+        elif part == GRID:
+            found.append(((LEFT << shift, *rest), 0, (GRID ^ LEFT) << shift))
+        return found
+
+    def _accumulate(self, number: int, own: Class) -> None:
+        still = not own.loop
+        for kind in self.space.accumulators:
+            found = self._accumulated(kind, own)
+            if found is None:
+                continue
+            step = Step("accumulate", (number,), kind)
+            self._made(step, Zone.STILL if still else Zone.AFTER, found, own.grid, 0)
+            if still and kind in ("mean", "rms"):
+                self._made(step, Zone.AFTER, found, own.grid, 0)
+
+    def _accumulated(self, kind: str, own: Class) -> Formal | None:
+        forms, axes = self.forms, own.axes
+        if kind == "none":
+            return Formal(forms.sum(own.form, own.loop), axes)
+        if kind == "max":
+            return Formal(forms.largest(own.form, own.loop), axes)
+        if not axes or not axes[-1]:
+            return None
+        last, row = axes[-1], (*axes[:-1], ROW)
+        if kind == "redtox":
+            if len(last) < 2:
+                return None
+            return Formal(forms.sum(own.form, own.loop | last[0]), (*axes[:-1], last[1:]))
+        mask = own.loop | sum(last)
+        if kind == "sum":
+            return Formal(forms.sum(own.form, mask), row)
+        squared = forms.multiply(own.form, own.form) if kind == "rms" else own.form
+        mean = forms.divide(forms.sum(squared, mask), forms.size(mask))
+        return Formal(forms.sqrt(mean) if kind == "rms" else mean, row)
+
+    def _store(self, number: int, own: Class) -> None:
+        for axes in self._stored(own):
+            found = Class(own.form, axes, Zone.DEVICE, 0, 0)
+            self._enter(found, Step("store", (number,)))
+
+    def _stored(self, own: Class) -> Iterator[Axes]:
+        """Where the blocks' tiles may be put side by side."""
+        walked = [GRID << bit for bit in range(0, own.grid.bit_length(), BITS) if own.grid >> bit & GRID]
+        if len(walked) > self.space.grid_axes:
+            return
+        open_parts: list[Mask] = []
+        axes = list(own.axes)
+        for part in walked:
+            rest = part // GRID * (LOOP | REST)
+            at = next((at for at, axis in enumerate(axes) if axis and axis[0] == rest), None)
+            if at is None:
+                open_parts.append(part)
+            else:
+                axes[at] = (part | rest, *axes[at][1:])
+        if any(not _plain(piece) for axis in axes for piece in axis):
+            self.pruned["parts of an index lost"] += 1
+            return
+        bound = self.forms.bound(own.form)
+        if len(walked) < self.space.grid_axes and any(
+            not piece & bound for axis in own.axes for piece in axis if _whole(piece)
+        ):
+            self.pruned["a grid of one block more"] += 1
+            return
+        for places in product(range(len(axes)), repeat=len(open_parts)):
+            if len(set(places)) < len(places):
+                continue
+            found = list(axes)
+            for part, at in zip(open_parts, places, strict=True):
+                if self._taken(own.axes[at], found[at]):
+                    break
+                found[at] = (part, *found[at])
+            else:
+                yield tuple(found)
+
+    def _taken(self, before: Axis, after: Axis) -> bool:
+        """Whether another grid axis is on this axis already."""
+        return before != after
+
+
+def _device(value: Formal) -> Class:
+    return Class(value.form, value.axes, Zone.DEVICE, 0, 0)
+
+
+def _whole(piece: Mask) -> bool:
+    return piece >> (piece.bit_length() - 1) // BITS * BITS == WHOLE
+
+
+def _plain(piece: Mask) -> bool:
+    part = piece >> (piece.bit_length() - 1) // BITS * BITS
+    return part in (WHOLE, GRID)
+
+
+def _pointwise(one: Axes, two: Axes) -> Axes | None:
+    if not one or not two:
+        return one or two
+    if len(one) != len(two):
+        return None
+    found = []
+    for a, b in zip(one, two, strict=True):
+        if a and b and a != b:
+            return None
+        found.append(a or b)
+    used = [piece for axis in found for piece in axis]
+    return tuple(found) if len(set(used)) == len(used) else None
+
+
+def _across(one: Axes, two: Axes) -> tuple[Axes | None, Mask]:
+    if len(one) != len(two) or len(one) < 2 or one[-1] != two[-2]:
+        return None, 0
+    lead = _pointwise(one[:-2], two[:-2]) if len(one) > 2 else ()
+    if lead is None:
+        return None, 0
+    found = (*lead, one[-2], two[-1])
+    used = [piece for axis in found for piece in axis]
+    if len(set(used)) < len(used):
+        return None, 0
+    return found, sum(one[-1])
+
+
+__all__ = ["Class", "Iterable", "Step", "Tables", "UnsearchableError", "Zone"]

@@ -1,0 +1,40 @@
+"""What the system says of its caches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aiosearch.measure import caches
+
+
+@pytest.mark.parametrize(
+    ("sizes", "private", "last"),
+    [
+        ({1: "48K", 2: "1024K", 3: "32M"}, 1 << 20, 32 << 20),
+        ({1: "64K", 2: "2M"}, 2 << 20, 2 << 20),
+    ],
+)
+def test_caches_are_read_from_the_system(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sizes: dict[int, str],
+    private: int,
+    last: int,
+) -> None:
+    """A core's own is of the second level; the last is the largest."""
+    for level, size in sizes.items():
+        folder = tmp_path / f"index{level}"
+        folder.mkdir()
+        (folder / "level").write_text(f"{level}\n")
+        (folder / "size").write_text(f"{size}\n")
+    monkeypatch.setattr(caches, "_FOLDER", tmp_path)
+    assert caches.private_cache() == private
+    assert caches.last_cache("cpu") == last
+
+
+def test_there_is_always_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system says nothing, usual sizes are taken."""
+    monkeypatch.setattr(caches, "_FOLDER", tmp_path)
+    assert 0 < caches.private_cache() <= caches.last_cache("cpu")
