@@ -33,6 +33,7 @@ class Blocks:
         """Fewest kernels before a class is there, its own included."""
         self.operators = self._least(device=0, inside=1)
         """Fewest operators in its own block."""
+        self.always = self._always()
         self.tried = 0
 
     def _least(self, device: int, inside: int) -> list[int]:
@@ -63,16 +64,54 @@ class Blocks:
                     fresh.append(number)
         return found
 
+    def _always(self) -> list[int]:
+        """For each class, as bits, those that every way to it goes through within its block."""
+        tables = self._tables
+        found = [-1] * len(tables.classes)
+        users: list[list[int]] = [[] for _ in tables.classes]
+        fresh: list[int] = []
+        for number, steps in enumerate(tables.steps):
+            for step in steps:
+                if step.operator == "load":
+                    fresh.append(number)
+                for operand in step.operands:
+                    users[operand].append(number)
+        while fresh:
+            number = fresh.pop()
+            ways = -1
+            for step in tables.steps[number]:
+                through = 0
+                for operand in step.operands if step.operator != "load" else ():
+                    through |= found[operand]
+                if through >= 0:
+                    ways &= through
+            own = -1 if ways == -1 and not self._loads(number) else ways | 1 << number
+            if own != found[number]:
+                found[number] = own
+                fresh += [user for user in users[number] if not self._outside(user)]
+        return found
+
+    def _loads(self, number: int) -> bool:
+        return any(step.operator == "load" for step in self._tables.steps[number])
+
+    def _outside(self, number: int) -> bool:
+        return self._tables.classes[number].zone is Zone.DEVICE
+
     def graphs(self, outputs: Sequence[int], kernels: int) -> Iterator[BlockGraph]:
         """Every graph whose outputs are these classes, that loads what so few kernels compute."""
         wanted = tuple(sorted(set(outputs)))
-        yield from self._complete(tuple(outputs), {}, wanted, {}, kernels)
+        need = 0
+        for number in wanted:
+            need |= self.always[number]
+        if need >= 0:
+            yield from self._complete(tuple(outputs), {}, wanted, need, {}, kernels)
 
     def _complete(
         self,
         outputs: tuple[int, ...],
         done: dict[int, Step],
         open_: tuple[int, ...],
+        need: int,
         loaded: dict[int, int],
         kernels: int,
     ) -> Iterator[BlockGraph]:
@@ -82,8 +121,7 @@ class Blocks:
             if ordered is not None:
                 yield BlockGraph(outputs, ordered)
             return
-        need = len(done) + len(open_) - 1 + max(self.operators[number] for number in open_)
-        if need > self._limit:
+        if len(done) + len(open_) - 1 + max(map(self.operators.__getitem__, open_)) > self._limit:
             return
         number, rest = open_[-1], open_[:-1]
         for step in self._tables.steps[number]:
@@ -94,7 +132,13 @@ class Blocks:
                 if len(loaded) == self._tables.space.block_inputs:
                     continue
                 more = {**loaded, source: number}
-                yield from self._complete(outputs, {**done, number: step}, rest, more, kernels)
+                own = {**done, number: step}
+                yield from self._complete(outputs, own, rest, need, more, kernels)
+                continue
+            through = need
+            for one in step.operands:
+                through |= self.always[one]
+            if through < 0 or through.bit_count() > self._limit:
                 continue
             if any(self.kernels[one] > kernels for one in step.operands):
                 continue
@@ -102,7 +146,8 @@ class Blocks:
             if number in new:
                 continue
             left = tuple(sorted((*rest, *new)))
-            yield from self._complete(outputs, {**done, number: step}, left, loaded, kernels)
+            own = {**done, number: step}
+            yield from self._complete(outputs, own, left, through, loaded, kernels)
 
 
 def _ordered(done: dict[int, Step]) -> tuple[tuple[int, Step], ...] | None:

@@ -98,11 +98,27 @@ class Skeletons:
         found = self._singles.get(wanted)
         if found is None:
             found = self._singles[wanted] = {}
-            for tile in self._tiles(wanted):
-                for graph in self.blocks.graphs((tile,), self._space.kernels - 1):
-                    if wanted not in graph.loads:
-                        found[graph.loads] = found.get(graph.loads, 0) + 1
+            for graph in self._graphs((wanted,)):
+                found[graph.loads] = found.get(graph.loads, 0) + 1
         return found
+
+    def _graphs(self, tensors: tuple[int, ...]) -> Iterator[BlockGraph]:
+        """The block graphs of one kernel that stores these tensors and needs none of them."""
+        classes = self.tables.classes
+        for tiles in product(*map(self._tiles, tensors)):
+            kinds = {(classes[tile].zone, classes[tile].grid) for tile in tiles}
+            if len(kinds) > 1 or len(set(tiles)) < len(tiles):
+                continue
+            for graph in self.blocks.graphs(tiles, self._space.kernels - 1):
+                if not set(tensors) & set(graph.loads):
+                    yield graph
+
+    def graphs(self, kernel: Kernel) -> Iterator[BlockGraph]:
+        """Every block graph of a kernel that is made for its outputs."""
+        wanted = tuple(output.loads for output in kernel.outputs)
+        for graph in self._graphs(tuple(output.tensor for output in kernel.outputs)):
+            if tuple(loads_of(graph, tile) for tile in graph.outputs) == wanted:
+                yield graph
 
     def _tiles(self, tensor: int) -> list[int]:
         """The classes that are stored as a tensor."""
@@ -120,16 +136,18 @@ class Skeletons:
     def several(self, tensors: tuple[int, ...]) -> dict[tuple[Loads, ...], int]:
         """The kernels of several outputs, by what each of them is made of."""
         found = self._several.get(tensors)
+        if found is None and tensors != tuple(sorted(tensors)):
+            order = sorted(range(len(tensors)), key=lambda at: tensors[at])
+            back = [order.index(at) for at in range(len(tensors))]
+            straight = self.several(tuple(sorted(tensors)))
+            found = self._several[tensors] = {
+                tuple(loads[at] for at in back): count for loads, count in straight.items()
+            }
         if found is None:
             found = self._several[tensors] = {}
-            for tiles in product(*map(self._tiles, tensors)):
-                kinds = {(self.tables.classes[one].zone, self.tables.classes[one].grid) for one in tiles}
-                if len(kinds) > 1 or len(set(tiles)) < len(tiles):
-                    continue
-                for graph in self.blocks.graphs(tiles, self._space.kernels - 1):
-                    if not set(tensors) & set(graph.loads):
-                        key = tuple(loads_of(graph, tile) for tile in tiles)
-                        found[key] = found.get(key, 0) + 1
+            for graph in self._graphs(tensors):
+                key = tuple(loads_of(graph, tile) for tile in graph.outputs)
+                found[key] = found.get(key, 0) + 1
         return found
 
     def count(self, kernel: Kernel) -> int:

@@ -17,7 +17,7 @@ class Space:
     """What a program may be made of; inputs of a block count as operators of it, results do not."""
 
     block_operators: int = 9
-    kernels: int = 5
+    kernels: int = 3
     custom_kernels: int = 2
     block_inputs: int = 4
     block_outputs: int = 2

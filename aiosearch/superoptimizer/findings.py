@@ -1,0 +1,137 @@
+"""Superoptimizing a program: search its space, rank what was found, verify the best."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from anyio import to_thread
+
+from ..equivalence import Verdict, verify
+from ..events import Hook
+from ..limits import Limits
+from ..search import Search
+from ..tensor import Program
+from ..tensor.files import to_json
+from .devices import Device
+from .problem import Found, Fusion
+from .ranking import Ranked, Ranking
+from .space import Space
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A program that was found and verified."""
+
+    ranked: Ranked
+    verdict: Verdict
+
+    @property
+    def program(self) -> Program:
+        return self.ranked.filling.program
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a search of the space came to."""
+
+    reference: Program
+    space: Space
+    device: Device
+    status: str
+    """`complete` where nothing of the space was left out."""
+    graphs: int
+    """Kernel graphs."""
+    programs: int
+    """Programs, whatever their numbers."""
+    answers: tuple[Answer, ...]
+    """The best predicted, best first."""
+    refused: tuple[str, ...]
+    """Of those, what verification did not accept, and why."""
+    pruned: Counter[str]
+    """How often a step was not taken, by the reason."""
+    sizes: dict[str, int]
+    """How large the tables are."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """CPU seconds of this process by what it did."""
+
+
+async def superoptimize(
+    program: Program,
+    device: Device,
+    *,
+    space: Space | None = None,
+    top: int = 10,
+    workers: int = 0,
+    on: Hook | Iterable[Hook] = (),
+    limits: Limits | None = None,
+    journal: str | Path | None = None,
+    resume: bool = False,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Findings:
+    """Searches every program of a space for those equal to `program`; the best are verified.
+
+    Raises UnsearchableError where the program has something that the superoptimizer does not know.
+    """
+    problem = Fusion(to_json(program), space or Space())
+    clock = _Clock()
+    await to_thread.run_sync(lambda: problem.tables)
+    clock.took("tables")
+    tell(f"{len(problem.tables.classes)} classes of values in the tables")
+    search = Search(
+        problem, workers=workers, order="depth-first", on=on, limits=limits, journal=journal,
+        resume=resume, cache=None,
+    )  # fmt: skip
+    async with search:
+        result = await search.wait()
+    clock.took("search")
+    found: list[Found] = sorted(
+        result.solutions, key=lambda one: (one.least_bytes, str(one.kernels))
+    )
+    tell(f"{len(found)} kernel graphs for {sum(one.programs for one in found)} programs")
+    ranking = Ranking(problem.skeletons, device)
+    ranked = await to_thread.run_sync(ranking.best, found, top)
+    clock.took("ranking")
+    answers, refused = [], []
+    for one in ranked:
+        verdict = await to_thread.run_sync(_verified, program, one)
+        if verdict.status.accepted:
+            answers.append(Answer(one, verdict))
+        else:
+            refused.append(f"{verdict.status}: {verdict.reason}")
+    clock.took("verification")
+    tables = problem.tables
+    return Findings(
+        program,
+        problem.space,
+        device,
+        str(result.status),
+        len(found),
+        sum(one.programs for one in found),
+        tuple(answers),
+        tuple(refused),
+        tables.pruned,
+        {"classes": len(tables.classes), "steps": sum(map(len, tables.steps))},
+        clock.seconds,
+    )
+
+
+def _verified(program: Program, ranked: Ranked) -> Verdict:
+    return verify(program, ranked.filling.program, floats=False)
+
+
+class _Clock:
+    """CPU seconds of this process from one thing to the next."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, Any] = {}
+        self._last = time.process_time()
+
+    def took(self, what: str) -> None:
+        now = time.process_time()
+        self.seconds[what] = now - self._last
+        self._last = now

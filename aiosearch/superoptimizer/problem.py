@@ -1,0 +1,101 @@
+"""The superoptimizer as a problem of the engine: a tree whose leaves are kernel graphs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from msgspec import Struct
+
+from ..tensor.files import from_json
+from .building import built_targets
+from .formal import read
+from .forms import BITS, WHOLE
+from .skeletons import Kernel, Skeleton, Skeletons
+from .space import Space
+from .tables import Tables
+
+
+class Found(Struct, frozen=True):
+    """A kernel graph that computes the reference, and how many programs it stands for."""
+
+    kernels: tuple[Kernel, ...]
+    programs: int
+    least_bytes: int
+    """What its kernels have to move at least."""
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """Every kernel graph of a space that computes a program, which is given as JSON.
+
+    A node is kernels and the tensors that still need one. The number of operators of a block, of
+    kernels and of inputs bounds the tree; nothing in it is explored that is no part of the program.
+    """
+
+    program: bytes
+    space: Space = Space()
+
+    def root(self) -> Skeleton:
+        """Gives the outputs, for which there are no kernels yet."""
+        targets = built_targets(self.tables)
+        whole = len(targets) == len(self.tables.targets)
+        return self.skeletons.root(tuple(targets)) if whole else Skeleton((), (-1,))
+
+    def expand(self, node: Skeleton) -> list[Skeleton]:
+        """Gives one of the tensors a kernel, in every way."""
+        return [] if node.needed[:1] == (-1,) else list(self.skeletons.expand(node))
+
+    def solutions(self, node: Skeleton) -> tuple[Found, ...]:
+        """Gives a kernel graph that needs nothing more."""
+        if node.needed:
+            return ()
+        kernels = in_order(node.kernels, self.tables.inputs)
+        programs = prod(map(self.skeletons.count, kernels))
+        return (Found(kernels, programs, self._bytes(kernels)),)
+
+    def priority(self, node: Skeleton) -> float:
+        """What the kernels so far have to move, and at least one more for what is needed."""
+        return self._bytes(node.kernels) + len(node.needed)
+
+    @cached_property
+    def tables(self) -> Tables:
+        return Tables(read(from_json(self.program)), self.space)
+
+    @cached_property
+    def skeletons(self) -> Skeletons:
+        return Skeletons(self.tables)
+
+    def _bytes(self, kernels: tuple[Kernel, ...]) -> int:
+        tensors = [one for kernel in kernels for one in kernel.loads]
+        stored = [output.tensor for kernel in kernels for output in kernel.outputs]
+        return sum(map(self._size, (*tensors, *stored)))
+
+    def _size(self, tensor: int) -> int:
+        """The bytes of a tensor, where a grid's part of an index counts as one."""
+        reference = self.tables.reference
+        pieces = [piece for axis in self.tables.classes[tensor].axes for piece in axis]
+        labels = [(piece.bit_length() - 1) // BITS for piece in pieces]
+        whole = [
+            reference.sizes[label]
+            for piece, label in zip(pieces, labels, strict=True)
+            if piece == WHOLE << BITS * label
+        ]
+        return prod(whole) * WIDTHS.get(reference.program.inputs[0].dtype.value, 4)
+
+
+WIDTHS = {"f64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2}
+
+
+def in_order(kernels: tuple[Kernel, ...], inputs: list[int]) -> tuple[Kernel, ...]:
+    """The kernels in an order in which they can run, the same however they came."""
+    left = sorted(kernels, key=lambda kernel: [output.tensor for output in kernel.outputs])
+    there = set(inputs)
+    found: list[Kernel] = []
+    while left:
+        kernel = next(kernel for kernel in left if set(kernel.loads) <= there)
+        left.remove(kernel)
+        found.append(kernel)
+        there |= {output.tensor for output in kernel.outputs}
+    return tuple(found)
