@@ -404,6 +404,11 @@ class Forms:
         return found if power > 0 else self.inverse(found)
 
 
+def is_whole(piece: Mask) -> bool:
+    """Whether it is a label that nothing has cut."""
+    return piece >> (piece.bit_length() - 1) // BITS * BITS == WHOLE
+
+
 def merged(one: Powers, two: Powers) -> Powers:
     """The product of products."""
     if not one or not two:

@@ -7,12 +7,15 @@ for it, or one more output of a kernel that is there. So each kernel graph comes
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property, reduce
 from itertools import product
+from operator import or_
 
 from msgspec import Struct
 
 from .blocks import BlockGraph, Blocks
-from .tables import Tables
+from .forms import BITS, GRID, Mask, is_whole
+from .tables import Tables, Zone
 
 Loads = tuple[int, ...]
 
@@ -77,10 +80,15 @@ class Skeletons:
         given = self.tables.inputs
         needed = {*rest, *(load for load in loads if load not in made and load not in given)}
         left = self._space.kernels - len(kernels)
-        if needed and max(self.blocks.kernels[one] for one in needed) > left:
+        far = sum(self.blocks.kernels[one] > left for one in needed)
+        if far > sum(self._room(kernel) for kernel in kernels):
             return
         if _acyclic(kernels):
             yield Skeleton(kernels, tuple(sorted(needed)))
+
+    def _room(self, kernel: Kernel) -> int:
+        """How many outputs it may still get."""
+        return self._space.block_outputs - len(kernel.outputs) if kernel.step < 0 else 0
 
     def _kernels(self, wanted: int, node: Skeleton, left: int) -> Iterator[Kernel]:
         near = self.blocks.kernels
@@ -110,7 +118,7 @@ class Skeletons:
             if len(kinds) > 1 or len(set(tiles)) < len(tiles):
                 continue
             for graph in self.blocks.graphs(tiles, self._space.kernels - 1):
-                if not set(tensors) & set(graph.loads):
+                if not set(tensors) & set(graph.loads) and not self._same_as_finer(graph):
                     yield graph
 
     def graphs(self, kernel: Kernel) -> Iterator[BlockGraph]:
@@ -122,10 +130,41 @@ class Skeletons:
 
     def _tiles(self, tensor: int) -> list[int]:
         """The classes that are stored as a tensor."""
-        return [step.operands[0] for step in self.tables.steps[tensor] if step.operator == "store"]
+        tiles = [step.operands[0] for step in self.tables.steps[tensor] if step.operator == "store"]
+        return [tile for tile in tiles if not self._finer(tile) & ~self._behind]
+
+    def _finer(self, tile: int) -> Mask:
+        """The labels that one more grid axis could split: a grid of one block is the same."""
+        own = self.tables.classes[tile]
+        if sum(own.grid >> bit & GRID > 0 for bit in range(0, own.grid.bit_length(), BITS)) >= (
+            self._space.grid_axes
+        ):
+            return 0
+        bound = self.tables.forms.bound(own.form)
+        whole = [piece for axis in own.axes for piece in axis if is_whole(piece)]
+        return sum(piece for piece in whole if not piece & bound)
+
+    @cached_property
+    def _behind(self) -> Mask:
+        """The labels that some tensor has behind another on an axis, where no grid splits them."""
+        axes = {axis for one in self.tables.classes if one.zone is Zone.DEVICE for axis in one.axes}
+        return reduce(or_, (piece for axis in axes for piece in axis[1:]), 0)
+
+    def _same_as_finer(self, graph: BlockGraph) -> bool:
+        """Whether there is the same graph with one more grid axis."""
+        finer = reduce(or_, (self._finer(tile) for tile in graph.outputs), 0)
+        classes = self.tables.classes
+        for number, step in graph.steps if finer else ():
+            local = reduce(or_, (sum(axis) for axis in classes[number].axes), 0)
+            for operand in step.operands:
+                for axis in classes[operand].axes:
+                    finer &= ~(sum(axis) & ~local)
+                    if step.operator == "load":
+                        finer &= ~sum(axis[1:])
+        return finer > 0
 
     def _joined(self, kernel: Kernel, wanted: int, left: int) -> Iterator[Kernel]:
-        if kernel.step >= 0 or len(kernel.outputs) == self._space.block_outputs:
+        if not self._room(kernel):
             return
         own = tuple(output.loads for output in kernel.outputs)
         tensors = tuple(output.tensor for output in kernel.outputs)

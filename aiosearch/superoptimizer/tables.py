@@ -291,6 +291,8 @@ class Tables:
         if kind == "none":
             return Formal(forms.sum(own.form, own.loop), axes)
         if kind == "max":
+            if not own.loop:
+                return None
             return Formal(forms.largest(own.form, own.loop), axes)
         if not axes or not axes[-1]:
             return None
@@ -328,34 +330,17 @@ class Tables:
         if any(not _plain(piece) for axis in axes for piece in axis):
             self.pruned["parts of an index lost"] += 1
             return
-        bound = self.forms.bound(own.form)
-        if len(walked) < self.space.grid_axes and any(
-            not piece & bound for axis in own.axes for piece in axis if _whole(piece)
-        ):
-            self.pruned["a grid of one block more"] += 1
-            return
-        for places in product(range(len(axes)), repeat=len(open_parts)):
-            if len(set(places)) < len(places):
-                continue
-            found = list(axes)
+        # Elsewhere it would be the same program with another layout in between
+        places = sorted(range(len(axes)), key=lambda at: (bool(axes[at]), -at))
+        places = places[: len(open_parts)]
+        if len(places) == len(open_parts) and all(axes[at] == own.axes[at] for at in places):
             for part, at in zip(open_parts, places, strict=True):
-                if self._taken(own.axes[at], found[at]):
-                    break
-                found[at] = (part, *found[at])
-            else:
-                yield tuple(found)
-
-    def _taken(self, before: Axis, after: Axis) -> bool:
-        """Whether another grid axis is on this axis already."""
-        return before != after
+                axes[at] = (part, *axes[at])
+            yield tuple(axes)
 
 
 def _device(value: Formal) -> Class:
     return Class(value.form, value.axes, Zone.DEVICE, 0, 0)
-
-
-def _whole(piece: Mask) -> bool:
-    return piece >> (piece.bit_length() - 1) // BITS * BITS == WHOLE
 
 
 def _plain(piece: Mask) -> bool:
