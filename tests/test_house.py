@@ -32,7 +32,10 @@ ALLOWED = {
     "capture": {"_lazy", "errors", "tensor"},
     "optimizer": {
         "_lazy", "_promptly", "_waiting", "capture", "database", "engine", "equivalence", "errors",
-        "folders", "limits", "measure", "orders", "problem", "search", "tensor",
+        "folders", "limits", "measure", "orders", "problem", "search", "superoptimizer", "tensor",
+    },
+    "superoptimizer": {
+        "_lazy", "equivalence", "errors", "events", "limits", "measure", "search", "tensor",
     },
     "recording": {
         "_lazy", "_waiting", "checks", "engine", "errors", "orders", "problem", "search",
@@ -61,6 +64,7 @@ ALLOWED = {
         "aiosearch.measure",
         "aiosearch.recording",
         "aiosearch.optimizer",
+        "aiosearch.superoptimizer",
     ],
 )
 def test_all_is_sorted_and_true(name: str) -> None:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..optimizer.emit import emit, names
-from ..tensor import DType, Program, TensorType
-from ..tensor.programs import BUILTINS
+from ..tensor import Program, TensorType
 from . import targets
 from .usage import UsageError
 
@@ -35,7 +34,7 @@ def target(arguments: argparse.Namespace) -> Target:
         return Target(name, function, given, _places(arguments.constant, function, len(given)))
     if given:
         raise UsageError(f"--arg is for functions; {name} is a program, whose sizes --shape sets")
-    program = _program(name, arguments)
+    program = targets.typed_program(name, targets.sizes(arguments.shape), arguments.dtype)
     function, types = _function(program), [term.type for term in program.inputs]
     return Target(name, function, types, _places(arguments.constant, function, len(types)))
 
@@ -52,15 +51,6 @@ def _places(wanted: Sequence[str], function: Callable[..., Any], count: int) -> 
             known = f"there are {', '.join(names)}" if names else f"it takes {count}"
             raise UsageError(f"--constant {one}: no such argument; {known}")
     return tuple(sorted({places[one] for one in wanted}))
-
-
-def _program(name: str, arguments: argparse.Namespace) -> Program:
-    sizes = targets.sizes(arguments.shape)
-    if name not in BUILTINS:
-        return targets.find_program(name, sizes)
-    if arguments.dtype not in (found.value for found in DType if found is not DType.WEAK):
-        raise UsageError(f"--dtype {arguments.dtype}: there are f64, f32, f16, bf16")
-    return BUILTINS[name].program(arguments.dtype, **sizes)
 
 
 def _function(program: Program) -> Callable[..., Any]:

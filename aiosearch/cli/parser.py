@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from .. import __version__
 from .benching import add_bench
+from .fuseflags import add_fusing
 from .settings import SETTINGS
 from .simulating import add_simulate
 from .usage import UsageError
@@ -50,16 +51,18 @@ or a file that cannot be read"""
 _OPTIMIZE = """\
 Finds a faster function that computes the same, and writes a table of the best few: each is verified
 before its time counts, and timed in turns with the original. A target is a function of JAX arrays,
-a built-in program or a file. Answers are kept; `aiosearch results` shows them."""
+a built-in program or a file. Answers are kept; `aiosearch results` shows them. With --search-only
+nothing is timed: all equal programs of fused kernels are searched, and the best predicted told."""
 _OPTIMIZE_EXAMPLES = """\
 examples:
   aiosearch optimize rms_norm --effort quick
   aiosearch optimize mymodule:f --arg bf16[1,4096] --arg bf16[4096,4096] --emit faster.py
   aiosearch optimize mymodule:f --arg f32[8,4096] --arg f32[4096,4096] --constant 1
   aiosearch optimize attention --shape head=64 --plot attention.svg
+  aiosearch optimize rms_norm --search-only --device H100 --svg drawings
 
-exit codes: 0 whether or not something faster was found, 2 wrong usage, what cannot be traced, or a
-target that is absent, 130 interrupted"""
+exit codes: 0 whether or not something was found, 1 z3 disagrees (--referee), 2 wrong usage, what
+cannot be traced or searched, or a target that is absent, 130 interrupted"""
 _EXPLORING = ("strategy", "order", "workers", "seed", "on-unknown", "on-error", "cache")
 
 
@@ -266,6 +269,7 @@ def _add_optimize(commands: argparse._SubParsersAction[Parser]) -> None:
         action="store_true",
         help="demand nan and infinity where the original gives them",
     )
+    add_fusing(parser)
     giving = parser.add_argument_group("giving")
     giving.add_argument("--emit", metavar="FILE", help="write the answer as code that stands alone")
     giving.add_argument(

@@ -71,6 +71,20 @@ def find_program(target: str, given: Mapping[str, int]) -> Program:
     return found.program() if isinstance(found, Builtin) else found
 
 
+def typed_program(target: str, given: Mapping[str, int], dtype: str) -> Program:
+    """The same, a built-in program of this element type."""
+    if target not in BUILTINS:
+        return find_program(target, given)
+    if dtype not in _TYPES:
+        raise UsageError(f"--dtype {dtype}: there are f64, f32, f16, bf16")
+    return BUILTINS[target].program(dtype, **given)
+
+
+def read_function(target: str, arguments: Sequence[TensorType]) -> Program:
+    """A function as a program, whose last inputs are the arrays that it closed over."""
+    return _capture(target, arguments).program
+
+
 def both(one: str, two: str, given: Mapping[str, int], arguments: Sequence[TensorType]) -> Both:
     """Two programs; a function without arguments given takes those of the other program."""
     targets = (one, two)

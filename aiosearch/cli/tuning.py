@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack
 from typing import Any, TypeAlias
 
 import anyio
@@ -25,8 +23,7 @@ from .callables import Target
 from .figures import duration
 from .interrupts import Interrupts
 from .screen import LiveScreen, NoScreen, PlainScreen, Screen
-
-TICK_SECONDS = 0.25
+from .ticking import ticking
 
 Made: TypeAlias = Optimized[..., Any]
 
@@ -47,7 +44,7 @@ class Tuning:
             self._screen = self._opened(scope)
             stack.callback(self._screen.close)
             stack.enter_context(Interrupts(scope.cancel, scope.cancel))
-            async with self._ticking():
+            async with ticking(self._screen, lambda: f"{self._past():>6}  {self._now} ..."):
                 return await self._optimized()
         return None
 
@@ -74,20 +71,6 @@ class Tuning:
     def _tell(self, text: str) -> None:
         self._now = text
         self._screen.line(f"{self._past():>6}  {text}")
-
-    @asynccontextmanager
-    async def _ticking(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(self._tick())
-        try:
-            yield
-        finally:
-            task.cancel()
-
-    async def _tick(self) -> None:
-        """The last line tells that it goes on."""
-        while True:
-            self._screen.status(f"{self._past():>6}  {self._now} ...")
-            await asyncio.sleep(TICK_SECONDS)
 
     def _past(self) -> str:
         return duration(time.monotonic() - self._started)

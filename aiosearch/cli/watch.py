@@ -68,7 +68,7 @@ class Watch:
     def _status(self, event: Progress) -> str:
         if self._machines and event.workers == 0:
             return f"{duration(event.seconds):>8}  {_waiting(event.refused)}"
-        return _figures(event)
+        return progress_text(event)
 
     def _improved(self, event: Improved) -> None:
         few = event.number <= FIRST
@@ -102,7 +102,8 @@ def _waiting(refused: Mapping[str, str]) -> str:
     return "; ".join(["waiting for machines", *parts])
 
 
-def _figures(event: Progress) -> str:
+def progress_text(event: Progress) -> str:
+    """How far a search is, on one line."""
     parts = [
         f"{duration(event.seconds):>8}",
         f"{count(event.nodes)} nodes",

@@ -9,6 +9,8 @@ from msgspec import Struct
 
 from ..equivalence import verify
 from ..measure import ArrayType
+from ..superoptimizer.composing import Composer
+from ..superoptimizer.devices import default_device
 from ..tensor import Program
 from ..tensor.files import from_json, to_json
 from .algebra import improve
@@ -18,6 +20,9 @@ from .joining import prepared
 from .packing import Packing, packings
 from .spelling import Spelling, spellings
 from .types import array_types
+
+COMPOSED = 2
+"""Programs that the superoptimizer may add to those of the algebra."""
 
 
 class Question(Struct, frozen=True):
@@ -69,7 +74,7 @@ def contest(question: Question, tell: Callable[[str], None]) -> Contest:
     Where inputs stay the same, as many ways again make something of them beforehand.
     """
     forms = _Forms(question, tell)
-    found = forms.accepted(forms.improved())
+    found = forms.accepted([*forms.improved(), *forms.composed()])
     ways = [list(_ways(form)) for form in found]
     chosen = _by_turns(ways, question.budget.contenders)
     if question.constant:
@@ -108,6 +113,11 @@ class _Forms:
         return improve(
             self._original, constant=constant, seconds=budget.search_seconds, most=budget.forms
         )
+
+    def composed(self) -> list[Program]:
+        """What fused kernels compute that the superoptimizer finds, as plain operators."""
+        composer = Composer(default_device(), self._question.budget.search_seconds / 2)
+        return composer.unfused(self._original, COMPOSED)
 
     def prepared(self, forms: Iterable[_Form]) -> list[Program]:
         return [one for form in forms for one in prepared(form.program, self._question.constant)]

@@ -1,1 +1,64 @@
 """The superoptimizer: every program of fused kernels in a declared space."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._lazy import lazily
+
+if TYPE_CHECKING:
+    from .devices import Device, DeviceError, device, device_names, this_machine
+    from .filling import Filling, fill
+    from .findings import Answer, Findings, superoptimize
+    from .formal import UnsearchableError
+    from .partition import Plan, partition, reassembled
+    from .predicting import Prediction, predict
+    from .problem import Found, Fusion
+    from .space import Space
+
+__all__ = [
+    "Answer",
+    "Device",
+    "DeviceError",
+    "Filling",
+    "Findings",
+    "Found",
+    "Fusion",
+    "Plan",
+    "Prediction",
+    "Space",
+    "UnsearchableError",
+    "device",
+    "device_names",
+    "fill",
+    "partition",
+    "predict",
+    "reassembled",
+    "superoptimize",
+    "this_machine",
+]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "Device": ".devices",
+        "DeviceError": ".devices",
+        "device": ".devices",
+        "device_names": ".devices",
+        "this_machine": ".devices",
+        "Filling": ".filling",
+        "fill": ".filling",
+        "Answer": ".findings",
+        "Findings": ".findings",
+        "superoptimize": ".findings",
+        "UnsearchableError": ".formal",
+        "Plan": ".partition",
+        "partition": ".partition",
+        "reassembled": ".partition",
+        "Prediction": ".predicting",
+        "predict": ".predicting",
+        "Found": ".problem",
+        "Fusion": ".problem",
+        "Space": ".space",
+    },
+)

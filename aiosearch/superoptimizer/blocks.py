@@ -40,14 +40,14 @@ class Blocks:
         """For each class the least sum of steps on the longest way to it."""
         tables = self._tables
         found = [FAR] * len(tables.classes)
-        for number in tables.inputs:
+        for number in tables.given:
             found[number] = 0
         users: list[list[tuple[int, Step]]] = [[] for _ in tables.classes]
         for number, steps in enumerate(tables.steps):
             for step in steps:
                 for operand in step.operands:
                     users[operand].append((number, step))
-        fresh = list(tables.inputs)
+        fresh = sorted(tables.given)
         while fresh:
             operand = fresh.pop()
             for number, step in users[operand]:
@@ -58,7 +58,9 @@ class Blocks:
                 elif outside:
                     cost = 0
                 else:
-                    cost = 1 + max(0 if step.operator == "load" else found[one] for one in step.operands)
+                    cost = 1 + max(
+                        0 if step.operator == "load" else found[one] for one in step.operands
+                    )
                 if cost < found[number]:
                     found[number] = cost
                     fresh.append(number)

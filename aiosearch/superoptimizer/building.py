@@ -12,7 +12,7 @@ from ..tensor.sizes import Dim
 from .blocks import BlockGraph
 from .forms import BITS, GRID, WHOLE, Mask
 from .skeletons import Kernel
-from .tables import Class, Step, Tables
+from .tables import MOVES, REDUCTIONS, Class, Step, Tables
 
 
 class Built(Struct, frozen=True, array_like=True):
@@ -52,6 +52,7 @@ class Builder:
         """The program with these numbers; raises ShapeError where they do not fit."""
         inputs = self._reference.program.inputs
         values: dict[int, Term] = dict(zip(self._tables.inputs, inputs, strict=True))
+        values.update(self._tables.views)
         for place, (kernel, graph) in enumerate(zip(built.kernels, built.graphs, strict=True)):
             if graph is None:
                 (output,) = kernel.outputs
@@ -60,22 +61,30 @@ class Builder:
                 tensors = [output.tensor for output in kernel.outputs]
                 stored = self._custom(tensors, graph, place, values, sizes)
                 values.update(zip(tensors, stored, strict=True))
-        outputs = tuple(values[target] for target in built_targets(self._tables))
+        computed = [values[target] for target in built_targets(self._tables)]
+        pairs = zip(self._reference.program.outputs, computed, strict=True)
+        outputs = tuple(_moved(term, value) for term, value in pairs)
         return Program(self._reference.program.name, inputs, outputs)
 
     def _operator(self, number: int, at: int, values: Mapping[int, Term]) -> Term:
         step = self._tables.steps[number][at]
         operands = [values[operand] for operand in step.operands]
-        if step.operator in ("sum", "max"):
-            return apply(step.operator, *operands, axes=(int(step.detail),), keep=True)
         if step.operator == "fold":
             axis = int(step.detail)
-            first = self._tables.classes[step.operands[0]].axes[axis][0]
             kept = self._tables.classes[number].axes[axis]
-            return apply("fold", *operands, axis=axis, size=self._whole(kept, operands[0], first))
+            return apply("fold", *operands, axis=axis, size=self._whole(kept))
+        return self._applied(step, operands)
+
+    def _applied(self, step: Step, operands: list[Term]) -> Term:
+        if step.operator in REDUCTIONS:
+            return apply(step.operator, *operands, axes=(int(step.detail),), keep=True)
+        if step.detail:
+            side, place = step.detail.split()
+            number = self._tables.numbers[int(place)][0]
+            operands = [number, *operands] if side == "left" else [*operands, number]
         return apply(step.operator, *operands)
 
-    def _whole(self, pieces: Sequence[Mask], source: Term, first: Mask) -> int:
+    def _whole(self, pieces: Sequence[Mask]) -> int:
         found = 1
         for piece in pieces:
             label = (piece.bit_length() - 1) // BITS
@@ -103,7 +112,9 @@ class Builder:
                 maps, loop = self._maps(classes[source], classes[number], walked)
                 tiles[number] = block.load(values[source], map=maps, loop=loop)
             else:
-                tiles[number] = self._tile(number, step, tiles, block, dict(zip(walked, cuts, strict=True)))
+                tiles[number] = self._tile(
+                    number, step, tiles, block, dict(zip(walked, cuts, strict=True))
+                )
         return block.results(
             *(
                 (tiles[tile], _stored(classes[tile], classes[tensor], walked))
@@ -151,9 +162,15 @@ class Builder:
                         own = own // cuts[label]  # type: ignore[operator]
                     columns = columns * own
             return block.accumulate(operands[0], step.detail, columns)
-        if step.operator in ("sum", "max"):
-            return apply(step.operator, *operands, axes=(int(step.detail),), keep=True)
-        return apply(step.operator, *operands)
+        return self._applied(step, operands)
+
+
+def _moved(term: Term, value: Term) -> Term:
+    """What the reference does with the elements of an output in the end."""
+    if term.operator.name not in MOVES:
+        return value
+    inner = _moved(term.arguments[0], value)
+    return apply(term.operator.name, inner, **dict(term.parameters))
 
 
 def built_targets(tables: Tables) -> list[int]:

@@ -112,6 +112,14 @@ def this_machine(platform: str = "cpu") -> Device:
     raise DeviceError(f"this {platform} was not measured yet: run `aiosearch doctor --measure`")
 
 
+def default_device() -> Device:
+    """This machine's processor; where it was not measured, a GPU that is described."""
+    try:
+        return this_machine()
+    except DeviceError:
+        return device(device_names()[0])
+
+
 def described(ceilings: Ceilings) -> Device:
     """A measured processor as a device."""
     return _cpu(ceilings) if ceilings.platform == "cpu" else _gpu(ceilings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -17,9 +16,10 @@ from ..limits import Limits
 from ..search import Search
 from ..tensor import Program
 from ..tensor.files import to_json
+from .clock import Clock
 from .devices import Device
 from .problem import Found, Fusion
-from .ranking import Ranked, Ranking
+from .ranking import Ranked, Ranking, Step
 from .space import Space
 
 
@@ -40,7 +40,7 @@ class Findings:
     """What a search of the space came to."""
 
     reference: Program
-    space: Space
+    problem: Fusion
     device: Device
     status: str
     """`complete` where nothing of the space was left out."""
@@ -57,7 +57,7 @@ class Findings:
     sizes: dict[str, int]
     """How large the tables are."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """CPU seconds of this process by what it did."""
+    """CPU seconds by what was done, those of workers among them."""
 
 
 async def superoptimize(
@@ -69,24 +69,30 @@ async def superoptimize(
     workers: int = 0,
     on: Hook | Iterable[Hook] = (),
     limits: Limits | None = None,
+    strategy: str = "queue",
     journal: str | Path | None = None,
     resume: bool = False,
     tell: Callable[[str], None] = lambda text: None,
+    step: Step = lambda text: True,
+    opened: Callable[[Search[Any, Any]], None] = lambda search: None,
 ) -> Findings:
     """Searches every program of a space for those equal to `program`; the best are verified.
 
+    `opened` gets the search when it has begun: one that is stopped is ranked as far as it came.
     Raises UnsearchableError where the program has something that the superoptimizer does not know.
     """
     problem = Fusion(to_json(program), space or Space())
-    clock = _Clock()
+    clock = Clock()
+    step("computing tables")
     await to_thread.run_sync(lambda: problem.tables)
     clock.took("tables")
     tell(f"{len(problem.tables.classes)} classes of values in the tables")
     search = Search(
-        problem, workers=workers, order="depth-first", on=on, limits=limits, journal=journal,
-        resume=resume, cache=None,
+        problem, workers=workers, order="depth-first", on=on, limits=limits, strategy=strategy,
+        journal=journal, resume=resume, cache=None,
     )  # fmt: skip
     async with search:
+        opened(search)
         result = await search.wait()
     clock.took("search")
     found: list[Found] = sorted(
@@ -94,10 +100,11 @@ async def superoptimize(
     )
     tell(f"{len(found)} kernel graphs for {sum(one.programs for one in found)} programs")
     ranking = Ranking(problem.skeletons, device)
-    ranked = await to_thread.run_sync(ranking.best, found, top)
+    ranked = await to_thread.run_sync(ranking.best, found, top, step)
     clock.took("ranking")
     answers, refused = [], []
-    for one in ranked:
+    for number, one in enumerate(ranked, 1):
+        step(f"verifying {number} of {len(ranked)}")
         verdict = await to_thread.run_sync(_verified, program, one)
         if verdict.status.accepted:
             answers.append(Answer(one, verdict))
@@ -107,7 +114,7 @@ async def superoptimize(
     tables = problem.tables
     return Findings(
         program,
-        problem.space,
+        problem,
         device,
         str(result.status),
         len(found),
@@ -122,16 +129,3 @@ async def superoptimize(
 
 def _verified(program: Program, ranked: Ranked) -> Verdict:
     return verify(program, ranked.filling.program, floats=False)
-
-
-class _Clock:
-    """CPU seconds of this process from one thing to the next."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, Any] = {}
-        self._last = time.process_time()
-
-    def took(self, what: str) -> None:
-        now = time.process_time()
-        self.seconds[what] = now - self._last
-        self._last = now

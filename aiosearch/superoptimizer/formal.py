@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ..tensor import Program, Term
 from ..tensor.algebra import Function
@@ -77,18 +77,28 @@ def read(program: Program) -> Reference:
             )
         inputs.append(tuple(axes))
     forms = Forms(sizes)
-    algebra = FormalAlgebra(forms, tuple(sizes))
     values: dict[Term, Formal] = {}
     for one, axes_of in zip(program.inputs, inputs, strict=True):
         mask = 0
         for axis_of in axes_of:
             mask |= sum(axis_of)
         values[one] = Formal(forms.tensor(one.parameter("name"), mask), axes_of)
+    _evaluate(program, FormalAlgebra(forms, tuple(sizes)), values)
+    return Reference(program, forms, tuple(called), tuple(sizes), values)
+
+
+def read_with(program: Program, reference: Reference) -> list[Formal]:
+    """The outputs of another program of the same inputs; raises TensorError."""
+    values = {one: reference.values[one] for one in reference.program.inputs}
+    _evaluate(program, FormalAlgebra(reference.forms, reference.sizes), values)
+    return [values[output] for output in program.outputs]
+
+
+def _evaluate(program: Program, algebra: FormalAlgebra, values: dict[Term, Formal]) -> None:
     for term in program.terms():
         if term not in values:
             operands = [values[argument] for argument in term.arguments]
             values[term] = step(term, algebra, operands)
-    return Reference(program, forms, tuple(called), tuple(sizes), values)
 
 
 def _called(label: str | None, tensor: str, axis: int, taken: Sequence[str]) -> str:

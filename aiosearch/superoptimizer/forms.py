@@ -289,6 +289,10 @@ class Forms:
 
     def _sqrt(self, a: int) -> int:
         """The root of a product is a product, of what cannot be negative in even powers."""
+        if len(self.items[a]) > 1:
+            content, rest = self._parted(a)
+            if content != self.one and self.items[content][0][1] > 0:
+                return self._multiply(self.sqrt(content), self.sqrt(rest))
         if len(self.items[a]) != 1 or self.items[a][0][1] < 0:
             unit = self._unit(("sum of", a), self.free(a))
             return self.of_monomial((((unit, 1),), (), ONE, ()))
@@ -350,7 +354,7 @@ class Forms:
     def _summed(self, bound: Mask, above: Powers, below: Powers) -> int:
         """A sum of a product, of which no factor could be pulled out."""
         taken = bound
-        for unit, power in (*above, *below):
+        for unit, _ in (*above, *below):
             taken |= self.frees[unit]
         up: Powers = ()
         for unit, power in above:

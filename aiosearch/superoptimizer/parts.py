@@ -281,13 +281,9 @@ class Parts:
 def _has(powers: Powers, part: Powers) -> bool:
     """Whether a product has these factors; a root is no part of what it is the root of."""
     own = dict(powers)
-    return all(
-        own.get(unit, 0) >= power and power % 2 <= own[unit] % 2 for unit, power in part
-    )
+    return all(own.get(unit, 0) >= power and power % 2 <= own[unit] % 2 for unit, power in part)
 
 
 def _less(product: Product, side: int, part: Powers) -> Product:
     above, below = product
     return (above, without(below, part)) if side else (without(above, part), below)
-
-

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 
 from msgspec import Struct
 
 from ..tensor.files import from_json
-from .building import built_targets
+from .building import Builder, built_targets
 from .formal import read
 from .forms import BITS, WHOLE
 from .skeletons import Kernel, Skeleton, Skeletons
@@ -35,7 +35,7 @@ class Fusion:
     """
 
     program: bytes
-    space: Space = Space()
+    space: Space = field(default_factory=Space)
 
     def root(self) -> Skeleton:
         """Gives the outputs, for which there are no kernels yet."""
@@ -51,7 +51,7 @@ class Fusion:
         """Gives a kernel graph that needs nothing more."""
         if node.needed:
             return ()
-        kernels = in_order(node.kernels, self.tables.inputs)
+        kernels = in_order(node.kernels, self.tables.given)
         programs = prod(map(self.skeletons.count, kernels))
         return (Found(kernels, programs, self._bytes(kernels)),)
 
@@ -66,6 +66,10 @@ class Fusion:
     @cached_property
     def skeletons(self) -> Skeletons:
         return Skeletons(self.tables)
+
+    @cached_property
+    def builder(self) -> Builder:
+        return Builder(self.tables)
 
     def _bytes(self, kernels: tuple[Kernel, ...]) -> int:
         tensors = [one for kernel in kernels for one in kernel.loads]
@@ -88,10 +92,10 @@ class Fusion:
 WIDTHS = {"f64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2}
 
 
-def in_order(kernels: tuple[Kernel, ...], inputs: list[int]) -> tuple[Kernel, ...]:
+def in_order(kernels: tuple[Kernel, ...], given: set[int]) -> tuple[Kernel, ...]:
     """The kernels in an order in which they can run, the same however they came."""
     left = sorted(kernels, key=lambda kernel: [output.tensor for output in kernel.outputs])
-    there = set(inputs)
+    there = set(given)
     found: list[Kernel] = []
     while left:
         kernel = next(kernel for kernel in left if set(kernel.loads) <= there)

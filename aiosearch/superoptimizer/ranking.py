@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import islice
+from typing import TypeAlias
 
 from ..tensor.errors import ShapeError
 from .blocks import BlockGraph
@@ -18,6 +19,9 @@ from .skeletons import Kernel, Skeletons
 LOOKED_AT = 2_000
 """Block graphs of a kernel that are looked at, of which so many are tried:"""
 TRIED = 6
+
+Step: TypeAlias = Callable[[str], bool]
+"""Hears what it is at, from another thread too; False ends the ranking with what there is."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,17 @@ class Ranking:
         self._builder = Builder(skeletons.tables)
         self._device = device
 
-    def best(self, found: Sequence[Found], most: int) -> list[Ranked]:
+    def best(
+        self, found: Sequence[Found], most: int, step: Step = lambda text: True
+    ) -> list[Ranked]:
         """The best program of each of the most promising kernel graphs, best first."""
         ordered = sorted(found, key=self._least)
         ranked: list[Ranked] = []
-        for one in ordered:
-            if len(ranked) >= most and self._least(one) > ranked[most - 1].filling.prediction.seconds:
+        for number, one in enumerate(ordered, 1):
+            if not step(f"ranking {number} of {len(ordered)} kernel graphs"):
+                break
+            worst = ranked[most - 1].filling.prediction.seconds if len(ranked) >= most else None
+            if worst is not None and self._least(one) > worst:
                 break
             best = self._of(one)
             if best is not None:

@@ -56,7 +56,7 @@ class Skeletons:
         self._several: dict[tuple[int, ...], dict[tuple[Loads, ...], int]] = {}
 
     def root(self, targets: tuple[int, ...]) -> Skeleton:
-        given = set(self.tables.inputs)
+        given = self.tables.given
         return Skeleton((), tuple(sorted({one for one in targets if one not in given})))
 
     def expand(self, node: Skeleton) -> Iterator[Skeleton]:
@@ -77,7 +77,7 @@ class Skeletons:
         self, node: Skeleton, kernels: tuple[Kernel, ...], loads: Loads, rest: tuple[int, ...]
     ) -> Iterator[Skeleton]:
         made = {output.tensor for kernel in kernels for output in kernel.outputs}
-        given = self.tables.inputs
+        given = self.tables.given
         needed = {*rest, *(load for load in loads if load not in made and load not in given)}
         left = self._space.kernels - len(kernels)
         far = sum(self.blocks.kernels[one] > left for one in needed)
@@ -224,4 +224,3 @@ def _acyclic(kernels: tuple[Kernel, ...]) -> bool:
     while ready := {number for number in left if not before[number] & left}:
         left -= ready
     return not left
-

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 UNARY = ("exp", "square", "sqrt", "silu", "gelu", "relu")
 BINARY = ("add", "sub", "mul", "div")
-TILE = (*UNARY, *BINARY, "matmul", "rms_norm", "sum", "max")
+TILE = (*UNARY, *BINARY, "matmul", "rms_norm", "sum", "max", "mean")
 KERNEL = (*TILE, "fold")
 ACCUMULATE = ("none", "sum", "mean", "rms", "redtox", "max")
 
@@ -31,6 +31,7 @@ class Space:
         yield "kernels", f"{self.kernels} at most, of which {self.custom_kernels} are made for it"
         yield "kernel operators", ", ".join(self.kernel)
         yield "block operators", ", ".join(self.tile)
+        yield "functions", "the reference's own too, and its numbers as operands"
         yield "accumulators", ", ".join(self.accumulators)
         yield "operators of a block", f"{self.block_operators} at most, loads and accumulators too"
         yield "inputs of a block", f"{self.block_inputs} tensors at most, each loaded in one way"

@@ -9,7 +9,7 @@ is ever tried in vain twice.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import reduce
@@ -17,11 +17,17 @@ from itertools import product
 from operator import or_
 from typing import TypeAlias
 
+from ..tensor import Term
 from ..tensor.operator import OPERATORS, Operator
-from .formal import ROW, Axes, Axis, Formal, FormalAlgebra, Reference, UnsearchableError
+from ..tensor.terms import INPUT, LITERAL
+from .formal import ROW, Axes, Axis, Formal, FormalAlgebra, Reference
 from .forms import BITS, GRID, LEFT, LOOP, REST, WHOLE, Mask
 from .parts import Parts
 from .space import Space
+
+REDUCTIONS = ("sum", "max", "mean")
+UNORDERED = ("add", "mul", "maximum", "minimum")
+MOVES = ("reshape", "transpose", "broadcast")
 
 
 class Zone(IntEnum):
@@ -76,17 +82,39 @@ class Tables:
         self._pairs: dict[tuple[Axes, Axes], tuple[Axes | None, Axes | None, Mask]] = {}
         self._results: dict[tuple[str, int, int, Mask], int] = {}
         self._fresh: deque[int] = deque()
-        self._unary = [OPERATORS[name] for name in space.tile if OPERATORS[name].arity == 1]
+        self._unary = [OPERATORS[name] for name in self._names(1)]
+        self._unordered = [name for name in self._names(2) if name in UNORDERED]
+        self.numbers = _numbers(reference)
+        """The numbers that the reference computes with, each with its form."""
         # Where nothing is negative, a difference is a sum
         self._ordered = ("sub", "div") if self.parts.negative else ("div",)
-        self.inputs = [self._tensor(Formal(value.form, value.axes)) for value in self._given()]
+        self.inputs = [self._tensor(reference.values[one]) for one in reference.program.inputs]
+        self.views = {
+            self._tensor(reference.values[term]): term
+            for term in reference.program.terms()
+            if _is_view(term)
+        }
+        """Inputs whose elements the reference moves, which costs nothing."""
         self._saturate()
         self.targets = [
-            self._known.get(_device(Formal(value.form, value.axes))) for value in reference.outputs
+            self._known.get(_device(reference.values[unmoved(term)]))
+            for term in reference.program.outputs
         ]
 
-    def _given(self) -> Iterator[Formal]:
-        return (self.reference.values[one] for one in self.reference.program.inputs)
+    @property
+    def given(self) -> set[int]:
+        """The tensors that need no kernel."""
+        return {*self.inputs, *self.views}
+
+    def _names(self, operands: int) -> list[str]:
+        """The operators of so many operands: of the space, and pointwise ones of the reference."""
+        own = [
+            term.operator.name
+            for term in self.reference.program.terms()
+            if term.operator.pointwise and not term.operator.parameters
+        ]
+        named = dict.fromkeys((*self.space.tile, *own))
+        return [name for name in named if OPERATORS[name].arity == operands]
 
     def _tensor(self, value: Formal) -> int:
         return self._enter(_device(value), None)
@@ -122,13 +150,27 @@ class Tables:
 
     def _apply(self, number: int, own: Class) -> None:
         for operator in self._unary:
-            if operator.name in ("sum", "max"):
+            if operator.name in REDUCTIONS:
                 self._reduce(number, own, operator.name)
                 continue
             if operator.name == "rms_norm" and not (own.axes and own.axes[-1]):
                 continue
             found = self._meaning(operator, own)
             self._made(Step(operator.name, (number,)), own.zone, found, own.grid, own.loop)
+        for place, (_, form) in enumerate(self.numbers):
+            self._with_number(number, own, place, form)
+
+    def _with_number(self, number: int, own: Class, place: int, constant: int) -> None:
+        for name in ("add", "mul", "sub", "div"):
+            for detail, form in (
+                (f"right {place}", self._result(name, own.form, constant, 0)),
+                (f"left {place}", self._result(name, constant, own.form, 0)),
+            ):
+                if form < 0:
+                    self.pruned["no part of the reference"] += 1
+                elif detail.startswith("right") or name in ("sub", "div"):
+                    found = Class(form, own.axes, own.zone, own.grid, own.loop)
+                    self._enter(found, Step(name, (number,), detail))
 
     def _meaning(self, operator: Operator, own: Class) -> Formal:
         found: Formal = operator.meaning(self._algebra, Formal(own.form, own.axes))
@@ -140,8 +182,7 @@ class Tables:
         for axis in places:
             pieces = own.axes[axis]
             if pieces:
-                reduced = self.forms.sum if name == "sum" else self.forms.largest
-                form = reduced(own.form, sum(pieces))
+                form = self._reduced(name, own.form, sum(pieces))
                 axes = (*own.axes[:axis], ROW, *own.axes[axis + 1 :])
                 step = Step(name, (number,), str(axis))
                 self._made(step, own.zone, Formal(form, axes), own.grid, own.loop)
@@ -150,6 +191,12 @@ class Tables:
                 axes = (*own.axes[:axis], pieces[1:], *own.axes[axis + 1 :])
                 step = Step("fold", (number,), str(axis))
                 self._made(step, own.zone, Formal(form, axes), own.grid, own.loop)
+
+    def _reduced(self, name: str, form: int, mask: Mask) -> int:
+        if name == "max":
+            return self.forms.largest(form, mask)
+        total = self.forms.sum(form, mask)
+        return total if name == "sum" else self.forms.divide(total, self.forms.size(mask))
 
     def _made(self, step: Step, zone: Zone, found: Formal, grid: Mask, loop: Mask) -> None:
         if found.form not in self.parts:
@@ -188,10 +235,9 @@ class Tables:
     def _pointwise(self, one: int, two: int, axes: Axes) -> None:
         a, b = self.classes[one], self.classes[two]
         grid, loop = a.grid | b.grid, a.loop | b.loop
-        for name in ("add", "mul"):
-            if name in self.space.tile:
-                first, second = (one, two) if one <= two else (two, one)
-                self._combined(name, first, second, a.zone, axes, grid, loop)
+        for name in self._unordered:
+            first, second = (one, two) if one <= two else (two, one)
+            self._combined(name, first, second, a.zone, axes, grid, loop)
         for name in self._ordered:
             if name in self.space.tile:
                 self._combined(name, one, two, a.zone, axes, grid, loop)
@@ -243,6 +289,8 @@ class Tables:
             return forms.multiply(one, two)
         if name == "div":
             return forms.divide(one, two)
+        if name in ("maximum", "minimum"):
+            return forms.call(name, *sorted((one, two)))
         return forms.sum(forms.multiply(one, two), inner)
 
     # Between the device and a block
@@ -315,7 +363,8 @@ class Tables:
 
     def _stored(self, own: Class) -> Iterator[Axes]:
         """Where the blocks' tiles may be put side by side."""
-        walked = [GRID << bit for bit in range(0, own.grid.bit_length(), BITS) if own.grid >> bit & GRID]
+        bits = range(0, own.grid.bit_length(), BITS)
+        walked = [GRID << bit for bit in bits if own.grid >> bit & GRID]
         if len(walked) > self.space.grid_axes:
             return
         open_parts: list[Mask] = []
@@ -337,6 +386,22 @@ class Tables:
             for part, at in zip(open_parts, places, strict=True):
                 axes[at] = (part, *axes[at])
             yield tuple(axes)
+
+
+def unmoved(term: Term) -> Term:
+    """What a tensor is before its elements are moved."""
+    while term.operator.name in MOVES:
+        (term,) = term.arguments
+    return term
+
+
+def _is_view(term: Term) -> bool:
+    return term.operator.name in MOVES and unmoved(term).operator is INPUT
+
+
+def _numbers(reference: Reference) -> list[tuple[Term, int]]:
+    terms = [term for term in reference.program.terms() if term.operator is LITERAL]
+    return [(term, reference.values[term].form) for term in terms]
 
 
 def _device(value: Formal) -> Class:
@@ -373,6 +438,3 @@ def _across(one: Axes, two: Axes) -> tuple[Axes | None, Mask]:
     if len(set(used)) < len(used):
         return None, 0
     return found, sum(one[-1])
-
-
-__all__ = ["Class", "Iterable", "Step", "Tables", "UnsearchableError", "Zone"]

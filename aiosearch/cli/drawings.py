@@ -1,0 +1,45 @@
+"""Drawings of programs in a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..tensor import Program
+from ..tensor.drawing import draw
+from .usage import UsageError
+
+
+def require_folder(path: str | None) -> None:
+    """What has nowhere to be drawn is said before anything is searched; makes the folder."""
+    if path is None:
+        return
+    try:
+        Path(path).expanduser().mkdir(exist_ok=True)
+        if not os.access(Path(path).expanduser(), os.W_OK):
+            raise UsageError(f"--svg {path}: it cannot be written to")
+    except OSError as error:
+        raise UsageError(f"--svg {path}: {error.strerror}") from None
+
+
+def draw_all(folder: str | None, programs: Sequence[Program]) -> list[str]:
+    """Draws programs as NAME-1.svg and so on, and names the files; each is there whole or not."""
+    if folder is None:
+        return []
+    place = Path(folder).expanduser()
+    return [_drawn(place, number, program) for number, program in enumerate(programs, 1)]
+
+
+def _drawn(folder: Path, number: int, program: Program) -> str:
+    name = re.sub(r"\W+", "_", program.name)
+    path = folder / f"{name}-{number}.svg"
+    growing = folder / f".{path.name}.{os.getpid()}"
+    try:
+        growing.write_text(draw(program), encoding="utf-8")
+        growing.replace(path)
+    except OSError as error:
+        growing.unlink(missing_ok=True)
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    return str(path)

@@ -1,0 +1,113 @@
+"""`aiosearch optimize`: what is searched, timed and told where a faster function is wanted."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..capture.running import precision
+from ..optimizer.plot import plot
+from ..optimizer.reach import ceilings_of, reached
+from ..optimizer.report import Found, Report, Whole
+from .best import best
+from .callables import Target, target
+from .exits import Exit
+from .figures import duration
+from .logs import logs_told
+from .outfiles import require_place, write
+from .output import give, give_json, reserved_stdout, tell
+from .results import facts
+from .search import fastest_loop
+from .tuning import Made, Tuning
+from .usage import UsageError
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Optimizes a function, tells the best few, and gives the exit code."""
+    # The process that times on a GPU needs the memory that jax would take for this one.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    arguments.file = Path(arguments.file).expanduser() if arguments.file else None
+    if arguments.plot is not None and Path(arguments.plot).suffix != ".svg":
+        raise UsageError(f"--plot {arguments.plot}: it is drawn as SVG; write a name with .svg")
+    for path in (arguments.emit, arguments.plot):
+        require_place(path)
+    with reserved_stdout(), logs_told(False):
+        made = _optimized(target(arguments), arguments)
+    if made is None:
+        tell("interrupted; answers that were found are kept")
+        return Exit.INTERRUPTED
+    report = made.report
+    assert report is not None
+    if not report.found:
+        reasons = "; ".join(report.left_alone) or "it computes nothing"
+        raise UsageError(f"nothing in {arguments.function} can be searched: {reasons}")
+    if arguments.emit and not made.source():
+        tell(f"nothing faster was found to write to {arguments.emit}")
+    else:
+        _write(arguments.emit, made.source)
+    _write(arguments.plot, lambda: plot(report))
+    if arguments.json:
+        give_json(_facts(arguments, report))
+    else:
+        give(_told(report))
+    return Exit.FINE
+
+
+def _optimized(wanted: Target, arguments: argparse.Namespace) -> Made | None:
+    with precision(wanted.types), asyncio.Runner(loop_factory=fastest_loop()) as runner:
+        try:
+            return runner.run(Tuning(wanted, arguments).run())
+        except KeyboardInterrupt:
+            return None
+
+
+def _told(report: Report) -> str:
+    parts = [str(report.whole)] if report.whole else []
+    parts += [best(one, report) for one in report.found]
+    parts += [f"left alone: {why}" for why in report.left_alone]
+    if all(ceilings_of(one.answer) is None for one in report.found):
+        parts.append("the device's ceilings are not measured: aiosearch doctor --measure")
+    return "\n\n".join([*parts, f"in {duration(report.seconds)}"])
+
+
+def _facts(arguments: argparse.Namespace, report: Report) -> dict[str, Any]:
+    return {
+        "target": arguments.function,
+        "faster": report.faster,
+        "speedup": report.speedup,
+        "seconds": report.seconds,
+        "programs": [_program(one, report.used(one)) for one in report.found],
+        "whole": _whole(report.whole),
+        "left_alone": report.left_alone,
+    }
+
+
+def _whole(whole: Whole | str) -> dict[str, Any] | str | None:
+    if isinstance(whole, Whole):
+        return {**facts(whole.answer), "remembered": whole.remembered}
+    return whole or None
+
+
+def _program(found: Found, used: bool) -> dict[str, Any]:
+    told = facts(found.answer)
+    told["evidence"].pop("tried", None)  # it is said below
+    return {
+        **told,
+        "used": used,
+        "remembered": found.remembered,
+        "in_doubt": found.in_doubt,
+        "ceiling": reached(found.answer),
+        "tried": msgspec.to_builtins(found.tried),
+    }
+
+
+def _write(path: str | None, made: Callable[[], str]) -> None:
+    write(path, made)
+    if path is not None:
+        tell(f"wrote {path}")

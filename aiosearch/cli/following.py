@@ -1,0 +1,120 @@
+"""One search of fused kernels by the console script: begun, watched, interrupted and ended."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from ..events import AnyEvent, Progress, SearchFinished, WorkerLost
+from ..search import Search
+from ..superoptimizer.devices import Device
+from ..superoptimizer.findings import Findings, superoptimize
+from ..superoptimizer.space import Space
+from ..tensor import Program
+from .figures import duration
+from .interrupts import Interrupts
+from .screen import LiveScreen, NoScreen, PlainScreen, Screen
+from .ticking import ticking
+from .watch import progress_text
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be searched, and how."""
+
+    program: Program
+    device: Device
+    space: Space
+    top: int
+    options: dict[str, Any]
+    quiet: bool
+
+
+class Following:
+    """Searches on the running loop; made and used once.
+
+    The first signal ends the search, or the ranking; what was found is still verified. The second
+    ends everything.
+    """
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._screen: Screen = NoScreen()
+        self._now = "reading the program"
+        self._search: Search[Any, Any] | None = None
+        self._has_begun = False
+        self._enough = False
+        self.interrupted = False
+
+    async def run(self) -> Findings | None:
+        """Gives what was found; nothing where a signal ended it before there was anything."""
+        self._started = time.monotonic()
+        with ExitStack() as stack, anyio.CancelScope() as self._scope:
+            self._screen = self._opened()
+            stack.callback(self._screen.close)
+            stack.enter_context(Interrupts(self._stop, self._break_off))
+            async with ticking(self._screen, self._status):
+                return await self._found()
+        return None
+
+    def _opened(self) -> Screen:
+        if self._wanted.quiet:
+            return NoScreen()
+        return LiveScreen() if sys.stderr.isatty() else PlainScreen(self._break_off)
+
+    async def _found(self) -> Findings:
+        wanted = self._wanted
+        return await superoptimize(
+            wanted.program,
+            wanted.device,
+            space=wanted.space,
+            top=wanted.top,
+            on=self._heard,
+            tell=self._tell,
+            step=self._step,
+            opened=self._begun,
+            **wanted.options,
+        )
+
+    def _stop(self) -> None:
+        self.interrupted = True
+        if not self._has_begun:
+            self._scope.cancel()
+        elif self._search is not None:
+            self._search.stop("interrupted")
+        else:
+            self._enough = True
+
+    def _break_off(self) -> None:
+        self.interrupted = self._enough = True
+        self._scope.cancel()
+
+    def _begun(self, search: Search[Any, Any]) -> None:
+        self._search, self._has_begun = search, True
+
+    def _heard(self, event: AnyEvent) -> None:
+        match event:
+            case Progress():
+                self._now = f"searching: {progress_text(event).strip()}"
+            case WorkerLost(died=True):
+                self._tell(f"worker {event.worker} died ({event.reason}); its work is done again")
+            case SearchFinished():
+                self._search = None
+
+    def _step(self, text: str) -> bool:
+        self._now = text
+        return not self._enough
+
+    def _tell(self, text: str) -> None:
+        self._screen.line(f"{self._past():>6}  {text}")
+
+    def _status(self) -> str:
+        return f"{self._past():>6}  {self._now} ..."
+
+    def _past(self) -> str:
+        return duration(time.monotonic() - self._started)

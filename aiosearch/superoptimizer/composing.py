@@ -1,0 +1,128 @@
+"""Whole programs out of pieces that were searched: the cheapest choice of fused kernels."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import islice
+
+from ..tensor import Program, Term
+from ..tensor.cost import moves
+from ..tensor.errors import TensorError
+from ..tensor.files import to_json
+from .bounding import least_seconds
+from .building import Built
+from .cheapest import PartitionError
+from .devices import Device
+from .formal import UnsearchableError
+from .partition import partition, reassembled
+from .plain import plain
+from .predicting import predict
+from .problem import Found, Fusion
+from .ranking import LOOKED_AT, Ranking
+from .space import Space
+
+MOST_OPERATORS = 8
+"""Of a piece."""
+ONE = Space(kernels=1, custom_kernels=1)
+
+
+class Composer:
+    """Searches the pieces of a program, each for one kernel, as long as there is time."""
+
+    def __init__(self, device: Device, seconds: float) -> None:
+        self._device = device
+        self._until = time.monotonic() + seconds
+        self._searched: dict[Program, _Piece | None] = {}
+
+    def unfused(self, program: Program, most: int) -> list[Program]:
+        """What the kernels compute with which the program should be fastest, as plain operators.
+
+        That is a program of fewer or cheaper operations where there is one; it is yet to be
+        verified. There is nothing where no piece of the program can be searched in time.
+        """
+        try:
+            plan = partition(
+                program, self._price, MOST_OPERATORS, least=self._least, searchable=_searchable
+            )
+        except (PartitionError, TensorError):
+            return []
+        ways = [self._plain(piece.program, most) for piece in plan.pieces]
+        found = []
+        for turn in range(max(map(len, ways), default=0)):
+            chosen = [way[min(turn, len(way) - 1)] for way in ways]
+            found.append(reassembled(plan, chosen))
+        return [one for one in dict.fromkeys(found) if one != program]
+
+    def _plain(self, piece: Program, most: int) -> list[Program]:
+        searched = self._piece(piece)
+        found = searched.plain(self._device, most, self._until) if searched else []
+        return found or [piece]
+
+    def _least(self, piece: Program) -> float:
+        return least_seconds(piece, self._device)
+
+    def _price(self, piece: Program) -> float | None:
+        searched = self._piece(piece)
+        seconds = searched.seconds(self._device) if searched is not None else None
+        if seconds is None and sum(map(_counts, piece.terms())) == 1:
+            return predict(piece, self._device).seconds
+        return seconds
+
+    def _piece(self, piece: Program) -> _Piece | None:
+        if piece not in self._searched:
+            try:
+                late = time.monotonic() > self._until
+                self._searched[piece] = None if late else _Piece(piece)
+            except UnsearchableError:
+                self._searched[piece] = None
+        return self._searched[piece]
+
+
+class _Piece:
+    """A piece whose kernels were searched."""
+
+    def __init__(self, program: Program) -> None:
+        self._problem = Fusion(to_json(program), ONE)
+        children = self._problem.expand(self._problem.root())
+        self._found = [one for child in children for one in self._problem.solutions(child)]
+        self._seconds: float | None = None
+
+    def seconds(self, device: Device) -> float | None:
+        """What the best kernel should take; None where there is none."""
+        if self._seconds is None and self._found:
+            ranked = Ranking(self._problem.skeletons, device).best(self._found, 1)
+            self._seconds = ranked[0].filling.prediction.seconds if ranked else None
+        return self._seconds
+
+    def plain(self, device: Device, most: int, until: float) -> list[Program]:
+        """Different things that kernels compute, as plain operators, best predicted first."""
+        reference = self._problem.tables.reference
+        found: dict[Program, float] = {}
+        for built in islice(self._programs(), LOOKED_AT):
+            if time.monotonic() > until:
+                break
+            one = plain(self._problem.builder.build(built, {}), reference)
+            if one is not None and one not in found:
+                found[one] = predict(one, device).seconds
+        return sorted(found, key=lambda one: found[one])[:most]
+
+    def _programs(self) -> Iterator[Built]:
+        for one in self._found:
+            yield from self._of(one)
+
+    def _of(self, found: Found) -> Iterator[Built]:
+        (kernel,) = found.kernels
+        if kernel.step >= 0:
+            yield Built(found.kernels, (None,))
+            return
+        for graph in self._problem.skeletons.graphs(kernel):
+            yield Built(found.kernels, (graph,))
+
+
+def _searchable(term: Term) -> bool:
+    return all(isinstance(size, int) for size in term.shape)
+
+
+def _counts(term: Term) -> bool:
+    return bool(term.arguments) and not moves(term)
