@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from .tables import Step, Tables, Zone
 
 FAR = 1 << 20
+Loads: TypeAlias = tuple[int, ...]
+"""The tensors that a kernel loads, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class Blocks:
         self.operators = self._least(device=0, inside=1)
         """Fewest operators in its own block."""
         self.always = self._always()
+        self.below = self._below()
+        self._counted: dict[tuple[Any, ...], dict[Loads, int]] = {}
         self.tried = 0
 
     def _least(self, device: int, inside: int) -> list[int]:
@@ -99,57 +104,167 @@ class Blocks:
     def _outside(self, number: int) -> bool:
         return self._tables.classes[number].zone is Zone.DEVICE
 
-    def graphs(self, outputs: Sequence[int], kernels: int) -> Iterator[BlockGraph]:
-        """Every graph whose outputs are these classes, that loads what so few kernels compute."""
-        wanted = tuple(sorted(set(outputs)))
-        need = 0
-        for number in wanted:
-            need |= self.always[number]
-        if need >= 0:
-            yield from self._complete(tuple(outputs), {}, wanted, need, {}, kernels)
+    def _below(self) -> list[int]:
+        """For each class, as bits, those that some way to it goes through within its block."""
+        steps = self._tables.steps
+        found = [0] * len(steps)
+        users: list[list[int]] = [[] for _ in steps]
+        for number, ways in enumerate(steps):
+            for step in ways:
+                for operand in step.operands if step.operator != "load" else ():
+                    users[operand].append(number)
+        fresh = [number for number in range(len(steps)) if not self._outside(number)]
+        while fresh:
+            number = fresh.pop()
+            own = found[number] | 1 << number
+            for user in users[number]:
+                if not self._outside(user) and own & ~found[user]:
+                    found[user] |= own
+                    fresh.append(user)
+        return found
 
-    def _complete(
+    def counts(self, outputs: Iterable[int], kernels: int) -> dict[Loads, int]:
+        """How many graphs there are for these outputs, by the tensors that they load."""
+        opened = 0
+        for number in outputs:
+            opened |= 1 << number
+        return self._ways(opened, 0, self._limit, (), kernels, ())
+
+    def _ways(
         self,
-        outputs: tuple[int, ...],
-        done: dict[int, Step],
-        open_: tuple[int, ...],
-        need: int,
-        loaded: dict[int, int],
+        opened: int,
+        done: int,
+        left: int,
+        loaded: Loads,
         kernels: int,
-    ) -> Iterator[BlockGraph]:
-        self.tried += 1
-        if not open_:
-            ordered = _ordered(done)
-            if ordered is not None:
-                yield BlockGraph(outputs, ordered)
-            return
-        if len(done) + len(open_) - 1 + max(map(self.operators.__getitem__, open_)) > self._limit:
-            return
-        number, rest = open_[-1], open_[:-1]
+        above: tuple[tuple[int, int], ...],
+    ) -> dict[Loads, int]:
+        """Of what is done, only what may be used again; so that most states come up many times."""
+        if not opened:
+            return {loaded: 1}
+        key = (opened, done, left, loaded, kernels, above)
+        found = self._counted.get(key)
+        if found is None:
+            found = self._counted[key] = {}
+            self.tried += 1
+            for state in self._next(*key):
+                for loads, count in self._ways(*state).items():
+                    found[loads] = found.get(loads, 0) + count
+        return found
+
+    def _next(
+        self,
+        opened: int,
+        done: int,
+        left: int,
+        loaded: Loads,
+        kernels: int,
+        above: tuple[tuple[int, int], ...],
+    ) -> Iterator[tuple[int, int, int, Loads, int, tuple[tuple[int, int], ...]]]:
+        """What becomes of a state with each step to its last class, as far as it may end well."""
+        number = opened.bit_length() - 1
+        rest, own = opened ^ 1 << number, done | 1 << number
+        over = dict(above).get(number, 0)
         for step in self._tables.steps[number]:
+            more, circle = 0, above
+            sources = loaded
             if step.operator == "load":
-                source = step.operands[0]
+                (source,) = step.operands
                 if source in loaded or self.kernels[source] > kernels:
                     continue
                 if len(loaded) == self._tables.space.block_inputs:
                     continue
-                more = {**loaded, source: number}
-                own = {**done, number: step}
-                yield from self._complete(outputs, own, rest, need, more, kernels)
+                sources = tuple(sorted((*loaded, source)))
+            else:
+                if any(self.kernels[one] > kernels for one in step.operands):
+                    continue
+                for operand in step.operands:
+                    more |= 1 << operand
+                if more & (1 << number | over):
+                    continue
+                circle = self._circled(number, step, above)
+            wanted = rest | more & ~own
+            if not self._fits(wanted, own, left - 1):
                 continue
-            through = need
-            for one in step.operands:
-                through |= self.always[one]
-            if through < 0 or through.bit_count() > self._limit:
-                continue
-            if any(self.kernels[one] > kernels for one in step.operands):
-                continue
-            new = {one for one in step.operands if one not in done and one not in rest}
-            if number in new:
-                continue
-            left = tuple(sorted((*rest, *new)))
-            own = {**done, number: step}
-            yield from self._complete(outputs, own, left, through, loaded, kernels)
+            known = own & self._reach(wanted)
+            kept = tuple(pair for pair in circle if wanted >> pair[0] & 1)
+            yield wanted, known, left - 1, sources, kernels, kept
+
+    def _circled(
+        self, number: int, step: Step, above: tuple[tuple[int, int], ...]
+    ) -> tuple[tuple[int, int], ...]:
+        """For classes that lead back to themselves, what they must not be made of."""
+        found = dict(above)
+        for operand in step.operands:
+            if self.below[operand] >> number & 1:
+                mine = found.get(number, 0) | 1 << number
+                for other, over in list(found.items()):
+                    if over >> operand & 1:
+                        found[other] = over | mine
+                found[operand] = found.get(operand, 0) | mine
+        return tuple(sorted(found.items())) if len(found) > 0 else above
+
+    def _fits(self, wanted: int, done: int, left: int) -> bool:
+        need, most, count = 0, 0, 0
+        rest = wanted
+        while rest:
+            number = rest.bit_length() - 1
+            rest ^= 1 << number
+            own = self.always[number]
+            if own < 0:
+                return False
+            need |= own
+            most = max(most, self.operators[number])
+            count += 1
+        return (need & ~done).bit_count() <= left and (not count or count - 1 + most <= left)
+
+    def _reach(self, wanted: int) -> int:
+        found = 0
+        while wanted:
+            number = wanted.bit_length() - 1
+            wanted ^= 1 << number
+            found |= self.below[number]
+        return found
+
+    def graphs(self, outputs: Sequence[int], loads: Loads) -> Iterator[BlockGraph]:
+        """Every graph whose outputs are these classes, and that loads just these tensors."""
+        opened = 0
+        for number in outputs:
+            opened |= 1 << number
+        yield from self._complete(tuple(outputs), {}, opened, 0, loads, ())
+
+    def _complete(
+        self,
+        outputs: tuple[int, ...],
+        steps: dict[int, Step],
+        opened: int,
+        done: int,
+        loads: Loads,
+        loaded: Loads,
+    ) -> Iterator[BlockGraph]:
+        if not opened:
+            ordered = _ordered(steps) if loaded == loads else None
+            if ordered is not None:
+                yield BlockGraph(outputs, ordered)
+            return
+        number = opened.bit_length() - 1
+        rest, own = opened ^ 1 << number, done | 1 << number
+        for step in self._tables.steps[number]:
+            sources, wanted = loaded, rest
+            if step.operator == "load":
+                (source,) = step.operands
+                if source in loaded or source not in loads:
+                    continue
+                sources = tuple(sorted((*loaded, source)))
+            else:
+                for operand in step.operands:
+                    wanted |= 1 << operand
+                if wanted >> number & 1:
+                    continue
+                wanted &= ~own
+            if self._fits(wanted, own, self._limit - len(steps) - 1):
+                more = {**steps, number: step}
+                yield from self._complete(outputs, more, wanted, own, loads, sources)
 
 
 def _ordered(done: dict[int, Step]) -> tuple[tuple[int, Step], ...] | None:

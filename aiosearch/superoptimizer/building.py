@@ -55,12 +55,11 @@ class Builder:
         values.update(self._tables.views)
         for place, (kernel, graph) in enumerate(zip(built.kernels, built.graphs, strict=True)):
             if graph is None:
-                (output,) = kernel.outputs
-                values[output.tensor] = self._operator(output.tensor, kernel.step, values)
+                (tensor,) = kernel.tensors
+                values[tensor] = self._operator(tensor, kernel.step, values)
             else:
-                tensors = [output.tensor for output in kernel.outputs]
-                stored = self._custom(tensors, graph, place, values, sizes)
-                values.update(zip(tensors, stored, strict=True))
+                stored = self._custom(kernel.tensors, graph, place, values, sizes)
+                values.update(zip(kernel.tensors, stored, strict=True))
         computed = [values[target] for target in built_targets(self._tables)]
         pairs = zip(self._reference.program.outputs, computed, strict=True)
         outputs = tuple(_moved(term, value) for term, value in pairs)

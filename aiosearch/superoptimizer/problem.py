@@ -7,6 +7,7 @@ from functools import cached_property
 from math import prod
 
 from msgspec import Struct
+from msgspec.msgpack import encode
 
 from ..tensor.files import from_json
 from .building import Builder, built_targets
@@ -59,6 +60,10 @@ class Fusion:
         """What the kernels so far have to move, and at least one more for what is needed."""
         return self._bytes(node.kernels) + len(node.needed)
 
+    def key(self, node: Skeleton) -> bytes:
+        """Gives what the node is: a kernel of two outputs comes about by way of either."""
+        return encode(node)
+
     @cached_property
     def tables(self) -> Tables:
         return Tables(read(from_json(self.program)), self.space)
@@ -72,9 +77,8 @@ class Fusion:
         return Builder(self.tables)
 
     def _bytes(self, kernels: tuple[Kernel, ...]) -> int:
-        tensors = [one for kernel in kernels for one in kernel.loads]
-        stored = [output.tensor for kernel in kernels for output in kernel.outputs]
-        return sum(map(self._size, (*tensors, *stored)))
+        moved = [one for kernel in kernels for one in (*kernel.loads, *kernel.tensors)]
+        return sum(map(self._size, moved))
 
     def _size(self, tensor: int) -> int:
         """The bytes of a tensor, where a grid's part of an index counts as one."""
@@ -94,12 +98,12 @@ WIDTHS = {"f64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2}
 
 def in_order(kernels: tuple[Kernel, ...], given: set[int]) -> tuple[Kernel, ...]:
     """The kernels in an order in which they can run, the same however they came."""
-    left = sorted(kernels, key=lambda kernel: [output.tensor for output in kernel.outputs])
+    left = list(kernels)
     there = set(given)
     found: list[Kernel] = []
     while left:
         kernel = next(kernel for kernel in left if set(kernel.loads) <= there)
         left.remove(kernel)
         found.append(kernel)
-        there |= {output.tensor for output in kernel.outputs}
+        there |= set(kernel.tensors)
     return tuple(found)

@@ -379,10 +379,10 @@ class Tables:
         if any(not _plain(piece) for axis in axes for piece in axis):
             self.pruned["parts of an index lost"] += 1
             return
-        # Elsewhere it would be the same program with another layout in between
-        places = sorted(range(len(axes)), key=lambda at: (bool(axes[at]), -at))
-        places = places[: len(open_parts)]
-        if len(places) == len(open_parts) and all(axes[at] == own.axes[at] for at in places):
+        # On another free axis it would be the same program with another layout in between
+        places = [at for at, axis in enumerate(axes) if axis == own.axes[at]]
+        places = sorted(places, key=lambda at: (bool(axes[at]), -at))[: len(open_parts)]
+        if len(places) == len(open_parts):
             for part, at in zip(open_parts, places, strict=True):
                 axes[at] = (part, *axes[at])
             yield tuple(axes)

@@ -10,12 +10,13 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import reduce
+from operator import or_
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aiosearch.superoptimizer.forms import BITS, GRID, LOOP, REST, WHOLE, Forms
+from aiosearch.superoptimizer.forms import BITS, GRID, LOOP, MOST_TERMS, REST, WHOLE, Forms
 
 Expr: TypeAlias = tuple[Any, ...]
 Array: TypeAlias = NDArray[np.float64]
@@ -51,7 +52,7 @@ def free(expr: Expr) -> int:
     """The index parts that it depends on."""
     if expr[0] == "input":
         return int(expr[2])
-    found: int = reduce(lambda one, two: one | free(two), operands(expr), 0)
+    found: int = reduce(or_, map(free, operands(expr)), 0)
     return found & ~expr[1] if expr[0] in ("sum", "largest") else found
 
 
@@ -67,6 +68,47 @@ def terms(expr: Expr) -> int:
     if expr[0] == "mul":
         return terms(expr[1]) * terms(expr[2])
     return terms(operands(expr)[0]) if expr[0] in ("div", "sum") else 1
+
+
+def plain(expr: Expr) -> bool:
+    """Whether it has nothing that normal forms leave as it is.
+
+    That is: sums of more than a few products, products of sums below a line or under a root, a root
+    under a root, and two sums over one index inside of a sum.
+    """
+    return all(_plain(one) for one in subterms(expr))
+
+
+def _plain(expr: Expr) -> bool:
+    if expr[0] == "sqrt":
+        return not _has(expr[1], "sqrt") and not _joint(expr[1])
+    if expr[0] == "div":
+        return not _joint(expr[2]) and terms(expr[1]) <= MOST_TERMS
+    if expr[0] == "sum":
+        return terms(expr) <= MOST_TERMS and _apart(_sums(expr))
+    return terms(expr) <= MOST_TERMS
+
+
+def _has(expr: Expr, operator: str) -> bool:
+    return any(one[0] == operator for one in subterms(expr))
+
+
+def _joint(expr: Expr) -> bool:
+    """Whether sums are multiplied with each other in it."""
+    return any(one[0] == "mul" and min(map(terms, one[1:])) > 1 for one in subterms(expr))
+
+
+def _sums(expr: Expr) -> list[int]:
+    """What it sums over, but in functions and below lines."""
+    if expr[0] == "sum":
+        return [expr[1], *_sums(expr[2])]
+    if expr[0] == "div":
+        return _sums(expr[1])
+    return [mask for part in expr[1:] for mask in _sums(part)] if expr[0] in ("add", "mul") else []
+
+
+def _apart(masks: list[int]) -> bool:
+    return sum(masks) == reduce(or_, masks, 0)
 
 
 def form(forms: Forms, expr: Expr) -> int:

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
+from labelled import (
+    LABELS,
+    SIZES,
+    Array,
+    Expr,
+    draw,
+    form,
+    given,
+    number,
+    plain,
+    rewrites,
+    worth,
+)
+
+from aiosearch.superoptimizer.forms import BITS, GRID, LOOP, REST, Forms
+
+I, J = LABELS[:2]
+X, Y, Z, W = given("X", I), given("Y", J), given("Z", I | J), given("W", 0)
+GIVEN = (X, Y, Z, W)
+
+
+def _larger(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+    return st.one_of(
+        st.tuples(st.sampled_from(("add", "mul", "mul", "div")), inner, inner),
+        st.tuples(st.sampled_from(("exp", "sqrt", "silu")), inner),
+        st.tuples(st.just("sum"), st.sampled_from((I, J)), inner),
+    )
+
+
+EXPRESSIONS = st.recursive(st.sampled_from(GIVEN), _larger, max_leaves=7)
+
+
+@settings(max_examples=150, deadline=None)
+@drawn(st.data(), EXPRESSIONS.filter(plain))
+def test_what_the_axioms_make_of_an_expression_has_its_form(
+    data: st.DataObject, expr: Expr
+) -> None:
+    """Commuted, distributed, pulled out of sums that are pulled apart: it is one number."""
+    forms = Forms(SIZES)
+    first = form(forms, expr)
+    for _ in range(5):
+        ways = [new for new in rewrites(expr) if plain(new)]
+        if ways:
+            expr = data.draw(st.sampled_from(ways))
+            assert form(forms, expr) == first
+
+
+def _pairs(one: Expr, two: Expr) -> Iterator[Expr]:
+    return ((name, one, two) for name in ("add", "sub", "mul", "div"))
+
+
+def _grown(expr: Expr) -> Iterator[Expr]:
+    yield from ((name, expr) for name in ("exp", "sqrt", "silu"))
+    for mask in (I, J, GRID, LOOP | REST):
+        yield from ((name, mask, expr) for name in ("sum", "largest"))
+
+
+def _crowd(seed: int) -> list[Expr]:
+    """All small expressions, and many larger ones."""
+    source = random.Random(seed)
+    leaves = [*GIVEN, number(2)]
+    small = [
+        *leaves,
+        *(new for one in leaves for new in _grown(one)),
+        *(new for one in leaves for two in leaves for new in _pairs(one, two)),
+    ]
+    middle = [new for one in small for new in _grown(one)]
+    for _ in range(500):
+        middle += _pairs(source.choice(small), source.choice(small))
+    large = [new for one in source.sample(middle, 100) for new in _grown(one)]
+    for _ in range(500):
+        large += _pairs(source.choice(middle), source.choice(middle))
+    return [*small, *middle, *large]
+
+
+def _alike(one: Array, two: Array) -> bool:
+    one, two = np.broadcast_arrays(one, two)
+    finite = np.isfinite(one) & np.isfinite(two)
+    return np.allclose(one[finite], two[finite], rtol=1e-9, atol=1e-9)
+
+
+def test_equal_forms_are_equal_values() -> None:
+    """Of thousands of expressions, none has the form of one that is worth something else."""
+    generator = np.random.default_rng(0)
+    inputs = {one[1]: draw(one, generator, low=-1) for one in GIVEN}
+    forms = Forms(SIZES)
+    first: dict[int, Array] = {}
+    crowd = _crowd(seed=1)
+    for expr in crowd:
+        found = worth(expr, inputs)
+        assert _alike(first.setdefault(form(forms, expr), found), found)
+    assert len(crowd) - len(first) > 500
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (("mul", X, Y), ("add", X, Y)),
+        (("sum", I, Z), ("sum", J, Z)),
+        (("sum", GRID, Z), ("sum", I, Z)),
+        (("sum", I, Z), ("largest", I, Z)),
+        (("mul", ("sum", I, X), ("sum", I, Z)), ("sum", I, ("mul", X, Z))),
+        (("sqrt", ("mul", X, X)), X),
+        (("div", ("mul", X, Y), Y), X),
+        (("exp", ("sum", I, X)), ("sum", I, ("exp", X))),
+    ],
+)
+def test_what_is_not_the_same_has_another_form(one: Expr, two: Expr) -> None:
+    """Sums over other indices, the sign under a root, what might be cancelled."""
+    forms = Forms(SIZES)
+    assert form(forms, one) != form(forms, two)
+
+
+def test_cancelling_is_asked_for() -> None:
+    """Then what stands above and below a line is gone, inside sums too."""
+    forms = Forms(SIZES)
+    both = ("sum", I, ("div", ("mul", Z, Y), Y))
+    assert forms.cancelled(form(forms, both)) == form(forms, ("sum", I, Z))
+
+
+def test_a_sum_of_what_does_not_depend_on_its_index_is_a_multiple() -> None:
+    """A whole label is a number; a part of one is not, and parts make a whole."""
+    forms = Forms(SIZES)
+    assert form(forms, ("sum", I, Y)) == form(forms, ("mul", number(SIZES[0]), Y))
+    parts = form(forms, ("sum", GRID, ("sum", LOOP | REST, Y)))
+    assert parts == form(forms, ("sum", I, Y))
+    assert form(forms, ("sum", GRID, Y)) != form(forms, ("sum", LOOP, Y))
+
+
+def test_a_form_knows_its_indices() -> None:
+    """Those it depends on, and those it sums over anywhere."""
+    forms = Forms(SIZES)
+    one = form(forms, ("silu", ("div", Y, ("sum", I, Z))))
+    assert forms.free(one) == J
+    assert forms.bound(one) == I
+    assert BITS == I.bit_count()
