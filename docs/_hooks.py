@@ -22,6 +22,7 @@ from aiosearch.cli.settings import SETTINGS
 from aiosearch.events import AnyEvent
 from mkdocs.structure.files import File
 
+import _measured
 import _tensor
 from _tensor import table
 
@@ -284,6 +285,7 @@ NUMBERS = (
 )
 SAYERS: dict[str, Callable[..., str]] = {
     "accumulators": _tensor.accumulators,
+    "asked": _measured.asked,
     "builtins": _tensor.builtins,
     "constants": constants,
     "distributions": _tensor.distributions,
@@ -294,5 +296,8 @@ SAYERS: dict[str, Callable[..., str]] = {
     "help": help_text,
     "operators": _tensor.operators,
     "rules": _tensor.rules,
+    "searches": _measured.searches,
     "settings": settings,
+    "sightings": _measured.sightings,
+    "space": _measured.space,
 }

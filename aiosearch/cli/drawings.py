@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..tensor import Program
 from ..tensor.drawing import draw
+from .outfiles import require_place
 from .usage import UsageError
 
 
@@ -16,12 +17,12 @@ def require_folder(path: str | None) -> None:
     """What has nowhere to be drawn is said before anything is searched; makes the folder."""
     if path is None:
         return
+    folder = Path(path).expanduser()
     try:
-        Path(path).expanduser().mkdir(exist_ok=True)
-        if not os.access(Path(path).expanduser(), os.W_OK):
-            raise UsageError(f"--svg {path}: it cannot be written to")
+        folder.mkdir(exist_ok=True)
     except OSError as error:
         raise UsageError(f"--svg {path}: {error.strerror}") from None
+    require_place(str(folder / "drawing.svg"))
 
 
 def draw_all(folder: str | None, programs: Sequence[Program]) -> list[str]:

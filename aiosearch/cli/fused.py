@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from ..superoptimizer.findings import Answer, Findings
 from ..superoptimizer.formal import Reference
+from ..superoptimizer.refereeing import Refereed
 from ..tensor import Program
 from ..tensor.files import to_json
 from ..tensor.text import write
 from .figures import of, size
-from .following import Wanted
+from .following import Outcome, Wanted
 from .output import table
+
+LOOP = "range"
+UNPROVED = 5
+"""Terms that are told one by one where z3 does not know."""
 
 
 def space_text(reference: Reference, wanted: Wanted) -> str:
@@ -55,14 +60,36 @@ def operators(program: Program) -> str:
     return f"{len(names)}: {', '.join(names)}"
 
 
-def text(findings: Findings, seconds: Mapping[str, float]) -> str:
+def text(outcome: Outcome) -> str:
     """The figures, a line for each program, and the best one whole."""
+    findings = outcome.findings
     parts = [f"{signature(findings.reference)} on {findings.device.name}", _figures(findings)]
     if findings.answers:
-        parts += [_listed(findings.answers), write(findings.answers[0].program).rstrip()]
+        parts += [_listed(findings), write(findings.answers[0].program).rstrip()]
     parts += [f"not taken: {why}" for why in findings.refused]
-    parts.append(_seconds(seconds))
-    return "\n\n".join(parts)
+    if findings.status == "complete" and not findings.graphs:
+        parts.append(_advice(outcome.raised))
+    if outcome.refereed is not None:
+        parts.append(_refereed(outcome.refereed))
+    return "\n\n".join([*parts, seconds_text(outcome.seconds)])
+
+
+def _advice(raised: Sequence[tuple[str, int]]) -> str:
+    ways = [f"--{limit.replace('_', '-')} {value}" for limit, value in raised]
+    if not ways:
+        return "nothing equal is in this space, nor where one limit is somewhat higher"
+    return f"nothing equal is in this space; there is something with {' or with '.join(ways)}"
+
+
+def _refereed(refereed: Refereed) -> str:
+    counts = (
+        f"z3 on {of(refereed.terms, 'term')}: {refereed.agree:,} values agree,"
+        f" {refereed.unknown:,} unknown, {len(refereed.denied):,} denied"
+    )
+    rows = [counts, *(f"  denied: {term}" for term in refereed.denied)]
+    shown = [f"  unknown: {term}" for term in refereed.unproved[:UNPROVED]]
+    more = len(refereed.unproved) - len(shown)
+    return "\n".join([*rows, *shown, *([f"  and {more} more unknown"] if more else [])])
 
 
 def _figures(findings: Findings) -> str:
@@ -79,9 +106,9 @@ def _figures(findings: Findings) -> str:
     return table(rows)
 
 
-def _listed(answers: Sequence[Answer]) -> str:
-    rows = [("", "predicted", "traffic", "launches", "programs", "evidence", "numbers")]
-    for number, answer in enumerate(answers, 1):
+def _listed(findings: Findings) -> str:
+    rows = [("", "predicted", "traffic", "launches", "programs", "evidence", "kernels")]
+    for number, answer in enumerate(findings.answers, 1):
         prediction = answer.ranked.filling.prediction
         rows.append(
             (
@@ -91,19 +118,35 @@ def _listed(answers: Sequence[Answer]) -> str:
                 str(prediction.launches),
                 f"{answer.ranked.programs:,}",
                 answer.verdict.summary()[0],
-                " ".join(f"{name}={n}" for name, n in answer.ranked.filling.sizes.items()),
+                ", ".join(_kernels(answer, findings)),
             )
         )
     return table(rows, right=frozenset(range(5)))
 
 
-def _seconds(seconds: Mapping[str, float]) -> str:
+def _kernels(answer: Answer, findings: Findings) -> Iterator[str]:
+    """What runs one after the other; of fused kernels, how often something is split."""
+    tables = findings.problem.tables
+    sizes = answer.ranked.filling.sizes
+    for place, kernel in enumerate(answer.ranked.built.kernels):
+        if kernel.step >= 0:
+            (tensor,) = kernel.tensors
+            yield tables.steps[tensor][kernel.step].operator
+            continue
+        cuts = {name: sizes.get(f"{name}{place}", 1) for name in (*tables.reference.labels, LOOP)}
+        split = " ".join(f"{name}/{cut}" for name, cut in cuts.items() if cut > 1)
+        yield f"fused[{split}]"
+
+
+def seconds_text(seconds: Mapping[str, float]) -> str:
+    """CPU seconds, all and by what was done."""
     parts = ", ".join(f"{what} {taken:.2f}" for what, taken in seconds.items())
     return f"CPU seconds: {sum(seconds.values()):.2f}, of them {parts}"
 
 
-def facts(findings: Findings, seconds: Mapping[str, float], drawn: Sequence[str]) -> dict[str, Any]:
+def facts(outcome: Outcome, drawn: Sequence[str]) -> dict[str, Any]:
     """Everything as data."""
+    findings, seconds = outcome.findings, outcome.seconds
     return {
         "program": json.loads(to_json(findings.reference)),
         "device": findings.device.name,
@@ -115,6 +158,8 @@ def facts(findings: Findings, seconds: Mapping[str, float], drawn: Sequence[str]
         "pruned": dict(findings.pruned.most_common()),
         "answers": [_answer(one) for one in findings.answers],
         "refused": findings.refused,
+        "raise": dict(outcome.raised),
+        "referee": msgspec.to_builtins(outcome.refereed),
         "drawings": drawn,
         "cpu_seconds": {**seconds, "all": sum(seconds.values())},
     }

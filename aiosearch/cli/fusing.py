@@ -6,18 +6,17 @@ import argparse
 import asyncio
 from typing import Any
 
-from ..superoptimizer.clock import cpu_seconds
 from ..superoptimizer.devices import Device, DeviceError, device, this_machine
-from ..superoptimizer.findings import Findings
-from ..superoptimizer.formal import read
+from ..superoptimizer.formal import Reference, UnsearchableError, read
 from ..superoptimizer.space import Space
 from ..tensor import Program
 from . import fused, targets
 from .drawings import draw_all, require_folder
 from .exits import Exit
-from .following import Following, Wanted
+from .following import Following, Outcome, Wanted
 from .logs import logs_told
-from .output import give, give_json, reserved_stdout, tell
+from .output import complain, give, give_json, reserved_stdout, tell
+from .request import resuming
 from .search import fastest_loop
 from .usage import UsageError
 
@@ -27,32 +26,52 @@ UNMEASURED = "A100"
 
 def run(arguments: argparse.Namespace) -> int:
     """Searches, tells the best, and gives the exit code."""
-    wanted = _wanted(arguments)
+    if arguments.prune == "z3":
+        from .z3pruned import run as run_pruned
+
+        return run_pruned(arguments)
+    program = _program(arguments)
+    reference = _read(program)
+    wanted = _wanted(program, arguments)
     if arguments.space:
-        _show_space(wanted, arguments.json)
+        _show_space(reference, wanted, arguments.json)
         return Exit.FINE
     require_folder(arguments.svg)
-    start_up = cpu_seconds()
     with reserved_stdout(), logs_told(False):
         following = Following(wanted)
-        findings = _searched(following)
-    if findings is None:
+        outcome = _searched(following)
+    if outcome is None:
         tell("interrupted")
         return Exit.INTERRUPTED
-    _give(findings, start_up, arguments)
-    return Exit.INTERRUPTED if following.interrupted else Exit.FINE
+    _give(outcome, arguments)
+    if outcome.refereed is not None and outcome.refereed.denied:
+        complain("z3 denies what the search takes to be a part of the program")
+        return Exit.FAILED
+    if not following.interrupted:
+        return Exit.FINE
+    if arguments.journal is not None:
+        tell(f"to go on: {resuming(arguments)}")
+    return Exit.INTERRUPTED
 
 
-def _wanted(arguments: argparse.Namespace) -> Wanted:
+def _read(program: Program) -> Reference:
+    try:
+        return read(program)
+    except UnsearchableError as error:
+        raise UsageError(f"{program.name} cannot be searched: {error}") from None
+
+
+def _wanted(program: Program, arguments: argparse.Namespace) -> Wanted:
     options: dict[str, Any] = {
         name: getattr(arguments, name) for name in ("workers", "strategy", "journal", "resume")
     }
     return Wanted(
-        _program(arguments),
+        program,
         _device(arguments.device),
         _space(arguments),
         arguments.top,
         options,
+        arguments.referee,
         arguments.quiet,
     )
 
@@ -87,15 +106,14 @@ def _space(arguments: argparse.Namespace) -> Space:
     return Space(**limits)
 
 
-def _show_space(wanted: Wanted, json: bool) -> None:
-    reference = read(wanted.program)
+def _show_space(reference: Reference, wanted: Wanted, json: bool) -> None:
     if json:
         give_json(fused.space_facts(reference, wanted))
     else:
         give(fused.space_text(reference, wanted))
 
 
-def _searched(following: Following) -> Findings | None:
+def _searched(following: Following) -> Outcome | None:
     with asyncio.Runner(loop_factory=fastest_loop()) as runner:
         try:
             return runner.run(following.run())
@@ -103,12 +121,11 @@ def _searched(following: Following) -> Findings | None:
             return None
 
 
-def _give(findings: Findings, start_up: float, arguments: argparse.Namespace) -> None:
-    drawn = draw_all(arguments.svg, [one.program for one in findings.answers])
-    seconds = {"start-up": start_up, **findings.seconds}
+def _give(outcome: Outcome, arguments: argparse.Namespace) -> None:
+    drawn = draw_all(arguments.svg, [one.program for one in outcome.findings.answers])
     if arguments.json:
-        give_json(fused.facts(findings, seconds, drawn))
+        give_json(fused.facts(outcome, drawn))
     else:
-        give(fused.text(findings, seconds))
+        give(fused.text(outcome))
     if drawn:
         tell(f"wrote {drawn[0]}" + (f" to {drawn[-1]}" if len(drawn) > 1 else ""))

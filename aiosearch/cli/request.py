@@ -64,7 +64,7 @@ def make_request(arguments: argparse.Namespace) -> Request:
     options |= {"journal": journal, "resume": arguments.resume}
     options |= {"listener": _listener(arguments, options["strategy"])}
     options |= {"patience": arguments.patience}
-    return Request(problem, options, _command(arguments))
+    return Request(problem, options, resuming(arguments))
 
 
 def _listener(arguments: argparse.Namespace, strategy: str) -> Listener | None:
@@ -124,7 +124,8 @@ def _named(chosen: Chosen, make: Callable[[], T]) -> T:
         raise UsageError(f"{chosen.origin}: {error}") from None
 
 
-def _command(arguments: argparse.Namespace) -> str:
+def resuming(arguments: argparse.Namespace) -> str:
+    """The command that goes on where this one's journal stops."""
     words = ["aiosearch", *arguments.argv]
     if "--resume" not in words:
         words.append("--resume")

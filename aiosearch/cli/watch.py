@@ -68,7 +68,7 @@ class Watch:
     def _status(self, event: Progress) -> str:
         if self._machines and event.workers == 0:
             return f"{duration(event.seconds):>8}  {_waiting(event.refused)}"
-        return progress_text(event)
+        return f"{duration(event.seconds):>8}  {progress_text(event)}"
 
     def _improved(self, event: Improved) -> None:
         few = event.number <= FIRST
@@ -104,11 +104,7 @@ def _waiting(refused: Mapping[str, str]) -> str:
 
 def progress_text(event: Progress) -> str:
     """How far a search is, on one line."""
-    parts = [
-        f"{duration(event.seconds):>8}",
-        f"{count(event.nodes)} nodes",
-        f"{count(event.nodes_per_second)}/s",
-    ]
+    parts = [f"{count(event.nodes)} nodes", f"{count(event.nodes_per_second)}/s"]
     if event.best_cost is not None:
         parts.append(f"best {cost(event.best_cost)}")
     elif event.solutions:

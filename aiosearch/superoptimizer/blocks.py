@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -37,7 +37,10 @@ class Blocks:
         self.operators = self._least(device=0, inside=1)
         """Fewest operators in its own block."""
         self.always = self._always()
+        self._sizes = self._fewest()
         self.below = self._below()
+        self._looped = 1 << len(tables.classes)
+        """Among what is done, that a loop splits something, as behind a loop it has to."""
         self._counted: dict[tuple[Any, ...], dict[Loads, int]] = {}
         self.tried = 0
 
@@ -98,6 +101,34 @@ class Blocks:
                 fresh += [user for user in users[number] if not self._outside(user)]
         return found
 
+    def _fewest(self) -> list[int]:
+        """Fewest operators of a block that computes a class, the class itself included."""
+        steps = self._tables.steps
+        found = list(self.operators)
+        changed = True
+        while changed:
+            changed = False
+            for number, ways in enumerate(steps):
+                if self._outside(number) or self.always[number] < 0:
+                    continue
+                own = max(min(map(self._through(found), ways), default=FAR), found[number])
+                changed |= own > found[number]
+                found[number] = own
+        return found
+
+    def _through(self, sizes: Sequence[int]) -> Callable[[Step], int]:
+        def least(step: Step) -> int:
+            if step.operator == "load":
+                return 1
+            need = 0
+            for operand in step.operands:
+                need |= self.always[operand]
+            if need < 0:
+                return FAR
+            return 1 + max(need.bit_count(), *(sizes[operand] for operand in step.operands))
+
+        return least
+
     def _loads(self, number: int) -> bool:
         return any(step.operator == "load" for step in self._tables.steps[number])
 
@@ -125,10 +156,17 @@ class Blocks:
 
     def counts(self, outputs: Iterable[int], kernels: int) -> dict[Loads, int]:
         """How many graphs there are for these outputs, by the tensors that they load."""
-        opened = 0
+        opened, done = self._begun(outputs)
+        return self._ways(opened, done, self._limit, (), kernels, ())
+
+    def _begun(self, outputs: Iterable[int]) -> tuple[int, int]:
+        """What there is to do for outputs, and what is done."""
+        opened, done = 0, self._looped
         for number in outputs:
             opened |= 1 << number
-        return self._ways(opened, 0, self._limit, (), kernels, ())
+            if self._tables.classes[number].zone is Zone.AFTER:
+                done = 0
+        return opened, done
 
     def _ways(
         self,
@@ -141,7 +179,7 @@ class Blocks:
     ) -> dict[Loads, int]:
         """Of what is done, only what may be used again; so that most states come up many times."""
         if not opened:
-            return {loaded: 1}
+            return {loaded: 1} if done & self._looped else {}
         key = (opened, done, left, loaded, kernels, above)
         found = self._counted.get(key)
         if found is None:
@@ -163,13 +201,14 @@ class Blocks:
     ) -> Iterator[tuple[int, int, int, Loads, int, tuple[tuple[int, int], ...]]]:
         """What becomes of a state with each step to its last class, as far as it may end well."""
         number = opened.bit_length() - 1
-        rest, own = opened ^ 1 << number, done | 1 << number
+        rest = opened ^ 1 << number
         over = dict(above).get(number, 0)
         for step in self._tables.steps[number]:
             more, circle = 0, above
-            sources = loaded
+            sources, own = loaded, done | 1 << number
             if step.operator == "load":
                 (source,) = step.operands
+                own |= self._looped if self._tables.classes[number].loop else 0
                 if source in loaded or self.kernels[source] > kernels:
                     continue
                 if len(loaded) == self._tables.space.block_inputs:
@@ -186,7 +225,7 @@ class Blocks:
             wanted = rest | more & ~own
             if not self._fits(wanted, own, left - 1):
                 continue
-            known = own & self._reach(wanted)
+            known = own & (self._reach(wanted) | self._looped)
             kept = tuple(pair for pair in circle if wanted >> pair[0] & 1)
             yield wanted, known, left - 1, sources, kernels, kept
 
@@ -205,7 +244,7 @@ class Blocks:
         return tuple(sorted(found.items())) if len(found) > 0 else above
 
     def _fits(self, wanted: int, done: int, left: int) -> bool:
-        need, most, count = 0, 0, 0
+        need, most = 0, 0
         rest = wanted
         while rest:
             number = rest.bit_length() - 1
@@ -214,9 +253,9 @@ class Blocks:
             if own < 0:
                 return False
             need |= own
-            most = max(most, self.operators[number])
-            count += 1
-        return (need & ~done).bit_count() <= left and (not count or count - 1 + most <= left)
+            there = (self.below[number] & done).bit_count()
+            most = max(most, self._sizes[number] - there)
+        return max(most, (need & ~done).bit_count()) <= left
 
     def _reach(self, wanted: int) -> int:
         found = 0
@@ -228,10 +267,8 @@ class Blocks:
 
     def graphs(self, outputs: Sequence[int], loads: Loads) -> Iterator[BlockGraph]:
         """Every graph whose outputs are these classes, and that loads just these tensors."""
-        opened = 0
-        for number in outputs:
-            opened |= 1 << number
-        yield from self._complete(tuple(outputs), {}, opened, 0, loads, ())
+        opened, done = self._begun(outputs)
+        yield from self._complete(tuple(outputs), {}, opened, done, loads, ())
 
     def _complete(
         self,
@@ -243,16 +280,18 @@ class Blocks:
         loaded: Loads,
     ) -> Iterator[BlockGraph]:
         if not opened:
-            ordered = _ordered(steps) if loaded == loads else None
+            whole = loaded == loads and done & self._looped
+            ordered = _ordered(steps) if whole else None
             if ordered is not None:
                 yield BlockGraph(outputs, ordered)
             return
         number = opened.bit_length() - 1
-        rest, own = opened ^ 1 << number, done | 1 << number
+        rest = opened ^ 1 << number
         for step in self._tables.steps[number]:
-            sources, wanted = loaded, rest
+            sources, wanted, own = loaded, rest, done | 1 << number
             if step.operator == "load":
                 (source,) = step.operands
+                own |= self._looped if self._tables.classes[number].loop else 0
                 if source in loaded or source not in loads:
                     continue
                 sources = tuple(sorted((*loaded, source)))

@@ -18,8 +18,9 @@ from ..tensor import Program
 from ..tensor.files import to_json
 from .clock import Clock
 from .devices import Device
+from .going import Going, always
 from .problem import Found, Fusion
-from .ranking import Ranked, Ranking, Step
+from .ranking import Ranked, Ranking
 from .space import Space
 
 
@@ -73,7 +74,7 @@ async def superoptimize(
     journal: str | Path | None = None,
     resume: bool = False,
     tell: Callable[[str], None] = lambda text: None,
-    step: Step = lambda text: True,
+    going: Going = always,
     opened: Callable[[Search[Any, Any]], None] = lambda search: None,
 ) -> Findings:
     """Searches every program of a space for those equal to `program`; the best are verified.
@@ -83,8 +84,7 @@ async def superoptimize(
     """
     problem = Fusion(to_json(program), space or Space())
     clock = Clock()
-    step("computing tables")
-    await to_thread.run_sync(lambda: problem.tables)
+    await to_thread.run_sync(problem.prepare, going)
     clock.took("tables")
     tell(f"{len(problem.tables.classes)} classes of values in the tables")
     search = Search(
@@ -100,11 +100,11 @@ async def superoptimize(
     )
     tell(f"{len(found)} kernel graphs for {sum(one.programs for one in found)} programs")
     ranking = Ranking(problem.skeletons, device)
-    ranked = await to_thread.run_sync(ranking.best, found, top, step)
+    ranked = await to_thread.run_sync(ranking.best, found, top, going)
     clock.took("ranking")
     answers, refused = [], []
     for number, one in enumerate(ranked, 1):
-        step(f"verifying {number} of {len(ranked)}")
+        going(f"verifying {number} of {len(ranked)}")
         verdict = await to_thread.run_sync(_verified, program, one)
         if verdict.status.accepted:
             answers.append(Answer(one, verdict))

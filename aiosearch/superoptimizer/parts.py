@@ -58,6 +58,8 @@ class Parts:
                     self._places.setdefault(unit, []).append((host, mono))
         self.bound: Mask = reduce(or_, (self._bound(unit) for unit in self._places), 0)
         """The indices that the reference sums over or takes the largest of."""
+        self.largest = any(forms.units[unit][0] == "largest" for unit in self._places)
+        """Whether the reference takes the largest of something."""
         self.negative = any(factor < 0 for host in self._hosts for _, factor in forms.items[host])
         """Whether the reference subtracts."""
 
@@ -106,6 +108,8 @@ class Parts:
                 self._add_host(argument)
         elif key[0] == "largest":
             self._add_host(key[2])
+            for mask in _some_of(key[1]):
+                self._add_host(self._forms.largest(key[2], mask))
         elif key[0] == "sum of":
             self._add_host(key[1])
         elif key[0] == "sum":
@@ -276,6 +280,14 @@ class Parts:
         if any(self._forms.frees[other] & key[1] for other, _ in (*left[0], *left[1])):
             return None
         return _Sum(one.whole, one.bound & ~key[1], left)
+
+
+def _some_of(mask: Mask) -> Iterator[Mask]:
+    """Every part of a set of indices, but none and all."""
+    part = mask & mask - 1
+    while part:
+        yield part
+        part = part - 1 & mask
 
 
 def _has(powers: Powers, part: Powers) -> bool:

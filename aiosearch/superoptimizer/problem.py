@@ -13,6 +13,7 @@ from ..tensor.files import from_json
 from .building import Builder, built_targets
 from .formal import read
 from .forms import BITS, WHOLE
+from .going import Going, always
 from .skeletons import Kernel, Skeleton, Skeletons
 from .space import Space
 from .tables import Tables
@@ -66,7 +67,13 @@ class Fusion:
 
     @cached_property
     def tables(self) -> Tables:
-        return Tables(read(from_json(self.program)), self.space)
+        return self.prepare()
+
+    def prepare(self, going: Going = always) -> Tables:
+        """Computes the tables beforehand, which may take long."""
+        tables = Tables(read(from_json(self.program)), self.space, going)
+        self.__dict__["tables"] = tables
+        return tables
 
     @cached_property
     def skeletons(self) -> Skeletons:

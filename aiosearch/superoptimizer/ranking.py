@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import islice
-from typing import TypeAlias
 
 from ..tensor.errors import ShapeError
 from .blocks import BlockGraph
 from .building import Builder, Built
 from .devices import Device
 from .filling import Filling, fill
+from .going import Going, always
 from .problem import Found
 from .skeletons import Kernel, Skeletons
 
 LOOKED_AT = 2_000
 """Block graphs of a kernel that are looked at, of which so many are tried:"""
 TRIED = 6
-
-Step: TypeAlias = Callable[[str], bool]
-"""Hears what it is at, from another thread too; False ends the ranking with what there is."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +39,12 @@ class Ranking:
         self._builder = Builder(skeletons.tables)
         self._device = device
 
-    def best(
-        self, found: Sequence[Found], most: int, step: Step = lambda text: True
-    ) -> list[Ranked]:
+    def best(self, found: Sequence[Found], most: int, going: Going = always) -> list[Ranked]:
         """The best program of each of the most promising kernel graphs, best first."""
         ordered = sorted(found, key=self._least)
         ranked: list[Ranked] = []
         for number, one in enumerate(ordered, 1):
-            if not step(f"ranking {number} of {len(ordered)} kernel graphs"):
+            if not going(f"ranking {number} of {len(ordered)} kernel graphs"):
                 break
             worst = ranked[most - 1].filling.prediction.seconds if len(ranked) >= most else None
             if worst is not None and self._least(one) > worst:

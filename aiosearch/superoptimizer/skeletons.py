@@ -6,16 +6,16 @@ for it, or one more output of a kernel that is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property, reduce
 from itertools import product
-from operator import or_
+from operator import and_, or_
 
 from msgspec import Struct
 
 from .blocks import BlockGraph, Blocks, Loads
 from .forms import BITS, GRID, Mask, is_whole
-from .tables import Tables, Zone
+from .tables import Class, Tables, Zone
 
 
 class Kernel(Struct, frozen=True, array_like=True):
@@ -54,47 +54,53 @@ class Skeletons:
         wanted, rest = node.needed[-1], node.needed[:-1]
         left = self._space.kernels - len(node.kernels) - 1
         if left >= 0:
-            for kernel in self._kernels(wanted, node, left):
+            for kernel in self._kernels(wanted, node):
                 yield from self._with((*node.kernels, kernel), kernel.loads, rest)
         for number, kernel in enumerate(node.kernels):
             others = (*node.kernels[:number], *node.kernels[number + 1 :])
-            for joined in self._joined(kernel, wanted, left + 1):
+            for joined in self._joined(kernel, wanted):
                 yield from self._with((*others, joined), joined.loads, rest)
 
     def _with(
         self, kernels: tuple[Kernel, ...], loads: Loads, rest: tuple[int, ...]
     ) -> Iterator[Skeleton]:
         there = {tensor for kernel in kernels for tensor in kernel.tensors} | self.tables.given
-        needed = {*rest, *(load for load in loads if load not in there)}
+        needed = tuple(sorted({*rest, *(load for load in loads if load not in there)}))
+        if _acyclic(kernels) and self._may_end(kernels, needed):
+            yield Skeleton(tuple(sorted(kernels, key=_order)), needed)
+
+    def _may_end(self, kernels: tuple[Kernel, ...], needed: tuple[int, ...]) -> bool:
+        """Whether what is needed may have its kernels, or be one more output of those there."""
         left = self._space.kernels - len(kernels)
-        far = sum(self.blocks.kernels[one] > left for one in needed)
-        if far <= sum(map(self._room, kernels)) and _acyclic(kernels):
-            yield Skeleton(tuple(sorted(kernels, key=_order)), tuple(sorted(needed)))
+        custom = self._space.custom_kernels - sum(kernel.step < 0 for kernel in kernels)
+        more = min(left, custom) * (self._space.block_outputs - 1)
+        if len(needed) > left + more + sum(map(self._room, kernels)):
+            return False
+        return all(
+            self.blocks.kernels[one] <= left
+            or any(self._room(kernels[place]) for place in _apart(kernels, one))
+            for one in needed
+        )
 
     def _room(self, kernel: Kernel) -> int:
         """How many outputs it may still get."""
         return self._space.block_outputs - len(kernel.tensors) if kernel.step < 0 else 0
 
-    def _kernels(self, wanted: int, node: Skeleton, left: int) -> Iterator[Kernel]:
-        near = self.blocks.kernels
+    def _kernels(self, wanted: int, node: Skeleton) -> Iterator[Kernel]:
         for number, step in enumerate(self.tables.steps[wanted]):
-            if step.operator != "store" and all(near[one] <= left for one in step.operands):
+            if step.operator != "store":
                 yield Kernel((wanted,), tuple(sorted(set(step.operands))), number)
         custom = sum(kernel.step < 0 for kernel in node.kernels)
         if custom < self._space.custom_kernels:
             for loads in self._loads((wanted,)):
-                if all(near[one] <= left for one in loads):
-                    yield Kernel((wanted,), loads)
+                yield Kernel((wanted,), loads)
 
-    def _joined(self, kernel: Kernel, wanted: int, left: int) -> Iterator[Kernel]:
+    def _joined(self, kernel: Kernel, wanted: int) -> Iterator[Kernel]:
         if not self._room(kernel):
             return
         tensors = tuple(sorted((*kernel.tensors, wanted)))
         for loads in self._loads(tensors):
-            new = set(loads) - set(kernel.loads)
-            if len(loads) == len(kernel.loads) + len(new) and all(
-                self.blocks.kernels[one] <= left for one in new
-            ):
+            if set(kernel.loads) <= set(loads):
                 yield Kernel(tensors, loads)
 
     def count(self, kernel: Kernel) -> int:
@@ -141,12 +147,20 @@ class Skeletons:
         """The labels that one more grid axis could split: a grid of one block is the same."""
         outputs = [self.tables.classes[tile] for tile in tiles]
         bits = range(0, outputs[0].grid.bit_length(), BITS)
-        if sum(outputs[0].grid >> bit & GRID > 0 for bit in bits) >= self._space.grid_axes:
+        walked = [bit for bit in bits if outputs[0].grid >> bit & GRID]
+        if len(walked) >= self._space.grid_axes:
             return 0
-        bound = reduce(or_, (self.tables.forms.bound(own.form) for own in outputs), 0)
-        pieces = [piece for own in outputs for axis in own.axes for piece in axis]
-        whole = (piece for piece in pieces if is_whole(piece) and not piece & bound)
-        return reduce(or_, whole, 0)
+        return reduce(and_, (self._whole(own, walked) for own in outputs))
+
+    def _whole(self, own: Class, walked: Sequence[int]) -> Mask:
+        """The labels that one more grid axis could split of a tile."""
+        cut = [axis for axis in own.axes if axis and not is_whole(axis[0])]
+        apart = len(walked) - len(cut)
+        if apart and len(own.axes) - len(cut) <= apart:
+            return 0  # Partial sums lie along all axes that are left
+        bound = self.tables.forms.bound(own.form)
+        whole = [piece for axis in own.axes for piece in axis if is_whole(piece)]
+        return sum(piece for piece in whole if not piece & bound)
 
     def _behind(self, tensor: int) -> Mask:
         """The labels that a tensor has behind another on an axis, where no grid splits them."""
@@ -162,6 +176,18 @@ class Skeletons:
 
 def _order(kernel: Kernel) -> tuple[tuple[int, ...], Loads, int]:
     return kernel.tensors, kernel.loads, kernel.step
+
+
+def _apart(kernels: tuple[Kernel, ...], tensor: int) -> set[int]:
+    """The kernels that do not need a tensor, whether directly or through others."""
+    found = set(range(len(kernels)))
+    stack = [tensor]
+    while stack:
+        wanted = stack.pop()
+        for place in [place for place in found if wanted in kernels[place].loads]:
+            found.remove(place)
+            stack += kernels[place].tensors
+    return found
 
 
 def _acyclic(kernels: tuple[Kernel, ...]) -> bool:

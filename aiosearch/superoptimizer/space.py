@@ -32,7 +32,7 @@ class Space:
         yield "kernel operators", ", ".join(self.kernel)
         yield "block operators", ", ".join(self.tile)
         yield "functions", "the reference's own too, and its numbers as operands"
-        yield "accumulators", ", ".join(self.accumulators)
+        yield "accumulators", ", ".join(self.accumulators) + "; max only where the reference has it"
         yield "operators of a block", f"{self.block_operators} at most, loads and accumulators too"
         yield "inputs of a block", f"{self.block_inputs} tensors at most, each loaded in one way"
         yield "outputs of a block", f"{self.block_outputs} at most, each with its own map"

@@ -22,6 +22,7 @@ from ..tensor.operator import OPERATORS, Operator
 from ..tensor.terms import INPUT, LITERAL
 from .formal import ROW, Axes, Axis, Formal, FormalAlgebra, Reference
 from .forms import BITS, GRID, LEFT, LOOP, REST, WHOLE, Mask
+from .going import Going, always
 from .parts import Parts
 from .space import Space
 
@@ -68,7 +69,7 @@ Split: TypeAlias = tuple[Axes, Mask, Mask]
 class Tables:
     """All classes within a space that are parts of a reference, and every step between them."""
 
-    def __init__(self, reference: Reference, space: Space) -> None:
+    def __init__(self, reference: Reference, space: Space, going: Going = always) -> None:
         self.reference = reference
         self.space = space
         self.forms = reference.forms
@@ -82,6 +83,9 @@ class Tables:
         self._pairs: dict[tuple[Axes, Axes], tuple[Axes | None, Axes | None, Mask]] = {}
         self._results: dict[tuple[str, int, int, Mask], int] = {}
         self._fresh: deque[int] = deque()
+        self._accumulators = [
+            kind for kind in space.accumulators if kind != "max" or self.parts.largest
+        ]
         self._unary = [OPERATORS[name] for name in self._names(1)]
         self._unordered = [name for name in self._names(2) if name in UNORDERED]
         self.numbers = _numbers(reference)
@@ -95,7 +99,7 @@ class Tables:
             if _is_view(term)
         }
         """Inputs whose elements the reference moves, which costs nothing."""
-        self._saturate()
+        self._saturate(going)
         self.targets = [
             self._known.get(_device(reference.values[unmoved(term)]))
             for term in reference.program.outputs
@@ -130,8 +134,10 @@ class Tables:
             self.steps[number].append(step)
         return number
 
-    def _saturate(self) -> None:
+    def _saturate(self, going: Going) -> None:
         while self._fresh:
+            # There is no stopping early: what is missing would look as if it could not be
+            going(f"computing tables: {len(self.classes):,} values so far")
             self._grow(self._fresh.popleft())
 
     def _grow(self, number: int) -> None:
@@ -325,13 +331,14 @@ class Tables:
 
     def _accumulate(self, number: int, own: Class) -> None:
         still = not own.loop
-        for kind in self.space.accumulators:
+        for kind in self._accumulators:
             found = self._accumulated(kind, own)
             if found is None:
                 continue
             step = Step("accumulate", (number,), kind)
-            self._made(step, Zone.STILL if still else Zone.AFTER, found, own.grid, 0)
-            if still and kind in ("mean", "rms"):
+            if still and kind != "max":
+                self._made(step, Zone.STILL, found, own.grid, 0)
+            if not still or kind in ("max", "mean", "rms"):
                 self._made(step, Zone.AFTER, found, own.grid, 0)
 
     def _accumulated(self, kind: str, own: Class) -> Formal | None:
@@ -339,8 +346,6 @@ class Tables:
         if kind == "none":
             return Formal(forms.sum(own.form, own.loop), axes)
         if kind == "max":
-            if not own.loop:
-                return None
             return Formal(forms.largest(own.form, own.loop), axes)
         if not axes or not axes[-1]:
             return None
@@ -379,13 +384,16 @@ class Tables:
         if any(not _plain(piece) for axis in axes for piece in axis):
             self.pruned["parts of an index lost"] += 1
             return
-        # On another free axis it would be the same program with another layout in between
-        places = [at for at, axis in enumerate(axes) if axis == own.axes[at]]
-        places = sorted(places, key=lambda at: (bool(axes[at]), -at))[: len(open_parts)]
-        if len(places) == len(open_parts):
-            for part, at in zip(open_parts, places, strict=True):
-                axes[at] = (part, *axes[at])
-            yield tuple(axes)
+        if len(open_parts) > 1:
+            self.pruned["partial sums over two indices"] += 1
+            return
+        for part in open_parts:
+            # On another axis it would be the same program with another layout in between
+            at = min(range(len(axes)), key=lambda at: (bool(own.axes[at]), -at), default=None)
+            if at is None or axes[at] != own.axes[at]:
+                return
+            axes[at] = (part, *axes[at])
+        yield tuple(axes)
 
 
 def unmoved(term: Term) -> Term:

@@ -20,7 +20,7 @@ from .terms import Program
 from .types import Shape
 
 _made: WeakValueDictionary[tuple[Any, ...], Abstract] = WeakValueDictionary()
-_INFIX = {"add": " + ", "subtract": " - ", "multiply": "·", "divide": " / "}
+INFIX = {"add": " + ", "subtract": " - ", "multiply": "·", "divide": " / "}
 
 
 class Abstract:
@@ -45,8 +45,8 @@ class Abstract:
 
     def __str__(self) -> str:
         inner = [str(argument) for argument in self.arguments]
-        if self.symbol in _INFIX:
-            return f"({_INFIX[self.symbol].join(inner)})"
+        if self.symbol in INFIX:
+            return f"({INFIX[self.symbol].join(inner)})"
         if self.symbol == "constant":
             return str(self.size)
         if self.symbol in ("sum", "max over"):

@@ -78,6 +78,14 @@ TASKS: Mapping[str, Task] = MappingProxyType(
             "k",
             (2, 3, 4, 5, 6, 7, 8),
         ),
+        "gqa": Task(
+            (Input("Q", "m", "d"), Input("K", "d", "k"), Input("V", "k", "n")),
+            "(sum 12 (mul (div (exp (sum 6 (mul Q K))) (sum 12 (exp (sum 6 (mul Q K))))) V))",
+            {"m": 8, "d": 6, "k": 12, "n": 6},
+            {"m": (4, 5, 6, 7, 8)},
+            "k",
+            (2, 3, 4, 5, 6, 7, 8),
+        ),
     }
 )
-"""Three of the programs that Mirage was shown on."""
+"""Four of the programs that Mirage was shown on; of gqa one head."""

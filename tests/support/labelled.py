@@ -21,7 +21,7 @@ from aiosearch.superoptimizer.forms import BITS, GRID, LOOP, MOST_TERMS, REST, W
 Expr: TypeAlias = tuple[Any, ...]
 Array: TypeAlias = NDArray[np.float64]
 
-PARTS = (2, 1, 3, 2, 5, 1, 2, 3, 1, 2, 2, 1, 3, 1, 1, 2, 1, 2, 1, 2)
+PARTS = (2, 1, 3, 2, 5, 1, 2, 3, 1, 2, 2, 2, 1, 3, 3, 2, 2, 2, 2, 2)
 """How large the parts of each label are, and the labels:"""
 SIZES = tuple(math.prod(PARTS[at : at + BITS]) for at in range(0, len(PARTS), BITS))
 LABELS = tuple(WHOLE << at for at in range(0, len(PARTS), BITS))

@@ -20,7 +20,7 @@ from aiosearch.superoptimizer.forms import BITS, GRID, LEFT, LOOP, REST, WHOLE, 
 from aiosearch.superoptimizer.problem import Fusion
 from aiosearch.superoptimizer.skeletons import Kernel, Skeleton
 from aiosearch.superoptimizer.space import Space
-from aiosearch.superoptimizer.tables import Class, Step, Zone
+from aiosearch.superoptimizer.tables import REDUCTIONS, Class, Step, Zone
 from aiosearch.tensor import Program, Term
 from aiosearch.tensor.files import to_json
 
@@ -150,8 +150,39 @@ class Members:
 
     def missing(self, step: Step) -> Exception:
         """Why the tables have no such step."""
+        tile = self.tables.classes[step.operands[0]]
+        within = tile.zone is not Zone.DEVICE
+        if within and step.operator in REDUCTIONS and int(step.detail) != len(tile.axes) - 1:
+            return OutsideError("a reduction in a block over another axis than the last")
+        if "max" in (step.operator, step.detail) and not self.tables.parts.largest:
+            return OutsideError("a maximum, which the reference has not")
+        if self._unadded(step):
+            return OutsideError("partial sums used before they are added up")
+        if step.operator in ("add", "sub") and self._cancels(step):
+            return OutsideError("terms that cancel or become one")
+        if step.operator == "div" and not step.detail and self._divides(step.operands):
+            return OutsideError("a quotient that only divides")
         operands = " and ".join(self.show(one) for one in step.operands)
         return MissedError(f"{step.operator} {step.detail} of {operands}")
+
+    def _unadded(self, step: Step) -> bool:
+        """Whether it takes partial sums as if they were whole."""
+        tiles = [self.tables.classes[one] for one in step.operands]
+        pieces = [piece for tile in tiles for axis in tile.axes for piece in axis]
+        cut = [piece >> (piece.bit_length() - 1) // BITS * BITS for piece in pieces]
+        within = tiles[0].zone is not Zone.DEVICE
+        return within and step.operator != "accumulate" and any(not part & REST for part in cut)
+
+    def _cancels(self, step: Step) -> bool:
+        forms = self.tables.forms
+        one, two = (self.tables.classes[number].form for number in step.operands)
+        found = forms.add(one, two) if step.operator == "add" else forms.subtract(one, two)
+        return len(forms.items[found]) < len(forms.items[one]) + len(forms.items[two])
+
+    def _divides(self, operands: tuple[int, ...]) -> bool:
+        """Whether a quotient is of use below a line only."""
+        above, below = (self.tables.classes[one].form for one in operands)
+        return self.tables.forms.divide(below, above) in self.tables.parts
 
     def show(self, number: int) -> str:
         own = self.tables.classes[number]
@@ -284,9 +315,7 @@ class _Reading:
     def _finer(self, graph: BlockGraph) -> int | None:
         """One more label that the grid could split."""
         skeletons = self._members.skeletons
-        own = 0
-        for tile in graph.outputs:
-            own |= skeletons._finer(tile)
+        own = skeletons._finer(graph.outputs)
         labels = [bit for bit in range(own.bit_length()) if own >> BITS * bit & WHOLE]
         for label in labels:
             if self._splits(graph, label):
@@ -344,7 +373,7 @@ class _Reading:
         last = self._tables.classes[tile].axes[-1:]
         whole = sum(last[0]) if last else 0
         if own.kind != "none":
-            if inner != whole:
+            if own.kind != "max" and inner != whole:
                 raise OutsideError("partial sums on another axis")
             return Step("accumulate", (tile,), own.kind)
         if not inner:

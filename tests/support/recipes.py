@@ -116,7 +116,12 @@ class Recipes:
             if one.place is Place.ANYWHERE:
                 self._numbered(one)
         axes = [self._laid[one] for one in term.arguments]
+        found = self._applied(term, axes)
         self.forms[term] = self._form(term, axes)
+        return found
+
+    def _applied(self, term: Term, axes: Sequence[Laid]) -> Reduced:
+        name = term.operator.name
         self._loop[term] = _union(self._loop.get(one, 0) for one in term.arguments)
         if name in ("sum", "max", "mean"):
             return self._reduced(term, axes[0])
@@ -124,7 +129,7 @@ class Recipes:
             return self._folded(term, axes[0])
         if name == "matmul":
             if axes[0][-1] != axes[1][-2]:
-                raise OutsideError("a product over different indices")
+                raise _unlike(axes[0][-1], axes[1][-2])
             lead = _together(axes[0][:-2], axes[1][:-2])
             self._laid[term] = (*lead, axes[0][-2], axes[1][-1])
         else:
@@ -155,6 +160,10 @@ class Recipes:
         ]
         found: Formal = term.operator.meaning(self._algebra, *operands)
         return found.form
+
+    def _rooted(self, tile: int) -> int:
+        forms = self._reference.forms
+        return forms.sqrt(forms.multiply(tile, tile))
 
     def _gathered(self, tile: int, kind: str, mask: Mask) -> int:
         forms = self._reference.forms
@@ -190,6 +199,8 @@ class Recipes:
         loops = kernel.range != 1 and any(load.parameter("loop") is not None for load in loads)
         recipe = Recipe(grid, loops)
         for term in kernel.body:
+            if term.place is Place.ANYWHERE:
+                continue
             if term.operator.name == "load":
                 own: Loaded | Accumulated | Reduced = self._loaded(term, cut, kernel)
             elif term.operator.name == "accumulate":
@@ -249,7 +260,7 @@ class Recipes:
             raise OutsideError("adds up what the loop does not change")
         gone: tuple[Piece, ...] = ()
         if kind == "redtox":
-            gone, last = _parted(last, term.parameter("columns"), "redtox")
+            gone, last = _parted(last, self._columns(term), "redtox")
         elif kind in ("sum", "mean", "rms"):
             gone, last = last, ()
         if kind == "mean" and not gone:
@@ -257,8 +268,10 @@ class Recipes:
                 raise OutsideError("a mean over a loop alone")
             kind = "max"
         if kind == "rms" and not gone:
-            raise OutsideError("a root of a mean of one square")
-        if kind == "max" and not loop:
+            if loop or self._rooted(self.forms[tile]) != self.forms[tile]:
+                raise OutsideError("a root of a mean of one square")
+            kind = "max"
+        if kind == "max" and not loops:
             kind = "none"
         axes = (*axes[:-1], last) if axes else axes
         mask = _mask(gone)
@@ -276,6 +289,16 @@ class Recipes:
         self._laid[term], self._loop[term] = axes, 0
         self.forms[term] = self._gathered(self.forms[tile], kind, loop | mask)
         return Accumulated(tile, kind, mask)
+
+    def _columns(self, term: Term) -> int:
+        """How many columns stay; none where all that is done with them is to add them up."""
+        users = [one for one in self._program.terms() if term in one.arguments]
+        summed = all(
+            one.operator.name == "sum" and one.parameter("axes") == (len(term.shape) - 1,)
+            for one in users
+        )
+        found: int = term.parameter("columns")
+        return 1 if summed and users else found
 
     def _stored(self, kernel: Kernel, cut: Sequence[int | None], recipe: Recipe) -> None:
         results = [
@@ -343,6 +366,17 @@ def _together(one: Laid, two: Laid) -> Laid:
     """The axes of a pointwise result."""
     if not one or not two:
         return one or two
-    if any(a and b and a != b for a, b in zip(one, two, strict=True)):
-        raise OutsideError("axes that meet and run over different indices")
+    for a, b in zip(one, two, strict=True):
+        if a and b and a != b:
+            raise _unlike(a, b)
     return tuple(a or b for a, b in zip(one, two, strict=True))
+
+
+def _unlike(one: Sequence[Piece], two: Sequence[Piece]) -> OutsideError:
+    """Why axes may meet that run over different indices."""
+    pieces = (*one, *two)
+    if any(piece >> BITS * _label(piece) & (LOOP | REST) == 0 for piece, _ in pieces):
+        return OutsideError("partial sums used before they are added up")
+    if any(size == 1 for _, size in pieces):
+        return OutsideError("what holds at these sizes only")
+    return OutsideError("axes that meet and run over different indices")

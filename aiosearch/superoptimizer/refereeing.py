@@ -1,0 +1,85 @@
+"""A referee of the pruning: z3 is asked once about every value that was taken in.
+
+What it proves agrees. What it does not is unknown: it never denies under quantified axioms, unless
+something is wrong. So a denial is a disagreement, and speaks against the search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import anyio
+
+from ..checks import Status, Verifier
+from ..checks.cache import DEFAULT_CACHE
+from ..problem import Obligation
+from ..tensor.abstract import Abstract
+from .axioms import Questions
+from .going import Going, always
+from .tables import Tables
+from .unlabelled import Unlabelled, without_sizes
+
+RLIMIT = 80_000
+"""What Mirage's first version gives a question."""
+
+
+@dataclass(frozen=True)
+class Refereed:
+    """How many values there are by what z3 says, each without its labels."""
+
+    agree: int
+    unknown: int
+    unproved: tuple[str, ...]
+    """The terms of which it is unknown."""
+    denied: tuple[str, ...]
+    """The terms that z3 says are no parts: there it disagrees."""
+    terms: int
+    """How many terms the values are; each was asked about once, or is in the cache."""
+    asked: int
+    """How many of them z3 was asked about."""
+    seconds: float
+    """CPU seconds of z3."""
+
+
+async def referee(
+    tables: Tables,
+    *,
+    processes: int = 1,
+    rlimit: int = RLIMIT,
+    cache: Path | Literal["default"] | None = DEFAULT_CACHE,
+    going: Going = always,
+) -> Refereed:
+    """Asks whether each class's term is a part of the reference; ends early where `going` says so.
+
+    Raises WorkerError where z3 cannot be started.
+    """
+    unlabelled = Unlabelled(tables)
+    terms = list(dict.fromkeys(unlabelled.terms))
+    questions = Questions(unlabelled.targets, terms)
+    found: dict[Abstract, Status] = {}
+    axioms = {"parts": questions.axioms}
+    async with Verifier(processes, cache, axioms, rlimit) as verifier:
+
+        async def ask(term: Abstract) -> None:
+            goal = Obligation(questions.query(term), "parts", key=questions.key(term))
+            found[term] = (await verifier.check(goal)).status
+            if not going(f"asking z3: {len(found)} of {len(terms)} terms"):
+                group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            for term in terms:
+                group.start_soon(ask, term)
+        checked = verifier.statistics()
+    said = [found.get(term, Status.UNKNOWN) for term in unlabelled.terms]
+    by_status = {status: [term for term in terms if found.get(term) is status] for status in Status}
+    return Refereed(
+        said.count(Status.PROVED),
+        said.count(Status.UNKNOWN),
+        tuple(map(without_sizes, by_status[Status.UNKNOWN])),
+        tuple(map(without_sizes, by_status[Status.REFUTED])),
+        len(terms),
+        checked.checks,
+        checked.cpu_seconds,
+    )

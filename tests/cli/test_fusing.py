@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from console import Cli, Start
+
+from aiosearch.measure import Ceilings, machine_id, store_ceilings
+from aiosearch.superoptimizer.axioms import Questions
+from aiosearch.tensor.files import from_json, to_json
+from aiosearch.tensor.programs import builtin
+from aiosearch.tensor.text import parse, write
+
+FUNCTIONS = f"{Path(__file__).with_name('functions.py')}:"
+NORM = ("rms_norm", "--shape=row=4", "--shape=feature=8", "--shape=column=8", "--search-only")
+ON = "--device=A100"
+
+
+def test_the_best_are_told_and_the_best_one_is_shown(cli: Cli) -> None:
+    """How it goes on stderr; on stdout figures, a line for each program, and one as text."""
+    told = cli("optimize", *NORM, ON, "--top=3")
+    assert told.code == 0, told.err
+    assert "searching kernel graphs" in told.err
+    for shown in ("on A100", "search  complete", "no part of the reference", "CPU seconds: "):
+        assert shown in told.out
+    lines = told.out.splitlines()
+    (head,) = [number for number, line in enumerate(lines) if "predicted" in line]
+    assert [line.split()[0] for line in lines[head + 1 : head + 4]] == ["1", "2", "3"]
+    assert lines[head + 4] == ""
+    assert all("proved — for all shapes" in line for line in lines[head + 1 : head + 4])
+    assert "fused[" in told.out
+    text = told.out[told.out.index("program rms_norm") :].split("\n\n")[0]
+    assert parse(text).inputs == builtin("rms_norm", "bf16", row=4, feature=8, column=8).inputs
+
+
+def test_the_same_as_json_with_drawings(cli: Cli) -> None:
+    """Everything is there; the best are first, are programs, and each has its drawing."""
+    told = cli("optimize", *NORM, ON, "--top=3", "--json", "--svg=drawn", "--quiet")
+    assert told.code == 0, told.err
+    (facts,) = told.events
+    assert (facts["status"], facts["device"], facts["raise"]) == ("complete", "A100", {})
+    assert facts["programs"] > facts["kernel_graphs"] >= len(facts["answers"]) == 3
+    assert facts["pruned"]["no part of the reference"] > 0
+    assert facts["tables"].keys() == {"classes", "steps"}
+    predicted = [answer["predicted"]["seconds"] for answer in facts["answers"]]
+    assert predicted == sorted(predicted)
+    for answer in facts["answers"]:
+        assert answer["evidence"]["verdict"] == "proved"
+        assert write(from_json(json.dumps(answer["program"]).encode())) == answer["text"]
+        assert answer["predicted"]["launches"] == len(answer["predicted"]["kernels"])
+    *parts, whole = facts["cpu_seconds"].values()
+    assert whole == pytest.approx(sum(parts))
+    assert list(facts["cpu_seconds"])[:3] == ["start-up", "tables", "search"]
+    assert facts["drawings"] == [f"drawn/rms_norm-{number}.svg" for number in (1, 2, 3)]
+    assert sorted(os.listdir("drawn")) == [f"rms_norm-{number}.svg" for number in (1, 2, 3)]
+    for path in facts["drawings"]:
+        assert ElementTree.fromstring(Path(path).read_text()).tag.endswith("svg")
+
+
+def test_workers_journals_and_other_strategies_find_the_same(cli: Cli) -> None:
+    def found(*arguments: str) -> dict[str, object]:
+        told = cli("optimize", *NORM, ON, "--top=1", "--json", "--quiet", *arguments)
+        assert told.code == 0, told.err
+        (facts,) = told.events
+        return {name: facts[name] for name in ("kernel_graphs", "programs", "status")}
+
+    alone = found("--journal=journal")
+    assert found("--journal=journal", "--resume") == alone
+    assert found("--workers=2", "--strategy=stealing") == alone
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_file_is_searched(cli: Cli, form: str) -> None:
+    program = builtin("gqa", row=4, feature=4, key=8, value=4)
+    data = write(program).encode() if form == "text" else to_json(program)
+    Path("mine").write_bytes(data)
+    told = cli("optimize", "mine", "--search-only", ON, "--top=1", "--json", "--quiet")
+    assert told.code == 0, told.err
+    (answer,) = told.events[0]["answers"]
+    assert from_json(json.dumps(answer["program"]).encode()).inputs == program.inputs
+
+
+def test_a_function_is_searched(cli: Cli) -> None:
+    """It is read as a program, and the answer is of its arguments."""
+    types = ("--arg=f32[8,16]", "--arg=f32[16,16]", "--arg=f32[16,2]", "--arg=f32[2,16]")
+    told = cli("optimize", f"{FUNCTIONS}plain", *types, "--search-only", ON, "--top=1", "--json")
+    assert told.code == 0, told.err
+    (answer,) = told.events[0]["answers"]
+    assert answer["predicted"]["launches"] == 1
+    assert [one["name"] for one in answer["program"]["inputs"]] == ["x", "w", "a", "b"]
+
+
+def test_the_space_is_declared(cli: Cli) -> None:
+    """Limits that are given stand there, and nothing is searched."""
+    limits = ("--kernels=5", "--block-operators=11", "--custom-kernels=1")
+    told = cli("optimize", *NORM, ON, "--space", *limits)
+    assert (told.code, told.err) == (0, "")
+    for shown in (
+        "2: rms_norm, matmul",
+        "row 4, feature 8, column 8",
+        "A100",
+        "5 at most",
+        "11 at",
+    ):
+        assert shown in told.out
+    (facts,) = cli("optimize", *NORM, ON, "--space", *limits, "--json").events
+    assert facts["axes"] == {"row": 4, "feature": 8, "column": 8}
+    assert facts["space"]["kernels"] == 5
+    assert "loop ranges" in facts["lines"]
+
+
+def test_where_nothing_is_found_the_limit_to_raise_is_named(cli: Cli) -> None:
+    """And with that limit there is something."""
+    small = (*NORM, ON, "--kernels=1", "--block-operators=3")
+    told = cli("optimize", *small)
+    assert told.code == 0
+    assert "found   0 programs on 0 kernel graphs" in told.out
+    (raised,) = [line for line in told.out.splitlines() if line.startswith("nothing equal")]
+    for limit in raised.partition("something with ")[2].split(" or with "):
+        flag, value = limit.split()
+        (facts,) = cli("optimize", *small, flag, value, "--json", "--quiet").events
+        assert facts["answers"], limit
+
+
+def test_this_machine_is_taken_where_it_was_measured(cli: Cli) -> None:
+    assert "not measured" in cli("optimize", *NORM, "--space").err
+    refused = cli("optimize", *NORM, "--space", "--device=this")
+    assert (refused.code, refused.out) == (2, "")
+    flops = {"float32": 1e11, "bfloat16": 5e10}
+    store_ceilings(
+        Ceilings(machine_id(), "cpu", "my cpu", 2, "jax", 1, "now", 2e10, flops, noise=0.1)
+    )
+    for device in ([], ["--device=this"]):
+        told = cli("optimize", *NORM, "--top=1", *device)
+        assert told.out.splitlines()[0].endswith(" on my cpu")
+        assert "not measured" not in told.err
+
+
+def test_the_referee_is_asked(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it proves is counted; where it denies something, the run fails."""
+    asked = (*NORM, ON, "--top=1", "--referee")
+    told = cli("optimize", *asked)
+    assert told.code == 0, told.err
+    assert " agree, " in told.out
+    assert " 0 denied" in told.out
+    (facts,) = cli("optimize", *asked, "--json").events
+    assert facts["referee"]["agree"] > facts["referee"]["unknown"]
+    assert "referee" in facts["cpu_seconds"]
+    monkeypatch.setattr(Questions, "_rules", lambda self: iter(()))
+    denied = cli("optimize", *asked)
+    assert denied.code == 1
+    assert "  denied: X" in denied.out
+    assert "z3 denies what the search takes to be a part" in denied.err
+
+
+def test_the_old_way_asks_z3_of_every_prefix(cli: Cli) -> None:
+    """Its counts are told, and what is too small for the program says so."""
+    old = ("optimize", "rms_norm", "--search-only", "--prune=z3", "--block-operators=4", "--quiet")
+    told = cli(*old)
+    assert told.code == 0, told.err
+    assert "found    0 programs" in told.out
+    assert "raise --block-operators to 5 or more" in told.out
+    (facts,) = cli(*old, "--json", "--workers=2").events
+    assert facts["queries"] == facts["proved"] + facts["unknown"]
+    assert facts["states"] > facts["queries"] > 0
+    assert (facts["status"], facts["operators"]) == ("complete", 2)
+    assert f"states   {facts['states']:,}" in told.out
+
+
+def test_no_jax_is_loaded_for_a_program() -> None:
+    """What is not timed needs nothing to time it with."""
+    code = f"""
+import sys
+from aiosearch.cli import main
+assert main({["optimize", *NORM, ON, "--top=1", "--quiet"]!r}) == 0
+assert not {{"jax", "z3", "rich", "ray"}} & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_ctrl_c_ends_the_search_with_what_there_is(start: Start) -> None:
+    wide = ("--kernels=8", "--custom-kernels=6", "--block-operators=12")
+    process = start("optimize", "gqa", "--search-only", ON, "--top=1", *wide)
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    while "searching kernel graphs" not in line:
+        assert line, "it ended"
+        line = process.stderr.readline()
+    os.kill(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "search  cancelled" in out
+    assert "Traceback" not in err
+
+
+def test_ctrl_c_ends_the_tables_at_once(start: Start) -> None:
+    """Without them nothing can have been found."""
+    process = start("optimize", "linear_layernorm", "--search-only")
+    assert process.stderr is not None
+    assert "not measured" in process.stderr.readline()
+    os.kill(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (130, "")
+    assert "interrupted" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["rmsnorm", "--search-only"], "did you mean rms_norm?"),
+        (["rms_norm", "--search-only", "--arg=f32[3]"], "--arg is for functions"),
+        (["rms_norm", "--search-only", "--dtype=f12"], "--dtype f12: there are"),
+        (["rms_norm", "--search-only", "--device=H9"], "no device 'H9': there are A100"),
+        (["rms_norm", "--search-only", "--effort=quick"], "--effort is about timing"),
+        (["rms_norm", "--search-only", "--emit=x.py"], "--emit is about timing"),
+        (["rms_norm", "--top=3"], "--top is for fused kernels: give --search-only too"),
+        (["rms_norm", "--referee"], "--referee is for fused kernels"),
+        (["rms_norm", "--search-only", "--top=0"], "it has to be 1 or more"),
+        (["rms_norm", "--search-only", "--kernels=x"], "'x' is no whole number"),
+        (["rms_norm", "--search-only", "--svg=nowhere/x"], "--svg nowhere/x: No such file"),
+        (["rms_norm", "--search-only", "--svg=/proc"], "cannot write /proc/drawing.svg"),
+        (["rms_norm", "--search-only", "--strategy=luck"], "luck"),
+        (["rms_norm", "--search-only", "--resume"], "journal"),
+        (["conv_bias_relu", "--search-only"], "conv_bias_relu cannot be searched: padding"),
+        ([f"{FUNCTIONS}in_order", "--arg=f32[8]", "--search-only"], "sort stands in the way"),
+        ([f"{FUNCTIONS}plain", "--search-only"], "plain() cannot be traced"),
+        (["ntrans", "--search-only", "--prune=z3"], "--prune z3 knows rms_norm, gated_mlp, lora"),
+        (["lora", "--search-only", "--prune=z3", "--svg=x"], "--svg is not for --prune z3"),
+        (
+            ["lora", "--search-only", "--prune=z3", "--block-operators=4"],
+            "--block-operators is 5 to 16 here, 4 of them the inputs",
+        ),
+        (["lora", "--search-only", "--prune=luck"], "invalid choice: 'luck'"),
+    ],
+)
+def test_wrong_usage(cli: Cli, arguments: list[str], told: str) -> None:
+    """What is wrong is said in one sentence, with exit code 2."""
+    device = [] if "--prune=z3" in arguments or "--search-only" not in arguments else [ON]
+    given = [one for one in device if not any("--device" in other for other in arguments)]
+    outcome = cli("optimize", *arguments, *given, "--quiet")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("aiosearch: ")
+    assert told in outcome.err
+    assert len(outcome.err.splitlines()) == 1

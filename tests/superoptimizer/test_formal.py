@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from drawn import equal, small
+from drawn_mistakes import mistaken
+from drawn_moves import moved
+from rewrites import REWRITES, Rewrite
+
+from aiosearch.superoptimizer.formal import Formal, UnsearchableError, read, read_with
+from aiosearch.superoptimizer.forms import WHOLE
+from aiosearch.tensor import Program, TensorError, apply, literal, tensor
+from aiosearch.tensor.programs import builtin
+
+NAMES = ("rms_norm", "gated_mlp", "lora", "gqa", "qk_norm_v", "ntrans", "moe_gate")
+
+BEYOND = {"moe_gate: by_logarithm", "linear_layernorm: mean_of_squares"}
+"""Rewrites that take an axiom for logarithms, or a square of many terms."""
+
+
+def outputs(program: Program, original: Program) -> list[Formal] | None:
+    """Both outputs in one reading; None where something of them is not read."""
+    try:
+        return read_with(program, read(original))
+    except TensorError:
+        return None
+
+
+READ = [one for one in REWRITES if outputs(one.pair()[1], one.pair()[0]) is not None]
+
+
+@pytest.mark.parametrize("rewrite", READ, ids=lambda rewrite: rewrite.name)
+def test_a_rewrite_has_the_form_of_its_original(rewrite: Rewrite) -> None:
+    """Where both are cancelled, it is the same number along the same axes."""
+    original, program = rewrite.pair()
+    reference = read(original)
+    (one,), (two,) = reference.outputs, read_with(program, reference)
+    same = reference.forms.cancelled(one.form) == reference.forms.cancelled(two.form)
+    assert same == (rewrite.name not in BEYOND)
+    assert one.axes == two.axes
+
+
+def test_most_rewrites_by_operators_are_read() -> None:
+    """What is not read moves elements about, or has kernels."""
+    assert len(READ) > 20
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_wrong_program_has_the_form_of_the_reference(name: str) -> None:
+    """Some mistakes change nothing; those that do are told from the reference."""
+    original, random = small(name), Random(name)
+    told = 0
+    for _ in range(60):
+        program = mistaken(moved(original, random), random)
+        found = outputs(program, original)
+        if found is not None and not equal(original, program, seed=1):
+            told += 1
+            assert found != list(read(original).outputs)
+    assert told > 10
+
+
+def test_axes_are_labelled_by_what_they_meet() -> None:
+    """An axis of size one has no label; equal sizes are not equal labels."""
+    x, w = (tensor(name, "f16", (8, 8)) for name in "XW")
+    mean = apply("mean", x @ w, axes=(1,), keep=True)
+    reference = read(Program("labels", (x, w), (mean,)))
+    (row, inner), (again, column) = (reference.values[one].axes for one in (x, w))
+    assert inner == again
+    assert len({row, inner, column}) == 3
+    assert all(piece == WHOLE << 4 * number for number, (piece,) in enumerate((row, inner, column)))
+    assert reference.outputs[0].axes == (row, ())
+
+
+@pytest.mark.parametrize(
+    ("what", "program"),
+    [
+        ("positions", lambda x: apply("iota", shape=(4, 4), axis=0) * x),
+        ("part of an axis", lambda x: apply("slice", x, axis=0, start=0, stop=2, step=1)),
+        ("side by side", lambda x: apply("concatenate", x, x, axis=0)),
+        ("division by zero", lambda x: x / (literal(0) * x)),
+    ],
+)
+def test_what_cannot_be_searched_is_said(what: str, program: object) -> None:
+    """By name, and not as a failure of something else."""
+    x = tensor("X", "f16", (4, 4), ("row", "column"))
+    assert callable(program)
+    with pytest.raises(UnsearchableError, match=what):
+        read(Program("case", (x,), (program(x),)))
+
+
+def test_two_axes_of_one_index_cannot_be_searched() -> None:
+    """Such as those of a tensor that is added to its transpose."""
+    x = tensor("X", "f16", (4, 4))
+    with pytest.raises(UnsearchableError, match="two axes of X run over one index"):
+        read(Program("case", (x,), (x + apply("transpose", x, axes=(1, 0)),)))
+
+
+def test_a_size_without_a_number_cannot_be_searched() -> None:
+    """The message says what to do."""
+    from aiosearch.tensor import Size
+
+    with pytest.raises(UnsearchableError, match="give it as a number"):
+        read(builtin("rms_norm", row=Size.named("n")))

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aiosearch.events import AnyEvent, Improved
+from aiosearch.search import Search
+from aiosearch.superoptimizer.devices import device
+from aiosearch.superoptimizer.findings import superoptimize
+from aiosearch.superoptimizer.going import always
+from aiosearch.superoptimizer.problem import Fusion
+from aiosearch.tensor.files import to_json
+from aiosearch.tensor.programs import builtin
+
+NORM = builtin("rms_norm", row=4, feature=8, column=8)
+
+
+def test_by_default_work_goes_on() -> None:
+    assert always("on and on")
+
+
+def test_what_is_raised_breaks_the_tables_off() -> None:
+    def enough(text: str) -> bool:
+        assert text.startswith("computing tables")
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        Fusion(to_json(NORM)).prepare(enough)
+
+
+async def test_who_has_enough_gets_what_was_ranked() -> None:
+    """Every stage tells what it is at; what was ranked until then is verified."""
+    told: list[str] = []
+
+    def going(text: str) -> bool:
+        told.append(text.split()[0])
+        return not text.startswith("ranking 3")
+
+    findings = await superoptimize(NORM, device("A100"), top=10, going=going)
+    assert list(dict.fromkeys(told)) == ["computing", "ranking", "verifying"]
+    assert told.count("ranking") == 3
+    assert 1 <= len(findings.answers) <= 2
+    assert findings.graphs > 3
+
+
+async def test_a_search_that_is_stopped_is_ranked_as_far_as_it_came() -> None:
+    begun: list[Search[Any, Any]] = []
+
+    def heard(event: AnyEvent) -> None:
+        if isinstance(event, Improved) and event.number == 3:
+            begun[0].stop("enough")
+
+    findings = await superoptimize(NORM, device("A100"), on=heard, opened=begun.append)
+    assert findings.status == "cancelled"
+    assert findings.graphs >= 3
+    assert findings.answers
