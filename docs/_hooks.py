@@ -80,7 +80,8 @@ def exits() -> str:
         " not; `verify` accepted every program; `optimize` is done, whether or not something was"
         " faster",
         Exit.FAILED: "the search failed, or an essential check of `aiosearch doctor` did; `verify`"
-        " refuted some program, or could not judge it",
+        " refuted some program, or could not judge it; the referee of `optimize --search-only`"
+        " denied something",
         Exit.USAGE: "wrong usage, or a file that cannot be read; nothing was searched",
         Exit.INTERRUPTED: "Ctrl-C or SIGTERM ended it; what was found has been written",
     }

@@ -35,7 +35,8 @@ ALLOWED = {
         "folders", "limits", "measure", "orders", "problem", "search", "superoptimizer", "tensor",
     },
     "superoptimizer": {
-        "_lazy", "equivalence", "errors", "events", "limits", "measure", "search", "tensor",
+        "_lazy", "checks", "equivalence", "errors", "events", "limits", "measure", "problem",
+        "search", "tensor",
     },
     "recording": {
         "_lazy", "_waiting", "checks", "engine", "errors", "orders", "problem", "search",

@@ -18,6 +18,7 @@ _ALONE = {
     "strategy": "queue",
     "journal": None,
     "resume": False,
+    "floats": False,
     "referee": False,
     "prune": "parts",
 }
@@ -59,6 +60,13 @@ def add_fusing(parser: argparse.ArgumentParser) -> None:
         choices=("parts", "z3"),
         help="by which terms are parts of the reference, or as Mirage first did, by asking z3 of"
         " every prefix; by default parts",
+    )
+    what.add_argument(
+        "--floats",
+        action="store_true",
+        default=None,
+        help="also compare those told in floating point, at full size; without it what overflows"
+        " or loses accuracy is told too",
     )
     what.add_argument(
         "--referee",

@@ -20,13 +20,14 @@ from .request import resuming
 from .search import fastest_loop
 from .usage import UsageError
 
+PASSED_ON = ("workers", "strategy", "journal", "resume", "floats")
 UNMEASURED = "A100"
 """Predicted for where this machine was not measured."""
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Searches, tells the best, and gives the exit code."""
-    if arguments.prune == "z3":
+    if arguments.prune == "z3" and not arguments.space:
         from .z3pruned import run as run_pruned
 
         return run_pruned(arguments)
@@ -62,9 +63,7 @@ def _read(program: Program) -> Reference:
 
 
 def _wanted(program: Program, arguments: argparse.Namespace) -> Wanted:
-    options: dict[str, Any] = {
-        name: getattr(arguments, name) for name in ("workers", "strategy", "journal", "resume")
-    }
+    options: dict[str, Any] = {name: getattr(arguments, name) for name in PASSED_ON}
     return Wanted(
         program,
         _device(arguments.device),

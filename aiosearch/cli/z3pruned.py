@@ -31,7 +31,8 @@ from .watch import Watch
 
 LENGTH = 4
 """Operators beside the inputs, where nothing is said; each one more takes many times as long."""
-_OTHER_WAY = ("svg", "kernels", "custom_kernels", "device", "referee", "shape", "arg")
+INTERRUPTED = "interrupted"
+_OTHER_WAY = ("svg", "kernels", "custom_kernels", "device", "floats", "referee", "shape", "arg")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -65,9 +66,6 @@ def _problem(arguments: argparse.Namespace) -> Blocks:
         limits = f"{inputs + 1} to {inputs + LONGEST}"
         raise UsageError(f"--block-operators is {limits} here, {inputs} of them the inputs")
     return Blocks(name, operators - inputs)
-
-
-INTERRUPTED = "interrupted"
 
 
 class _Run:

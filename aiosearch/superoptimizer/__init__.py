@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
+    from .advice import limits_to_raise
     from .devices import Device, DeviceError, device, device_names, this_machine
     from .filling import Filling, fill
     from .findings import Answer, Findings, superoptimize
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from .partition import Plan, partition, reassembled
     from .predicting import Prediction, predict
     from .problem import Found, Fusion
+    from .refereeing import Refereed, referee
     from .space import Space
 
 __all__ = [
@@ -26,14 +28,17 @@ __all__ = [
     "Fusion",
     "Plan",
     "Prediction",
+    "Refereed",
     "Space",
     "UnsearchableError",
     "device",
     "device_names",
     "fill",
+    "limits_to_raise",
     "partition",
     "predict",
     "reassembled",
+    "referee",
     "superoptimize",
     "this_machine",
 ]
@@ -41,6 +46,7 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
+        "limits_to_raise": ".advice",
         "Device": ".devices",
         "DeviceError": ".devices",
         "device": ".devices",
@@ -59,6 +65,8 @@ __getattr__ = lazily(
         "predict": ".predicting",
         "Found": ".problem",
         "Fusion": ".problem",
+        "Refereed": ".refereeing",
+        "referee": ".refereeing",
         "Space": ".space",
     },
 )

@@ -265,10 +265,17 @@ class Blocks:
             found |= self.below[number]
         return found
 
-    def graphs(self, outputs: Sequence[int], loads: Loads) -> Iterator[BlockGraph]:
-        """Every graph whose outputs are these classes, and that loads just these tensors."""
+    def graphs(
+        self, outputs: Sequence[int], loads: Loads, most: int | None = None
+    ) -> Iterator[BlockGraph]:
+        """Every graph whose outputs are these classes, and that loads just these tensors.
+
+        Of at most so many operators, by default those of the space.
+        """
         opened, done = self._begun(outputs)
-        yield from self._complete(tuple(outputs), {}, opened, done, loads, ())
+        left = self._limit if most is None else min(most, self._limit)
+        if self._fits(opened, done, left):
+            yield from self._complete(tuple(outputs), {}, opened, done, left, loads, ())
 
     def _complete(
         self,
@@ -276,6 +283,7 @@ class Blocks:
         steps: dict[int, Step],
         opened: int,
         done: int,
+        left: int,
         loads: Loads,
         loaded: Loads,
     ) -> Iterator[BlockGraph]:
@@ -301,9 +309,9 @@ class Blocks:
                 if wanted >> number & 1:
                     continue
                 wanted &= ~own
-            if self._fits(wanted, own, self._limit - len(steps) - 1):
+            if self._fits(wanted, own, left - 1):
                 more = {**steps, number: step}
-                yield from self._complete(outputs, more, wanted, own, loads, sources)
+                yield from self._complete(outputs, more, wanted, own, left - 1, loads, sources)
 
 
 def _ordered(done: dict[int, Step]) -> tuple[tuple[int, Step], ...] | None:

@@ -70,6 +70,7 @@ async def superoptimize(
     workers: int = 0,
     on: Hook | Iterable[Hook] = (),
     limits: Limits | None = None,
+    floats: bool = False,
     strategy: str = "queue",
     journal: str | Path | None = None,
     resume: bool = False,
@@ -79,6 +80,7 @@ async def superoptimize(
 ) -> Findings:
     """Searches every program of a space for those equal to `program`; the best are verified.
 
+    That is in exact arithmetic, unless `floats` are to be compared too, which takes seconds each.
     `opened` gets the search when it has begun: one that is stopped is ranked as far as it came.
     Raises UnsearchableError where the program has something that the superoptimizer does not know.
     """
@@ -86,7 +88,7 @@ async def superoptimize(
     clock = Clock()
     await to_thread.run_sync(problem.prepare, going)
     clock.took("tables")
-    tell(f"{len(problem.tables.classes)} classes of values in the tables")
+    tell(f"tables: {len(problem.tables.classes):,} values")
     search = Search(
         problem, workers=workers, order="depth-first", on=on, limits=limits, strategy=strategy,
         journal=journal, resume=resume, cache=None,
@@ -98,19 +100,23 @@ async def superoptimize(
     found: list[Found] = sorted(
         result.solutions, key=lambda one: (one.least_bytes, str(one.kernels))
     )
-    tell(f"{len(found)} kernel graphs for {sum(one.programs for one in found)} programs")
+    programs = sum(one.programs for one in found)
+    tell(f"kernel graphs: {len(found):,}, programs: {programs:,}")
     ranking = Ranking(problem.skeletons, device)
     ranked = await to_thread.run_sync(ranking.best, found, top, going)
     clock.took("ranking")
-    answers, refused = [], []
+    verdicts: list[Verdict] = []
     for number, one in enumerate(ranked, 1):
         going(f"verifying {number} of {len(ranked)}")
-        verdict = await to_thread.run_sync(_verified, program, one)
-        if verdict.status.accepted:
-            answers.append(Answer(one, verdict))
-        else:
-            refused.append(f"{verdict.status}: {verdict.reason}")
+        verdicts.append(await to_thread.run_sync(_verified, program, one, False))
     clock.took("verification")
+    for number, one in enumerate(ranked if floats else ()):
+        if not going(f"comparing floats {number + 1} of {len(ranked)}"):
+            break
+        verdicts[number] = await to_thread.run_sync(_verified, program, one, True)
+    if floats:
+        clock.took("floats")
+    answers = map(Answer, ranked, verdicts)
     tables = problem.tables
     return Findings(
         program,
@@ -118,14 +124,14 @@ async def superoptimize(
         device,
         str(result.status),
         len(found),
-        sum(one.programs for one in found),
-        tuple(answers),
-        tuple(refused),
+        programs,
+        tuple(one for one in answers if one.verdict.status.accepted),
+        tuple(f"{one.status}: {one.reason}" for one in verdicts if not one.status.accepted),
         tables.pruned,
         {"classes": len(tables.classes), "steps": sum(map(len, tables.steps))},
         clock.seconds,
     )
 
 
-def _verified(program: Program, ranked: Ranked) -> Verdict:
-    return verify(program, ranked.filling.program, floats=False)
+def _verified(program: Program, ranked: Ranked, floats: bool) -> Verdict:
+    return verify(program, ranked.filling.program, floats=floats)

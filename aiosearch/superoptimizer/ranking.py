@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from heapq import nsmallest
 from itertools import islice
 
 from ..tensor.errors import ShapeError
@@ -18,7 +17,9 @@ from .skeletons import Kernel, Skeletons
 
 LOOKED_AT = 2_000
 """Block graphs of a kernel that are looked at, of which so many are tried:"""
-TRIED = 6
+TRIED = 4
+ENOUGH = 40
+"""Of these no longer ones are looked for."""
 
 
 @dataclass(frozen=True)
@@ -38,27 +39,40 @@ class Ranking:
         self._skeletons = skeletons
         self._builder = Builder(skeletons.tables)
         self._device = device
+        self._shortest: dict[Kernel, list[BlockGraph]] = {}
 
     def best(self, found: Sequence[Found], most: int, going: Going = always) -> list[Ranked]:
-        """The best program of each of the most promising kernel graphs, best first."""
+        """The best program of each of the most promising kernel graphs, best first.
+
+        All are looked at with the shortest block graphs, and the best of them with more.
+        """
         ordered = sorted(found, key=self._least)
-        ranked: list[Ranked] = []
+        ranked: list[tuple[Ranked, Found]] = []
         for number, one in enumerate(ordered, 1):
             if not going(f"ranking {number} of {len(ordered)} kernel graphs"):
                 break
-            worst = ranked[most - 1].filling.prediction.seconds if len(ranked) >= most else None
-            if worst is not None and self._least(one) > worst:
+            if len(ranked) >= most and self._least(one) > _seconds(ranked[most - 1][0]):
                 break
-            best = self._of(one)
+            best = self._quickly(one)
             if best is not None:
-                ranked = sorted([*ranked, best], key=lambda own: own.filling.prediction.rank)
-        return ranked[:most]
+                ranked = sorted([*ranked, (best, one)], key=lambda pair: _rank(pair[0]))
+        refined = [self._of(one) or quick for quick, one in ranked[:most]]
+        return sorted(refined, key=_rank)[:most]
 
     def _least(self, found: Found) -> float:
         """No program with these kernels should take less."""
         device = self._device
         moved = found.least_bytes / device.bytes_per_second
         return moved + len(found.kernels) * device.launch_seconds
+
+    def _quickly(self, found: Found) -> Ranked | None:
+        """With the shortest block graphs."""
+        ways = [self._ways(kernel) for kernel in found.kernels]
+        if not all(ways):
+            return None
+        built = Built(found.kernels, tuple(way[0] for way in ways))
+        filling = self._filled(built)
+        return self._of(found) if filling is None else Ranked(built, filling, found.programs)
 
     def _of(self, found: Found) -> Ranked | None:
         """One kernel after the other gets the block graph that is best beside the others'."""
@@ -69,12 +83,12 @@ class Ranking:
         best: Filling | None = None
         for place, way in enumerate(ways):
             for graph in way if len(way) > 1 or best is None else ():
-                tried = [*chosen[:place], graph, *chosen[place + 1 :]]
-                filling = self._filled(Built(found.kernels, tuple(tried)))
+                other = [*chosen[:place], graph, *chosen[place + 1 :]]
+                filling = self._filled(Built(found.kernels, tuple(other)))
                 if filling is not None and (
                     best is None or filling.prediction.rank < best.prediction.rank
                 ):
-                    best, chosen = filling, tried
+                    best, chosen = filling, other
         if best is None:
             return None
         return Ranked(Built(found.kernels, tuple(chosen)), best, found.programs)
@@ -88,15 +102,33 @@ class Ranking:
         return fillings[0] if fillings else None
 
     def _ways(self, kernel: Kernel) -> list[BlockGraph | None]:
+        """The shortest block graphs of a kernel, with a loop and without."""
         if kernel.step >= 0:
             return [None]
-        graphs = list(islice(self._skeletons.graphs(kernel), LOOKED_AT))
-        looped = [graph for graph in graphs if self._loops(graph)]
-        still = [graph for graph in graphs if not self._loops(graph)]
-        return [*self._shortest(looped), *self._shortest(still)]
+        found = self._shortest.get(kernel)
+        if found is None:
+            graphs = self._few(kernel)
+            looped = [graph for graph in graphs if self._loops(graph)]
+            still = [graph for graph in graphs if not self._loops(graph)]
+            found = self._shortest[kernel] = [*looped[:TRIED], *still[:TRIED]]
+        return list(found)
 
-    def _shortest(self, graphs: Sequence[BlockGraph]) -> Iterator[BlockGraph]:
-        yield from nsmallest(TRIED, graphs, key=lambda graph: (len(graph.steps), graph.outputs))
+    def _few(self, kernel: Kernel) -> list[BlockGraph]:
+        """The shortest block graphs of a kernel, the more operators the more of them."""
+        graphs: list[BlockGraph] = []
+        for most in range(1, self._skeletons.tables.space.block_operators + 1):
+            graphs = list(islice(self._skeletons.graphs(kernel, most), LOOKED_AT))
+            if len(graphs) >= ENOUGH:
+                break
+        return sorted(graphs, key=lambda graph: (len(graph.steps), graph.outputs))
 
     def _loops(self, graph: BlockGraph) -> bool:
         return any(self._skeletons.tables.classes[number].loop for number, _ in graph.steps)
+
+
+def _rank(ranked: Ranked) -> tuple[float, float]:
+    return ranked.filling.prediction.rank
+
+
+def _seconds(ranked: Ranked) -> float:
+    return ranked.filling.prediction.seconds

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from .blocks import BlockGraph, Blocks, Loads
 from .forms import BITS, GRID, Mask, is_whole
-from .tables import Class, Tables, Zone
+from .tables import Class, Tables, Zone, place_of_parts
 
 
 class Kernel(Struct, frozen=True, array_like=True):
@@ -118,11 +118,11 @@ class Skeletons:
                         found[loads] = found.get(loads, 0) + count
         return found
 
-    def graphs(self, kernel: Kernel) -> Iterator[BlockGraph]:
-        """Every block graph of a kernel that is made for its outputs."""
+    def graphs(self, kernel: Kernel, most: int | None = None) -> Iterator[BlockGraph]:
+        """Every block graph of a kernel that is made for its outputs; of so many operators."""
         for tiles in self._stored(kernel.tensors):
             if self._sensible(kernel.tensors, tiles, kernel.loads):
-                yield from self.blocks.graphs(tiles, kernel.loads)
+                yield from self.blocks.graphs(tiles, kernel.loads, most)
 
     def _stored(self, tensors: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         """The tiles that one kernel may store as these tensors."""
@@ -130,7 +130,7 @@ class Skeletons:
         for tiles in product(*map(self._tiles, tensors)):
             kinds = {(classes[tile].zone, classes[tile].grid) for tile in tiles}
             alike = len(kinds) == 1 and len(set(tiles)) == len(tiles)
-            if alike and not self._finer(tiles) & ~self._behind_any:
+            if alike and not self.finer(tiles) & ~self._behind_any:
                 yield tiles
 
     def _tiles(self, tensor: int) -> list[int]:
@@ -139,11 +139,11 @@ class Skeletons:
 
     def _sensible(self, tensors: tuple[int, ...], tiles: tuple[int, ...], loads: Loads) -> bool:
         """Whether it loads nothing that it stores, and could not have one more grid axis."""
-        finer = self._finer(tiles)
+        finer = self.finer(tiles)
         behind = reduce(or_, (self._behind(load) for load in loads), 0) if finer else 0
         return not set(tensors) & set(loads) and not finer & ~behind
 
-    def _finer(self, tiles: tuple[int, ...]) -> Mask:
+    def finer(self, tiles: tuple[int, ...]) -> Mask:
         """The labels that one more grid axis could split: a grid of one block is the same."""
         outputs = [self.tables.classes[tile] for tile in tiles]
         bits = range(0, outputs[0].grid.bit_length(), BITS)
@@ -155,11 +155,11 @@ class Skeletons:
     def _whole(self, own: Class, walked: Sequence[int]) -> Mask:
         """The labels that one more grid axis could split of a tile."""
         cut = [axis for axis in own.axes if axis and not is_whole(axis[0])]
-        apart = len(walked) - len(cut)
-        if apart and len(own.axes) - len(cut) <= apart:
-            return 0  # Partial sums lie along all axes that are left
+        axes = list(own.axes)
+        if len(walked) > len(cut):
+            del axes[place_of_parts(axes)]
         bound = self.tables.forms.bound(own.form)
-        whole = [piece for axis in own.axes for piece in axis if is_whole(piece)]
+        whole = [piece for axis in axes for piece in axis if is_whole(piece)]
         return sum(piece for piece in whole if not piece & bound)
 
     def _behind(self, tensor: int) -> Mask:

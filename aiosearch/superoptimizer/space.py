@@ -38,5 +38,6 @@ class Space:
         yield "outputs of a block", f"{self.block_outputs} at most, each with its own map"
         yield "grids", f"{self.grid_axes} axes at most, of any size that divides what they split"
         yield "input maps", "each axis of each input split by the grid, the loop, both or neither"
-        yield "output maps", "a grid axis on the axis that it splits, else on any"
+        yield "output maps", "a grid axis on the axis that it splits"
+        yield "partial sums", "over one index, on an axis of size one, else on the last, unsplit"
         yield "loop ranges", "any that divides what the loop splits; none is a range of one"

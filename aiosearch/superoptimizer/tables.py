@@ -9,7 +9,7 @@ is ever tried in vain twice.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import reduce
@@ -389,11 +389,16 @@ class Tables:
             return
         for part in open_parts:
             # On another axis it would be the same program with another layout in between
-            at = min(range(len(axes)), key=lambda at: (bool(own.axes[at]), -at), default=None)
-            if at is None or axes[at] != own.axes[at]:
+            at = place_of_parts(own.axes) if axes else -1
+            if at < 0 or axes[at] != own.axes[at]:
                 return
             axes[at] = (part, *axes[at])
         yield tuple(axes)
+
+
+def place_of_parts(axes: Sequence[Axis]) -> int:
+    """The axis along which a grid leaves its partial sums: one of a single element, or the last."""
+    return min(range(len(axes)), key=lambda at: (bool(axes[at]), -at))
 
 
 def unmoved(term: Term) -> Term:

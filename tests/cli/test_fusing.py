@@ -96,6 +96,30 @@ def test_a_function_is_searched(cli: Cli) -> None:
     assert [one["name"] for one in answer["program"]["inputs"]] == ["x", "w", "a", "b"]
 
 
+def test_what_overflows_is_left_out_where_floats_are_compared(cli: Cli) -> None:
+    """In real numbers it is the same whether the largest is subtracted or added before exp."""
+    program = """
+    program softmax(X: f32[row=8, column=16]) {
+      a = max(X, axes=[1], keep=true)
+      b = sub(X, a)
+      c = exp(b)
+      d = sum(c, axes=[1], keep=true)
+      e = div(c, d)
+      return e
+    }
+    """
+    Path("softmax.txt").write_text(program)
+    small = ("softmax.txt", "--search-only", ON, "--kernels=2", "--custom-kernels=1", "--json")
+    (exact,) = cli("optimize", *small, "--quiet").events
+    (floats,) = cli("optimize", *small, "--quiet", "--floats").events
+    assert exact["refused"] == []
+    assert all("floats" not in answer["evidence"] for answer in exact["answers"])
+    assert all("floats" in answer["evidence"] for answer in floats["answers"])
+    assert any("in the candidate" in why for why in floats["refused"])
+    assert len(floats["answers"]) + len(floats["refused"]) == len(exact["answers"])
+    assert floats["cpu_seconds"]["floats"] > 0
+
+
 def test_the_space_is_declared(cli: Cli) -> None:
     """Limits that are given stand there, and nothing is searched."""
     limits = ("--kernels=5", "--block-operators=11", "--custom-kernels=1")
@@ -187,7 +211,7 @@ assert not {{"jax", "z3", "rich", "ray"}} & set(sys.modules)
 
 def test_ctrl_c_ends_the_search_with_what_there_is(start: Start) -> None:
     wide = ("--kernels=8", "--custom-kernels=6", "--block-operators=12")
-    process = start("optimize", "gqa", "--search-only", ON, "--top=1", *wide)
+    process = start("optimize", "gqa", "--search-only", ON, "--journal=journal", *wide)
     assert process.stderr is not None
     line = process.stderr.readline()
     while "searching kernel graphs" not in line:
@@ -197,6 +221,7 @@ def test_ctrl_c_ends_the_search_with_what_there_is(start: Start) -> None:
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "search  cancelled" in out
+    assert "to go on: aiosearch optimize gqa --search-only" in err
     assert "Traceback" not in err
 
 

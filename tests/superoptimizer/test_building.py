@@ -7,6 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 from drawn import small
+from drawn_operators import sizes
 from kernel_graphs import fusion, leaves
 
 from aiosearch.superoptimizer.blocks import BlockGraph
@@ -40,9 +41,9 @@ def numbered(builder: Builder, built: Built, random: Random) -> Program:
     """The program with random numbers that fit."""
     extents = builder.extents(built)
     for _ in range(TRIES):
-        sizes = {name: random.choice(_divisors(extent)) for name, extent in extents.items()}
+        numbers = {name: random.choice(_divisors(extent)) for name, extent in extents.items()}
         try:
-            return builder.build(built, sizes)
+            return builder.build(built, numbers)
         except ShapeError:
             continue
     raise AssertionError(f"no numbers fit {extents}")
@@ -68,7 +69,7 @@ def test_every_program_computes_what_the_reference_does(name: str, space: Space)
     reference, random = small(name), Random(name)
     problem = fusion(reference, space)
     generator = np.random.default_rng(0)
-    inputs = [generator.uniform(-1, 1, one.shape) for one in reference.inputs]
+    inputs = [generator.uniform(-1, 1, sizes(one)) for one in reference.inputs]
     wanted = run(reference, inputs)
     count = 0
     for built in programs(problem, random):
@@ -97,7 +98,7 @@ def test_without_numbers_a_grid_has_one_block() -> None:
     reference = small("gated_mlp")
     problem = fusion(reference, Space(block_operators=9, kernels=1))
     generator = np.random.default_rng(0)
-    inputs = [generator.uniform(-1, 1, one.shape) for one in reference.inputs]
+    inputs = [generator.uniform(-1, 1, sizes(one)) for one in reference.inputs]
     for built in programs(problem, Random(0)):
         (found,) = run(problem.builder.build(built, {}), inputs)
         np.testing.assert_allclose(found, run(reference, inputs)[0], rtol=1e-9)

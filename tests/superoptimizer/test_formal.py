@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -10,7 +11,7 @@ from rewrites import REWRITES, Rewrite
 
 from aiosearch.superoptimizer.formal import Formal, UnsearchableError, read, read_with
 from aiosearch.superoptimizer.forms import WHOLE
-from aiosearch.tensor import Program, TensorError, apply, literal, tensor
+from aiosearch.tensor import DType, Program, Size, TensorError, Term, apply, literal, tensor
 from aiosearch.tensor.programs import builtin
 
 NAMES = ("rms_norm", "gated_mlp", "lora", "gqa", "qk_norm_v", "ntrans", "moe_gate")
@@ -51,13 +52,13 @@ def test_no_wrong_program_has_the_form_of_the_reference(name: str) -> None:
     """Some mistakes change nothing; those that do are told from the reference."""
     original, random = small(name), Random(name)
     told = 0
-    for _ in range(60):
+    for _ in range(200):
         program = mistaken(moved(original, random), random)
         found = outputs(program, original)
         if found is not None and not equal(original, program, seed=1):
             told += 1
             assert found != list(read(original).outputs)
-    assert told > 10
+    assert told > 50
 
 
 def test_axes_are_labelled_by_what_they_meet() -> None:
@@ -75,16 +76,15 @@ def test_axes_are_labelled_by_what_they_meet() -> None:
 @pytest.mark.parametrize(
     ("what", "program"),
     [
-        ("positions", lambda x: apply("iota", shape=(4, 4), axis=0) * x),
+        ("positions", lambda x: apply("iota", shape=(4, 4), axis=0, dtype=DType.F16) * x),
         ("part of an axis", lambda x: apply("slice", x, axis=0, start=0, stop=2, step=1)),
         ("side by side", lambda x: apply("concatenate", x, x, axis=0)),
         ("division by zero", lambda x: x / (literal(0) * x)),
     ],
 )
-def test_what_cannot_be_searched_is_said(what: str, program: object) -> None:
+def test_what_cannot_be_searched_is_said(what: str, program: Callable[[Term], Term]) -> None:
     """By name, and not as a failure of something else."""
     x = tensor("X", "f16", (4, 4), ("row", "column"))
-    assert callable(program)
     with pytest.raises(UnsearchableError, match=what):
         read(Program("case", (x,), (program(x),)))
 
@@ -98,7 +98,5 @@ def test_two_axes_of_one_index_cannot_be_searched() -> None:
 
 def test_a_size_without_a_number_cannot_be_searched() -> None:
     """The message says what to do."""
-    from aiosearch.tensor import Size
-
     with pytest.raises(UnsearchableError, match="give it as a number"):
         read(builtin("rms_norm", row=Size.named("n")))

@@ -37,6 +37,7 @@ REFERENCES = {
     "gqa": attention(Q, K),
     "qk_norm": attention(normed(Q), normed(K)),
     "bias": ("div", ("add", dot(FEATURE, X, W), given("b", COLUMN)), ("add", P, ("sum", KEY, S))),
+    "mean": ("div", dot(COLUMN, dot(FEATURE, X, W), given("M", COLUMN)), ("size", FEATURE)),
     "exponents": dot(KEY, ("exp", ("add", P, S)), V),
     "distributed": ("mul", ("add", P, S), ("add", X, W)),
 }
@@ -82,6 +83,7 @@ def test_whatever_equals_the_reference_by_the_axioms_is_made_of_parts(name: str)
         ("rms_norm", ("sum", ROW, X)),
         ("rms_norm", ("mul", number(2), X)),
         ("rms_norm", ("add", X, W)),
+        ("rms_norm", ("div", dot(FEATURE, X, W), ("size", COLUMN))),
         ("rms_norm", ("sqrt", X)),
         ("lora", ("mul", A, W)),
         ("lora", ("mul", number(2), dot(FEATURE, X, W))),
@@ -103,6 +105,7 @@ def test_what_leads_nowhere_is_no_part(name: str, no_part: Expr) -> None:
     [
         ("gqa", dot(GRID << FEATURE.bit_length() - 4, Q, K)),
         ("rms_norm", ("div", ("sum", FEATURE, ("mul", X, X)), ("size", FEATURE))),
+        ("rms_norm", ("div", dot(FEATURE, X, W), ("size", FEATURE))),
         ("rms_norm", dot(GRID << FEATURE.bit_length() - 4, X, W)),
         ("lora", ("add", W, dot(RANK, A, B))),
         ("lora", dot(RANK, A, B)),

@@ -38,7 +38,8 @@ def test_every_way_to_a_class_gives_its_values(name: str) -> None:
                 later.append((number, step))
                 continue
             made = _computed(found, step, values)
-            np.testing.assert_allclose(*np.broadcast_arrays(values.setdefault(number, made), made))
+            one, two = np.broadcast_arrays(values.setdefault(number, made), made)
+            np.testing.assert_allclose(one, two)
         assert len(later) < len(left)
         left = later
     assert len(values) == len(found.classes) < count
@@ -137,7 +138,9 @@ def test_loops_split_only_what_is_summed_over() -> None:
     """Anything else could not be put together again; a grid splits whatever there is."""
     own = tables("rms_norm").classes
     row, feature, column, *_ = LABELS
-    loops, walked = (reduce(or_, masks) for masks in zip(*((c.loop, c.grid) for c in own), strict=True))
+    loops, walked = (
+        reduce(or_, masks) for masks in zip(*((c.loop, c.grid) for c in own), strict=True)
+    )
     assert loops & ~feature == 0 < loops
     assert all(walked & label for label in (row, feature, column))
 

@@ -142,7 +142,7 @@ def worth(expr: Expr, inputs: dict[str, Array]) -> Array:
     if expr[0] in ("sum", "largest"):
         return _over(expr[0], made[0], expr[1])
     with np.errstate(all="ignore"):
-        return _APPLIED[expr[0]](*made)
+        return np.asarray(_APPLIED[expr[0]](*made))
 
 
 _APPLIED: dict[str, Any] = {

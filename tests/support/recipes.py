@@ -13,7 +13,7 @@ from typing import TypeAlias
 from aiosearch.superoptimizer.formal import Formal, FormalAlgebra, Reference
 from aiosearch.superoptimizer.forms import BITS, GRID, LEFT, LOOP, REST, WHOLE, Mask
 from aiosearch.superoptimizer.space import Space
-from aiosearch.tensor import Kernel, Place, Program, Term
+from aiosearch.tensor import Dim, Kernel, Place, Program, Term
 
 Piece: TypeAlias = tuple[Mask, int]
 """An index part and its size."""
@@ -148,10 +148,10 @@ class Recipes:
         if name in ("sum", "max", "mean"):
             (axis,) = term.parameter("axes")
             kind = "none" if name == "sum" else name
-            return self._gathered(*own, kind, _mask(axes[0][axis]))
+            return self._gathered(own[0], kind, _mask(axes[0][axis]))
         if name == "fold":
             at = term.parameter("axis")
-            return forms.sum(*own, _mask(_parted(axes[0][at], term.parameter("size"), name)[0]))
+            return forms.sum(own[0], _mask(_parted(axes[0][at], term.parameter("size"), name)[0]))
         if name == "matmul":
             return forms.sum(forms.multiply(*own), _mask(axes[0][-1]))
         operands = [
@@ -310,7 +310,7 @@ class Recipes:
             tile, maps = kernel.outputs[result.parameter("index")]
             axes = [*self._laid[tile]]
             for label, axis, size in zip(cut, maps, kernel.grid, strict=True):
-                if label is None or axis is None:
+                if label is None or axis is None or not isinstance(size, int):
                     continue
                 rest = (LOOP | REST) << BITS * label
                 if any(rest == piece for own in axes for piece, _ in own):
@@ -354,10 +354,10 @@ def _parted(
     raise OutsideError(f"{what} within an index")
 
 
-def _less(pieces: tuple[Piece, ...], part: Mask, count: int) -> tuple[Piece, ...]:
+def _less(pieces: tuple[Piece, ...], part: Mask, count: Dim) -> tuple[Piece, ...]:
     """An axis whose outermost piece is cut."""
     (first, size), *rest = pieces
-    if size % count:
+    if not isinstance(count, int) or size % count:
         raise OutsideError("parts that are not whole")
     return ((part << BITS * _label(first), size // count), *rest)
 

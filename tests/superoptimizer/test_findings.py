@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kernel_graphs import fusion, leaves
+
+from aiosearch import Limits
+from aiosearch.equivalence import Status
+from aiosearch.superoptimizer.devices import device
+from aiosearch.superoptimizer.findings import Findings, superoptimize
+from aiosearch.superoptimizer.formal import UnsearchableError
+from aiosearch.superoptimizer.space import Space
+from aiosearch.tensor import Program, apply, tensor
+from aiosearch.tensor.programs import builtin
+
+A100 = device("A100")
+SMALL = Space(block_operators=8, kernels=2)
+
+
+async def found(name: str, **options: Any) -> Findings:
+    return await superoptimize(builtin(name), A100, **{"space": SMALL, "top": 3, **options})
+
+
+@pytest.mark.parametrize("name", ["rms_norm", "gqa"])
+async def test_the_best_programs_are_proved(name: str) -> None:
+    """They come best first, with their numbers, and nothing that was found is refused."""
+    result = await found(name)
+    assert result.status == "complete"
+    assert result.refused == ()
+    assert [answer.verdict.status for answer in result.answers] == [Status.PROVED] * 3
+    seconds = [answer.ranked.filling.prediction.seconds for answer in result.answers]
+    assert seconds == sorted(seconds)
+    for answer in result.answers:
+        assert answer.program.inputs == result.reference.inputs
+        assert [one.shape for one in answer.program.outputs] == [
+            one.shape for one in result.reference.outputs
+        ]
+
+
+async def test_everything_in_the_space_is_counted() -> None:
+    """Kernel graphs, the programs that they stand for, what was pruned, and the time it took."""
+    result = await found("rms_norm")
+    graphs = leaves(fusion(builtin("rms_norm"), SMALL))
+    assert result.graphs == len(graphs)
+    assert result.programs == sum(one.programs for one in graphs)
+    assert result.pruned["no part of the reference"] > 0
+    assert set(result.seconds) == {"tables", "search", "ranking", "verification"}
+    assert all(count > 0 for count in result.sizes.values())
+
+
+async def test_workers_find_the_same() -> None:
+    """The same answers in the same order."""
+    one, two = await found("rms_norm"), await found("rms_norm", workers=2)
+    assert (one.graphs, one.programs) == (two.graphs, two.programs)
+    assert [answer.program for answer in one.answers] == [answer.program for answer in two.answers]
+
+
+async def test_a_search_that_a_limit_ended_goes_on(tmp_path: Path) -> None:
+    """What it found by then is ranked; with the journal, all of it in the end."""
+    journal = tmp_path / "j"
+    part = await found("rms_norm", journal=journal, limits=Limits(nodes=20))
+    assert part.status == "limit"
+    whole = await found("rms_norm", journal=journal, resume=True)
+    assert whole.status == "complete"
+    assert part.graphs < whole.graphs == (await found("rms_norm")).graphs
+
+
+async def test_a_space_without_the_program_gives_no_answer() -> None:
+    """It is complete, and says so."""
+    result = await found("rms_norm", space=Space(block_operators=2, kernels=1))
+    assert (result.status, result.graphs, result.answers) == ("complete", 0, ())
+
+
+async def test_what_cannot_be_searched_is_an_error() -> None:
+    """Before anything is searched."""
+    x = tensor("X", "f16", (4, 4), ("row", "column"))
+    program = Program("part", (x,), (apply("slice", x, axis=0, start=0, stop=2, step=1),))
+    with pytest.raises(UnsearchableError, match="part of an axis"):
+        await superoptimize(program, A100)
+
+
+async def test_what_happens_is_told() -> None:
+    """How large the tables are, and how much was found."""
+    told: list[str] = []
+    result = await found("rms_norm", tell=told.append)
+    assert told == [
+        f"{result.sizes['classes']} classes of values in the tables",
+        f"{result.graphs} kernel graphs for {result.programs} programs",
+    ]

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from aiosearch.superoptimizer.space import Space
+from aiosearch.tensor.operator import OPERATORS
+
+
+def test_a_space_says_all_that_bounds_it() -> None:
+    """Each limit and each list shows in what it prints; so a change of one changes the lines."""
+    lines = dict(Space().lines())
+    for field in fields(Space):
+        value: Any = getattr(Space(), field.name)
+        changed: Any = value + 1 if isinstance(value, int) else value[:-1]
+        assert dict(replace(Space(), **{field.name: changed}).lines()) != lines
+
+
+def test_no_line_is_empty_or_there_twice() -> None:
+    """What there is, and how much of it."""
+    lines = list(Space().lines())
+    assert len(dict(lines)) == len(lines)
+    assert all(what and how for what, how in lines)
+
+
+def test_the_defaults_are_at_least_those_of_mirage() -> None:
+    """Its operators of a block and of kernels, both levels' limits, its accumulators."""
+    space = Space()
+    assert space.block_operators >= 9
+    assert space.kernels + space.block_inputs >= 5
+    assert {"matmul", "exp", "silu", "add", "mul", "div", "rms_norm", "sqrt"} <= {*space.tile}
+    assert {"none", "sum", "mean", "rms", "redtox"} <= {*space.accumulators}
+    assert {*space.tile, *space.kernel} <= OPERATORS.keys()
