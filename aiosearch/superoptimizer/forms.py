@@ -5,6 +5,10 @@ distribution, fractions, what does not depend on an index pulled out of its sum,
 sums, roots of products. Nothing is cancelled, so that a form still tells what it was made of;
 `cancelled` does that. A form is a number; equal ones have the same.
 
+Left as they are: sums of many terms that are multiplied, products of sums below a line or under a
+root, a root under a root, and sums over one index that a sum multiplies. Equal values may then have
+two forms.
+
 An index is a label; a kernel cuts it into a part for its grid, one for its loop and the rest, and
 what a grid left apart, the loop of a later kernel may cut again. Four bits stand for a label.
 """

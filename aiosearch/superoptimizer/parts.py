@@ -94,7 +94,10 @@ class Parts:
         for powers in (above, below):
             for unit, power in powers:
                 self._add_unit(unit, power)
-            self._add_exponents(powers)
+        # What stands above and below alike tells of no sum under one exponential
+        both = dict(above).keys() & dict(below).keys()
+        for powers in (above, below):
+            self._add_exponents(tuple(pair for pair in powers if pair[0] not in both))
             roots = tuple((unit, 2) for unit, power in powers if power % 2)
             if len(roots) > 1:
                 self._add_host(self._product(roots))
@@ -157,16 +160,14 @@ class Parts:
         units = [unit for unit, _ in (*part[0], *part[1])]
         if not units:
             return [(host, mono) for host in self._hosts for mono, _ in self._forms.items[host]]
-        return self._places.get(self._anchor(units[0]), ())
+        return dict.fromkeys(self._found(units[0]))
 
-    def _anchor(self, unit: int) -> int:
-        """A unit that has to be there in a host where this one is part of a sum."""
-        if unit in self._places:
-            return unit
+    def _found(self, unit: int) -> Iterator[tuple[int, Monomial]]:
+        """Where a unit is, by itself or as a part of a sum."""
+        yield from self._places.get(unit, ())
         key = self._forms.units[unit]
         if key[0] == "sum":
-            return self._anchor((*key[2], *key[3])[0][0])
-        return unit
+            yield from self._found((*key[2], *key[3])[0][0])
 
     def _fits(self, form: int, first: Monomial, host: int, mono: Monomial) -> bool:
         (_, factor), *others = self._forms.items[form]

@@ -38,10 +38,16 @@ def cases(dtype: str = "f16") -> Iterator[Case]:
     for rewrite in REWRITES:
         pair = rewrite.pair(dtype, **small(rewrite.original, SQUARE))
         yield Case(rewrite.name, *pair)
+    yield from (case for _, case in saved_cases(GRAPHS))
+
+
+def saved_cases(folder: Path) -> Iterator[tuple[str, Case]]:
+    """The right graphs of those files that a folder has, and what each computes."""
     for file, name in SAVED.items():
-        for number, graph in enumerate(load_mugraphs((GRAPHS / f"{file}.json").read_bytes())):
+        path = folder / f"{file}.json"
+        for number, graph in enumerate(load_mugraphs(path.read_bytes()) if path.exists() else ()):
             assert isinstance(graph, MirageGraph)
-            yield Case(f"{name}: saved {number}", *_saved(graph, name))
+            yield name, Case(f"{name}: saved {number}", *_saved(graph, name))
 
 
 def _saved(graph: MirageGraph, name: str) -> tuple[Program, Program]:
