@@ -10,18 +10,23 @@ from typing import Any
 
 from anyio import to_thread
 
-from ..equivalence import Verdict, verify
+from ..equivalence import Status, Verdict, verify
 from ..events import Hook
 from ..limits import Limits
 from ..search import Search
 from ..tensor import Program
 from ..tensor.files import to_json
+from ..tensor.generalise import generalise
+from ..tensor.sizes import product
 from .clock import Clock
 from .devices import Device
 from .going import Going, always
 from .problem import Found, Fusion
 from .ranking import Ranked, Ranking
 from .space import Space
+
+SMALL = 1 << 16
+"""Elements of a tensor, above which floats are compared only where that is asked for."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,8 @@ async def superoptimize(
 ) -> Findings:
     """Searches every program of a space for those equal to `program`; the best are verified.
 
-    That is in exact arithmetic, unless `floats` are to be compared too, which takes seconds each.
+    That is in exact arithmetic, and with `floats` in floating point too, which takes seconds each;
+    without, floats are compared at small sizes.
     `opened` gets the search when it has begun: one that is stopped is ranked as far as it came.
     Raises UnsearchableError where the program has something that the superoptimizer does not know.
     """
@@ -134,4 +140,14 @@ async def superoptimize(
 
 
 def _verified(program: Program, ranked: Ranked, floats: bool) -> Verdict:
-    return verify(program, ranked.filling.program, floats=floats)
+    """In exact arithmetic, and in floats: at the sizes that there are, or else at small ones."""
+    candidate = ranked.filling.program
+    verdict = verify(program, candidate, floats=floats)
+    if floats or not verdict.status.accepted:
+        return verdict
+    small = generalise([program, candidate]).reduced()
+    sizes = [product(term.shape) for one in small for term in one.terms()]
+    if not all(isinstance(size, int) and size <= SMALL for size in sizes):
+        return verdict
+    rounded = verify(*small)
+    return verdict if rounded.status is not Status.REFUTED else rounded

@@ -85,6 +85,6 @@ async def test_what_happens_is_told() -> None:
     """How large the tables are, and how much was found."""
     told: list[str] = []
     result = await found("rms_norm", tell=told.append)
-    found = f"{result.graphs:,}", f"{result.programs:,}"
+    counts = f"{result.graphs:,}", f"{result.programs:,}"
     assert any(f"{result.sizes['classes']:,}" in text for text in told)
-    assert any(all(number in text for number in found) for text in told)
+    assert any(all(number in text for number in counts) for text in told)

@@ -77,7 +77,7 @@ class Lookup:
             return OutsideError("partial sums used before they are added up")
         if step.operator in ("add", "sub") and not step.detail and self._cancels(step):
             return OutsideError("terms that cancel or become one")
-        if step.operator == "div" and not step.detail and self._divides(step):
+        if step.operator in ("mul", "div") and not step.detail and self._divides(step):
             return OutsideError("a quotient that only divides")
         return MissedError(f"the step {step}")
 
@@ -94,9 +94,11 @@ class Lookup:
         return len(forms.items[found]) < len(forms.items[one]) + len(forms.items[two])
 
     def _divides(self, step: Step) -> bool:
-        """Whether a quotient is of use below a line only."""
-        above, below = (self.tables.classes[number].form for number in step.operands)
-        return self.tables.forms.divide(below, above) in self.tables.parts
+        """Whether it is of use below a line only: x / (y / z) for x * z / y."""
+        forms = self.tables.forms
+        one, two = (self.tables.classes[number].form for number in step.operands)
+        found = forms.multiply(one, two) if step.operator == "mul" else forms.divide(one, two)
+        return forms.inverse(found) in self.tables.parts
 
 
 def key(step: Step) -> Key:
