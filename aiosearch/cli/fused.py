@@ -65,7 +65,13 @@ def text(outcome: Outcome) -> str:
     findings = outcome.findings
     parts = [f"{signature(findings.reference)} on {findings.device.name}", _figures(findings)]
     if findings.answers:
-        parts += [_listed(findings), write(findings.answers[0].program).rstrip()]
+        best = min(findings.answers, key=lambda answer: bool(answer.doubt))
+        parts += [_listed(findings), write(best.program).rstrip()]
+        parts += [
+            f"in floats, {number} may be wrong: {answer.doubt}"
+            for number, answer in enumerate(findings.answers, 1)
+            if answer.doubt
+        ]
     parts += [f"not taken: {why}" for why in findings.refused]
     if findings.status == "complete" and not findings.graphs:
         parts.append(_advice(outcome.raised))
@@ -117,7 +123,7 @@ def _listed(findings: Findings) -> str:
                 size(prediction.device_bytes),
                 str(prediction.launches),
                 f"{answer.ranked.programs:,}",
-                answer.verdict.summary()[0],
+                answer.verdict.summary()[0] + (", but see below" if answer.doubt else ""),
                 ", ".join(_kernels(answer, findings)),
             )
         )
@@ -172,6 +178,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "sizes": filling.sizes,
         "programs": answer.ranked.programs,
         "evidence": answer.verdict.to_dict(),
+        "doubt": answer.doubt,
         "text": write(answer.program),
         "program": json.loads(to_json(answer.program)),
     }

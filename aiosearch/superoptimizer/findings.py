@@ -24,6 +24,7 @@ from .going import Going, always
 from .problem import Found, Fusion
 from .ranking import Ranked, Ranking
 from .space import Space
+from .threads import threaded
 
 SMALL = 1 << 16
 """Elements of a tensor, above which floats are compared only where that is asked for."""
@@ -34,11 +35,11 @@ class Answer:
     """A program that was found and verified."""
 
     ranked: Ranked
+    program: Program
+    """With its numbers, and chains of pointwise operators in the registers of threads."""
     verdict: Verdict
-
-    @property
-    def program(self) -> Program:
-        return self.ranked.filling.program
+    doubt: str
+    """Where floats at small sizes speak against it: what they overflow on, for example."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ async def superoptimize(
     """Searches every program of a space for those equal to `program`; the best are verified.
 
     That is in exact arithmetic, and with `floats` in floating point too, which takes seconds each;
-    without, floats are compared at small sizes.
+    without, floats are compared at small sizes, and what speaks against an answer is its `doubt`.
     `opened` gets the search when it has begun: one that is stopped is ranked as far as it came.
     Raises UnsearchableError where the program has something that the superoptimizer does not know.
     """
@@ -111,18 +112,25 @@ async def superoptimize(
     ranking = Ranking(problem.skeletons, device)
     ranked = await to_thread.run_sync(ranking.best, found, top, going)
     clock.took("ranking")
+    answered = [threaded(one.filling.program) for one in ranked]
     verdicts: list[Verdict] = []
-    for number, one in enumerate(ranked, 1):
+    for number, one in enumerate(answered, 1):
         going(f"verifying {number} of {len(ranked)}")
         verdicts.append(await to_thread.run_sync(_verified, program, one, False))
+    doubts = [
+        ""
+        if floats or not verdict.status.accepted
+        else await to_thread.run_sync(_doubt, program, one)
+        for one, verdict in zip(answered, verdicts, strict=True)
+    ]
     clock.took("verification")
-    for number, one in enumerate(ranked if floats else ()):
+    for number, one in enumerate(answered if floats else ()):
         if not going(f"comparing floats {number + 1} of {len(ranked)}"):
             break
         verdicts[number] = await to_thread.run_sync(_verified, program, one, True)
     if floats:
         clock.took("floats")
-    answers = map(Answer, ranked, verdicts)
+    answers = map(Answer, ranked, answered, verdicts, doubts)
     tables = problem.tables
     return Findings(
         program,
@@ -139,15 +147,15 @@ async def superoptimize(
     )
 
 
-def _verified(program: Program, ranked: Ranked, floats: bool) -> Verdict:
-    """In exact arithmetic, and in floats: at the sizes that there are, or else at small ones."""
-    candidate = ranked.filling.program
-    verdict = verify(program, candidate, floats=floats)
-    if floats or not verdict.status.accepted:
-        return verdict
+def _verified(program: Program, candidate: Program, floats: bool) -> Verdict:
+    return verify(program, candidate, floats=floats)
+
+
+def _doubt(program: Program, candidate: Program) -> str:
+    """What floats say against it at small sizes, where the programs can be made so small."""
     small = generalise([program, candidate]).reduced()
     sizes = [product(term.shape) for one in small for term in one.terms()]
     if not all(isinstance(size, int) and size <= SMALL for size in sizes):
-        return verdict
+        return ""
     rounded = verify(*small)
-    return verdict if rounded.status is not Status.REFUTED else rounded
+    return rounded.reason if rounded.status is Status.REFUTED else ""

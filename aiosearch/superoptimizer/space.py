@@ -40,4 +40,5 @@ class Space:
         yield "input maps", "each axis of each input split by the grid, the loop, both or neither"
         yield "output maps", "a grid axis on the axis that it splits"
         yield "partial sums", "over one index, on an axis of size one, else on the last, unsplit"
+        yield "threads", "every chain of pointwise operators of a block in registers"
         yield "loop ranges", "any that divides what the loop splits; none is a range of one"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from recipes import OutsideError, Reduced
+from laid import OutsideError
+from recipes import Reduced
 
 from aiosearch.superoptimizer.blocks import BlockGraph
 from aiosearch.superoptimizer.forms import BITS, REST

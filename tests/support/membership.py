@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache, cached_property
 
+from laid import OutsideError
 from lookup import Lookup, MissedError, cut, key, spelled
 from readings import Made, Reading
-from recipes import OutsideError
 
 from aiosearch.superoptimizer.blocks import BlockGraph
 from aiosearch.superoptimizer.problem import Found, Fusion

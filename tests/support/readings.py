@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from laid import OutsideError
 from lookup import Lookup
-from recipes import OutsideError, Recipe, Recipes, Reduced
+from recipes import Recipe, Recipes, Reduced
 from tiles import Tiles
 
 from aiosearch.superoptimizer.blocks import BlockGraph

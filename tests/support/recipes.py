@@ -5,24 +5,15 @@ Sizes are needed here and nowhere later: an axis is a list of index parts, each 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+
+from laid import Laid, OutsideError, Piece, label_of, less, mask_of, parted, together, union, unlike
 
 from aiosearch.superoptimizer.formal import Formal, FormalAlgebra, Reference
 from aiosearch.superoptimizer.forms import BITS, GRID, LEFT, LOOP, REST, WHOLE, Mask
 from aiosearch.superoptimizer.space import Space
-from aiosearch.tensor import Dim, Kernel, Place, Program, Term
-
-Piece: TypeAlias = tuple[Mask, int]
-"""An index part and its size."""
-Laid: TypeAlias = tuple[tuple[Piece, ...], ...]
-"""The pieces of each axis, outermost first."""
-
-
-class OutsideError(Exception):
-    """Something that the declared space has not; the message says what."""
+from aiosearch.tensor import Kernel, Place, Program, Term
 
 
 @dataclass(frozen=True)
@@ -89,7 +80,7 @@ class Recipes:
             axes = reference.values[theirs].axes
             self.forms[own] = reference.values[theirs].form
             self._laid[own] = tuple(
-                tuple((piece, reference.sizes[_label(piece)]) for piece in axis) for axis in axes
+                tuple((piece, reference.sizes[label_of(piece)]) for piece in axis) for axis in axes
             )
 
     def device(self) -> Iterator[tuple[Term, Recipe | Reduced]]:
@@ -122,18 +113,18 @@ class Recipes:
 
     def _applied(self, term: Term, axes: Sequence[Laid]) -> Reduced:
         name = term.operator.name
-        self._loop[term] = _union(self._loop.get(one, 0) for one in term.arguments)
+        self._loop[term] = union(self._loop.get(one, 0) for one in term.arguments)
         if name in ("sum", "max", "mean"):
             return self._reduced(term, axes[0])
         if name == "fold":
             return self._folded(term, axes[0])
         if name == "matmul":
             if axes[0][-1] != axes[1][-2]:
-                raise _unlike(axes[0][-1], axes[1][-2])
-            lead = _together(axes[0][:-2], axes[1][:-2])
+                raise unlike(axes[0][-1], axes[1][-2])
+            lead = together(axes[0][:-2], axes[1][:-2])
             self._laid[term] = (*lead, axes[0][-2], axes[1][-1])
         else:
-            self._laid[term] = axes[0] if len(axes) == 1 else _together(*axes)
+            self._laid[term] = axes[0] if len(axes) == 1 else together(*axes)
         return Reduced(name, term.arguments)
 
     def _numbered(self, term: Term) -> None:
@@ -148,12 +139,12 @@ class Recipes:
         if name in ("sum", "max", "mean"):
             (axis,) = term.parameter("axes")
             kind = "none" if name == "sum" else name
-            return self._gathered(own[0], kind, _mask(axes[0][axis]))
+            return self._gathered(own[0], kind, mask_of(axes[0][axis]))
         if name == "fold":
             at = term.parameter("axis")
-            return forms.sum(own[0], _mask(_parted(axes[0][at], term.parameter("size"), name)[0]))
+            return forms.sum(own[0], mask_of(parted(axes[0][at], term.parameter("size"), name)[0]))
         if name == "matmul":
-            return forms.sum(forms.multiply(*own), _mask(axes[0][-1]))
+            return forms.sum(forms.multiply(*own), mask_of(axes[0][-1]))
         operands = [
             Formal(form, tuple(tuple(piece for piece, _ in axis) for axis in laid))
             for form, laid in zip(own, axes, strict=True)
@@ -179,14 +170,14 @@ class Recipes:
         (axis,) = term.parameter("axes")
         self._laid[term] = (*axes[:axis], (), *axes[axis + 1 :])
         name = term.operator.name
-        mask = _mask(axes[axis])
+        mask = mask_of(axes[axis])
         return Reduced(name, term.arguments, mask, nothing=not mask)
 
     def _folded(self, term: Term, axes: Laid) -> Reduced:
         axis, size = term.parameter("axis"), term.parameter("size")
-        gone, left = _parted(axes[axis], size, "fold")
+        gone, left = parted(axes[axis], size, "fold")
         self._laid[term] = (*axes[:axis], left, *axes[axis + 1 :])
-        return Reduced("fold", term.arguments, _mask(gone), nothing=not gone)
+        return Reduced("fold", term.arguments, mask_of(gone), nothing=not gone)
 
     # Kernels
 
@@ -222,7 +213,7 @@ class Recipes:
                 pieces = self._laid[load.arguments[0]][axis]
                 if not pieces:
                     raise OutsideError("an axis of one element split")
-                found.add(_label(pieces[0][0]))
+                found.add(label_of(pieces[0][0]))
         if len(found) != 1:
             raise OutsideError("a grid axis that splits two indices or none")
         return found.pop()
@@ -234,19 +225,19 @@ class Recipes:
             if label is not None and axis is not None:
                 if axes[axis][0][0] >> BITS * label != WHOLE:
                     raise OutsideError("a grid over partial sums")
-                axes[axis] = _less(axes[axis], LOOP | REST, size)
+                axes[axis] = less(axes[axis], LOOP | REST, size)
                 cuts.add(label)
         loop, axis = 0, term.parameter("loop")
         if axis is not None and kernel.range != 1:
             if not axes[axis]:
                 raise OutsideError("an axis of one element split")
             first = axes[axis][0][0]
-            part = first >> BITS * _label(first)
+            part = first >> BITS * label_of(first)
             taken = LOOP if part & LOOP else GRID ^ LEFT
             if not part & taken:
                 raise OutsideError("a loop over a part of partial sums")
-            axes[axis] = _less(axes[axis], part & ~taken, kernel.range)
-            loop = taken << BITS * _label(first)
+            axes[axis] = less(axes[axis], part & ~taken, kernel.range)
+            loop = taken << BITS * label_of(first)
         self._laid[term], self._loop[term] = tuple(axes), loop
         self.forms[term] = self.forms[term.arguments[0]]
         return Loaded(term.arguments[0], frozenset(cuts), loop)
@@ -260,7 +251,7 @@ class Recipes:
             raise OutsideError("adds up what the loop does not change")
         gone: tuple[Piece, ...] = ()
         if kind == "redtox":
-            gone, last = _parted(last, self._columns(term), "redtox")
+            gone, last = parted(last, self._columns(term), "redtox")
         elif kind in ("sum", "mean", "rms"):
             gone, last = last, ()
         if kind == "mean" and not gone:
@@ -274,15 +265,15 @@ class Recipes:
         if kind == "max" and not loops:
             kind = "none"
         axes = (*axes[:-1], last) if axes else axes
-        mask = _mask(gone)
+        mask = mask_of(gone)
         if kind in ("none", "sum", "redtox"):
             kind = "none"
-            label = _label(loop) if loop else -1
+            label = label_of(loop) if loop else -1
             ends = [
                 piece
                 for axis in axes
                 for piece, size in axis
-                if size == 1 and loop and _label(piece) == label
+                if size == 1 and loop and label_of(piece) == label
             ]
             mask |= sum(ends)
             axes = tuple(tuple(one for one in axis if one[0] not in ends) for axis in axes)
@@ -321,62 +312,9 @@ class Recipes:
                 else:
                     recipe.partial.add(label)
                     axes[axis] = ((GRID << BITS * label, size), *axes[axis])
-            parts = {piece >> BITS * _label(piece) for own in axes for piece, _ in own}
+            parts = {piece >> BITS * label_of(piece) for own in axes for piece, _ in own}
             if parts - {WHOLE, GRID}:
                 raise OutsideError("parts of an index lost")
             self._laid[result] = tuple(axes)
             self.forms[result] = self.forms[tile]
             recipe.outputs.append((tile, result))
-
-
-def _label(piece: Mask) -> int:
-    return (piece.bit_length() - 1) // BITS
-
-
-def _mask(pieces: Sequence[Piece]) -> Mask:
-    return sum(piece for piece, _ in pieces)
-
-
-def _union(masks: Iterator[Mask]) -> Mask:
-    found = 0
-    for mask in masks:
-        found |= mask
-    return found
-
-
-def _parted(
-    pieces: tuple[Piece, ...], size: int, what: str
-) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
-    """The outer pieces that are folded, and those that are left."""
-    for at in range(len(pieces) + 1):
-        if math.prod(own for _, own in pieces[at:]) == size:
-            return pieces[:at], pieces[at:]
-    raise OutsideError(f"{what} within an index")
-
-
-def _less(pieces: tuple[Piece, ...], part: Mask, count: Dim) -> tuple[Piece, ...]:
-    """An axis whose outermost piece is cut."""
-    (first, size), *rest = pieces
-    if not isinstance(count, int) or size % count:
-        raise OutsideError("parts that are not whole")
-    return ((part << BITS * _label(first), size // count), *rest)
-
-
-def _together(one: Laid, two: Laid) -> Laid:
-    """The axes of a pointwise result."""
-    if not one or not two:
-        return one or two
-    for a, b in zip(one, two, strict=True):
-        if a and b and a != b:
-            raise _unlike(a, b)
-    return tuple(a or b for a, b in zip(one, two, strict=True))
-
-
-def _unlike(one: Sequence[Piece], two: Sequence[Piece]) -> OutsideError:
-    """Why axes may meet that run over different indices."""
-    pieces = (*one, *two)
-    if any(piece >> BITS * _label(piece) & (LOOP | REST) == 0 for piece, _ in pieces):
-        return OutsideError("partial sums used before they are added up")
-    if any(size == 1 for _, size in pieces):
-        return OutsideError("what holds at these sizes only")
-    return OutsideError("axes that meet and run over different indices")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from laid import OutsideError
 from lookup import Lookup, cut
-from recipes import Accumulated, Loaded, OutsideError, Recipe
+from recipes import Accumulated, Loaded, Recipe
 
 from aiosearch.superoptimizer.blocks import BlockGraph
 from aiosearch.superoptimizer.formal import Axis
