@@ -140,6 +140,7 @@ def _tell(title: str, line: Line, runs: Sequence[Outcome]) -> None:
         asked_for_parts=middle.asked,
         pruned=middle.pruned,
         best_verified=middle.evidence,
+        in_doubt=middle.doubts,
         not_accepted=len(middle.refused),
     )
     for one in middle.wanted:

@@ -54,6 +54,8 @@ class Outcome(Struct, frozen=True):
     pruned: dict[str, int]
     answers: tuple[str, ...]
     evidence: dict[str, int]
+    doubts: int
+    """How many of the answers floats speak against."""
     refused: tuple[str, ...]
     wanted: tuple[Sighting, ...]
 
@@ -87,6 +89,7 @@ def outcome(task: Task) -> Outcome:
         dict(findings.pruned),
         tuple(write(answer.program) for answer in findings.answers),
         Counter(str(answer.verdict.status) for answer in findings.answers),
+        sum(bool(answer.doubt) for answer in findings.answers),
         findings.refused,
         _sightings(findings, task.wanted),
     )

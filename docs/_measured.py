@@ -45,7 +45,7 @@ def searches() -> str:
 def asked() -> str:
     """Lists the searches of one block that ask z3."""
     columns = {
-        "prefixes": "states",
+        "prefixes explored": "states",
         "pruned": "pruned",
         "questions": "questions",
         "answered *is a part*": "parts",

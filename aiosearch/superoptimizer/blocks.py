@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -42,6 +42,7 @@ class Blocks:
         self._looped = 1 << len(tables.classes)
         """Among what is done, that a loop splits something, as behind a loop it has to."""
         self._counted: dict[tuple[Any, ...], dict[Loads, int]] = {}
+        self._dead: set[tuple[Any, ...]] = set()
         self.tried = 0
 
     def _least(self, device: int, inside: int) -> list[int]:
@@ -286,13 +287,18 @@ class Blocks:
         left: int,
         loads: Loads,
         loaded: Loads,
-    ) -> Iterator[BlockGraph]:
+    ) -> Generator[BlockGraph, None, bool]:
+        """Says in the end whether it led anywhere: where it did not, it is not gone again."""
         if not opened:
-            whole = loaded == loads and done & self._looped
+            whole = loaded == loads and done & self._looped > 0
             ordered = _ordered(steps) if whole else None
             if ordered is not None:
                 yield BlockGraph(outputs, ordered)
-            return
+            return whole
+        state = (opened, done & (self._reach(opened) | self._looped), left, loads, loaded)
+        if state in self._dead:
+            return False
+        led = False
         number = opened.bit_length() - 1
         rest = opened ^ 1 << number
         for step in self._tables.steps[number]:
@@ -311,7 +317,12 @@ class Blocks:
                 wanted &= ~own
             if self._fits(wanted, own, left - 1):
                 more = {**steps, number: step}
-                yield from self._complete(outputs, more, wanted, own, left - 1, loads, sources)
+                led |= yield from self._complete(
+                    outputs, more, wanted, own, left - 1, loads, sources
+                )
+        if not led:
+            self._dead.add(state)
+        return led
 
 
 def _ordered(done: dict[int, Step]) -> tuple[tuple[int, Step], ...] | None:

@@ -183,10 +183,7 @@ class Tables:
         return found
 
     def _reduce(self, number: int, own: Class, name: str) -> None:
-        last = len(own.axes) - 1
-        places = range(last + 1) if own.zone is Zone.DEVICE else range(max(last, 0), last + 1)
-        for axis in places:
-            pieces = own.axes[axis]
+        for axis, pieces in enumerate(own.axes):
             if pieces:
                 form = self._reduced(name, own.form, sum(pieces))
                 axes = (*own.axes[:axis], ROW, *own.axes[axis + 1 :])

@@ -102,4 +102,4 @@ def test_every_right_graph_that_mirage_saved_is_found(name: str) -> None:
 
 @cache
 def members_of(original: Program) -> Members:
-    return Members(original, Space(kernels=1))
+    return Members(original, Space(kernels=2))
