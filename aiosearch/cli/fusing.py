@@ -102,7 +102,10 @@ def _space(arguments: argparse.Namespace) -> Space:
         for name in ("block_operators", "kernels", "custom_kernels")
         if getattr(arguments, name) is not None
     }
-    return Space(**limits)
+    try:
+        return Space(**limits)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def _show_space(reference: Reference, wanted: Wanted, json: bool) -> None:

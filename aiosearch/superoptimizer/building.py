@@ -167,7 +167,8 @@ class Builder:
 def _moved(term: Term, value: Term) -> Term:
     """What the reference does with the elements of an output in the end."""
     if term.operator.name not in MOVES:
-        return value
+        same = value.shape == term.shape
+        return value if same else apply("reshape", value, shape=term.shape)
     inner = _moved(term.arguments[0], value)
     return apply(term.operator.name, inner, **dict(term.parameters))
 

@@ -14,7 +14,7 @@ from .bounding import least_seconds
 from .building import Built
 from .cheapest import PartitionError
 from .devices import Device
-from .formal import UnsearchableError
+from .going import Going
 from .partition import partition, reassembled
 from .plain import plain
 from .predicting import predict
@@ -64,7 +64,10 @@ class Composer:
 
     def _price(self, piece: Program) -> float | None:
         searched = self._piece(piece)
-        seconds = searched.seconds(self._device) if searched is not None else None
+        try:
+            seconds = searched.seconds(self._device, self._going) if searched else None
+        except _LateError:
+            seconds = None
         if seconds is None and sum(map(_counts, piece.terms())) == 1:
             return predict(piece, self._device).seconds
         return seconds
@@ -72,26 +75,36 @@ class Composer:
     def _piece(self, piece: Program) -> _Piece | None:
         if piece not in self._searched:
             try:
-                late = time.monotonic() > self._until
-                self._searched[piece] = None if late else _Piece(piece)
-            except UnsearchableError:
+                self._searched[piece] = _Piece(piece, self._going)
+            except (_LateError, TensorError):
                 self._searched[piece] = None
         return self._searched[piece]
+
+    def _going(self, told: str) -> bool:
+        if time.monotonic() > self._until:
+            raise _LateError
+        return True
+
+
+class _LateError(Exception):
+    """There is no more time."""
 
 
 class _Piece:
     """A piece whose kernels were searched."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, going: Going) -> None:
+        going("a piece")
         self._problem = Fusion(to_json(program), ONE)
+        self._problem.prepare(going)
         children = self._problem.expand(self._problem.root())
         self._found = [one for child in children for one in self._problem.solutions(child)]
         self._seconds: float | None = None
 
-    def seconds(self, device: Device) -> float | None:
+    def seconds(self, device: Device, going: Going) -> float | None:
         """What the best kernel should take; None where there is none."""
         if self._seconds is None and self._found:
-            ranked = Ranking(self._problem.skeletons, device).best(self._found, 1)
+            ranked = Ranking(self._problem.skeletons, device).best(self._found, 1, going)
             self._seconds = ranked[0].filling.prediction.seconds if ranked else None
         return self._seconds
 

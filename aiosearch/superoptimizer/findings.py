@@ -115,13 +115,14 @@ async def superoptimize(
     answered = [threaded(one.filling.program) for one in ranked]
     verdicts: list[Verdict] = []
     for number, one in enumerate(answered, 1):
-        going(f"verifying {number} of {len(ranked)}")
+        if not going(f"verifying {number} of {len(ranked)}"):
+            break
         verdicts.append(await to_thread.run_sync(_verified, program, one, False))
     doubts = [
         ""
         if floats or not verdict.status.accepted
         else await to_thread.run_sync(_doubt, program, one)
-        for one, verdict in zip(answered, verdicts, strict=True)
+        for one, verdict in zip(answered, verdicts, strict=False)
     ]
     clock.took("verification")
     for number, one in enumerate(answered if floats else ()):

@@ -128,7 +128,7 @@ class FormalAlgebra:
                 found = found or x.axes
                 continue
             found = tuple(_met(one, two) for one, two in zip(found, x.axes, strict=True))
-        return found
+        return _apart(found)
 
     def add(self, x: Formal, y: Formal) -> Formal:
         return Formal(self._forms.add(x.form, y.form), self._axes(x, y))
@@ -193,6 +193,7 @@ class FormalAlgebra:
         inner = _met(x.axes[-1], y.axes[-2])
         lead = self._axes(Formal(x.form, x.axes[:-2]), Formal(y.form, y.axes[:-2]))
         product = self._forms.multiply(x.form, y.form)
+        _apart((*lead, x.axes[-2], inner, y.axes[-1]))
         return Formal(self._forms.sum(product, sum(inner)), (*lead, x.axes[-2], y.axes[-1]))
 
     def size(self, x: Formal, axis: int) -> Formal:
@@ -253,6 +254,23 @@ class FormalAlgebra:
 
     def _size(self, piece: Mask) -> int:
         return self._sizes[(piece.bit_length() - 1) // BITS]
+
+
+def overlap(axes: Axes) -> bool:
+    """Whether two axes run over parts of one index."""
+    seen = 0
+    for axis in axes:
+        for piece in axis:
+            if seen & piece:
+                return True
+            seen |= piece
+    return False
+
+
+def _apart(axes: Axes) -> Axes:
+    if overlap(axes):
+        raise UnsearchableError("two axes of a tensor that run over one index")
+    return axes
 
 
 def _met(one: Axis, two: Axis) -> Axis:

@@ -206,11 +206,13 @@ class Forms:
     def _joint(self, a: int, b: int) -> int:
         """The product of two sums that is not multiplied out, beside what their terms share."""
         (content, left), (other, right) = self._parted(a), self._parted(b)
-        (((above, below, root, sizes), factor),) = self.items[self._multiply(content, other)]
-        for rest in (left, right):
-            unit = self._unit(("sum of", rest), self.free(rest))
-            above = merged(above, ((unit, 2),))
-        return self.of_monomial((above, below, root, sizes), factor)
+        found: dict[Monomial, Fraction] = {}
+        for (above, below, root, sizes), factor in self.items[self._multiply(content, other)]:
+            for rest in (left, right):
+                unit = self._unit(("sum of", rest), self.free(rest))
+                above = merged(above, ((unit, 2),))
+            found[above, below, root, sizes] = factor
+        return self._form(found)
 
     def _multiplies_out(self, above: Powers) -> bool:
         sums = [(unit, power) for unit, power in above if self.units[unit][0] == "sum of"]

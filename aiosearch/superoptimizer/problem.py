@@ -24,7 +24,7 @@ class Found(Struct, frozen=True):
 
     kernels: tuple[Kernel, ...]
     programs: int
-    least_bytes: int
+    least_bytes: float
     """What its kernels have to move at least."""
 
 
@@ -55,7 +55,7 @@ class Fusion:
             return ()
         kernels = in_order(node.kernels, self.tables.given)
         programs = prod(map(self.skeletons.count, kernels))
-        return (Found(kernels, programs, self._bytes(kernels)),)
+        return (Found(kernels, min(programs, MOST), float(self._bytes(kernels))),)
 
     def priority(self, node: Skeleton) -> float:
         """What the kernels so far have to move, and at least one more for what is needed."""
@@ -100,6 +100,8 @@ class Fusion:
         return prod(whole) * WIDTHS.get(reference.program.inputs[0].dtype.value, 4)
 
 
+MOST = (1 << 63) - 1
+"""Programs that are counted."""
 WIDTHS = {"f64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2}
 
 

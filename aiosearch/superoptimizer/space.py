@@ -10,6 +10,8 @@ BINARY = ("add", "sub", "mul", "div")
 TILE = (*UNARY, *BINARY, "matmul", "rms_norm", "sum", "max", "mean")
 KERNEL = (*TILE, "fold")
 ACCUMULATE = ("none", "sum", "mean", "rms", "redtox", "max")
+MOST_OPERATORS = 64
+"""Of a block, in any space."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,10 @@ class Space:
     tile: tuple[str, ...] = TILE
     kernel: tuple[str, ...] = KERNEL
     accumulators: tuple[str, ...] = ACCUMULATE
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.block_operators <= MOST_OPERATORS:
+            raise ValueError(f"a block has 1 to {MOST_OPERATORS} operators")
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """What there is, and how much of it at most."""

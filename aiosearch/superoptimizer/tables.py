@@ -20,7 +20,7 @@ from typing import TypeAlias
 from ..tensor import Term
 from ..tensor.operator import OPERATORS, Operator
 from ..tensor.terms import INPUT, LITERAL
-from .formal import ROW, Axes, Axis, Formal, FormalAlgebra, Reference
+from .formal import ROW, Axes, Axis, Formal, FormalAlgebra, Reference, overlap
 from .forms import BITS, GRID, LEFT, LOOP, REST, WHOLE, Mask
 from .going import Going, always
 from .parts import Parts
@@ -81,12 +81,16 @@ class Tables:
         self._algebra = FormalAlgebra(self.forms, reference.sizes)
         self._alike: dict[Zone, dict[tuple[Axes, Mask], list[int]]] = {zone: {} for zone in Zone}
         self._pairs: dict[tuple[Axes, Axes], tuple[Axes | None, Axes | None, Mask]] = {}
+        self._locals: dict[Axes, Mask] = {}
         self._results: dict[tuple[str, int, int, Mask], int] = {}
         self._fresh: deque[int] = deque()
         self._accumulators = [
             kind for kind in space.accumulators if kind != "max" or self.parts.largest
         ]
         self._unary = [OPERATORS[name] for name in self._names(1)]
+        inside = {*self._names(1), *self._names(2), "load", "store", "accumulate"}
+        outside = {*space.kernel, *(inside - {*space.tile}), "store"}
+        self._allowed = {zone: inside for zone in Zone} | {Zone.DEVICE: outside}
         self._unordered = [name for name in self._names(2) if name in UNORDERED]
         self.numbers = _numbers(reference)
         """The numbers that the reference computes with, each with its form."""
@@ -101,9 +105,20 @@ class Tables:
         """Inputs whose elements the reference moves, which costs nothing."""
         self._saturate(going)
         self.targets = [
-            self._known.get(_device(reference.values[unmoved(term)]))
-            for term in reference.program.outputs
+            self._target(reference.values[unmoved(term)]) for term in reference.program.outputs
         ]
+
+    def _target(self, value: Formal) -> int | None:
+        """The tensor that an output is, whatever axes of one element it has besides."""
+        exact = self._known.get(_device(value))
+        if exact is not None:
+            return exact
+        wanted = [axis for axis in value.axes if axis]
+        for number, own in enumerate(self.classes):
+            alike = own.zone is Zone.DEVICE and own.form == value.form
+            if alike and [axis for axis in own.axes if axis] == wanted:
+                return number
+        return None
 
     @property
     def given(self) -> set[int]:
@@ -124,6 +139,8 @@ class Tables:
         return self._enter(_device(value), None)
 
     def _enter(self, found: Class, step: Step | None) -> int:
+        if step is not None and step.operator not in self._allowed[found.zone]:
+            return -1
         number = self._known.get(found)
         if number is None:
             number = self._known[found] = len(self.classes)
@@ -250,7 +267,8 @@ class Tables:
     def _combined(
         self, name: str, one: int, two: int, zone: Zone, axes: Axes, grid: Mask, loop: Mask
     ) -> None:
-        form = self._result(name, self.classes[one].form, self.classes[two].form, 0)
+        a, b = self.classes[one], self.classes[two]
+        form = -1 if self._crossed(a, b) else self._result(name, a.form, b.form, 0)
         if form < 0:
             self.pruned["no part of the reference"] += 1
             return
@@ -258,12 +276,24 @@ class Tables:
 
     def _product(self, one: int, two: int, axes: Axes, inner: Mask) -> None:
         a, b = self.classes[one], self.classes[two]
-        form = self._result("matmul", a.form, b.form, inner)
+        form = -1 if self._crossed(a, b) else self._result("matmul", a.form, b.form, inner)
         if form < 0:
             self.pruned["no part of the reference"] += 1
             return
         found = Class(form, axes, a.zone, a.grid | b.grid, a.loop | b.loop)
         self._enter(found, Step("matmul", (one, two)))
+
+    def _crossed(self, a: Class, b: Class) -> bool:
+        """Whether one runs along an index that the grid or the loop walks in the other."""
+        return bool(
+            (a.grid | a.loop) & self._local(b.axes) | (b.grid | b.loop) & self._local(a.axes)
+        )
+
+    def _local(self, axes: Axes) -> Mask:
+        found = self._locals.get(axes)
+        if found is None:
+            found = self._locals[axes] = reduce(or_, (piece for axis in axes for piece in axis), 0)
+        return found
 
     def _result(self, name: str, one: int, two: int, inner: Mask) -> int:
         """The form of a result, -1 for one that is no part of the reference."""
@@ -433,8 +463,7 @@ def _pointwise(one: Axes, two: Axes) -> Axes | None:
         if a and b and a != b:
             return None
         found.append(a or b)
-    used = [piece for axis in found for piece in axis]
-    return tuple(found) if len(set(used)) == len(used) else None
+    return None if overlap(tuple(found)) else tuple(found)
 
 
 def _across(one: Axes, two: Axes) -> tuple[Axes | None, Mask]:
@@ -443,8 +472,6 @@ def _across(one: Axes, two: Axes) -> tuple[Axes | None, Mask]:
     lead = _pointwise(one[:-2], two[:-2]) if len(one) > 2 else ()
     if lead is None:
         return None, 0
-    found = (*lead, one[-2], two[-1])
-    used = [piece for axis in found for piece in axis]
-    if len(set(used)) < len(used):
+    if overlap((*lead, one[-2], one[-1], two[-1])):
         return None, 0
-    return found, sum(one[-1])
+    return (*lead, one[-2], two[-1]), sum(one[-1])

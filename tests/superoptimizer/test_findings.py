@@ -88,3 +88,25 @@ async def test_what_happens_is_told() -> None:
     counts = f"{result.graphs:,}", f"{result.programs:,}"
     assert any(f"{result.sizes['classes']:,}" in text for text in told)
     assert any(all(number in text for number in counts) for text in told)
+
+
+@pytest.mark.parametrize("axes", [(1,), (0,), (0, 1)])
+async def test_an_output_may_have_lost_the_axes_that_it_sums_over(axes: tuple[int, ...]) -> None:
+    """As sums have in JAX, where nobody asks for them to stay."""
+    x = tensor("x", "f32", (8, 12))
+    program = Program("total", (x,), (apply("sum", x, axes=axes),))
+    result = await superoptimize(program, A100, space=SMALL, top=3)
+    assert result.answers
+    for answer in result.answers:
+        assert answer.program.outputs[0].shape == program.outputs[0].shape
+        assert answer.verdict.status is Status.PROVED
+
+
+async def test_no_index_is_walked_by_the_grid_and_along_an_axis_at_once() -> None:
+    """A block of x and one of its transpose are about different rows."""
+    x, z = tensor("x", "f32", (4, 6)), tensor("z", "f32", (6, 4))
+    squares = apply("sum", apply("square", x), axes=(0, 1), keep=True)
+    other = apply("transpose", x, axes=(1, 0)) + z
+    result = await superoptimize(Program("both", (x, z), (squares * other,)), A100, top=20)
+    assert result.answers
+    assert result.refused == ()

@@ -100,3 +100,11 @@ def test_a_size_without_a_number_cannot_be_searched() -> None:
     """The message says what to do."""
     with pytest.raises(UnsearchableError, match="give it as a number"):
         read(builtin("rms_norm", row=Size.named("n")))
+
+
+def test_one_index_on_two_axes_is_not_searched() -> None:
+    """Of x times its transpose a form would be the diagonal."""
+    x = tensor("x", "f32", (8, 1))
+    both = x * apply("transpose", x, axes=(1, 0))
+    with pytest.raises(UnsearchableError, match="one index"):
+        read(Program("pairs", (x,), (both,)))

@@ -22,7 +22,7 @@ from labelled import (
     worth,
 )
 
-from aiosearch.superoptimizer.forms import BITS, GRID, LOOP, REST, Forms
+from aiosearch.superoptimizer.forms import BITS, GRID, LOOP, REST, WHOLE, Forms
 
 ROW, COLUMN = LABELS[:2]
 X, Y, Z, W = given("X", ROW), given("Y", COLUMN), given("Z", ROW | COLUMN), given("W", 0)
@@ -145,3 +145,14 @@ def test_a_form_knows_its_indices() -> None:
     assert forms.free(one) == COLUMN
     assert forms.bound(one) == ROW
     assert ROW.bit_count() == BITS
+
+
+def test_a_root_that_both_factors_share_is_multiplied_out() -> None:
+    """The square of a root of a sum is that sum, in however long a product."""
+    forms = Forms([4])
+    x, y, p, q, r = (forms.tensor(name, WHOLE) for name in "xypqr")
+    root = forms.sqrt(forms.add(x, y))
+    three = forms.add(forms.add(p, q), r)
+    long = forms.multiply(root, three)
+    square = forms.multiply(three, three)
+    assert forms.multiply(long, long) == forms.multiply(forms.add(x, y), square)

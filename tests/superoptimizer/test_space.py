@@ -3,8 +3,13 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
+import pytest
+from kernel_graphs import fusion
+
 from aiosearch.superoptimizer.space import Space
+from aiosearch.superoptimizer.tables import Zone
 from aiosearch.tensor.operator import OPERATORS
+from aiosearch.tensor.programs import builtin
 
 
 def test_a_space_says_all_that_bounds_it() -> None:
@@ -31,3 +36,21 @@ def test_the_defaults_are_at_least_those_of_mirage() -> None:
     assert {"matmul", "exp", "silu", "add", "mul", "div", "rms_norm", "sqrt"} <= {*space.tile}
     assert {"none", "sum", "mean", "rms", "redtox"} <= {*space.accumulators}
     assert {*space.tile, *space.kernel} <= OPERATORS.keys()
+
+
+@pytest.mark.parametrize("operators", [0, -1, 65, 10**9])
+def test_a_block_has_a_sensible_number_of_operators(operators: int) -> None:
+    with pytest.raises(ValueError, match="1 to 64 operators"):
+        Space(block_operators=operators)
+
+
+def test_kernels_have_the_operators_that_the_space_says() -> None:
+    """Blocks may have others."""
+    tables = fusion(builtin("rms_norm"), Space(kernel=("matmul",))).tables
+    outside = {
+        step.operator
+        for own, steps in zip(tables.classes, tables.steps, strict=True)
+        for step in steps
+        if own.zone is Zone.DEVICE
+    }
+    assert outside <= {"matmul", "store", "rms_norm"}

@@ -26,7 +26,7 @@ def kernels_of(name: str) -> list[Program]:
     """A program of each kernel graph of one or two kernels."""
     problem = fusion(BUILTINS[name].program("f32", **SIZES[name]), Space(kernels=2))
     found = []
-    for one in leaves(problem)[:40]:
+    for one in leaves(problem)[:12]:
         ways = [
             next(problem.skeletons.graphs(own), None) if own.step < 0 else None
             for own in one.kernels

@@ -60,7 +60,9 @@ class Standings:
         self.by_name: dict[str, Standing] = {}
 
     def add(self, standings: dict[str, Standing]) -> None:
-        self.by_name |= standings
+        for name, standing in standings.items():
+            self.by_name.pop(name, None)  # so that it is among the latest again
+            self.by_name[name] = standing
         while len(self.by_name) > MOST_SEARCHES:
             del self.by_name[next(iter(self.by_name))]
 
