@@ -90,7 +90,7 @@ class Tables:
         self._unary = [OPERATORS[name] for name in self._names(1)]
         inside = {*self._names(1), *self._names(2), "load", "store", "accumulate"}
         outside = {*space.kernel, *(inside - {*space.tile}), "store"}
-        self._allowed = {zone: inside for zone in Zone} | {Zone.DEVICE: outside}
+        self._allowed = dict.fromkeys(Zone, inside) | {Zone.DEVICE: outside}
         self._unordered = [name for name in self._names(2) if name in UNORDERED]
         self.numbers = _numbers(reference)
         """The numbers that the reference computes with, each with its form."""

@@ -129,8 +129,9 @@ class RayNotebook:
         if not self._warned:
             self._warned = True
             _log.warning("the actor %s is lost: %s; another takes its place", self.name, error)
-        self._notes = None
-        self._new.add(self._kept.all())
+        if self._notes is not None:  # else all of it waits already
+            self._notes = None
+            self._new.add(self._kept.all())
         self._unsaid.update(self._standings.by_name)
         self._news.set()
 
@@ -139,7 +140,7 @@ class RayNotebook:
         try:
             async with asyncio.timeout(LINGER_SECONDS):
                 await self._say_or_say_again()
-        except (LostError, TimeoutError) as error:
+        except (AiosearchError, AttributeError, ValueError, TimeoutError) as error:
             why = str(error) or "it does not answer"
             _log.warning("the actor %s does not know everything: %s", self.name, why)
 
