@@ -125,7 +125,7 @@ async def superoptimize(
         for one, verdict in zip(answered, verdicts, strict=False)
     ]
     clock.took("verification")
-    for number, one in enumerate(answered if floats else ()):
+    for number, one in enumerate(answered[: len(verdicts)] if floats else ()):
         if not going(f"comparing floats {number + 1} of {len(ranked)}"):
             break
         verdicts[number] = await to_thread.run_sync(_verified, program, one, True)

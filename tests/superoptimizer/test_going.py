@@ -45,13 +45,15 @@ async def test_who_has_enough_gets_what_was_ranked() -> None:
 
 
 async def test_a_search_that_is_stopped_is_ranked_as_far_as_it_came() -> None:
+    """One that would go on for seconds after what it is stopped at."""
     begun: list[Search[Any, Any]] = []
 
     def heard(event: AnyEvent) -> None:
-        if isinstance(event, Improved) and event.number == 3:
+        if isinstance(event, Improved) and event.number == 1:
             begun[0].stop("enough")
 
-    findings = await superoptimize(NORM, device("A100"), on=heard, opened=begun.append)
+    program = builtin("qk_norm_v", head=2, row=8, feature=6, key=16, value=4)
+    findings = await superoptimize(program, device("A100"), top=1, on=heard, opened=begun.append)
     assert findings.status == "cancelled"
-    assert findings.graphs >= 3
+    assert findings.graphs >= 1
     assert findings.answers
