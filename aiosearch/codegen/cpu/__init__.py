@@ -1,0 +1,1 @@
+"""From the tile IR to LLVM IR for the processor at hand."""

@@ -1,0 +1,261 @@
+"""The value of an expression at one element, or at neighbours along one index at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ...tensor.types import DType
+from ..ir import (
+    Affine,
+    Apply,
+    Buffer,
+    Constant,
+    Count,
+    Expression,
+    Index,
+    Load,
+    Mixed,
+    Operation,
+    Position,
+    Quotient,
+    Round,
+    Within,
+    indices,
+)
+from .arithmetic import Arithmetic
+from .linear import Linear, linear
+from .memory import Memory, Storage
+from .packed import Packed
+from .writer import Value, Whole, Writer
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where the indices are, and along which one of them lanes lie."""
+
+    places: Mapping[Index, Linear]
+    along: Index | None = None
+    lanes: int = 1
+    mask: Value | None = None
+    """The lanes that count; all, where there is none."""
+    guarded: bool = False
+    """Whether even one element that all lanes share may not be there, unless a lane counts."""
+
+    def at(self, more: Mapping[Index, Linear]) -> Spot:
+        return replace(self, places={**self.places, **more})
+
+    def moves(self, position: Position) -> bool:
+        """Whether a position differs from lane to lane."""
+        return self.along is not None and self.lanes > 1 and self.along in set(indices(position))
+
+
+@dataclass
+class Elements:
+    """Computes expressions where a writer stands."""
+
+    writer: Writer
+    memory: Memory
+    arithmetic: Arithmetic
+    storages: Mapping[Buffer, Storage | Packed]
+    known: dict[tuple[Value, DType, Linear, int, Value | None], Value] = field(default_factory=dict)
+    """Loads that need not be done again; emptied by whoever writes, or leaves a loop."""
+
+    def value(self, expression: Expression, spot: Spot) -> Value:
+        match expression:
+            case Constant():
+                whole = float(expression.value).is_integer() and abs(expression.value) < 2**31
+                return self.arithmetic.constant(expression.value, "i32" if whole else "float")
+            case Count():
+                return self._count(expression.position, spot)
+            case Load():
+                return self._load(expression, spot)
+            case Apply():
+                operands = [self.value(one, spot) for one in expression.arguments]
+                return self.arithmetic.apply(expression.operation, operands)
+            case Round():
+                return self.arithmetic.rounded(self.value(expression.value, spot), expression.dtype)
+            case Within():
+                return self._within(expression, spot)
+
+    def place(self, position: Position, spot: Spot) -> Linear:
+        """Of the first lane."""
+        if isinstance(position, Affine):
+            found = Linear((), position.offset)
+            for one, factor in position.terms:
+                found += spot.places[one] * factor
+            return found
+        if isinstance(position, Mixed):
+            found = self.place(position.rest, spot)
+            for part, factor in position.terms:
+                found += self.place(part, spot) * factor
+            return found
+        inner = self.place(position.position, spot).whole(self.writer)
+        divides = isinstance(position, Quotient)
+        return linear(self.writer.divide(inner, position.by) if divides
+                      else self.writer.remainder(inner, position.by))  # fmt: skip
+
+    def step(self, position: Position, along: Index | None) -> int | None:
+        """How far a position moves from lane to lane; nothing where that is not always the same."""
+        if along is None or along not in set(indices(position)):
+            return 0
+        if isinstance(position, Affine):
+            return dict(position.terms)[along]
+        if isinstance(position, Mixed) and all(
+            along not in set(indices(p)) for p, _ in position.terms
+        ):
+            return dict(position.rest.terms)[along]
+        return None
+
+    def stride(self, storage: Storage, at: tuple[Position, ...], along: Index | None) -> int | None:
+        """How far apart the elements of neighbouring lanes are."""
+        steps = [self.step(position, along) for position in at]
+        if None in steps:
+            return None
+        return sum(step * own for step, own in zip(steps, storage.strides, strict=True) if step)
+
+    def offsets(self, storage: Storage, at: tuple[Position, ...], spot: Spot) -> Value:
+        """How far into a buffer the element of each lane is."""
+        first = storage.offset([self.place(position, spot) for position in at])
+        start = self.arithmetic.spread(_i64(first.whole(self.writer)), spot.lanes)
+        stride = self.stride(storage, at, spot.along)
+        if stride is not None:
+            steps = ", ".join(f"i64 {lane * stride}" for lane in range(spot.lanes))
+            return self.writer.pure(f"add {start}, <{steps}>", "i64", spot.lanes)
+        found = self._wide(0, spot.lanes)
+        for position, origin, own in zip(at, storage.origin, storage.strides, strict=True):
+            places = self._places(position, spot)
+            back = self.arithmetic.spread(_i64(origin.whole(self.writer)), spot.lanes)
+            local = self._two("sub", places, back)
+            found = self._two("add", found, self._two("mul", local, self._wide(own, spot.lanes)))
+        return found
+
+    def store(self, target: Buffer, at: tuple[Position, ...], value: Value, spot: Spot) -> None:
+        """Where lanes lie along an index, the places follow it."""
+        storage = self.storages[target]
+        assert isinstance(storage, Storage)
+        stored = self.arithmetic.narrowed(self.arithmetic.spread(value, spot.lanes), target.dtype)
+        if spot.lanes == 1 or self.stride(storage, at, spot.along) == 1:
+            offset = storage.offset([self.place(position, spot) for position in at])
+            self.memory.store(storage, offset, stored, spot.mask)
+        else:
+            self.memory.scatter(storage, self.offsets(storage, at, spot), stored, spot.mask)
+
+    def _load(self, load: Load, spot: Spot) -> Value:
+        storage = self.storages[load.buffer]
+        if isinstance(storage, Packed):
+            stored = self.packed(storage, load, spot)
+            return self.arithmetic.widened(stored, load.buffer.dtype)
+        stride = self.stride(storage, load.at, spot.along) if spot.lanes > 1 else 0
+        if stride not in (0, 1):
+            offsets = self.offsets(storage, load.at, spot)
+            stored = self.memory.gather(storage, offsets, spot.mask)
+            return self.arithmetic.widened(stored, load.buffer.dtype)
+        lanes = 1 if stride == 0 else spot.lanes
+        offset = storage.offset([self.place(position, spot) for position in load.at])
+        mask = spot.mask if lanes == spot.lanes else self._any(spot)
+        stored = self.once(storage, offset, lanes, mask)
+        return self.arithmetic.widened(stored, load.buffer.dtype)
+
+    def once(self, storage: Storage, offset: Linear, lanes: int, mask: Value | None) -> Value:
+        """What is stored there, loaded where it was not yet."""
+        key = (storage.pointer, storage.dtype, offset, lanes, mask)
+        if key not in self.known:
+            self.known[key] = self.memory.load(storage, offset, lanes, mask)
+        return self.known[key]
+
+    def _any(self, spot: Spot) -> Value | None:
+        """Whether a lane counts at all, where that matters to what they share."""
+        if not spot.guarded or spot.mask is None or spot.mask.lanes == 1:
+            return spot.mask if spot.guarded else None
+        name = f"llvm.vector.reduce.or.v{spot.mask.lanes}i1"
+        return self.writer.call(name, "i1", 1, [str(spot.mask)])
+
+    def packed(self, storage: Packed, load: Load, spot: Spot) -> Value:
+        """From a packed buffer: whole panels, which are there to their end."""
+        offset = storage.offset(load, lambda position: self.place(position, spot))
+        moved = self.step(load.at[storage.column], spot.along) if spot.lanes > 1 else 0
+        if not moved:
+            return self.once(storage.flat, offset, 1, None)
+        if not storage.pairs:
+            return self.once(storage.flat, offset, spot.lanes, None)
+        own = offset.constant % 2
+        both = self.once(storage.flat, offset + -own, 2 * spot.lanes, None)
+        picks = ", ".join(f"i32 {2 * lane + own}" for lane in range(spot.lanes))
+        text = f"shufflevector {both}, {both.type} poison, <{spot.lanes} x i32> <{picks}>"
+        return self.writer.pure(text, both.scalar, spot.lanes)
+
+    def fetch(self, load: Load, spot: Spot) -> None:
+        """Has it brought near, for later."""
+        storage = self.storages[load.buffer]
+        if isinstance(storage, Packed):
+            offset = storage.offset(load, lambda position: self.place(position, spot))
+            self.memory.prefetch(storage.flat, offset)
+        else:
+            offset = storage.offset([self.place(position, spot) for position in load.at])
+            self.memory.prefetch(storage, offset)
+
+    def _count(self, position: Position, spot: Spot) -> Value:
+        places = self._places(position, spot)
+        if not places.text.startswith("%"):
+            return Value(places.text, "i32")
+        type_ = f"<{places.lanes} x i32>" if places.lanes > 1 else "i32"
+        return self.writer.pure(f"trunc {places} to {type_}", "i32", places.lanes)
+
+    def _places(self, position: Position, spot: Spot) -> Value:
+        """Of every lane."""
+        if not spot.moves(position):
+            return _i64(self.place(position, spot).whole(self.writer))
+        step = self.step(position, spot.along)
+        if step is not None:
+            first = _i64(self.place(position, spot).whole(self.writer))
+            steps = ", ".join(f"i64 {lane * step}" for lane in range(spot.lanes))
+            start = self.arithmetic.spread(first, spot.lanes)
+            return self.writer.pure(f"add {start}, <{steps}>", "i64", spot.lanes)
+        if isinstance(position, Mixed):
+            found = self._wide(0, spot.lanes)
+            parts = [(position.rest, 1), *position.terms]
+            for part, factor in parts:
+                own = self.arithmetic.spread(self._places(part, spot), spot.lanes)
+                found = self._two(
+                    "add", found, self._two("mul", own, self._wide(factor, spot.lanes))
+                )
+            return found
+        assert not isinstance(position, Affine)
+        inner = self._places(position.position, spot)
+        how = "udiv" if isinstance(position, Quotient) else "urem"
+        return self._two(how, inner, self._wide(position.by, spot.lanes))
+
+    def _within(self, expression: Within, spot: Spot) -> Value:
+        inside = self._inside(expression, spot)
+        mask = self.arithmetic.spread(inside, spot.lanes)
+        if spot.mask is not None:
+            mask = self._and(mask, spot.mask)
+        value = self.value(expression.value, replace(spot, mask=mask, guarded=True))
+        otherwise = self.value(expression.otherwise, spot)
+        return self.arithmetic.apply(Operation.SELECT, [inside, value, otherwise])
+
+    def _inside(self, expression: Within, spot: Spot) -> Value:
+        found = Value("true", "i1")
+        for position, low, high in expression.limits:
+            places = self._places(position, spot)
+            for how, limit in (("sge", low), ("slt", high)):
+                edge = self._wide(limit, places.lanes)
+                truth = self.writer.pure(f"icmp {how} {places}, {edge.text}", "i1", places.lanes)
+                found = self._and(found, truth)
+        return found
+
+    def _and(self, a: Value, b: Value) -> Value:
+        lanes = max(a.lanes, b.lanes)
+        a, b = self.arithmetic.spread(a, lanes), self.arithmetic.spread(b, lanes)
+        return self.writer.pure(f"and {a}, {b.text}", "i1", lanes)
+
+    def _two(self, how: str, a: Value, b: Value) -> Value:
+        return self.writer.pure(f"{how} {a}, {b.text}", a.scalar, a.lanes)
+
+    def _wide(self, number: int, lanes: int) -> Value:
+        return self.arithmetic.constant(number, "i64", lanes)
+
+
+def _i64(value: Whole) -> Value:
+    return value if isinstance(value, Value) else Value(str(value), "i64")

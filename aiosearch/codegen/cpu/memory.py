@@ -1,0 +1,155 @@
+"""Where buffers lie, and how elements of them are read and written, one or many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...tensor.types import DType
+from .linear import Linear
+from .writer import Value, Writer, typed
+
+STORED = {
+    DType.F64: ("double", 8),
+    DType.F32: ("float", 4),
+    DType.F16: ("i16", 2),
+    DType.BF16: ("i16", 2),
+    DType.I32: ("i32", 4),
+    DType.BOOL: ("i8", 1),
+}
+"""Types in memory, and their bytes. What half types are is known to `scalars` alone."""
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A buffer, or the tile of it that a block works on."""
+
+    pointer: Value
+    dtype: DType
+    strides: tuple[int, ...]
+    """In elements."""
+    origin: tuple[Linear, ...]
+    """The place of the first element."""
+
+    def offset(self, at: Sequence[Linear]) -> Linear:
+        """How many elements into it a place is."""
+        found = Linear()
+        for place, first, stride in zip(at, self.origin, self.strides, strict=True):
+            found += (place - first) * stride
+        return found
+
+
+class Memory:
+    """Reads and writes by offsets in elements."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def address(self, storage: Storage, offset: Linear) -> Value:
+        """The constant comes last, where machine code has room for it."""
+        scalar, _ = STORED[storage.dtype]
+        found = storage.pointer
+        for value, factor in offset.terms:
+            moved = self._writer.multiply(value, factor)
+            text = moved.text if isinstance(moved, Value) else str(moved)
+            found = self._gep(scalar, found, text)
+        return self._gep(scalar, found, str(offset.constant)) if offset.constant else found
+
+    def read(self, storage: Storage, offset: Linear, scalar: str, lanes: int = 1) -> Value:
+        """What lies there, taken for something else."""
+        pointer, (_, size) = self.address(storage, offset), STORED[storage.dtype]
+        text = f"load {typed(scalar, lanes)}, ptr {pointer.text}, align {size}"
+        return self._writer.new(text, scalar, lanes)
+
+    def load(self, storage: Storage, offset: Linear, lanes: int, mask: Value | None) -> Value:
+        """Neighbours, as they are stored; zero where the mask is false."""
+        scalar, size = STORED[storage.dtype]
+        pointer = self.address(storage, offset)
+        type_ = typed(scalar, lanes)
+        if mask is None:
+            return self._writer.new(
+                f"load {type_}, ptr {pointer.text}, align {size}", scalar, lanes
+            )
+        if lanes == 1:
+            return self._guarded(pointer, scalar, size, mask)
+        name = f"llvm.masked.load.v{lanes}{_short(scalar)}.p0"
+        self._declare(f"declare {type_} @{name}(ptr, i32, <{lanes} x i1>, {type_})")
+        text = (
+            f"call {type_} @{name}(ptr {pointer.text}, i32 {size}, {mask}, {type_} zeroinitializer)"
+        )
+        return self._writer.new(text, scalar, lanes)
+
+    def gather(self, storage: Storage, offsets: Value, mask: Value | None) -> Value:
+        scalar, size = STORED[storage.dtype]
+        lanes = offsets.lanes
+        type_, pointers = typed(scalar, lanes), typed("ptr", lanes)
+        where = self._spread(storage, offsets)
+        name = f"llvm.masked.gather.v{lanes}{_short(scalar)}.v{lanes}p0"
+        self._declare(f"declare {type_} @{name}({pointers}, i32, <{lanes} x i1>, {type_})")
+        text = f"call {type_} @{name}({where}, i32 {size}, {_all(mask, lanes)}, {type_} zeroinitializer)"
+        return self._writer.new(text, scalar, lanes)
+
+    def store(self, storage: Storage, offset: Linear, value: Value, mask: Value | None) -> None:
+        """Of values as they are stored."""
+        _, size = STORED[storage.dtype]
+        pointer = self.address(storage, offset)
+        if mask is None:
+            self._writer.say(f"store {value}, ptr {pointer.text}, align {size}")
+            return
+        assert value.lanes > 1, "a single element is stored or not"
+        name = f"llvm.masked.store.v{value.lanes}{_short(value.scalar)}.p0"
+        self._declare(f"declare void @{name}({value.type}, ptr, i32, <{value.lanes} x i1>)")
+        self._writer.say(f"call void @{name}({value}, ptr {pointer.text}, i32 {size}, {mask})")
+
+    def scatter(self, storage: Storage, offsets: Value, value: Value, mask: Value | None) -> None:
+        _, size = STORED[storage.dtype]
+        lanes = value.lanes
+        where = self._spread(storage, offsets)
+        name = f"llvm.masked.scatter.v{lanes}{_short(value.scalar)}.v{lanes}p0"
+        self._declare(f"declare void @{name}({value.type}, {where.type}, i32, <{lanes} x i1>)")
+        self._writer.say(f"call void @{name}({value}, {where}, i32 {size}, {_all(mask, lanes)})")
+
+    def prefetch(self, storage: Storage, offset: Linear) -> None:
+        pointer = self.address(storage, offset)
+        self._declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self._writer.say(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 0, i32 3, i32 1)")
+
+    def _gep(self, scalar: str, pointer: Value, offset: str) -> Value:
+        return self._writer.pure(f"getelementptr {scalar}, {pointer}, i64 {offset}", "ptr")
+
+    def _spread(self, storage: Storage, offsets: Value) -> Value:
+        scalar, _ = STORED[storage.dtype]
+        text = f"getelementptr {scalar}, {storage.pointer}, {offsets}"
+        return self._writer.pure(text, "ptr", offsets.lanes)
+
+    def _guarded(self, pointer: Value, scalar: str, size: int, mask: Value) -> Value:
+        """One element, or zero: what is not to be read may not be there."""
+        loaded = self._writer.when(
+            mask,
+            [Value("zeroinitializer" if scalar == "ptr" else _zero(scalar), scalar)],
+            lambda _: [
+                self._writer.new(f"load {scalar}, ptr {pointer.text}, align {size}", scalar)
+            ],
+        )
+        return loaded[0]
+
+    def _declare(self, line: str) -> None:
+        self._writer.declared.add(line)
+
+
+def _zero(scalar: str) -> str:
+    return "0" if scalar.startswith("i") else "0.0"
+
+
+def _all(mask: Value | None, lanes: int) -> str:
+    if mask is not None:
+        return str(mask)
+    return f"<{lanes} x i1> {splat('i1', 'true', lanes)}"
+
+
+def splat(scalar: str, text: str, lanes: int) -> str:
+    return f"<{', '.join([f'{scalar} {text}'] * lanes)}>"
+
+
+def _short(scalar: str) -> str:
+    return {"float": "f32", "double": "f64"}.get(scalar, scalar)

@@ -1,0 +1,72 @@
+"""Matrices that were laid out beforehand as the innermost loop reads them.
+
+Columns are cut into panels; a panel holds its rows one after the other. Where instructions add up
+products of neighbours, two rows at a time lie interleaved. What is missing to whole panels, and to
+an even number of rows, is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..ir import Load, Position
+from .linear import Linear
+from .memory import Storage
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the elements of an input lie that are read at `[batch..., row, column]` in some order."""
+
+    row: int
+    """Which axis of the input runs along a product."""
+    column: int
+    width: int
+    """Of a panel."""
+    pairs: bool
+
+    def shape(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """Of the array that holds an input of these sizes: batch, panels, rows, width[, 2]."""
+        batch = [size for axis, size in enumerate(sizes) if axis not in (self.row, self.column)]
+        panels, rows = -(-sizes[self.column] // self.width), sizes[self.row]
+        if self.pairs:
+            return (*batch, panels, -(-rows // 2), self.width, 2)
+        return (*batch, panels, rows, self.width)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A packed buffer in memory."""
+
+    flat: Storage
+    """All elements in a row."""
+    layout: Layout
+    sizes: tuple[int, ...]
+    """As its readers see it."""
+
+    @property
+    def column(self) -> int:
+        return self.layout.column
+
+    @property
+    def pairs(self) -> bool:
+        return self.layout.pairs
+
+    def offset(self, load: Load, place: Callable[[Position], Linear]) -> Linear:
+        """Of an element; rows are counted by twos where they are paired, columns by panels."""
+        layout = self.layout
+        shape = layout.shape(self.sizes)
+        found = Linear()
+        for axis, size in enumerate(self.sizes):
+            if axis not in (layout.row, layout.column):
+                found = found * size + place(load.at[axis])
+        panel, within = place(load.at[layout.column]).over(layout.width)
+        row, odd = place(load.at[layout.row]), 0
+        if layout.pairs:
+            row, odd = row.over(2)
+        found = found * shape[-4 if layout.pairs else -3] + panel
+        found = found * shape[-3 if layout.pairs else -2] + row
+        return (
+            found * (layout.width * (2 if layout.pairs else 1)) + within * (1 + layout.pairs) + odd
+        )

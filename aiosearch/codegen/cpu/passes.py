@@ -1,0 +1,72 @@
+"""In which order a block runs its stages: before, along and after its serial index.
+
+What folds the serial index has its value after a pass along it. A stage that needs that value, and
+runs along the same index, does so in another pass, in which what it reads of earlier stages' tiles is
+computed again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..ir import Buffer, Index, Kernel, Stage
+
+
+@dataclass
+class Pass:
+    before: list[Stage] = field(default_factory=list)
+    """Run once, before the pass."""
+    along: list[Stage] = field(default_factory=list)
+    """Run for each tile of the serial index."""
+
+    def sums(self, serial: Index | None) -> list[Stage]:
+        return [stage for stage in self.along if serial in stage.folded]
+
+
+def passes(kernel: Kernel, serial: Index | None) -> list[Pass]:
+    """All stages, operands first; the last pass may have nothing along."""
+    made = {stage.target: stage for stage in kernel.stages}
+    levels: dict[Buffer, int] = {}
+    for stage in kernel.stages:
+        levels[stage.target] = max(
+            (
+                levels[load.buffer] + (serial in made[load.buffer].folded)
+                for load in stage.loads
+                if load.buffer in levels
+            ),
+            default=0,
+        )
+    found = [Pass() for _ in range(max(levels.values(), default=0) + 1)]
+    for stage in kernel.stages:
+        level = levels[stage.target]
+        if serial is None or serial not in (*stage.free, *stage.folded):
+            found[level].before.append(stage)
+        else:
+            found[level].along.append(stage)
+    for number, one in enumerate(found):
+        one.along = _needed(one.along, made, serial, number, levels)
+    return found
+
+
+def _needed(
+    stages: list[Stage],
+    made: dict[Buffer, Stage],
+    serial: Index | None,
+    level: int,
+    levels: dict[Buffer, int],
+) -> list[Stage]:
+    """With those of earlier passes whose tiles they read, operands first."""
+    found: dict[Buffer, Stage] = {}
+
+    def visit(stage: Stage) -> None:
+        for load in stage.loads:
+            source = made.get(load.buffer)
+            if source is None or source.target in found or serial not in source.free:
+                continue
+            if levels[source.target] < level:
+                visit(source)
+        found.setdefault(stage.target, stage)
+
+    for stage in stages:
+        visit(stage)
+    return list(found.values())

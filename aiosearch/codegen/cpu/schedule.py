@@ -1,0 +1,39 @@
+"""What is free in how a kernel runs on a processor: its tiles, its registers, its layouts.
+
+A schedule never changes what is computed, only in which order. `choices` lists those worth a trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..ir import Index, Kernel
+from .packed import Layout
+from .shape import Wishes
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """For one kernel."""
+
+    tiles: Mapping[str, int] = field(default_factory=dict)
+    """Of indices, by name; what is not named is not cut."""
+    serial: str | None = None
+    """The index along which a block goes tile by tile; all that is folded over it is kept between."""
+    wishes: Wishes = Wishes()
+    layouts: Mapping[str, Layout] = field(default_factory=dict)
+    """Of inputs, by name, that were laid out beforehand."""
+    staged: tuple[str, ...] = ()
+    """Inputs of which a block copies its tile, so that rows lie close together."""
+
+    def tile(self, index: Index) -> int:
+        return max(1, min(self.tiles.get(index.name, index.size), index.size))
+
+
+def blocked(kernel: Kernel) -> tuple[Index, ...]:
+    """What can be cut into blocks that run side by side: free in outputs, folded nowhere."""
+    folded = {one for stage in kernel.stages for one in stage.folded}
+    outputs = [stage for stage in kernel.stages if stage.target in kernel.outputs]
+    found = dict.fromkeys(one for stage in outputs for one in stage.free)
+    return tuple(one for one in found if one not in folded)

@@ -1,0 +1,167 @@
+"""How a stage's elements are laid into registers: lanes, rows, columns, and how far unrolled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...tensor.types import DType
+from ..ir import Affine, Buffer, Fold, Index, Load, Position, Stage, indices
+from .memory import STORED, Storage
+from .packed import Packed
+from .ranges import Range
+
+_GATHER = 12.0
+"""What an element costs that is not beside its neighbour."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of the innermost loops of a stage."""
+
+    along: Index | None
+    """What lanes lie along."""
+    row: Index | None = None
+    """What else is computed at once, so that what the lanes read serves several times."""
+    rows: int = 1
+    column: Index | None = None
+    """Where lanes lie along a folded index: what makes up for that."""
+    vectors: int = 1
+    """Along `along`, or of `column`."""
+    inner: Index | None = None
+    """The folded index that runs innermost."""
+    unroll: int = 1
+    ahead: int = 0
+    """How many rows ahead of their use vectors are fetched; 0 for not at all."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a schedule says of the stages that are worth it."""
+
+    rows: int = 0
+    """0 for what registers hold."""
+    vectors: int = 0
+    unroll: int = 4
+    ahead: int = 0
+
+
+def shape(
+    stage: Stage,
+    ranges: Mapping[Index, Range],
+    storages: Mapping[Buffer, Storage | Packed],
+    lanes: int,
+    registers: int,
+    wishes: Wishes,
+) -> Shape:
+    """By what neighbours in memory are, and by what can be used again."""
+    along = _along(stage, ranges, storages, lanes)
+    if stage.fold is Fold.NONE:
+        return Shape(along, vectors=1)
+    inner = _inner(stage, ranges, along)
+    if along in stage.folded:
+        row, column = _reused(stage, ranges, along)
+        rows = min(wishes.rows or 4, ranges[row].largest) if row else 1
+        columns = min(4, ranges[column].largest) if column else 1
+        unroll = 1 if rows * columns >= 4 else 4
+        return Shape(along, row, rows, column, columns, along, unroll)
+    row = _reused(stage, ranges, along)[0]
+    most = -(-ranges[along].largest // lanes) if along else 1
+    vectors = max(1, min(wishes.vectors or _vectors(ranges, row, registers), most))
+    rows = (
+        max(1, min(wishes.rows or (registers - 2) // vectors - 1, ranges[row].largest))
+        if row
+        else 1
+    )
+    if isinstance(storages.get(_columns(stage, along)), Packed):
+        vectors = wishes.vectors or vectors
+    return Shape(along, row, rows, None, vectors, inner, wishes.unroll, wishes.ahead)
+
+
+def _vectors(ranges: Mapping[Index, Range], row: Index | None, registers: int) -> int:
+    rows = ranges[row].largest if row else 1
+    return max(1, min(4, (registers - 4) // (min(rows, 8) + 1)))
+
+
+def _columns(stage: Stage, along: Index | None) -> Buffer:
+    moving = [load.buffer for load in stage.loads if _uses(load, along)]
+    return moving[0] if moving else stage.target
+
+
+def _uses(load: Load, index: Index | None) -> bool:
+    return any(index in set(indices(position)) for position in load.at)
+
+
+def _along(
+    stage: Stage,
+    ranges: Mapping[Index, Range],
+    storages: Mapping[Buffer, Storage | Packed],
+    lanes: int,
+) -> Index | None:
+    """The index along which most is beside its neighbour."""
+
+    def costs(index: Index) -> float:
+        cost = sum(_load_cost(load, index, storages) for load in stage.loads)
+        if index in stage.folded:
+            cost += 1.5
+        elif _stride(stage.target, stage.at, index, storages) != 1:
+            cost += _GATHER
+        extent = ranges[index].largest
+        return (cost + 2) * (-(-extent // lanes) * lanes / max(extent, 1))
+
+    wanted = [one for one in (*stage.free, *stage.folded) if ranges[one].largest > 1]
+    return min(wanted, key=costs, default=None)
+
+
+def _load_cost(load: Load, index: Index, storages: Mapping[Buffer, Storage | Packed]) -> float:
+    storage = storages[load.buffer]
+    if isinstance(storage, Packed):
+        column = load.at[storage.column]
+        if index in set(indices(column)):
+            return 1.0
+        return _GATHER if _uses(load, index) else 0.5
+    stride = _stride(load.buffer, load.at, index, storages)
+    return {0: 0.5, 1: 1.0}.get(-1 if stride is None else stride, _GATHER)
+
+
+def _stride(
+    buffer: Buffer,
+    at: tuple[Position, ...],
+    index: Index,
+    storages: Mapping[Buffer, Storage | Packed],
+) -> int | None:
+    storage = storages[buffer]
+    assert isinstance(storage, Storage)
+    found = 0
+    for position, stride in zip(at, storage.strides, strict=True):
+        if index in set(indices(position)):
+            if not isinstance(position, Affine):
+                return None
+            found += dict(position.terms)[index] * stride
+    return found
+
+
+def _inner(stage: Stage, ranges: Mapping[Index, Range], along: Index | None) -> Index | None:
+    """The longest of what is folded, where lanes lie elsewhere."""
+    folded = [one for one in stage.folded if one is not along]
+    return max(folded, key=lambda one: ranges[one].largest, default=None)
+
+
+def _reused(
+    stage: Stage, ranges: Mapping[Index, Range], along: Index | None
+) -> tuple[Index | None, Index | None]:
+    """Free indices that some of what moves along the lanes does not depend on, the longest first."""
+    moving = [load for load in stage.loads if _uses(load, along)]
+    found = [
+        one
+        for one in stage.free
+        if one is not along
+        and ranges[one].largest > 1
+        and any(not _uses(load, one) for load in moving)
+    ]
+    found.sort(key=lambda one: -ranges[one].largest)
+    return (found[0] if found else None), (found[1] if len(found) > 1 else None)
+
+
+def bytes_of(dtype: DType) -> int:
+    return STORED[dtype][1]

@@ -1,0 +1,88 @@
+"""Changes of a kernel that a schedule asks for: copies of tiles, accumulators in 32 bits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...tensor.types import DType
+from ..ir import (
+    Affine,
+    Apply,
+    Buffer,
+    Expression,
+    Index,
+    Kernel,
+    Load,
+    Round,
+    Stage,
+    Within,
+    alone,
+)
+from .schedule import Schedule
+
+
+def staged(kernel: Kernel, schedule: Schedule) -> Kernel:
+    """With a stage that copies what is read of each input that is to be copied."""
+    stages: list[Stage] = []
+    copies: dict[Load, Buffer] = {}
+    for stage in kernel.stages:
+        for load in stage.loads:
+            if load.buffer.name in schedule.staged and stage.folded and load not in copies:
+                copy = _copy(load, len(copies))
+                if copy is not None:
+                    stages.append(copy)
+                    copies[load] = copy.target
+        stages.append(_replaced(stage, copies) if stage.folded else stage)
+    return replace(kernel, stages=tuple(stages))
+
+
+def accumulating(kernel: Kernel, serial: Index | None) -> Kernel:
+    """What is folded over the serial index is kept in scratch, in a type that is wide enough."""
+    if serial is None:
+        return kernel
+    stages: list[Stage] = []
+    for stage in kernel.stages:
+        wide = stage.target.dtype in (DType.F32, DType.F64, DType.I32)
+        if serial not in stage.folded or (wide and stage.target not in kernel.outputs):
+            stages.append(stage)
+            continue
+        free = stage.free
+        dtype = stage.target.dtype if wide else DType.F32
+        total = Buffer(f"{stage.target.name}.sum", dtype, tuple(one.size for one in free))
+        places = tuple(Affine(((one, 1),)) for one in free)
+        stages.append(replace(stage, target=total, at=places))
+        stages.append(Stage(stage.target, stage.at, Load(total, places)))
+    return replace(kernel, stages=tuple(stages))
+
+
+def _copy(load: Load, number: int) -> Stage | None:
+    """A tile with an axis for each index; nothing where places are not indices alone."""
+    found = [alone(position) for position in load.at if position != Affine()]
+    free = [one for one in found if one is not None]
+    if len(free) < len(found) or len(set(free)) < len(free):
+        return None
+    shape = tuple(one.size for one in free)
+    target = Buffer(f"{load.buffer.name}.tile{number}", load.buffer.dtype, shape)
+    return Stage(target, tuple(Affine(((one, 1),)) for one in free), load)
+
+
+def _replaced(stage: Stage, copies: dict[Load, Buffer]) -> Stage:
+    return replace(stage, value=_changed(stage.value, copies))
+
+
+def _changed(value: Expression, copies: dict[Load, Buffer]) -> Expression:
+    match value:
+        case Load() if value in copies:
+            at = tuple(position for position in value.at if position != Affine())
+            return Load(copies[value], at)
+        case Apply():
+            return replace(value, arguments=tuple(_changed(one, copies) for one in value.arguments))
+        case Round():
+            return replace(value, value=_changed(value.value, copies))
+        case Within():
+            return replace(
+                value,
+                value=_changed(value.value, copies),
+                otherwise=_changed(value.otherwise, copies),
+            )
+    return value

@@ -1,0 +1,245 @@
+"""Writes the body of one function in LLVM's textual IR: values, loops, branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What an instruction gave: its name, and its type by element and lanes."""
+
+    text: str
+    scalar: str
+    lanes: int = 1
+
+    @property
+    def type(self) -> str:
+        return typed(self.scalar, self.lanes)
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.text}"
+
+
+Whole: TypeAlias = Value | int
+"""A whole number: known now, or an `i64` when it runs."""
+
+
+def typed(scalar: str, lanes: int) -> str:
+    return scalar if lanes == 1 else f"<{lanes} x {scalar}>"
+
+
+class Writer:
+    """Instructions in order. What was computed before, and is still there, is not computed again."""
+
+    def __init__(self, begin: str = "entry") -> None:
+        self.lines: list[str] = [f"{begin}:"]
+        self.declared: set[str] = set()
+        """Declarations of intrinsics that the text needs."""
+        self._label = begin
+        self._count = 0
+        self._scopes: list[dict[tuple[str, str, int], Value]] = [{}]
+
+    def say(self, line: str) -> None:
+        """An instruction that gives nothing."""
+        self.lines.append(f"  {line}")
+
+    def new(self, text: str, scalar: str, lanes: int = 1) -> Value:
+        """An instruction that has to be run here: a load, for example."""
+        self._count += 1
+        value = Value(f"%v{self._count}", scalar, lanes)
+        self.say(f"{value.text} = {text}")
+        return value
+
+    def pure(self, text: str, scalar: str, lanes: int = 1) -> Value:
+        """An instruction that gives the same wherever it is run."""
+        key = (text, scalar, lanes)
+        for scope in reversed(self._scopes):
+            if key in scope:
+                return scope[key]
+        value = self._scopes[-1][key] = self.new(text, scalar, lanes)
+        return value
+
+    def call(self, name: str, scalar: str, lanes: int, arguments: Sequence[str]) -> Value:
+        """A call of an intrinsic, which is declared with it."""
+        types = ", ".join(_type_of(argument) for argument in arguments)
+        result = typed(scalar, lanes)
+        self.declared.add(f"declare {result} @{name}({types})")
+        return self.pure(f"call {result} @{name}({', '.join(arguments)})", scalar, lanes)
+
+    def does(self, name: str, arguments: Sequence[str]) -> None:
+        """A call of an intrinsic that gives nothing."""
+        types = ", ".join(_type_of(argument) for argument in arguments)
+        self.declared.add(f"declare void @{name}({types})")
+        self.say(f"call void @{name}({', '.join(arguments)})")
+
+    def add(self, a: Whole, b: Whole) -> Whole:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if isinstance(a, int):
+            a, b = b, a
+        if b == 0:
+            return a
+        return self.pure(f"add nsw i64 {_text(a)}, {_text(b)}", "i64")
+
+    def subtract(self, a: Whole, b: Whole) -> Whole:
+        if isinstance(b, int):
+            return self.add(a, -b)
+        return self.pure(f"sub nsw i64 {_text(a)}, {_text(b)}", "i64")
+
+    def multiply(self, a: Whole, b: int) -> Whole:
+        if isinstance(a, int):
+            return a * b
+        if b == 0:
+            return 0
+        return a if b == 1 else self.pure(f"mul nsw i64 {_text(a)}, {b}", "i64")
+
+    def divide(self, a: Whole, b: int) -> Whole:
+        """Of a number that is not below zero."""
+        if isinstance(a, int):
+            return a // b
+        return a if b == 1 else self.pure(f"udiv i64 {_text(a)}, {b}", "i64")
+
+    def remainder(self, a: Whole, b: int) -> Whole:
+        """Of a number that is not below zero."""
+        if isinstance(a, int):
+            return a % b
+        return 0 if b == 1 else self.pure(f"urem i64 {_text(a)}, {b}", "i64")
+
+    def least(self, a: Whole, b: Whole) -> Whole:
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        return self.call("llvm.smin.i64", "i64", 1, [f"i64 {_text(a)}", f"i64 {_text(b)}"])
+
+    def below(self, a: Whole, b: Whole) -> Value | bool:
+        if isinstance(a, int) and isinstance(b, int):
+            return a < b
+        return self.pure(f"icmp slt i64 {_text(a)}, {_text(b)}", "i1")
+
+    def equal(self, a: Whole, b: Whole) -> Value | bool:
+        if isinstance(a, int) and isinstance(b, int):
+            return a == b
+        return self.pure(f"icmp eq i64 {_text(a)}, {_text(b)}", "i1")
+
+    def both(self, a: Value | bool, b: Value | bool) -> Value | bool:
+        """A truth of one lane that holds where two do."""
+        if isinstance(a, bool):
+            return b if a else False
+        if isinstance(b, bool):
+            return a if b else False
+        return self.pure(f"and i1 {a.text}, {b.text}", "i1")
+
+    def when(
+        self,
+        condition: Value | bool,
+        values: Sequence[Value],
+        then: Callable[[list[Value]], Sequence[Value]],
+    ) -> list[Value]:
+        """The values as `then` makes them where the condition holds, else as they are."""
+        if isinstance(condition, bool):
+            return list(then(list(values))) if condition else list(values)
+        inside, behind, before = self._new_label("then"), self._new_label("after"), self._label
+        self.say(f"br i1 {condition.text}, label %{inside}, label %{behind}")
+        with self._part(inside):
+            changed = then(list(values))
+            last = self._label
+            self.say(f"br label %{behind}")
+        self._begin(behind)
+        return [
+            self.new(
+                f"phi {one.type} [ {new.text}, %{last} ], [ {one.text}, %{before} ]", *_kind(one)
+            )
+            for one, new in zip(values, changed, strict=True)
+        ]
+
+    def loop(
+        self,
+        begin: Whole,
+        end: Whole,
+        step: int,
+        values: Sequence[Value],
+        body: Callable[[Whole, list[Value]], Sequence[Value]],
+    ) -> list[Value]:
+        """Runs the body for begin, begin + step, ... below end, and hands values on from turn to turn.
+
+        A loop of one turn or none is none.
+        """
+        if isinstance(begin, int) and isinstance(end, int) and begin + step >= end:
+            return list(body(begin, list(values))) if begin < end else list(values)
+        return self.when(
+            self.below(begin, end),
+            values,
+            lambda inner: self._turns(begin, end, step, inner, body),
+        )
+
+    def _turns(
+        self,
+        begin: Whole,
+        end: Whole,
+        step: int,
+        values: Sequence[Value],
+        body: Callable[[Whole, list[Value]], Sequence[Value]],
+    ) -> list[Value]:
+        before, head, behind = self._label, self._new_label("loop"), self._new_label("done")
+        self.say(f"br label %{head}")
+        with self._part(head):
+            phis = len(self.lines)
+            turn = self._named("i64", 1)
+            carried = [self._named(*_kind(one)) for one in values]
+            changed = body(turn, carried)
+            following = self.new(f"add nuw nsw i64 {turn.text}, {step}", "i64")
+            more = self.new(f"icmp slt i64 {following.text}, {_text(end)}", "i1")
+            last = self._label
+            self.say(f"br i1 {more.text}, label %{head}, label %{behind}")
+        starts = [
+            f"  {turn.text} = phi i64 [ {_text(begin)}, %{before} ], [ {following.text}, %{last} ]"
+        ]
+        for one, old, new in zip(carried, values, changed, strict=True):
+            starts.append(
+                f"  {one.text} = phi {one.type} [ {old.text}, %{before} ], [ {new.text}, %{last} ]"
+            )
+        self.lines[phis:phis] = starts
+        self._begin(behind)
+        return list(changed)
+
+    def _named(self, scalar: str, lanes: int) -> Value:
+        self._count += 1
+        return Value(f"%v{self._count}", scalar, lanes)
+
+    def _new_label(self, kind: str) -> str:
+        self._count += 1
+        return f"{kind}{self._count}"
+
+    @contextmanager
+    def _part(self, label: str) -> Iterator[None]:
+        """What is computed inside is not known to have been, outside."""
+        self._begin(label)
+        self._scopes.append({})
+        yield
+        self._scopes.pop()
+
+    def _begin(self, label: str) -> None:
+        self._label = label
+        self.lines.append(f"{label}:")
+
+
+def whole(value: Whole) -> str:
+    """With its type, as an argument."""
+    return f"i64 {_text(value)}"
+
+
+def _text(value: Whole) -> str:
+    return str(value) if isinstance(value, int) else value.text
+
+
+def _kind(value: Value) -> tuple[str, int]:
+    return value.scalar, value.lanes
+
+
+def _type_of(argument: str) -> str:
+    """`<4 x float>` of `<4 x float> %x`."""
+    end = argument.index(">") + 1 if argument.startswith("<") else argument.index(" ")
+    return argument[:end]
