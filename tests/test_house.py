@@ -26,7 +26,7 @@ ALLOWED = {
     "folders": set(),
     "database": {"folders"},
     "checks": {"errors", "problem", "engine", "_lazy", "folders", "database"},
-    "workloads": {"problem"},
+    "workloads": {"problem", "superoptimizer"},
     "tensor": {"errors"},
     "equivalence": {"_lazy", "errors", "tensor"},
     "capture": {"_lazy", "errors", "tensor"},

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from ..tensor.abstract import Abstract
 from ..tensor.sizes import Size
+from .rules import EQUAL, EQUAL_BOTH_WAYS, ORDER, PARTS, always
 
 _NAMES = {"multiply": "mul", "divide": "div", "max over": "largest"}
 _SIZED = ("sum", "largest")
@@ -23,44 +24,18 @@ _FUNCTIONS = """\
 (declare-fun part (T T) Bool) (declare-const target T)
 """
 _KNOWN = {"add", "mul", "div", "exp", "sqrt", "sum", "largest", "both"}
-_EQUAL = (
-    ("x y", "(add x y)", "(add y x)"),
-    ("x y", "(mul x y)", "(mul y x)"),
-    ("x y z", "(add (add x y) z)", "(add x (add y z))"),
-    ("x y z", "(mul (mul x y) z)", "(mul x (mul y z))"),
-    ("i j x", "(sum i (sum j x))", "(sum (+ i j) x)"),
-)
 _EQUAL_BOTH_WAYS = (
-    ("x y z", "(add (mul x z) (mul y z))", "(mul (add x y) z)"),
-    ("x y z", "(add (div x z) (div y z))", "(div (add x y) z)"),
-    ("x y z", "(mul x (div y z))", "(div (mul x y) z)"),
+    *EQUAL_BOTH_WAYS,
     ("x y z", "(div (div x y) z)", "(div x (mul y z))"),
     ("x y", "(mul (exp x) (exp y))", "(exp (add x y))"),
     ("x y", "(mul (sqrt x) (sqrt y))", "(sqrt (mul x y))"),
-    ("i x y", "(sum i (add x y))", "(add (sum i x) (sum i y))"),
-    ("i x y", "(sum i (mul x y))", "(mul (sum i x) y)"),
-    ("i x y", "(sum i (div x y))", "(div (sum i x) y)"),
 )
 _PARTS = (
-    ("x y", "(add x y)", "x"),
-    ("x y", "(mul x y)", "x"),
-    ("x y", "(div x y)", "x"),
-    ("x y", "(div x y)", "y"),
+    *PARTS,
     ("x y", "(both x y)", "x"),
     ("x y", "(both x y)", "y"),
-    ("x", "(exp x)", "x"),
     ("x", "(sqrt x)", "x"),
-    ("i x", "(sum i x)", "x"),
     ("i x", "(largest i x)", "x"),
-)
-_ORDER = (
-    ("x", "(part x x)", "(part x x)"),
-    (
-        "x y",
-        "(part x y) (part y target)",
-        "(=> (and (part x y) (part y target)) (part x target))",
-    ),
-    ("i j x", "(sum i x) (sum j x)", "(=> (<= i j) (part (sum i x) (sum j x)))"),
 )
 
 
@@ -122,12 +97,12 @@ class Questions:
 
     def _rules(self) -> Iterator[str]:
         turned = [(names, after, before) for names, before, after in _EQUAL_BOTH_WAYS]
-        for names, before, after in (*_EQUAL, *_EQUAL_BOTH_WAYS, *turned):
-            yield _always(names, before, f"(= {before} {after})")
+        for names, before, after in (*EQUAL, *_EQUAL_BOTH_WAYS, *turned):
+            yield always(names, before, f"(= {before} {after})")
         for names, whole, part in (*_PARTS, *self._own_parts()):
-            yield _always(names, whole, f"(part {part} {whole})")
-        for rule in _ORDER:
-            yield _always(*rule)
+            yield always(names, whole, f"(part {part} {whole})")
+        for rule in ORDER:
+            yield always(*rule)
 
     def _own_parts(self) -> Iterator[tuple[str, str, str]]:
         for place, arity in enumerate(self._arities.values()):
@@ -150,8 +125,3 @@ def logarithm(size: object) -> int:
 
 def _is_number(term: Abstract) -> bool:
     return term.symbol == "constant" and isinstance(term.size, (int, Size))
-
-
-def _always(names: str, trigger: str, body: str) -> str:
-    bound = " ".join(f"({name} {'Int' if name in 'ij' else 'T'})" for name in names.split())
-    return f"(assert (forall ({bound}) (! {body} :pattern ({trigger}))))\n"

@@ -10,7 +10,7 @@ from ..tensor import Block, Program, Term, apply
 from ..tensor.errors import ShapeError
 from ..tensor.sizes import Dim
 from .blocks import BlockGraph
-from .forms import BITS, GRID, WHOLE, Mask
+from .forms import BITS, GRID, Mask, is_whole, label_of
 from .skeletons import Kernel
 from .tables import MOVES, REDUCTIONS, Class, Step, Tables
 
@@ -41,12 +41,8 @@ class Builder:
             for number, step in graph.steps:
                 own = self._tables.classes[number]
                 if step.operator == "load" and own.loop:
-                    found[f"range{place}"] = self._extent(own, built)
+                    found[f"range{place}"] = self._reference.sizes[label_of(own.loop)]
         return found
-
-    def _extent(self, own: Class, built: Built) -> int:
-        label = (own.loop.bit_length() - 1) // BITS
-        return self._reference.sizes[label]
 
     def build(self, built: Built, sizes: Mapping[str, Dim]) -> Program:
         """The program with these numbers; raises ShapeError where they do not fit."""
@@ -86,10 +82,9 @@ class Builder:
     def _whole(self, pieces: Sequence[Mask]) -> int:
         found = 1
         for piece in pieces:
-            label = (piece.bit_length() - 1) // BITS
-            if piece != WHOLE << BITS * label:
+            if not is_whole(piece):
                 raise ShapeError("a fold that keeps a part of an index")
-            found *= self._reference.sizes[label]
+            found *= self._reference.sizes[label_of(piece)]
         return found
 
     def _custom(
@@ -155,7 +150,7 @@ class Builder:
             if step.detail == "redtox":
                 columns = 1
                 for piece in self._tables.classes[number].axes[-1]:
-                    label = (piece.bit_length() - 1) // BITS
+                    label = label_of(piece)
                     own: Dim = self._reference.sizes[label]
                     if not piece & GRID << BITS * label:
                         own = own // cuts[label]  # type: ignore[operator]

@@ -10,14 +10,12 @@ from typing import Any
 
 from anyio import to_thread
 
-from ..equivalence import Status, Verdict, verify
+from ..equivalence import Verdict
 from ..events import Hook
 from ..limits import Limits
 from ..search import Search
 from ..tensor import Program
 from ..tensor.files import to_json
-from ..tensor.generalise import generalise
-from ..tensor.sizes import product
 from .clock import Clock
 from .devices import Device
 from .going import Going, always
@@ -25,9 +23,7 @@ from .problem import Found, Fusion
 from .ranking import Ranked, Ranking
 from .space import Space
 from .threads import threaded
-
-SMALL = 1 << 16
-"""Elements of a tensor, above which floats are compared only where that is asked for."""
+from .verifying import verified
 
 
 @dataclass(frozen=True)
@@ -113,25 +109,11 @@ async def superoptimize(
     ranked = await to_thread.run_sync(ranking.best, found, top, going)
     clock.took("ranking")
     answered = [threaded(one.filling.program) for one in ranked]
-    verdicts: list[Verdict] = []
-    for number, one in enumerate(answered, 1):
-        if not going(f"verifying {number} of {len(ranked)}"):
-            break
-        verdicts.append(await to_thread.run_sync(_verified, program, one, False))
-    doubts = [
-        ""
-        if floats or not verdict.status.accepted
-        else await to_thread.run_sync(_doubt, program, one)
-        for one, verdict in zip(answered, verdicts, strict=False)
+    judged = await verified(program, answered, floats, going, clock)
+    answers = [
+        Answer(one, made, verdict, doubt)
+        for one, made, (verdict, doubt) in zip(ranked, answered, judged, strict=False)
     ]
-    clock.took("verification")
-    for number, one in enumerate(answered[: len(verdicts)] if floats else ()):
-        if not going(f"comparing floats {number + 1} of {len(ranked)}"):
-            break
-        verdicts[number] = await to_thread.run_sync(_verified, program, one, True)
-    if floats:
-        clock.took("floats")
-    answers = map(Answer, ranked, answered, verdicts, doubts)
     tables = problem.tables
     return Findings(
         program,
@@ -141,22 +123,8 @@ async def superoptimize(
         len(found),
         programs,
         tuple(one for one in answers if one.verdict.status.accepted),
-        tuple(f"{one.status}: {one.reason}" for one in verdicts if not one.status.accepted),
+        tuple(f"{one.status}: {one.reason}" for one, _ in judged if not one.status.accepted),
         tables.pruned,
         {"classes": len(tables.classes), "steps": sum(map(len, tables.steps))},
         clock.seconds,
     )
-
-
-def _verified(program: Program, candidate: Program, floats: bool) -> Verdict:
-    return verify(program, candidate, floats=floats)
-
-
-def _doubt(program: Program, candidate: Program) -> str:
-    """What floats say against it at small sizes, where the programs can be made so small."""
-    small = generalise([program, candidate]).reduced()
-    sizes = [product(term.shape) for one in small for term in one.terms()]
-    if not all(isinstance(size, int) and size <= SMALL for size in sizes):
-        return ""
-    rounded = verify(*small)
-    return rounded.reason if rounded.status is Status.REFUTED else ""

@@ -14,7 +14,7 @@ from ..tensor.evaluate import step
 from ..tensor.labels import input_labels
 from ..tensor.operator import NUMBERS, regroup
 from ..tensor.sizes import Dim
-from .forms import BITS, WHOLE, Forms, Mask
+from .forms import BITS, WHOLE, Forms, Mask, label_of
 
 Axis: TypeAlias = tuple[Mask, ...]
 """The index parts that an axis runs over, outermost first; none where it has one element."""
@@ -253,7 +253,7 @@ class FormalAlgebra:
         return tuple(found)
 
     def _size(self, piece: Mask) -> int:
-        return self._sizes[(piece.bit_length() - 1) // BITS]
+        return self._sizes[label_of(piece)]
 
 
 def overlap(axes: Axes) -> bool:

@@ -2,8 +2,8 @@
 
 Two tensors with one form are equal by the axioms of arithmetic: sums and products in any order,
 distribution, fractions, what does not depend on an index pulled out of its sum, exponentials of
-sums, roots of products. Nothing is cancelled, so that a form still tells what it was made of;
-`cancelled` does that. A form is a number; equal ones have the same.
+sums, roots of products. Nothing is cancelled, so that a form still tells what it was made of. Forms
+are numbers; equal ones have the same.
 
 Left as they are: sums of many terms that are multiplied, products of sums below a line or under a
 root, a root under a root, and sums over one index that a sum multiplies. Equal values may then have
@@ -139,10 +139,6 @@ class Forms:
 
     def inverse(self, a: int) -> int:
         return self._once(("inverse", a), lambda: self._inverse(a))
-
-    def cancelled(self, a: int) -> int:
-        """The same value, without what stands both above and below a line."""
-        return self._once(("cancelled", a), lambda: self._cancelled(a))
 
     def _once(self, key: tuple[Any, ...], make: Any) -> int:
         found = self._made.get(key)
@@ -382,29 +378,6 @@ class Forms:
                 a, mask = key[2], mask | key[1]
         return self._of_unit(self._unit(("largest", mask, a), self.free(a) & ~mask))
 
-    def _cancelled(self, a: int) -> int:
-        found = self._form({})
-        for (above, below, root, sizes), factor in self.items[a]:
-            own = self.of_monomial(((), (), root, sizes), factor)
-            powers: dict[int, int] = {}
-            for sign, side in ((1, above), (-1, below)):
-                for unit, power in side:
-                    powers[unit] = powers.get(unit, 0) + sign * power
-            for unit, power in powers.items():
-                if power:
-                    own = self.multiply(own, self.power(self._unit_cancelled(unit), power))
-            found = self.add(found, own)
-        return found
-
-    def _unit_cancelled(self, unit: int) -> int:
-        key = self.units[unit]
-        if key[0] == "sum":
-            inner = self.of_monomial((key[2], key[3], ONE, ()))
-            plain = self.cancelled(inner)
-            if plain != inner:
-                return self.sum(plain, key[1])
-        return self._of_unit(unit)
-
     def power(self, a: int, power: int) -> int:
         """A form to half a power."""
         whole, half = divmod(abs(power), 2)
@@ -414,9 +387,14 @@ class Forms:
         return found if power > 0 else self.inverse(found)
 
 
+def label_of(piece: Mask) -> int:
+    """The label that a part of an index belongs to."""
+    return (piece.bit_length() - 1) // BITS
+
+
 def is_whole(piece: Mask) -> bool:
     """Whether it is a label that nothing has cut."""
-    return piece >> (piece.bit_length() - 1) // BITS * BITS == WHOLE
+    return piece >> label_of(piece) * BITS == WHOLE
 
 
 def merged(one: Powers, two: Powers) -> Powers:

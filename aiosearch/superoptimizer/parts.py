@@ -63,9 +63,6 @@ class Parts:
         self.negative = any(factor < 0 for host in self._hosts for _, factor in forms.items[host])
         """Whether the reference subtracts."""
 
-    def __len__(self) -> int:
-        return len(self._hosts)
-
     def __contains__(self, form: int) -> bool:
         found = self._known.get(form)
         if found is None:

@@ -9,14 +9,17 @@ from math import prod
 from msgspec import Struct
 from msgspec.msgpack import encode
 
+from ..tensor import DType, TensorType, Term
 from ..tensor.files import from_json
+from ..tensor.terms import bytes_of
 from .building import Builder, built_targets
 from .formal import read
-from .forms import BITS, WHOLE
+from .forms import is_whole, label_of
 from .going import Going, always
 from .skeletons import Kernel, Skeleton, Skeletons
 from .space import Space
 from .tables import Tables
+from .values import number
 
 
 class Found(Struct, frozen=True):
@@ -89,20 +92,30 @@ class Fusion:
 
     def _size(self, tensor: int) -> int:
         """The bytes of a tensor, where a grid's part of an index counts as one."""
-        reference = self.tables.reference
+        sizes = self.tables.reference.sizes
         pieces = [piece for axis in self.tables.classes[tensor].axes for piece in axis]
-        labels = [(piece.bit_length() - 1) // BITS for piece in pieces]
-        whole = [
-            reference.sizes[label]
-            for piece, label in zip(pieces, labels, strict=True)
-            if piece == WHOLE << BITS * label
-        ]
-        return prod(whole) * WIDTHS.get(reference.program.inputs[0].dtype.value, 4)
+        whole = [sizes[label_of(piece)] for piece in pieces if is_whole(piece)]
+        return prod(whole) * self._widths.get(tensor, self._width)
+
+    @cached_property
+    def _widths(self) -> dict[int, int]:
+        """Of the inputs, the bytes of an element."""
+        inputs = self.tables.reference.program.inputs
+        return dict(zip(self.tables.inputs, map(_width, inputs), strict=True))
+
+    @cached_property
+    def _width(self) -> int:
+        """No tensor that is computed has elements of fewer bytes."""
+        terms = self.tables.reference.program.terms()
+        return min(_width(term) for term in terms if term.dtype is not DType.WEAK)
 
 
 MOST = (1 << 63) - 1
 """Programs that are counted."""
-WIDTHS = {"f64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2}
+
+
+def _width(term: Term) -> int:
+    return number(bytes_of(TensorType(term.dtype, ())))
 
 
 def in_order(kernels: tuple[Kernel, ...], given: set[int]) -> tuple[Kernel, ...]:

@@ -77,7 +77,7 @@ class Skeletons:
         if len(needed) > left + more + sum(map(self._room, kernels)):
             return False
         return all(
-            self.blocks.kernels[one] <= left
+            self.blocks.needs.kernels[one] <= left
             or any(self._room(kernels[place]) for place in _apart(kernels, one))
             for one in needed
         )

@@ -21,7 +21,7 @@ from ..tensor import Term
 from ..tensor.operator import OPERATORS, Operator
 from ..tensor.terms import INPUT, LITERAL
 from .formal import ROW, Axes, Axis, Formal, FormalAlgebra, Reference, overlap
-from .forms import BITS, GRID, LEFT, LOOP, REST, WHOLE, Mask
+from .forms import BITS, GRID, LEFT, LOOP, REST, WHOLE, Mask, label_of
 from .going import Going, always
 from .parts import Parts
 from .space import Space
@@ -345,7 +345,7 @@ class Tables:
         if not axis:
             return found
         first, rest = axis[0], axis[1:]
-        shift = (first.bit_length() - 1) // BITS * BITS
+        shift = label_of(first) * BITS
         part = first >> shift
         if part == WHOLE:
             found.append((((LOOP | REST) << shift, *rest), GRID << shift, 0))
@@ -449,7 +449,7 @@ def _device(value: Formal) -> Class:
 
 
 def _plain(piece: Mask) -> bool:
-    part = piece >> (piece.bit_length() - 1) // BITS * BITS
+    part = piece >> label_of(piece) * BITS
     return part in (WHOLE, GRID)
 
 

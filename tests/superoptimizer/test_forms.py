@@ -122,13 +122,6 @@ def test_what_is_not_the_same_has_another_form(one: Expr, two: Expr) -> None:
     assert form(forms, one) != form(forms, two)
 
 
-def test_cancelling_is_asked_for() -> None:
-    """Then what stands above and below a line is gone, inside sums too."""
-    forms = Forms(SIZES)
-    both = ("sum", ROW, ("div", ("mul", Z, Y), Y))
-    assert forms.cancelled(form(forms, both)) == form(forms, ("sum", ROW, Z))
-
-
 def test_a_sum_of_what_does_not_depend_on_its_index_is_a_multiple() -> None:
     """A whole label is a number; a part of one is not, and parts make a whole."""
     forms = Forms(SIZES)
