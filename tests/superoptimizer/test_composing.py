@@ -32,7 +32,7 @@ def test_a_long_program_is_searched_in_pieces() -> None:
     for _ in range(3):
         value = apply("exp", value @ w + (value @ a) @ b)
     program = Program("layers", (x, w, a, b), (value,))
-    found = Composer(A100, 10.0).unfused(program, 2)
+    found = Composer(A100, 100.0).unfused(program, 2)
     assert found
     for one in found:
         assert verify(program, one, floats=False).status.accepted
