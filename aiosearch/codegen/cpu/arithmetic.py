@@ -206,6 +206,8 @@ class Arithmetic:
             text = [str(first), "i1 false"]
             return self._writer.call(_full("llvm.abs", first), "i32", first.lanes, text)
         worked = same if floats else [self.convert(one, "float") for one in same]
+        if operation in _FLOAT:
+            return self._two(_FLOAT[operation], worked)
         if operation is Operation.SQRT:
             return self._intrinsic("llvm.sqrt", worked)
         dtype = DType.F64 if worked[0].scalar == "double" else DType.F32

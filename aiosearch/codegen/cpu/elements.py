@@ -58,6 +58,8 @@ class Elements:
     memory: Memory
     arithmetic: Arithmetic
     storages: Mapping[Buffer, Storage | Packed]
+    working: str
+    """What numbers that are not whole are written in."""
     known: dict[tuple[Value, DType, Linear, int, Value | None], Value] = field(default_factory=dict)
     """Loads that need not be done again; emptied by whoever writes, or leaves a loop."""
 
@@ -65,7 +67,7 @@ class Elements:
         match expression:
             case Constant():
                 whole = float(expression.value).is_integer() and abs(expression.value) < 2**31
-                return self.arithmetic.constant(expression.value, "i32" if whole else "float")
+                return self.arithmetic.constant(expression.value, "i32" if whole else self.working)
             case Count():
                 return self._count(expression.position, spot)
             case Load():

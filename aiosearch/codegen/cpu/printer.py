@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ...tensor.types import DType
 from ..ir import Buffer, Constant, Index, Kernel, Module, Stage, alone
 from ..native.machine import Machine
 from ..native.native import Native, Phase
@@ -20,8 +21,9 @@ from .packed import Packed
 from .passes import Pass, passes
 from .ranges import Range, known
 from .schedule import Schedule, blocked
+from .schedule import serial as serials
 from .shape import Wishes, shape
-from .staging import accumulating, staged
+from .staging import accumulating, separated, staged
 from .writer import Value, Whole, Writer
 
 _LINE = 64
@@ -29,6 +31,7 @@ _LINE = 64
 
 def native(module: Module, schedules: Mapping[str, Schedule], machine: Machine) -> Native:
     """The module for a machine, each kernel by the schedule under its name, or the plainest one."""
+    module = separated(module)
     inputs = [_as_packed(one, schedules) for one in module.inputs]
     own = [one for kernel in module.kernels for one in kernel.outputs]
     inner = [one for one in dict.fromkeys(own) if one not in module.outputs]
@@ -71,7 +74,7 @@ class KernelPrinter:
     writer: Writer = field(default_factory=Writer)
 
     def __post_init__(self) -> None:
-        serial = {one.name: one for one in self.kernel.indices}.get(self.schedule.serial or "")
+        serial = {one.name: one for one in serials(self.kernel)}.get(self.schedule.serial or "")
         if serial is not None and self.schedule.tile(serial) >= serial.size:
             serial = None
         self.serial: Index | None = serial
@@ -186,8 +189,10 @@ class KernelPrinter:
             storages[stage.target] = _moved(storages[stage.target], stage, ranges)
 
         def run(_: list[Value]) -> Sequence[Value]:
-            elements = Elements(self.writer, Memory(self.writer), self.arithmetic, storages)
-            lanes = self._lanes(stage)
+            working = _working(stage)
+            lanes = self.machine.width // (8 if working == "double" else 4)
+            memory = Memory(self.writer)
+            elements = Elements(self.writer, memory, self.arithmetic, storages, working)
             registers = 32 if self.machine.width == 64 or self.machine.is_arm else 16
             wishes = self.schedule.wishes if len(stage.free) > 1 else Wishes()
             own = shape(stage, ranges, storages, lanes, registers, wishes)
@@ -206,12 +211,6 @@ class KernelPrinter:
                     found = self.writer.both(found, self.writer.equal(number, 0))
         return found
 
-    def _lanes(self, stage: Stage) -> int:
-        wide = "double" in {
-            WORKING[one.dtype] for one in (stage.target, *(load.buffer for load in stage.loads))
-        }
-        return self.machine.width // (8 if wide else 4)
-
     def _scratch(self) -> dict[Buffer, Storage]:
         """Room for tiles, in the thread's own memory."""
         found = {}
@@ -220,7 +219,10 @@ class KernelPrinter:
             if stage.target in self.kernel.outputs:
                 continue
             size = STORED[stage.target.dtype][1]
-            sizes = [self._longest(one, own) for one, own in zip(stage.at, stage.target.shape, strict=True)]
+            sizes = [
+                self._longest(one, own)
+                for one, own in zip(stage.at, stage.target.shape, strict=True)
+            ]
             strides = _strides(sizes, size)
             text = f"getelementptr i8, ptr %scratch, i64 {self.scratch_bytes}"
             length = (strides[0] * sizes[0] if sizes else 1) * size
@@ -238,15 +240,19 @@ class KernelPrinter:
         return size
 
 
-def _moved(
-    storage: Storage | Packed, stage: Stage, ranges: Mapping[Index, Range]
-) -> Storage:
+def _moved(storage: Storage | Packed, stage: Stage, ranges: Mapping[Index, Range]) -> Storage:
     """Where the tile of a stage begins now."""
     assert isinstance(storage, Storage)
     own = [alone(position) for position in stage.at]
     return replace(
         storage, origin=tuple(Linear() if one is None else ranges[one].base for one in own)
     )
+
+
+def _working(stage: Stage) -> str:
+    """In what its floats are computed."""
+    dtypes = {stage.target.dtype, *(load.buffer.dtype for load in stage.loads)}
+    return "double" if DType.F64 in dtypes else "float"
 
 
 def _plain(pointer: Value, buffer: Buffer) -> Storage:

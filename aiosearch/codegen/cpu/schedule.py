@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..ir import Index, Kernel
+from ..ir import Index, Kernel, alone, indices
 from .packed import Layout
 from .shape import Wishes
 
@@ -36,4 +36,21 @@ def blocked(kernel: Kernel) -> tuple[Index, ...]:
     folded = {one for stage in kernel.stages for one in stage.folded}
     outputs = [stage for stage in kernel.stages if stage.target in kernel.outputs]
     found = dict.fromkeys(one for stage in outputs for one in stage.free)
-    return tuple(one for one in found if one not in folded)
+    return tuple(one for one in found if one not in folded and _cuttable(kernel, one))
+
+
+def serial(kernel: Kernel) -> tuple[Index, ...]:
+    """What a block can go along tile by tile: folded somewhere."""
+    found = dict.fromkeys(one for stage in kernel.stages for one in stage.folded)
+    return tuple(one for one in found if _cuttable(kernel, one))
+
+
+def _cuttable(kernel: Kernel, index: Index) -> bool:
+    """Whether what a tile needs of other stages is their tile: their places are read as they are."""
+    made = {stage.target: stage.at for stage in kernel.stages}
+    for stage in kernel.stages:
+        for load in stage.loads:
+            for own, read in zip(made.get(load.buffer, ()), load.at, strict=False):
+                if index in set(indices(own)) and (own != read or alone(own) is None):
+                    return False
+    return True

@@ -13,6 +13,7 @@ from ..ir import (
     Index,
     Kernel,
     Load,
+    Module,
     Round,
     Stage,
     Within,
@@ -34,6 +35,24 @@ def staged(kernel: Kernel, schedule: Schedule) -> Kernel:
                     copies[load] = copy.target
         stages.append(_replaced(stage, copies) if stage.folded else stage)
     return replace(kernel, stages=tuple(stages))
+
+
+def separated(module: Module) -> Module:
+    """With each output filled by a kernel, and once: copies of inputs, and of what is given twice."""
+    made = {one for kernel in module.kernels for one in kernel.outputs}
+    outputs: list[Buffer] = []
+    copies: list[Kernel] = []
+    for number, one in enumerate(module.outputs):
+        if (one in made or one not in module.inputs) and one not in outputs:
+            outputs.append(one)
+            continue
+        copy = replace(one, name=f"{one.name}.copy{number}")
+        free = [Index(f"i{axis}", size) for axis, size in enumerate(one.shape)]
+        at = tuple(Affine(((each, 1),)) for each in free)
+        stage = Stage(copy, at, Load(one, at))
+        copies.append(Kernel(copy.name, (one,), (copy,), (stage,)))
+        outputs.append(copy)
+    return replace(module, outputs=tuple(outputs), kernels=(*module.kernels, *copies))
 
 
 def accumulating(kernel: Kernel, serial: Index | None) -> Kernel:
