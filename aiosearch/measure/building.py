@@ -42,8 +42,10 @@ def loaded(text: Text, executable: bytes, loops: int = 0) -> Call:
     if not executable:
         return compiled(text, loops)
     try:
+        with _under(text):
+            _defined(text)  # jax has to know the kernels that the executable calls
         call: Call = serialize_executable.deserialize_and_load(*pickle.loads(executable))
-    except Exception:  # jaxlib says in many ways that it lacks something the source would register
+    except Exception:  # jaxlib says in many ways that it lacks something
         return compiled(text, loops)
     return call
 

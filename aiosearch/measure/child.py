@@ -13,6 +13,7 @@ from pathlib import Path
 from ..engine.channel import Channel, enter_child
 from .candidates import Cause
 from .exhaustion import exhausted
+from .expendable import become_expendable
 from .protocol import (
     Broken,
     Raised,
@@ -28,6 +29,7 @@ from .protocol import (
 
 def serve(make: Callable[[Settings], Callable[[Request], Reply]]) -> None:
     """Answers requests, one after the other, until the host goes away or kills the process."""
+    become_expendable()
     channel, (log, text) = enter_child()
     settings = decode_settings(text)
     _redirect(int(log))

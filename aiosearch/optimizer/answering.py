@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -11,14 +12,15 @@ from types import TracebackType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import msgspec
 from anyio import to_thread
 
 from ..capture.names import title
 from ..equivalence.floats import FloatEvidence
-from ..measure import Executor, Failure, JaxExecutor
+from ..measure import ArrayType, Executor, Failure, JaxExecutor
+from ..pool import usable_cores
 from ..tensor.files import from_json, to_json
-from ..tensor.terms import bytes_of
 from .answers import Answer, Key, Packing, Timings
 from .called import LONGEST, Calling
 from .canonical import canonical_digest
@@ -177,7 +179,8 @@ class Answering:
 
     def _question(self, subject: Subject) -> Question:
         program, budget = to_json(subject.program), BUDGETS[self.effort]
-        return Question(program, budget, self.seed, self.strict, subject.constant)
+        threads = usable_cores() if self.platform == "cpu" else 0
+        return Question(program, budget, self.seed, self.strict, subject.constant, threads)
 
     def _answered(self, key: Key, name: str, selection: Selection) -> Answer:
         winner, original = selection.winner, selection.original
@@ -221,8 +224,11 @@ def _kept(winner: Contender) -> dict[str, Any]:
     """The memory that what is made beforehand takes."""
     if winner.beforehand is None:
         return {}
-    packed = from_json(winner.program).inputs[-len(winner.beforehand.types) :]
-    return {"packed_bytes": sum(int(str(bytes_of(term.type))) for term in packed)}
+    return {"packed_bytes": sum(map(_bytes, winner.beforehand.types))}
+
+
+def _bytes(array: ArrayType) -> int:
+    return math.prod(array.shape) * int(jnp.dtype(array.dtype).itemsize)
 
 
 def _verdict(known: tuple[str, ...], floats: FloatEvidence | None) -> tuple[str, ...]:

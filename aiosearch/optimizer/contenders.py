@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
+from ..codegen.native.machine import host
 from ..equivalence import verify
 from ..measure import ArrayType
 from ..superoptimizer.composing import Composer
@@ -17,6 +18,7 @@ from .algebra import improve
 from .effort import Budget
 from .emit import emit, emit_pack, merged, names
 from .joining import prepared
+from .kernels import KernelSource, kernel_sources
 from .packing import Packing, packings
 from .spelling import Spelling, spellings
 from .types import array_types
@@ -34,6 +36,8 @@ class Question(Struct, frozen=True):
     strict: bool
     constant: tuple[int, ...] = ()
     """The inputs that stay the same from call to call."""
+    threads: int = 0
+    """Of a processor for which kernels are to be made; 0 for none."""
 
 
 class Beforehand(Struct, frozen=True):
@@ -59,6 +63,8 @@ class Contender(Struct, frozen=True):
     verdict: tuple[str, ...]
     """What is known of the program and how; of the original, nothing need be."""
     beforehand: Beforehand | None = None
+    kernels: bool = False
+    """Whether it is machine code of ours rather than JAX."""
 
 
 class Contest(Struct, frozen=True, tag=True):
@@ -82,6 +88,8 @@ def contest(question: Question, tell: Callable[[str], None]) -> Contest:
         found = [*found, *forms.accepted(forms.prepared(found))[1:]]
         ways = [list(_packed_ways(form, question.constant)) for form in found]
         chosen += _by_turns(ways, question.budget.contenders)
+    if question.threads:
+        chosen += forms.kernels()
     return Contest(tuple(chosen), tuple(forms.refused))
 
 
@@ -118,6 +126,19 @@ class _Forms:
         """What fused kernels compute that the superoptimizer finds, as plain operators."""
         composer = Composer(default_device(), self._question.budget.search_seconds / 2)
         return composer.unfused(self._original, COMPOSED)
+
+    def kernels(self) -> list[Contender]:
+        """The original, and what the superoptimizer fuses of it, as machine code."""
+        question = self._question
+        composer = Composer(default_device(), question.budget.search_seconds / 2)
+        fused = composer.fused(self._original)
+        found: list[Contender] = []
+        for form in self.accepted([] if fused is None else [fused]):
+            ways = kernel_sources(
+                form.program, host(), question.threads, question.budget.kernels, question.constant
+            )
+            found += [_with_kernels(form, one) for one in ways]
+        return found
 
     def prepared(self, forms: Iterable[_Form]) -> list[Program]:
         return [one for form in forms for one in prepared(form.program, self._question.constant)]
@@ -168,6 +189,15 @@ def _packed_ways(form: _Form, constant: tuple[int, ...]) -> Iterator[Contender]:
                 how, form.number, to_json(one.run), merged(pack, source), function, form.verdict,
                 beforehand,
             )  # fmt: skip
+
+
+def _with_kernels(form: _Form, found: KernelSource) -> Contender:
+    before = Beforehand(found.positions, found.pack, found.types) if found.positions else None
+    how = f"{form.how}; {found.how}"
+    packed = to_json(form.program)
+    return Contender(
+        how, form.number, packed, found.source, found.function, form.verdict, before, kernels=True
+    )
 
 
 def _beforehand(packing: Packing) -> Beforehand:

@@ -31,10 +31,12 @@ class Budget(Struct, frozen=True):
     """Of the last race; the first has a third of them."""
     race_seconds: float
     finalists: int
+    kernels: int
+    """Schedules of the kernels of one rewritten program."""
 
 
 BUDGETS = {
-    Effort.QUICK: Budget(1.0, 3, 6, 45, 4.0, 3),
-    Effort.DEFAULT: Budget(4.0, 6, 14, 63, 10.0, 4),
-    Effort.EXHAUSTIVE: Budget(30.0, 24, 64, 99, 40.0, 8),
+    Effort.QUICK: Budget(1.0, 3, 6, 45, 4.0, 3, 4),
+    Effort.DEFAULT: Budget(4.0, 6, 14, 63, 10.0, 4, 8),
+    Effort.EXHAUSTIVE: Budget(30.0, 24, 64, 99, 40.0, 8, 32),
 }

@@ -88,7 +88,7 @@ class Selection:
 
 def is_plain(contender: Contender) -> bool:
     """Whether it does what the original does, when that does it."""
-    return contender.form == 0 and contender.beforehand is None
+    return contender.form == 0 and contender.beforehand is None and not contender.kernels
 
 
 def times(race: Race, place: int) -> tuple[float, float, float]:

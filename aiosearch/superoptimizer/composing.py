@@ -14,8 +14,9 @@ from .bounding import least_seconds
 from .building import Built
 from .cheapest import PartitionError
 from .devices import Device
+from .filling import Filling
 from .going import Going
-from .partition import partition, reassembled
+from .partition import Plan, partition, reassembled
 from .plain import plain
 from .predicting import predict
 from .problem import Found, Fusion
@@ -41,11 +42,8 @@ class Composer:
         That is a program of fewer or cheaper operations where there is one; it is yet to be
         verified. There is nothing where no piece of the program can be searched in time.
         """
-        try:
-            plan = partition(
-                program, self._price, MOST_OPERATORS, least=self._least, searchable=_searchable
-            )
-        except (PartitionError, TensorError):
+        plan = self._plan(program)
+        if plan is None:
             return []
         ways = [self._plain(piece.program, most) for piece in plan.pieces]
         found = []
@@ -53,6 +51,26 @@ class Composer:
             chosen = [way[min(turn, len(way) - 1)] for way in ways]
             found.append(reassembled(plan, chosen))
         return [one for one in dict.fromkeys(found) if one != program]
+
+    def fused(self, program: Program) -> Program | None:
+        """The program with which it should be fastest, of custom kernels; yet to be verified."""
+        plan = self._plan(program)
+        if plan is None:
+            return None
+        searched = [self._piece(piece.program) for piece in plan.pieces]
+        fused = [None if one is None else one.fused for one in searched]
+        if not any(fused):
+            return None
+        pairs = zip(fused, plan.pieces, strict=True)
+        return reassembled(plan, [one or piece.program for one, piece in pairs])
+
+    def _plan(self, program: Program) -> Plan | None:
+        try:
+            return partition(
+                program, self._price, MOST_OPERATORS, least=self._least, searchable=_searchable
+            )
+        except (PartitionError, TensorError):
+            return None
 
     def _plain(self, piece: Program, most: int) -> list[Program]:
         searched = self._piece(piece)
@@ -99,14 +117,19 @@ class _Piece:
         self._problem.prepare(going)
         children = self._problem.expand(self._problem.root())
         self._found = [one for child in children for one in self._problem.solutions(child)]
-        self._seconds: float | None = None
+        self._best: Filling | None = None
+
+    @property
+    def fused(self) -> Program | None:
+        """The best kernel as far as one was looked for."""
+        return None if self._best is None else self._best.program
 
     def seconds(self, device: Device, going: Going) -> float | None:
         """What the best kernel should take; None where there is none."""
-        if self._seconds is None and self._found:
+        if self._best is None and self._found:
             ranked = Ranking(self._problem.skeletons, device).best(self._found, 1, going)
-            self._seconds = ranked[0].filling.prediction.seconds if ranked else None
-        return self._seconds
+            self._best = ranked[0].filling if ranked else None
+        return None if self._best is None else self._best.prediction.seconds
 
     def plain(self, device: Device, most: int, until: float) -> list[Program]:
         """Different things that kernels compute, as plain operators, best predicted first."""

@@ -38,15 +38,22 @@ _ON_TRUTH = ("select", "cast", "broadcast", "reshape", "transpose", "slice", "co
 _TRIES = 40
 
 
-def random_program(seed: int, kernels: bool = True) -> Program:
-    """The program of this seed: the same at every call."""
-    return _Draw(Random(seed), kernels).program(f"random_{seed}")
+def random_program(
+    seed: int,
+    kernels: bool = True,
+    sizes: Sequence[int] = _SIZES,
+    most: int = MOST_ELEMENTS,
+) -> Program:
+    """The program of this seed: the same at every call. Tensors have `most` elements at most."""
+    return _Draw(Random(seed), kernels, sizes, most).program(f"random_{seed}")
 
 
 class _Draw:
-    def __init__(self, random: Random, kernels: bool) -> None:
+    def __init__(self, random: Random, kernels: bool, sizes: Sequence[int], most: int) -> None:
         self._random = random
         self._kernels = kernels
+        self._sizes = sizes
+        self._most = most
         self._dtype = random.choice((DType.F32, DType.F32, DType.F16, DType.F64))
         self._inputs: list[Term] = []
 
@@ -69,10 +76,10 @@ class _Draw:
     def _shape(self, rank: int) -> tuple[int, ...]:
         random = self._random
         while True:
-            shape = [random.choice(_SIZES) for _ in range(rank)]
+            shape = [random.choice(self._sizes) for _ in range(rank)]
             if rank and random.random() < 0.03:
                 shape[random.randrange(rank)] = 0
-            if math.prod(shape) <= MOST_ELEMENTS:
+            if math.prod(shape) <= self._most:
                 return tuple(shape)
 
     def _input(self, shape: Sequence[int]) -> Term:
@@ -87,7 +94,7 @@ class _Draw:
         for _ in range(_TRIES):
             operator = self._random.choice(operators)
             found = self._attempt(operator, pool)
-            if found is not None and _size(found) <= MOST_ELEMENTS:
+            if found is not None and _size(found) <= self._most:
                 yield found
                 return
 
@@ -145,7 +152,7 @@ class _Draw:
         shape: list[Any] = [size if random.random() < 0.7 else 1 for size in first.shape]
         if not operator.pointwise and operator.arity == 2 and len(shape) >= 2:
             shape[-2], shape[-1] = first.shape[-1], random.choice((1, 2, 3))
-        return tuple(shape) if math.prod(shape) <= MOST_ELEMENTS else ()
+        return tuple(shape) if math.prod(shape) <= self._most else ()
 
     def _value(self, parameter: Parameter, shape: Sequence[Any]) -> Any:
         random = self._random
@@ -187,7 +194,7 @@ class _Draw:
                     ([2, found[axis] // 2], [found[axis] // 2, 2])
                 )
             elif axis < len(found) and found[axis] == 1:
-                found[axis] = random.choice(_SIZES)
+                found[axis] = random.choice(self._sizes)
         return tuple(found)
 
     def _kernel(self, pool: Sequence[Term]) -> Sequence[Term]:
@@ -254,7 +261,7 @@ class _Draw:
         axes = list(range(len(tile.shape)))
         self._random.shuffle(axes)
         split = [index for index, size in enumerate(grid) if size > 1]
-        if len(split) > len(axes) or _size(tile) * math.prod(grid) > 2 * MOST_ELEMENTS:
+        if len(split) > len(axes) or _size(tile) * math.prod(grid) > 2 * self._most:
             return
         maps: list[int | None] = [None, None, None]
         for index, axis in zip(split, axes, strict=False):

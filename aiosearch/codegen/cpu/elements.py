@@ -230,12 +230,20 @@ class Elements:
 
     def _within(self, expression: Within, spot: Spot) -> Value:
         inside = self._inside(expression, spot)
-        mask = self.arithmetic.spread(inside, spot.lanes)
+        outside = self.writer.pure(f"xor {inside}, {self._true(inside.lanes)}", "i1", inside.lanes)
+        value = self.value(expression.value, self._only(spot, inside))
+        otherwise = self.value(expression.otherwise, self._only(spot, outside))
+        return self.arithmetic.apply(Operation.SELECT, [inside, value, otherwise])
+
+    def _only(self, spot: Spot, where: Value) -> Spot:
+        """The lanes that count, of those where something holds."""
+        mask = self.arithmetic.spread(where, spot.lanes)
         if spot.mask is not None:
             mask = self._and(mask, spot.mask)
-        value = self.value(expression.value, replace(spot, mask=mask, guarded=True))
-        otherwise = self.value(expression.otherwise, spot)
-        return self.arithmetic.apply(Operation.SELECT, [inside, value, otherwise])
+        return replace(spot, mask=mask, guarded=True)
+
+    def _true(self, lanes: int) -> str:
+        return self.arithmetic.constant(True, "i1", lanes).text
 
     def _inside(self, expression: Within, spot: Spot) -> Value:
         found = Value("true", "i1")

@@ -86,7 +86,8 @@ class Memory:
         where = self._spread(storage, offsets)
         name = f"llvm.masked.gather.v{lanes}{_short(scalar)}.v{lanes}p0"
         self._declare(f"declare {type_} @{name}({pointers}, i32, <{lanes} x i1>, {type_})")
-        text = f"call {type_} @{name}({where}, i32 {size}, {_all(mask, lanes)}, {type_} zeroinitializer)"
+        given = f"{where}, i32 {size}, {_all(mask, lanes)}, {type_} zeroinitializer"
+        text = f"call {type_} @{name}({given})"
         return self._writer.new(text, scalar, lanes)
 
     def store(self, storage: Storage, offset: Linear, value: Value, mask: Value | None) -> None:

@@ -1,8 +1,8 @@
 """In which order a block runs its stages: before, along and after its serial index.
 
 What folds the serial index has its value after a pass along it. A stage that needs that value, and
-runs along the same index, does so in another pass, in which what it reads of earlier stages' tiles is
-computed again.
+runs along the same index, does so in another pass, in which what it reads of earlier stages' tiles
+is computed again.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...tensor.types import DType
-from ..ir import Buffer, Constant, Index, Kernel, Module, Stage, alone
+from ..ir import Buffer, Constant, Index, Kernel, Module, Position, Stage, alone
 from ..native.machine import Machine
 from ..native.native import Native, Phase
 from ..scalars import library
@@ -134,7 +134,7 @@ class KernelPrinter:
             pointer = self.writer.new(f"load ptr, ptr {slot.text}, align 8", "ptr")
             layout = self.schedule.layouts.get(buffer.name)
             if layout is None:
-                found[buffer] = _plain(pointer, buffer)
+                found[buffer] = plain(pointer, buffer)
                 continue
             flat = Storage(pointer, buffer.dtype, (1,), (Linear(),))
             found[buffer] = Packed(flat, layout, buffer.shape)
@@ -255,7 +255,7 @@ def _working(stage: Stage) -> str:
     return "double" if DType.F64 in dtypes else "float"
 
 
-def _plain(pointer: Value, buffer: Buffer) -> Storage:
+def plain(pointer: Value, buffer: Buffer) -> Storage:
     strides = tuple(math.prod(buffer.shape[axis + 1 :]) for axis in range(len(buffer.shape)))
     return Storage(pointer, buffer.dtype, strides, tuple(Linear() for _ in buffer.shape))
 

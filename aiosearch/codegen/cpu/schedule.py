@@ -20,8 +20,8 @@ class Schedule:
     tiles: Mapping[str, int] = field(default_factory=dict)
     """Of indices, by name; what is not named is not cut."""
     serial: str | None = None
-    """The index along which a block goes tile by tile; all that is folded over it is kept between."""
-    wishes: Wishes = Wishes()
+    """The index along which a block goes tile by tile, and keeps what is folded over it."""
+    wishes: Wishes = field(default_factory=Wishes)
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     """Of inputs, by name, that were laid out beforehand."""
     staged: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ def serial(kernel: Kernel) -> tuple[Index, ...]:
 
 
 def _cuttable(kernel: Kernel, index: Index) -> bool:
-    """Whether what a tile needs of other stages is their tile: their places are read as they are."""
+    """Whether what a tile needs of other stages is their tile: places are read as they are."""
     made = {stage.target: stage.at for stage in kernel.stages}
     for stage in kernel.stages:
         for load in stage.loads:

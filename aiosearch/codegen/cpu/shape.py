@@ -150,7 +150,7 @@ def _inner(stage: Stage, ranges: Mapping[Index, Range], along: Index | None) -> 
 def _reused(
     stage: Stage, ranges: Mapping[Index, Range], along: Index | None
 ) -> tuple[Index | None, Index | None]:
-    """Free indices that some of what moves along the lanes does not depend on, the longest first."""
+    """Free indices that some of what moves along the lanes does not depend on, longest first."""
     moving = [load for load in stage.loads if _uses(load, along)]
     found = [
         one

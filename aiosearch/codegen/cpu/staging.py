@@ -38,7 +38,7 @@ def staged(kernel: Kernel, schedule: Schedule) -> Kernel:
 
 
 def separated(module: Module) -> Module:
-    """With each output filled by a kernel, and once: copies of inputs, and of what is given twice."""
+    """With each output filled once, by a kernel: copies of inputs, and of what is given twice."""
     made = {one for kernel in module.kernels for one in kernel.outputs}
     outputs: list[Buffer] = []
     copies: list[Kernel] = []

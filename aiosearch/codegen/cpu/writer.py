@@ -33,7 +33,7 @@ def typed(scalar: str, lanes: int) -> str:
 
 
 class Writer:
-    """Instructions in order. What was computed before, and is still there, is not computed again."""
+    """Instructions in order. What was computed before, and is there, is not computed again."""
 
     def __init__(self, begin: str = "entry") -> None:
         self.lines: list[str] = [f"{begin}:"]
@@ -163,7 +163,7 @@ class Writer:
         values: Sequence[Value],
         body: Callable[[Whole, list[Value]], Sequence[Value]],
     ) -> list[Value]:
-        """Runs the body for begin, begin + step, ... below end, and hands values on from turn to turn.
+        """Runs the body for begin, begin + step, ... below end; values go from turn to turn.
 
         A loop of one turn or none is none.
         """

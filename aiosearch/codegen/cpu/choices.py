@@ -1,0 +1,179 @@
+"""The schedules of a kernel that are worth a trial, those of the best prediction first.
+
+What is free and what limits it: the registers hold rows times vectors of sums; a panel of packed
+columns is as wide as those vectors; a tile along the lanes is whole panels; the tiles that a block
+keeps fit the second cache; there are blocks enough for all threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ..ir import Fold, Index, Kernel, alone
+from ..native.machine import Machine
+from .memory import STORED
+from .packed import Layout
+from .predicting import predicted
+from .roles import Roles, packable, roles
+from .schedule import Schedule
+from .shape import Wishes
+
+_REGISTERS = ((8, 2), (6, 4), (4, 4), (4, 2), (2, 4), (12, 2), (14, 1), (1, 4), (1, 8))
+"""Rows and vectors of sums."""
+_SERIAL = (16, 64, 128, 256, 512)
+_ROWS = (8, 16, 32, 64)
+_PANELS = (1, 2, 4, 8, 16, 32)
+_SMALL = 1 << 15
+"""Elements of a block that maps."""
+
+
+def choices(
+    kernel: Kernel, machine: Machine, threads: int, constant: Iterable[str] = ()
+) -> list[Schedule]:
+    """All that keep to the limits, best predicted first."""
+    own = roles(kernel, machine)
+    layouts = packable(kernel, constant, machine)
+    if own.stage.fold is Fold.NONE or own.shape.inner is None or own.along is None:
+        found = [*_mapped(kernel, own, threads)]
+    else:
+        found = [*_folded(kernel, own, layouts, machine, threads)]
+        if layouts:
+            found += _folded(kernel, own, {}, machine, threads)
+    costs = {id(one): predicted(kernel, own, one, machine, threads) for one in found}
+    return sorted(found, key=lambda one: costs[id(one)])
+
+
+def different(schedules: Sequence[Schedule], most: int) -> list[Schedule]:
+    """The first, and then always the first that uses registers and tiles unlike those before.
+
+    What is left over goes to the best predicted.
+    """
+    found: dict[tuple[object, ...], Schedule] = {}
+    for one in schedules:
+        wishes = one.wishes
+        found.setdefault((wishes.rows, wishes.vectors, bool(one.layouts), one.serial), one)
+    chosen = list(found.values())[: max(1, most * 3 // 4)]
+    others = [one for one in schedules if all(one is not other for other in chosen)]
+    return [*chosen, *others[: most - len(chosen)]]
+
+
+def _mapped(kernel: Kernel, own: Roles, threads: int) -> Iterator[Schedule]:
+    """Blocks of whole rows, as many as there is work for."""
+    for most in (_SMALL, _SMALL // 8):
+        tiles: dict[str, int] = {}
+        held = 1
+        for one in reversed(own.blocked):
+            tile = max(1, min(one.size, most // held))
+            tiles[one.name] = tile
+            held *= tile
+        yield Schedule(tiles)
+
+
+def _folded(
+    kernel: Kernel,
+    own: Roles,
+    layouts: Mapping[str, Layout],
+    machine: Machine,
+    threads: int,
+) -> Iterator[Schedule]:
+    along, lanes = own.along, machine.width // 4
+    assert along is not None
+    for rows, vectors in _fitting(own, machine):
+        wide = {name: replace(one, width=lanes * vectors) for name, one in layouts.items()}
+        for tile in _columns(own, lanes * vectors, threads):
+            for row in _row_tiles(own):
+                for name, length in _serials(own):
+                    tiles = _others(own)
+                    if along in own.blocked:
+                        tiles[along.name] = tile
+                    if own.row is not None and own.row in own.blocked:
+                        tiles[own.row.name] = row
+                    if name is not None:
+                        tiles[name] = length
+                    wishes = Wishes(rows, vectors, 4)
+                    for staged in _stagings(kernel, own):
+                        one = Schedule(tiles, name, wishes, wide, staged)
+                        if _held(kernel, one) <= machine.l2:
+                            yield one
+
+
+def _fitting(own: Roles, machine: Machine) -> Iterator[tuple[int, int]]:
+    registers = 32 if machine.width == 64 or machine.is_arm else 16
+    most = own.row.size if own.row is not None else 1
+    seen = set()
+    for rows, vectors in _REGISTERS:
+        kept = min(rows, most)
+        if kept * vectors + vectors + 1 <= registers and (kept, vectors) not in seen:
+            seen.add((kept, vectors))
+            yield kept, vectors
+
+
+def _columns(own: Roles, panel: int, threads: int) -> list[int]:
+    along = own.along
+    assert along is not None
+    if along not in own.blocked:
+        return [along.size]
+    most = -(-along.size // threads)
+    found = {min(panel * count, -(-most // panel) * panel) for count in _PANELS}
+    return sorted(found)
+
+
+def _row_tiles(own: Roles) -> list[int]:
+    if own.row is None or own.row not in own.blocked or own.row.size <= _ROWS[0]:
+        return [own.row.size if own.row is not None else 1]
+    return [row for row in _ROWS if row < own.row.size] + [own.row.size] * (own.row.size <= 32)
+
+
+def _serials(own: Roles) -> Iterator[tuple[str | None, int]]:
+    yield None, 0
+    for one in own.serial:
+        yield from ((one.name, length) for length in _SERIAL if length < one.size)
+
+
+def _others(own: Roles) -> dict[str, int]:
+    """What is neither lanes nor rows is cut as fine as can be."""
+    return {one.name: 1 for one in own.blocked if one not in (own.along, own.row)}
+
+
+def _stagings(kernel: Kernel, own: Roles) -> Iterator[tuple[str, ...]]:
+    """Rows that several columns share are copied near where they lie far apart."""
+    yield ()
+    inner = own.shape.inner
+    found = [
+        load.buffer.name
+        for load in own.stage.loads
+        if load.buffer in kernel.inputs
+        and inner in {alone(position) for position in load.at}
+        and own.along not in {alone(position) for position in load.at}
+        and own.row is not None
+    ]
+    if found:
+        yield tuple(found)
+
+
+def _held(kernel: Kernel, schedule: Schedule) -> int:
+    """Bytes of the tiles that a block keeps."""
+    total = 0
+    for stage in kernel.stages:
+        if stage.target not in kernel.outputs or schedule.serial in {
+            one.name for one in stage.folded
+        }:
+            total += _tile(stage.free, schedule) * STORED[stage.target.dtype][1]
+    for buffer in kernel.inputs:
+        if buffer.name in schedule.staged:
+            loads = [load for stage in kernel.stages for load in stage.loads]
+            own = [
+                one
+                for load in loads
+                if load.buffer == buffer
+                for one in map(alone, load.at)
+                if one is not None
+            ]
+            total += _tile(dict.fromkeys(own), schedule) * STORED[buffer.dtype][1]
+    return total
+
+
+def _tile(free: Iterable[Index], schedule: Schedule) -> int:
+    return math.prod(schedule.tile(one) for one in free)

@@ -1,0 +1,102 @@
+"""What the indices of a kernel are to it: which lanes lie along, which rows share, what is cut."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...tensor.types import DType
+from ..ir import Apply, Fold, Index, Kernel, Load, Operation, Stage, alone, indices
+from ..native.machine import Machine
+from .packed import Layout
+from .printer import plain
+from .ranges import known
+from .schedule import blocked, serial
+from .shape import Shape, Wishes, shape
+from .writer import Value
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Of the stage that does most of the work."""
+
+    stage: Stage
+    shape: Shape
+    blocked: tuple[Index, ...]
+    serial: tuple[Index, ...]
+    work: int
+    """Elements that it goes through."""
+
+    @property
+    def along(self) -> Index | None:
+        return self.shape.along
+
+    @property
+    def row(self) -> Index | None:
+        return self.shape.row
+
+
+def roles(kernel: Kernel, machine: Machine) -> Roles:
+    main = max(kernel.stages, key=work)
+    return Roles(main, natural(kernel, main, machine), blocked(kernel), serial(kernel), work(main))
+
+
+def natural(kernel: Kernel, stage: Stage, machine: Machine) -> Shape:
+    """How a stage would lie in registers if nothing were cut or packed."""
+    buffers = (*kernel.inputs, *(one.target for one in kernel.stages))
+    storages = {one: plain(Value("null", "ptr"), one) for one in buffers}
+    ranges = {one: known(one.size) for one in kernel.indices}
+    return shape(stage, ranges, storages, machine.width // 4, 32, Wishes())
+
+
+def work(stage: Stage) -> int:
+    return math.prod(one.size for one in (*stage.free, *stage.folded))
+
+
+def packable(kernel: Kernel, constant: Iterable[str], machine: Machine) -> dict[str, Layout]:
+    """Of constant inputs that one product reads along its lanes: layouts of one vector's width."""
+    found: dict[str, Layout] = {}
+    names = set(constant)
+    loads = [load for stage in kernel.stages for load in stage.loads]
+    for stage in kernel.stages:
+        if stage.fold is not Fold.SUM or len(stage.folded) != 1:
+            continue
+        own = natural(kernel, stage, machine)
+        for load in stage.loads:
+            readers = [other for other in loads if other.buffer == load.buffer]
+            if load.buffer.name not in names or len(readers) != 1:
+                continue
+            layout = _layout(stage, load, own, machine)
+            if layout is not None:
+                found[load.buffer.name] = layout
+    return found
+
+
+def _layout(stage: Stage, load: Load, own: Shape, machine: Machine) -> Layout | None:
+    places = [alone(position) for position in load.at]
+    inner = stage.folded[0]
+    columns = [one for one in stage.free if one in places and not _shared(stage, load, one)]
+    if None in places or inner not in places or len(set(places)) < len(places) or not columns:
+        return None
+    column = max(columns, key=lambda one: one.size)
+    if column.size < machine.width // 4:
+        return None
+    pairs = machine.bf16_dot and _halves(stage)
+    return Layout(places.index(inner), places.index(column), machine.width // 4, pairs)
+
+
+def _shared(stage: Stage, load: Load, index: Index) -> bool:
+    """Whether the other factors depend on an index, too."""
+    return any(
+        index in {one for position in other.at for one in indices(position)}
+        for other in stage.loads
+        if other != load
+    )
+
+
+def _halves(stage: Stage) -> bool:
+    match stage.value:
+        case Apply(operation=Operation.MULTIPLY, arguments=(Load() as one, Load() as other)):
+            return one.buffer.dtype is DType.BF16 is other.buffer.dtype
+    return False

@@ -1,0 +1,132 @@
+"""Expressions made the short way: numbers are computed, what changes nothing is left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from ..tensor.types import DType
+from .ir import (
+    Apply,
+    Constant,
+    Count,
+    Expression,
+    Load,
+    Operation,
+    Position,
+    Round,
+    Within,
+    walk,
+)
+from .meanings import MEANINGS
+from .positions import bounds
+from .values import HALVES
+
+Limits = Sequence[tuple[Position, int, int]]
+
+
+def applied(operation: Operation, *arguments: Expression) -> Expression:
+    """A function of values; of numbers, the number that it gives where it is one."""
+    numbers = [one.value for one in arguments if isinstance(one, Constant)]
+    if len(numbers) == len(arguments):
+        with np.errstate(all="ignore"):
+            found = float(MEANINGS[operation](*map(np.float64, numbers)))
+        if not math.isnan(found):
+            return Constant(found)
+    match operation, arguments:
+        case Operation.DIVIDE | Operation.MULTIPLY, (one, Constant(value=1.0)):
+            return one
+        case Operation.DIVIDE, (Apply(Operation.DIVIDE, (one, Constant(first))), Constant(then)):
+            return applied(Operation.DIVIDE, one, Constant(first * then))
+    return Apply(operation, arguments)
+
+
+def converted(value: Expression, source: DType, target: DType) -> Expression:
+    """A cast. Half types are worked on in 32 bits, so that only one into a half type rounds."""
+    if target is DType.BOOL:
+        return applied(Operation.NOT_EQUAL, value, Constant(0.0))
+    if target is DType.I32 and isinstance(value, Constant) and math.isfinite(value.value):
+        return Constant(float(math.trunc(value.value)))
+    if target is DType.F32 and (source in HALVES or isinstance(value, Constant)):
+        return value
+    return Round(value, target)
+
+
+def within(limits: Limits, value: Expression, otherwise: Expression) -> Expression:
+    """A value inside of limits, as far as they are not kept or missed anyway."""
+    left = []
+    for at, low, high in limits:
+        least, most = bounds(at)
+        if least >= high or most < low or low >= high:
+            return otherwise
+        if least < low or most >= high:
+            left.append((at, low, high))
+    if isinstance(value, Within) and value.otherwise == otherwise:
+        left, value = [*left, *value.limits], value.value
+    return Within(tuple(left), value, otherwise) if left else value
+
+
+def places(value: Expression) -> Iterator[Position]:
+    """Every position in an expression."""
+    for one in walk(value):
+        match one:
+            case Count():
+                yield one.position
+            case Load():
+                yield from one.at
+            case Within():
+                yield from (at for at, _, _ in one.limits)
+
+
+def relocated(value: Expression, change: Callable[[Position], Position]) -> Expression:
+    """The expression with every position changed."""
+    match value:
+        case Count():
+            return Count(change(value.position))
+        case Load():
+            return Load(value.buffer, tuple(map(change, value.at)))
+        case Apply():
+            return Apply(value.operation, tuple(relocated(one, change) for one in value.arguments))
+        case Round():
+            return Round(relocated(value.value, change), value.dtype)
+        case Within():
+            limits = [(change(at), low, high) for at, low, high in value.limits]
+            inside, outside = (relocated(one, change) for one in (value.value, value.otherwise))
+            return within(limits, inside, outside)
+    return value
+
+
+def reloaded(value: Expression, change: Callable[[Load], Load]) -> Expression:
+    """The expression with every load changed."""
+    match value:
+        case Load():
+            return change(value)
+        case Apply():
+            return Apply(value.operation, tuple(reloaded(one, change) for one in value.arguments))
+        case Round():
+            return Round(reloaded(value.value, change), value.dtype)
+        case Within():
+            inside, outside = (reloaded(one, change) for one in (value.value, value.otherwise))
+            return Within(value.limits, inside, outside)
+    return value
+
+
+def simple(value: Expression) -> bool:
+    """Whether a value is as good as a load: one, rounded, or times something without a place."""
+    match value:
+        case Constant() | Count() | Load():
+            return True
+        case Round():
+            return isinstance(value.value, Load)
+        case Apply(operation=Operation.MULTIPLY, arguments=(one, other)):
+            return (_single(one) and simple(other)) or (_single(other) and simple(one))
+    return False
+
+
+def _single(value: Expression) -> bool:
+    match value:
+        case Constant() | Load(at=()):
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""Machine code in this process: LLVM compiles what a printer wrote, and XLA calls it."""

@@ -1,0 +1,50 @@
+"""From object code to functions of this process."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from .compiling import target_machine
+from .errors import NativeError
+from .handler import ENTRY
+from .machine import host
+from .native import Native
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """Addresses of a program's functions, which are there as long as this is."""
+
+    handler: int
+    """Of what XLA calls."""
+    phases: tuple[int, ...]
+    memory: Any = field(repr=False)
+
+
+def load(native: Native, code: bytes, handler: bytes) -> Library:
+    """Loads a program and its handler; raises NativeError where it calls what is not there.
+
+    LLVM writes to the standard error what that is.
+    """
+    symbols = [native.symbol(number) for number in range(len(native.phases))]
+    builder = llvm.JITLibraryBuilder()
+    builder.add_object_img(code).add_object_img(handler).add_current_process()
+    for symbol in (ENTRY, *symbols):
+        builder.export_symbol(symbol)
+    try:
+        memory = builder.link(_loader(), f"{native.name}.{next(_numbers)}")
+    except RuntimeError as error:
+        raise NativeError(f"the kernel {native.name} cannot be loaded: {error}") from None
+    return Library(memory[ENTRY], tuple(memory[symbol] for symbol in symbols), memory)
+
+
+@functools.cache
+def _loader() -> Any:
+    return llvm.create_lljit_compiler(target_machine(host()))

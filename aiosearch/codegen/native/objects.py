@@ -1,0 +1,105 @@
+"""Object code that was compiled before, in this process or another, and which of it was tried."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from ...folders import cache_folder, make_folder
+
+LIMIT = 256 << 20
+"""Bytes on disk; what was not used for longest goes first, down to half of it."""
+_SUM = 32
+"""Bytes of the check sum that each file begins with."""
+
+
+def default_objects_path() -> Path:
+    """Gives `$XDG_CACHE_HOME/aiosearch/objects`, in `~/.cache` without that variable."""
+    return cache_folder() / "objects"
+
+
+class Objects:
+    """A folder of object code, which any number of processes may use at once.
+
+    A file that is damaged counts as absent, and a folder that cannot be used as empty.
+    """
+
+    def __init__(self, folder: Path, limit: int = LIMIT) -> None:
+        self.folder = folder
+        self._limit = limit
+        self._growth = limit  # so that the first one that is kept looks how much there is
+
+    def get(self, digest: str, make: Callable[[], bytes]) -> bytes:
+        """Gives what was kept, or makes it and keeps it."""
+        found = self._read(self._object(digest))
+        if found is None:
+            found = make()
+            self._write(self._object(digest), found)
+        return found
+
+    def trusts(self, digest: str, code: bytes) -> bool:
+        """Whether exactly this code was tried and harmed nothing."""
+        return self._read(self._trial(digest)) == _sum(code)
+
+    def trust(self, digest: str, code: bytes) -> None:
+        """Remembers that this code was tried."""
+        self._write(self._trial(digest), _sum(code))
+
+    def _object(self, digest: str) -> Path:
+        return self.folder / f"{digest}.o"
+
+    def _trial(self, digest: str) -> Path:
+        return self.folder / f"{digest}.tried"
+
+    def _read(self, path: Path) -> bytes | None:
+        try:
+            whole = path.read_bytes()
+            os.utime(path)
+        except OSError:
+            return None
+        return whole[_SUM:] if whole[:_SUM] == _sum(whole[_SUM:]) else None
+
+    def _write(self, path: Path, content: bytes) -> None:
+        """Puts a whole file in place, or none."""
+        part = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+        with suppress(OSError):
+            make_folder(self.folder)
+            try:
+                part.write_bytes(_sum(content) + content)
+                part.replace(path)
+            finally:
+                part.unlink(missing_ok=True)
+            self._grown(len(content))
+
+    def _grown(self, size: int) -> None:
+        self._growth += size
+        if self._growth > self._limit // 4:
+            self._growth = 0
+            self._shrink()
+
+    def _shrink(self) -> None:
+        with os.scandir(self.folder) as entries:
+            files = [(each.stat().st_mtime_ns, each.stat().st_size, each.path) for each in entries]
+        total = sum(size for _, size, _ in files)
+        if total <= self._limit:
+            return
+        for _, size, path in sorted(files):
+            Path(path).unlink(missing_ok=True)
+            total -= size
+            if total <= self._limit // 2:
+                return
+
+
+@functools.cache
+def objects_in(folder: Path) -> Objects:
+    """Gives the one of this process for a folder."""
+    return Objects(folder)
+
+
+def _sum(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()

@@ -1,0 +1,62 @@
+"""A process that tries out one kernel: `python -m aiosearch.codegen.native.trial < TRIAL`."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import msgspec
+from msgspec import Struct
+
+from .errors import NativeError
+from .guarded import try_out
+from .loading import load
+from .native import Native
+
+SECONDS = 60.0
+"""A kernel that takes longer for two runs, one thread each, is of no use to anyone."""
+
+
+class Trial(Struct, frozen=True, array_like=True):
+    """Exactly what would be loaded."""
+
+    native: Native
+    code: bytes
+    handler: bytes
+
+
+def tried_elsewhere(trial: Trial) -> None:
+    """Tries a kernel out in a process of its own; raises NativeError where it does not pass."""
+    command = [sys.executable, "-m", __name__]
+    payload = msgspec.msgpack.encode(trial)
+    name = trial.native.name
+    try:
+        ended = subprocess.run(
+            command, input=payload, capture_output=True, timeout=SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise NativeError(f"the kernel {name} did not end in {SECONDS:g} s") from None
+    if ended.returncode < 0:
+        raise NativeError(
+            f"the kernel {name} reads or writes outside of its arrays: it died of"
+            f" {signal.Signals(-ended.returncode).name}"
+        )
+    if ended.returncode:
+        lines = ended.stderr.decode(errors="replace").split("\n")
+        raise NativeError("; ".join(line for line in lines if line))
+
+
+def main() -> int:
+    """Tries out what comes in; the last line that it writes says what was wrong."""
+    trial = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Trial)
+    try:
+        try_out(trial.native, load(trial.native, trial.code, trial.handler))
+    except (NativeError, MemoryError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,10 @@
+"""Kernels of the tile IR as Pallas text, for the GPU through Triton."""
+
+from __future__ import annotations
+
+from .candidates import Parameter, choices, parameters
+from .errors import CannotPrint
+from .tiling import Tiling
+from .writing import write
+
+__all__ = ["CannotPrint", "Parameter", "Tiling", "choices", "parameters", "write"]

@@ -1,0 +1,125 @@
+"""A kernel's body: what one block does, as the text of a Python function over references."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from .. import ir
+from .folds import combined, folded, initial
+from .layout import Layout
+from .loops import Loops
+from .names import Names
+from .nodes import Node
+from .positions import STEP
+from .scope import Scope
+from .tiles import Tiles
+from .values import Value, cast, spread
+
+_INDENT = "    "
+
+
+@dataclass(frozen=True)
+class Body:
+    """A function's text, and what it is called with."""
+
+    lines: tuple[str, ...]
+    inputs: tuple[ir.Buffer, ...]
+    outputs: tuple[ir.Buffer, ...]
+
+
+def body(layout: Layout, name: str) -> Body:
+    """The function of this name that computes one block of a kernel."""
+    nodes = layout.nodes
+    inputs, outputs = nodes.loaded, [node.stage.target for node in nodes.outputs]
+    names = Names()
+    refs = {buffer: names.fresh(buffer.name) for buffer in (*inputs, *outputs)}
+    lines = _Writer(layout, names, refs).lines()
+    head = f"def {name}({', '.join(refs.values())}):"
+    return Body((head, *(_INDENT + line for line in lines)), tuple(inputs), tuple(outputs))
+
+
+class _Writer:
+    def __init__(self, layout: Layout, names: Names, refs: dict[ir.Buffer, str]) -> None:
+        self._layout, self._names, self._refs = layout, names, refs
+        self._loops = Loops(layout.nodes.all, layout.loop)
+        self._scope = Scope(names)
+        self._tiles = Tiles(layout, self._scope, refs)
+
+    def lines(self) -> list[str]:
+        stored = self._layout.nodes.outputs
+        for level in self._loops.count:
+            for node in self._loops.between(level):
+                self._bind(self._tiles, node)
+            for node in stored:
+                if self._loops.done(node) == level and not self._loops.repeats(node):
+                    self._tiles.store(node)
+            inner = [
+                one
+                for one in stored
+                if self._loops.repeats(one) and self._loops.level(one) == level
+            ]
+            totals = self._loops.totals(level)
+            if inner or totals:
+                self._loop(totals, inner)
+        return self._scope.lines
+
+    def _bind(self, tiles: Tiles, node: Node) -> None:
+        """Computes a node, rounded to what its buffer holds, and gives it a name."""
+        value = folded(tiles, node) if node.folded else tiles.value(node.value, node)
+        tiles.scope.bind(node, node.stage.target.name, self._kept(value, node))
+
+    def _kept(self, value: Value, node: Node) -> Value:
+        axes = self._layout.axes(node.indices)
+        return cast(replace(value, text=spread(value, axes), axes=axes), node.stage.target.dtype)
+
+    def _loop(self, totals: Sequence[Node], stored: Sequence[Node]) -> None:
+        """Runs along the loop's index, adding to the accumulators and storing what it may."""
+        inner = Scope(self._names, self._scope)
+        tiles = Tiles(self._layout, inner, self._refs)
+        for node in self._loops.needed(totals, stored):
+            self._bind(tiles, node)
+        for node in stored:
+            tiles.store(node)
+        self._enclose(inner, totals, [self._part(tiles, node) for node in totals])
+
+    def _part(self, tiles: Tiles, node: Node) -> Value:
+        """What one iteration adds to an accumulator, in the type that it is added up in."""
+        part, axes = folded(tiles, node), self._layout.axes(node.indices)
+        return Value(spread(part, axes), part.dtype, axes)
+
+    def _enclose(self, inner: Scope, totals: Sequence[Node], parts: Sequence[Value]) -> None:
+        assert self._layout.loop is not None
+        names = [self._names.fresh(node.stage.target.name) for node in totals]
+        shapes = [self._layout.shape(part.axes) for part in parts]
+        carry, loop = self._names.fresh("carry"), self._names.fresh("loop")
+        added = [
+            combined(node.fold, name, part.text)
+            for node, name, part in zip(totals, names, parts, strict=True)
+        ]
+        begun = [
+            initial(node.fold, part.dtype, shape)
+            for node, part, shape in zip(totals, parts, shapes, strict=True)
+        ]
+        unpacked = [f"{_tuple(names)} = {carry}"] if names else []
+        body = [*unpacked, *inner.lines, f"return {_tuple(added)}"]
+        steps = self._layout.steps(self._layout.loop)
+        run = f"lax.fori_loop(0, {steps}, {loop}, {_tuple(begun)})"
+        self._scope.lines += [
+            f"def {loop}({STEP}, {carry}):",
+            *(_INDENT + line for line in body),
+            f"{_tuple(names)} = {run}" if names else run,
+        ]
+        for node, name, part in zip(totals, names, parts, strict=True):
+            self._known(node, replace(part, text=name))
+
+    def _known(self, node: Node, total: Value) -> None:
+        kept = self._kept(total, node)
+        if kept.text == total.text:
+            self._scope.let(node, kept)
+        else:
+            self._scope.bind(node, node.stage.target.name, kept)
+
+
+def _tuple(texts: Sequence[str]) -> str:
+    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"

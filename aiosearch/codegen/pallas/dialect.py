@@ -1,0 +1,98 @@
+"""What is Triton's, or of one version of jax: how its words are spelled, and how it is lowered.
+
+Pallas' Triton back end is deprecated upstream. Everything else of the printer says `pl`, `lax` and
+`jnp`; what would change with another back end is here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+HEADER = """\
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton as plt
+"""
+
+PLATFORM = "cuda"
+
+
+def load(array: str, places: str, mask: str) -> str:
+    """A tile of a reference; zeros where the mask is false."""
+    if not mask:
+        return f"{array}[{places}]"
+    return f"plt.load({array}.at[{places}], mask={mask}, other=0)"
+
+
+def store(array: str, places: str, value: str, mask: str) -> str:
+    if not mask:
+        return f"{array}[{places}] = {value}"
+    return f"plt.store({array}.at[{places}], {value}, mask={mask})"
+
+
+def parameters(warps: int, stages: int) -> str:
+    """What Triton's compiler is told."""
+    return f"plt.CompilerParams(num_warps={warps}, num_stages={stages})"
+
+
+_ERF = '''
+def _erf(x):
+    """Its series near zero; elsewhere Abramowitz and Stegun, 7.1.26, off by at most 1.5e-7."""
+    square = x * x
+    near = {last}
+    for factor in ({others}):
+        near = near * square + factor
+    size = jnp.abs(x)
+    t = 1 / (1 + 0.3275911 * size)
+    tail = -1.453152027 + t * 1.061405429
+    for factor in (1.421413741, -0.284496736, 0.254829592):
+        tail = tail * t + factor
+    far = 1 - tail * t * jnp.exp(-square)
+    return jnp.where(size < 1, x * near, jnp.where(x < 0, -far, far))
+'''
+
+_ROUND = '''
+def _round(x):
+    """To the nearest whole number, halves to even."""
+    floor = jnp.floor(x)
+    rest = x - floor
+    even = floor == 2 * jnp.floor(floor / 2)
+    return jnp.where((rest < 0.5) | ((rest == 0.5) & even), floor, floor + 1)
+'''
+
+
+def _series(terms: int) -> list[float]:
+    """The factors of erf's series in the square of its argument."""
+    scale = 2 / math.sqrt(math.pi)
+    return [scale * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(terms)]
+
+
+def _erf() -> str:
+    *others, last = _series(12)
+    return _ERF.format(last=last, others=", ".join(map(repr, reversed(others))))
+
+
+HELPERS = {"_erf": _erf(), "_round": _ROUND}
+"""Functions that Triton's lowering has no rule for, said by others."""
+
+
+def lowered(function: Callable[..., Any], arguments: Sequence[Any], device: str, units: int) -> Any:
+    """The function lowered for a GPU that need not be there; from jax 0.11 it has to be named."""
+    import jax
+
+    with _described(device, units):
+        return jax.jit(function).trace(*arguments).lower(lowering_platforms=(PLATFORM,))
+
+
+@contextmanager
+def _described(device: str, units: int) -> Iterator[None]:
+    from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
+
+    own = AbstractDevice(device_kind=device, platform="gpu", num_cores=units)
+    with use_abstract_mesh(AbstractMesh((), (), abstract_device=own)):
+        yield

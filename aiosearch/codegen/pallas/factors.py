@@ -1,0 +1,85 @@
+"""Products that are summed, as two sides that a matrix unit multiplies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from .. import ir
+from .nodes import Node, Nodes, dependencies
+
+Axes = Callable[[ir.Expression], Iterable[ir.Index]]
+"""The axes of an expression's tile."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """Factors whose product is one operand."""
+
+    factors: tuple[ir.Expression, ...]
+    own: frozenset[ir.Index]
+    """Its axes that are not summed over."""
+    summed: frozenset[ir.Index]
+
+    def with_(self, other: Side) -> Side:
+        factors = (*self.factors, *other.factors)
+        return Side(factors, self.own | other.own, self.summed | other.summed)
+
+
+@dataclass(frozen=True)
+class Contraction:
+    left: Side
+    right: Side
+    scale: tuple[ir.Expression, ...]
+    """Factors that are the same for the whole tile."""
+
+
+def contraction(node: Node, axes: Axes) -> Contraction | None:
+    """The sides, where a node sums a product over axes that both have, and each has its own."""
+    if node.fold is not ir.Fold.SUM:
+        return None
+    parts = [_side(factor, node, axes) for factor in _factors(node.value)]
+    groups: list[Side] = []
+    for part in (part for part in parts if part.own):
+        near = [one for one in groups if one.own & part.own]
+        groups = [one for one in groups if one not in near]
+        for one in near:
+            part = one.with_(part)
+        groups.append(part)
+    if len(groups) != 2:
+        return None
+    left, right = groups
+    for part in (part for part in parts if part.summed and not part.own):
+        left = left.with_(part)
+    if not left.summed or left.summed != right.summed:
+        return None
+    scale = (part.factors[0] for part in parts if not part.own and not part.summed)
+    return Contraction(left, right, tuple(scale))
+
+
+def _side(factor: ir.Expression, node: Node, axes: Axes) -> Side:
+    found, folded = frozenset(axes(factor)), frozenset(node.folded)
+    return Side((factor,), found - folded, found & folded)
+
+
+def _factors(value: ir.Expression) -> tuple[ir.Expression, ...]:
+    match value:
+        case ir.Apply(operation=ir.Operation.MULTIPLY):
+            return tuple(one for argument in value.arguments for one in _factors(argument))
+    return (value,)
+
+
+def matrices(nodes: Nodes) -> tuple[set[ir.Index], set[ir.Index], set[ir.Index]]:
+    """The indices that sides of products have for themselves, share, and are summed over."""
+    own, shared, summed = set[ir.Index](), set[ir.Index](), set[ir.Index]()
+    for node in nodes.all:
+        parts = [frozenset(dependencies(one, node.reads)) for one in _factors(node.value)]
+        parts = [part for part in parts if part & set(node.folded)]
+        if node.fold is not ir.Fold.SUM or len(set(parts)) < 2:
+            continue
+        every = frozenset.intersection(*parts)
+        if all(part - every for part in parts):
+            own |= frozenset.union(*parts) - every
+            shared |= every - set(node.folded)
+            summed |= every & set(node.folded)
+    return own, shared - own, summed

@@ -1,0 +1,112 @@
+"""Which indices are the grid, which one the loop, and how large the tiles are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from .. import ir
+from .errors import CannotPrint
+from .factors import contraction
+from .nodes import Node, Nodes, dependencies
+from .tiling import Tiling
+
+LEAST = 16
+"""What Triton's dots take at least along each axis, so that they run on matrix units."""
+
+
+class Layout:
+    """A kernel's indices as axes of tiles, for one tiling."""
+
+    def __init__(self, nodes: Nodes, tiling: Tiling) -> None:
+        self.nodes, self.tiling = nodes, tiling
+        self._dots: set[ir.Index] = set()
+        self._order: dict[ir.Index, int] = {}
+        for one in (*nodes.kernel.indices, *(one for node in nodes.all for one in node.folded)):
+            self._order.setdefault(one, len(self._order))
+        named = {one.name: one for one in nodes.kernel.indices}
+        unknown = tiling.tiles.keys() - named.keys()
+        if unknown:
+            raise CannotPrint(
+                f"kernel {nodes.kernel.name} has no index {', '.join(sorted(unknown))};"
+                f" it has {', '.join(named)}"
+            )
+        chosen = [named[name] for name in tiling.tiles]
+        free, folded = parallel(nodes), set(serial(nodes))
+        self.grid = tuple(one for one in chosen if one in free)
+        loops = [one for one in chosen if one in folded]
+        self._check(chosen, loops)
+        self.loop = next((one for one in loops if self.steps(one) > 1), None)
+        self._dots = self._contracted()
+
+    def _check(self, chosen: list[ir.Index], loops: list[ir.Index]) -> None:
+        kernel = self.nodes.kernel.name
+        for one in chosen:
+            tile = self.tiling.tiles[one.name]
+            if tile < 1 or tile & (tile - 1):
+                raise CannotPrint(f"kernel {kernel}: a tile of {tile} along {one} is no power of 2")
+            if one not in self.grid and one not in loops:
+                raise CannotPrint(
+                    f"kernel {kernel}: {one} is neither an index of the outputs that nothing"
+                    " folds, nor one that is folded, and cannot be cut"
+                )
+        if sum(self.steps(one) > 1 for one in loops) > 1:
+            names = ", ".join(map(str, loops))
+            raise CannotPrint(f"kernel {kernel}: one index can be the loop, not {names}")
+
+    def _contracted(self) -> set[ir.Index]:
+        """The indices that are padded so that a contraction is large enough for a dot."""
+        found: set[ir.Index] = set()
+        for node in self.nodes.all:
+            own = contraction(node, lambda value, node=node: self._wide(node, value))  # type: ignore[misc]
+            for side in (own.left.own, own.right.own, own.left.summed) if own else ():
+                free = [one for one in side if one.name not in self.tiling.tiles]
+                if free and math.prod(map(self.tile, side)) < LEAST:
+                    found.add(max(free, key=lambda one: (one.size, one.name)))
+        return found
+
+    def _wide(self, node: Node, value: ir.Expression) -> set[ir.Index]:
+        """The indices of an expression that are no single place in a tile."""
+        named = self.tiling.tiles
+        found = set(dependencies(value, node.reads))
+        return {one for one in found if one.size > 1 and named.get(one.name) != 1}
+
+    def tile(self, one: ir.Index) -> int:
+        """How many of an index's values lie in a tile."""
+        chosen = self.tiling.tiles.get(one.name)
+        if chosen is not None:
+            return chosen
+        whole = 1 << max(0, one.size - 1).bit_length()
+        return max(whole, LEAST) if one in self._dots else whole
+
+    def steps(self, one: ir.Index) -> int:
+        """How many tiles an index has."""
+        return -(-one.size // self.tile(one))
+
+    def padded(self, one: ir.Index) -> bool:
+        """Whether tiles reach beyond the index."""
+        return one.size % self.tile(one) != 0
+
+    def axes(self, indices: Iterable[ir.Index]) -> tuple[ir.Index, ...]:
+        """Those that are axes of a tile, in the order that all tiles keep."""
+        return tuple(sorted({one for one in indices if self.tile(one) > 1}, key=self._order.get))  # type: ignore[arg-type]
+
+    def shape(self, axes: Iterable[ir.Index]) -> tuple[int, ...]:
+        return tuple(self.tile(one) for one in axes)
+
+    def reach(self, one: ir.Index) -> int:
+        """How many values an index takes, those beyond its size included."""
+        return self.steps(one) * self.tile(one)
+
+
+def parallel(nodes: Nodes) -> list[ir.Index]:
+    """The indices that blocks may share out: the outputs' own, which nothing folds."""
+    folded = {one for node in nodes.all for one in node.folded}
+    free = (one for node in nodes.outputs for one in node.stage.free)
+    return [one for one in dict.fromkeys(free) if one not in folded]
+
+
+def serial(nodes: Nodes) -> list[ir.Index]:
+    """The indices that a block may run along, one tile after the other."""
+    known = set(nodes.kernel.indices)
+    return list(dict.fromkeys(one for node in nodes.all for one in node.folded if one in known))

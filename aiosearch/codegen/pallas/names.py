@@ -1,0 +1,26 @@
+"""Names of the printed text: what the IR calls things, as far as Python takes it."""
+
+from __future__ import annotations
+
+import keyword
+import re
+
+TAKEN = frozenset({"jax", "jnp", "lax", "pl", "plt", "interpret", "float"})
+
+
+class Names:
+    """Hands out names, none of them twice."""
+
+    def __init__(self, taken: frozenset[str] = TAKEN) -> None:
+        self._taken = set(taken)
+
+    def fresh(self, wanted: str) -> str:
+        name = re.sub(r"\W", "_", wanted, flags=re.ASCII) or "_"
+        if name[0].isdigit():
+            name = f"_{name}"
+        found, number = name, 1
+        while found in self._taken or keyword.iskeyword(found):
+            number += 1
+            found = f"{name}_{number}"
+        self._taken.add(found)
+        return found

@@ -1,0 +1,142 @@
+"""What a kernel's body computes: every stage for the places at which it is read.
+
+A stage has no memory of its own in a body. Where its buffer is read at other places than its
+indices, the stage is computed for those: the places are put in for the indices. So a reshape, a
+slice or a transposition of what was computed costs nothing but computing it there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from .. import ir
+from .errors import CannotPrint
+from .places import Places, moved, solved
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A stage's value for some places."""
+
+    stage: ir.Stage
+    value: ir.Expression
+    folded: tuple[ir.Index, ...]
+    fold: ir.Fold
+    reads: Mapping[ir.Load, Node]
+    """The nodes that stand for loads of what the kernel fills."""
+    indices: frozenset[ir.Index]
+    """What its element depends on."""
+
+
+@dataclass
+class Nodes:
+    """The nodes of a kernel, operands first."""
+
+    kernel: ir.Kernel
+    all: list[Node] = field(default_factory=list)
+    outputs: list[Node] = field(default_factory=list)
+    _made: dict[tuple[ir.Stage, tuple[ir.Position, ...]], Node] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._stages = {stage.target: stage for stage in self.kernel.stages}
+        for stage in self.kernel.stages:
+            if stage.target in self.kernel.outputs and 0 not in stage.target.shape:
+                self.outputs.append(self._node(stage, {}))
+
+    @property
+    def loaded(self) -> list[ir.Buffer]:
+        """The buffers of the caller that are read."""
+        found = dict.fromkeys(
+            load.buffer
+            for node in self.all
+            for load in loads(node.value)
+            if load.buffer not in self._stages
+        )
+        return [buffer for buffer in self.kernel.inputs if buffer in found]
+
+    def _node(self, stage: ir.Stage, places: Places) -> Node:
+        kept = {one: places.get(one, ir.index(one)) for one in stage.free}
+        key = (stage, tuple(kept.values()))
+        if key not in self._made:
+            node = self._computed(stage, kept)
+            self._made[key] = node
+            self.all.append(node)
+        return self._made[key]
+
+    def _computed(self, stage: ir.Stage, places: dict[ir.Index, ir.Position]) -> Node:
+        folded, places = _renamed(stage, places)
+        if any(one.size == 0 for one in folded):
+            empty = ir.Constant(0.0 if stage.fold is ir.Fold.SUM else -math.inf)
+            return Node(stage, empty, (), ir.Fold.NONE, {}, frozenset())
+        value = rewritten(stage.value, places)
+        reads = {load: self._read(load) for load in loads(value) if load.buffer in self._stages}
+        own = frozenset(dependencies(value, reads)) - set(folded)
+        return Node(stage, value, folded, stage.fold, reads, own)
+
+    def _read(self, load: ir.Load) -> Node:
+        stage = self._stages[load.buffer]
+        places = solved(stage.at, load.at)
+        if places is None:
+            places_of = ", ".join(map(str, stage.at))
+            raise CannotPrint(
+                f"kernel {self.kernel.name}: {load} is read, but is written at [{places_of}]:"
+                " no values of its indices are known that lead there"
+            )
+        return self._node(stage, places)
+
+
+def loads(value: ir.Expression) -> Iterator[ir.Load]:
+    """The loads of an expression; some more than once."""
+    return (one for one in ir.walk(value) if isinstance(one, ir.Load))
+
+
+def rewritten(value: ir.Expression, places: Places) -> ir.Expression:
+    """An expression with other positions in the place of indices."""
+    match value:
+        case ir.Constant():
+            return value
+        case ir.Count():
+            return ir.Count(moved(value.position, places))
+        case ir.Load():
+            return ir.Load(value.buffer, tuple(moved(at, places) for at in value.at))
+        case ir.Apply():
+            given = tuple(rewritten(argument, places) for argument in value.arguments)
+            return ir.Apply(value.operation, given)
+        case ir.Round():
+            return ir.Round(rewritten(value.value, places), value.dtype)
+        case ir.Within():
+            limits = tuple((moved(at, places), low, high) for at, low, high in value.limits)
+            inner, other = rewritten(value.value, places), rewritten(value.otherwise, places)
+            return ir.Within(limits, inner, other)
+
+
+def dependencies(value: ir.Expression, reads: Mapping[ir.Load, Node]) -> Iterator[ir.Index]:
+    """The indices that an element depends on; some more than once."""
+    for one in ir.walk(value):
+        match one:
+            case ir.Load() if one in reads:
+                yield from reads[one].indices
+            case ir.Load():
+                yield from (each for at in one.at for each in ir.indices(at))
+            case ir.Count():
+                yield from ir.indices(one.position)
+            case ir.Within():
+                yield from (each for at, _, _ in one.limits for each in ir.indices(at))
+
+
+def _renamed(
+    stage: ir.Stage, places: dict[ir.Index, ir.Position]
+) -> tuple[tuple[ir.Index, ...], dict[ir.Index, ir.Position]]:
+    """The folded indices, under other names where the places are over indices of those names."""
+    taken = {one for at in places.values() for one in ir.indices(at)}
+    folded = []
+    for one in stage.folded:
+        own = one
+        while own in taken:
+            own = ir.Index(f"{own.name}_", own.size)
+        folded.append(own)
+        if own is not one:
+            places = {**places, one: ir.index(own)}
+    return tuple(folded), places

@@ -1,0 +1,122 @@
+"""Positions, printed as whole numbers for every element of a tile; and what lies outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from ...tensor.types import DType
+from .. import ir
+from .layout import Layout
+from .places import reach
+from .scope import Scope
+from .values import Value, spread
+
+STEP = "step"
+"""What the loop counts in."""
+
+
+class Positions:
+    """Prints into one scope; indices get their names where they are first met."""
+
+    def __init__(self, layout: Layout, scope: Scope) -> None:
+        self._layout, self._scope = layout, scope
+
+    def value(self, position: ir.Position) -> Value:
+        """A literal where all elements have the same position."""
+        low, high = reach(position, self._layout.reach)
+        if low == high:
+            return Value(str(low), DType.WEAK)
+        match position:
+            case ir.Affine():
+                terms = [(self._index(one), factor) for one, factor in position.terms]
+                return self._total(terms, position.offset)
+            case ir.Mixed():
+                parts = [(self.value(one), factor) for one, factor in position.terms]
+                return self._total([*parts, (self.value(position.rest), 1)], 0)
+            case ir.Quotient():
+                return self._divided("div", position)
+            case ir.Remainder():
+                return self._divided("rem", position)
+
+    def _divided(self, how: str, position: ir.Quotient | ir.Remainder) -> Value:
+        """Both round towards zero, so what may be below zero is raised above it."""
+        low, _ = reach(position.position, self._layout.reach)
+        shift = max(0, -(low // position.by))
+        raised = self._total([(self.value(position.position), 1)], shift * position.by)
+        found = Value(f"lax.{how}({raised.text}, {position.by})", DType.I32, raised.axes)
+        return self._total([(found, 1)], -shift if how == "div" else 0)
+
+    def _total(self, parts: Sequence[tuple[Value, int]], offset: int) -> Value:
+        offset += sum(int(one.text) * times for one, times in parts if one.dtype is DType.WEAK)
+        left = [(one, times) for one, times in parts if one.dtype is not DType.WEAK]
+        axes = self._layout.axes(axis for one, _ in left for axis in one.axes)
+        texts = [f"{spread(one, axes)}{f' * {times}' if times != 1 else ''}" for one, times in left]
+        texts += [str(offset)] if offset else []
+        text = " + ".join(texts)
+        alone = len(texts) == 1 and left[0][1] == 1
+        return Value(text if alone else f"({text})", DType.I32, axes)
+
+    def _index(self, one: ir.Index) -> Value:
+        known = self._scope.known(one)
+        if known is not None:
+            return known
+        if one != self._layout.loop and self._scope.outer is not None:
+            return Positions(self._layout, self._scope.outer)._index(one)
+        tile, axes = self._layout.tile(one), self._layout.axes([one])
+        if self._layout.steps(one) == 1:
+            text = "0" if tile == 1 else _range(tile)
+        else:
+            grid = self._layout.grid
+            start = STEP if one == self._layout.loop else f"pl.program_id({grid.index(one)})"
+            text = start if tile == 1 else f"{start} * {tile} + {_range(tile)}"
+        return self._scope.bind(one, one.name, Value(text, DType.I32, axes))
+
+    def within(self, at: ir.Position, low: int, high: int) -> list[Value]:
+        """What has to be asked of a position for it to be inside, if anything."""
+        return self._tests(at, low, high, reach(at, lambda one: one.size))
+
+    def beyond(self, at: Sequence[ir.Position], shape: Sequence[int]) -> list[Value]:
+        """The same of an element of an array, where tiles may reach beyond their indices."""
+        places = list(zip(at, shape, strict=True))
+        ends = [reach(one, self._layout.reach) for one, _ in places]
+        return [
+            test
+            for (one, size), end in zip(places, ends, strict=True)
+            for test in self._tests(one, 0, size, end)
+        ]
+
+    def _tests(self, at: ir.Position, low: int, high: int, ends: tuple[int, int]) -> list[Value]:
+        place = self.value(at)
+        tests = [f"({place.text} >= {low})"] if ends[0] < low else []
+        tests += [f"({place.text} < {high})"] if ends[1] >= high else []
+        return [Value(test, DType.BOOL, place.axes) for test in tests]
+
+    def below(self, indices: Iterable[ir.Index]) -> list[Value]:
+        """Whether indices are below their sizes, of those whose tiles reach beyond."""
+        padded = [one for one in indices if self._layout.padded(one)]
+        places = [(self.value(ir.index(one)), one.size) for one in padded]
+        return [Value(f"({at.text} < {size})", DType.BOOL, at.axes) for at, size in places]
+
+    def mask(self, tests: Sequence[Value], axes: tuple[ir.Index, ...]) -> str:
+        """Whether all of them hold, over a tile's axes; empty where nothing has to be asked."""
+        texts = list(dict.fromkeys(spread(test, axes) for test in tests))
+        return texts[0] if len(texts) == 1 else " & ".join(texts)
+
+    def axes(self, tests: Sequence[Value]) -> tuple[ir.Index, ...]:
+        """Those that the tests have between them."""
+        return self._layout.axes(one for test in tests for one in test.axes)
+
+    def overlaps(self, at: ir.Position) -> bool:
+        """Whether a tile's elements beyond its indices have places of other ones."""
+        if not isinstance(at, ir.Affine):
+            return any(map(self._layout.padded, ir.indices(at)))
+        terms = sorted(at.terms, key=lambda term: term[1])
+        return any(
+            self._layout.padded(one) and factor * self._layout.reach(one) > above
+            for (one, factor), (_, above) in pairwise(terms)
+        )
+
+
+def _range(tile: int) -> str:
+    return f"jnp.arange({tile}, dtype=jnp.int32)"

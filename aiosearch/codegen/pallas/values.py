@@ -1,0 +1,80 @@
+"""Pieces of text that stand for tiles, and how tiles of different axes meet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ...tensor.types import DType
+from .. import ir
+
+HALVES = (DType.F16, DType.BF16)
+
+NAMES = {
+    DType.F64: "jnp.float64",
+    DType.F32: "jnp.float32",
+    DType.F16: "jnp.float16",
+    DType.BF16: "jnp.bfloat16",
+    DType.I32: "jnp.int32",
+    DType.BOOL: "jnp.bool_",
+}
+
+_RANKS = [DType.WEAK, DType.BOOL, DType.I32, DType.F32, DType.F64]
+
+
+@dataclass(frozen=True)
+class Value:
+    """An expression of the printed text that binds at least as tightly as a call."""
+
+    text: str
+    dtype: DType
+    axes: tuple[ir.Index, ...] = ()
+    zeros: frozenset[ir.Index] = frozenset()
+    """Indices beyond whose sizes the tile holds zeros."""
+
+
+def spread(value: Value, axes: tuple[ir.Index, ...]) -> str:
+    """The text of a tile that has these axes; ones that the value lacks have size one."""
+    if value.axes == axes or not value.axes:
+        return value.text
+    wanted = tuple(one for one in axes if one in value.axes)
+    text = value.text
+    if wanted != value.axes:
+        text = f"{text}.transpose({', '.join(str(value.axes.index(one)) for one in wanted)})"
+    if wanted == axes:
+        return text
+    return f"{text}[{', '.join(':' if one in wanted else 'None' for one in axes)}]"
+
+
+def cast(value: Value, dtype: DType) -> Value:
+    """The value in another element type; a literal is what it meets."""
+    if value.dtype is dtype:
+        return value
+    if value.dtype is DType.WEAK:
+        return replace(value, text=f"jnp.full((), {value.text}, {NAMES[dtype]})", dtype=dtype)
+    if dtype is DType.BOOL:
+        return replace(value, text=f"({value.text} != 0)", dtype=dtype)
+    return replace(value, text=f"{value.text}.astype({NAMES[dtype]})", dtype=dtype)
+
+
+def working(dtypes: Iterable[DType], least: DType = DType.WEAK) -> DType:
+    """The type that values of these are computed with, at least one."""
+    found = [DType.F32 if one in HALVES else one for one in dtypes]
+    return max((least, *found), key=_RANKS.index)
+
+
+def wide(value: Value, dtype: DType) -> Value:
+    """The value as an operand of arithmetic of a type. A literal takes it from what it meets."""
+    if value.dtype is not DType.WEAK:
+        return cast(value, dtype)
+    whole = dtype is DType.I32 and "jnp" not in value.text
+    return replace(value, text=str(int(float(value.text)))) if whole else value
+
+
+def literal(number: float) -> Value:
+    """A number that takes the type of what it meets."""
+    if math.isfinite(number):
+        return Value(repr(float(number)), DType.WEAK)
+    names = {math.inf: "jnp.inf", -math.inf: "-jnp.inf"}
+    return Value(names.get(number, "jnp.nan"), DType.WEAK)

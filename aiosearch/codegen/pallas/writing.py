@@ -1,0 +1,105 @@
+"""A module of kernels as a Python module that stands alone: jax and Pallas, nothing of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .. import ir
+from . import dialect
+from .body import Body, body
+from .layout import Layout
+from .names import TAKEN, Names
+from .nodes import Nodes
+from .tiling import Tiling
+from .values import NAMES
+
+
+def write(module: ir.Module, tilings: Mapping[str, Tiling] = {}) -> str:
+    """The text of a Python module with a function of the module's name, over its inputs.
+
+    The function gives one array where the module has one output, else a tuple; with `interpret` it
+    runs without a GPU. A kernel that has no tiling here is one block over everything.
+    """
+    return _Writing(module, tilings).text()
+
+
+class _Writing:
+    def __init__(self, module: ir.Module, tilings: Mapping[str, Tiling]) -> None:
+        self._module, self._tilings = module, tilings
+        self._globals = Names()
+        self._function = self._globals.fresh(module.name)
+        self._locals = Names(TAKEN | {self._function})
+        self._arrays: dict[str, str] = {}
+        self._bodies: list[str] = []
+        self._calls: list[str] = []
+
+    def text(self) -> str:
+        inputs = [self._array(buffer) for buffer in self._module.inputs]
+        for kernel in self._module.kernels:
+            self._kernel(kernel)
+        outputs = [self._array(buffer) for buffer in self._module.outputs]
+        result = outputs[0] if len(outputs) == 1 else f"({', '.join(outputs)})"
+        lines = [
+            f"def {self._function}({', '.join([*inputs, '*', 'interpret=False'])}):",
+            f'    """Runs {len(self._module.kernels)} kernels of Pallas, for Triton."""',
+            *(f"    {line}" for line in [*self._calls, f"return {result}"]),
+        ]
+        bodies = "".join(f"\n\n{text}\n" for text in self._bodies)
+        helpers = "".join(f"\n{text}" for text in self._helpers(bodies))
+        return f"{dialect.HEADER}{helpers}{bodies}\n\n" + "\n".join(lines) + "\n"
+
+    def _helpers(self, bodies: str) -> list[str]:
+        return [text for name, text in dialect.HELPERS.items() if f"{name}(" in bodies]
+
+    def _array(self, buffer: ir.Buffer) -> str:
+        if buffer.name not in self._arrays:
+            self._arrays[buffer.name] = self._locals.fresh(buffer.name)
+        return self._arrays[buffer.name]
+
+    def _kernel(self, kernel: ir.Kernel) -> None:
+        tiling = self._tilings.get(kernel.name, Tiling())
+        for buffer in kernel.outputs:
+            if 0 in buffer.shape:
+                self._calls.append(f"{self._array(buffer)} = {_empty(buffer)}")
+        nodes = Nodes(kernel)
+        if not nodes.outputs:
+            return
+        layout = Layout(nodes, tiling)
+        name = self._globals.fresh(f"_{kernel.name}")
+        text = body(layout, name)
+        self._bodies.append("\n".join(text.lines))
+        self._call(name, text, layout)
+
+    def _call(self, name: str, text: Body, layout: Layout) -> None:
+        grid = tuple(layout.steps(one) for one in layout.grid)
+        shapes = [_struct(buffer) for buffer in text.outputs]
+        given = [_flat(self._array(buffer), buffer) for buffer in text.inputs]
+        results = [self._array(buffer) for buffer in text.outputs]
+        tiling = layout.tiling
+        self._calls += [
+            f"{', '.join(results)}{',' if len(results) == 1 else ''} = pl.pallas_call(",
+            f"    {name},",
+            f"    out_shape=[{', '.join(shapes)}],",
+            f"    grid={grid},",
+            f"    compiler_params={dialect.parameters(tiling.warps, tiling.stages)},",
+            "    interpret=interpret,",
+            f'    name="{name.lstrip("_")}",',
+            f")({', '.join(given)})",
+        ]
+        self._calls += [
+            f"{self._array(buffer)} = {self._array(buffer)}.reshape(())"
+            for buffer in text.outputs
+            if not buffer.shape
+        ]
+
+
+def _struct(buffer: ir.Buffer) -> str:
+    return f"jax.ShapeDtypeStruct({buffer.shape or (1,)}, {NAMES[buffer.dtype]})"
+
+
+def _flat(name: str, buffer: ir.Buffer) -> str:
+    return name if buffer.shape else f"{name}.reshape(1)"
+
+
+def _empty(buffer: ir.Buffer) -> str:
+    return f"jnp.zeros({buffer.shape}, {NAMES[buffer.dtype]})"

@@ -1,0 +1,96 @@
+"""Which functions there are, and how they are put into a module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from inspect import signature
+from typing import TypeAlias
+
+from ...tensor.types import DType
+from ..ir import Operation
+from . import errors, exponentials, halves, logarithms, plain, powers, trigonometry
+from .writing import Body, Value
+
+
+class Conversion(StrEnum):
+    """Between `float` and the type of 16 bits that is asked for, whose values go as `i16`."""
+
+    NARROW = "narrow"
+    """To the nearest, halves to even."""
+    WIDEN = "widen"
+
+
+Name: TypeAlias = Operation | Conversion
+Wanted: TypeAlias = tuple[Name, int, DType]
+"""A function, on how many lanes, and of which type."""
+
+FUNCTIONS: dict[Operation, Callable[..., Value]] = {
+    Operation.COS: trigonometry.cos,
+    Operation.ERF: errors.erf,
+    Operation.EXP: exponentials.exp,
+    Operation.FLOOR: plain.floor,
+    Operation.LOG: logarithms.log,
+    Operation.MAXIMUM: plain.maximum,
+    Operation.MINIMUM: plain.minimum,
+    Operation.POW: powers.power,
+    Operation.ROUND: plain.rounded,
+    Operation.SIN: trigonometry.sin,
+    Operation.SQRT: plain.sqrt,
+    Operation.TANH: exponentials.tanh,
+}
+
+CONVERSIONS: dict[tuple[Conversion, DType], Callable[[Value], Value]] = {
+    (Conversion.NARROW, DType.BF16): halves.to_bf16,
+    (Conversion.NARROW, DType.F16): halves.to_f16,
+    (Conversion.WIDEN, DType.BF16): halves.from_bf16,
+    (Conversion.WIDEN, DType.F16): halves.from_f16,
+}
+
+ELEMENTS = {DType.F32: "float", DType.F64: "double"}
+
+
+def symbol(name: Name, lanes: int, dtype: DType) -> str:
+    """The name of a function in LLVM IR, such as `@aio.exp.v16f32`."""
+    return f"@aio.{name}.{'' if lanes == 1 else f'v{lanes}'}{dtype}"
+
+
+def definition(name: Name, lanes: int, dtype: DType, *, fused: bool = True) -> tuple[str, str]:
+    """A function's symbol and its text. What it calls comes with `library`.
+
+    `fused` says that the machine has FMA, and with it SSE 4.1 and F16C: all with AVX2 do. Without,
+    nothing is used that LLVM would call a library for anywhere.
+    """
+    text, _ = _written(name, lanes, dtype, fused)
+    return symbol(name, lanes, dtype), text
+
+
+def library(wanted: Iterable[Wanted], *, fused: bool = True) -> str:
+    """The texts of functions, each once, after what they call. It does not depend on the order."""
+    declarations: set[str] = set()
+    helpers: dict[str, str] = {}
+    texts = {}
+    for one in wanted:
+        texts[symbol(*one)], body = _written(*one, fused)
+        declarations |= body.declarations
+        helpers |= body.helpers
+    functions = [text for _, text in [*sorted(helpers.items()), *sorted(texts.items())]]
+    return "\n".join([*sorted(declarations), *functions])
+
+
+def _written(name: Name, lanes: int, dtype: DType, fused: bool) -> tuple[str, Body]:
+    body = Body(lanes, fused)
+    function, element = _found(name, dtype)
+    operands = [Value(body, element, f"%{one}") for one in signature(function).parameters]
+    result = function(*operands)
+    listed = ", ".join(f"{one.kind} {one.text}" for one in operands)
+    head = f"define internal {result.kind} {symbol(name, lanes, dtype)}({listed}) alwaysinline {{"
+    lines = [head, "entry:", *body.lines, f"  ret {result.kind} {result.text}", "}", ""]
+    return "\n".join(lines), body
+
+
+def _found(name: Name, dtype: DType) -> tuple[Callable[..., Value], str]:
+    """What writes a function, and the type of its operands."""
+    if isinstance(name, Conversion):
+        return CONVERSIONS[name, dtype], "float" if name is Conversion.NARROW else "i16"
+    return FUNCTIONS[name], ELEMENTS[dtype]

@@ -1,0 +1,82 @@
+"""The exponential, and the hyperbolic tangent that is made of it.
+
+Where n is the nearest whole number to x / ln 2, and r is the rest, eˣ is 2ⁿ eʳ. The rest comes from
+ln 2 in two parts, of which the first has so few bits that its product with n is exact.
+"""
+
+from __future__ import annotations
+
+from .formats import absolute, at_least, at_most, format_of, signed_like
+from .writing import Value
+
+LN2 = {
+    "float": (0.693359375, -2.12194440054690583e-4),
+    "double": (6.93147180369123816490e-01, 1.90821492927058770002e-10),
+}
+"""The natural logarithm of two, in two parts."""
+
+LOG2_E = 1.4426950408889634
+
+EXP = {
+    # |r| <= 0.347, minimax by Remez' exchange: 2^-27.9 and 2^-60 of e^r.
+    "float": (
+        0.4999999403953552, 0.1666652262210846, 0.041668184101581573, 0.008368509821593761,
+        0.0013829512754455209,
+    ),
+    "double": (
+        0.5, 0.16666666666666682, 0.04166666666666609, 0.008333333333316916,
+        0.0013888888889117244, 0.00019841269896683127, 2.4801586924646202e-05,
+        2.755723455711374e-06, 2.7557582761810216e-07, 2.5112144974292745e-08,
+        2.082654602367095e-09,
+    ),
+}  # fmt: skip
+"""Coefficients of (eʳ - 1 - r) / r²."""
+
+LIMITS = {"float": (-104.0, 89.0), "double": (-746.0, 710.0)}
+"""At and below the first the exponential is zero, at and above the second it is infinite."""
+
+FLAT = {"float": 9.1, "double": 19.1}
+"""From here on the hyperbolic tangent is one."""
+
+
+def exp(x: Value) -> Value:
+    """Denormal results are rounded once more; what is too large is infinite, too small is zero."""
+    x = at_least(at_most(x, LIMITS[x.element][1]), LIMITS[x.element][0])
+    powers, rest = reduced(x, 2 * format_of(x).bias)
+    tail = x.body.polynomial(rest, EXP[x.element])
+    value = x.body.fma(x.body.fma(tail, rest, 1.0), rest, 1.0)
+    return scaled(value, powers)
+
+
+def reduced(x: Value, offset: int) -> tuple[Value, Value]:
+    """A whole number whose lowest bits are n plus an offset, and the rest."""
+    magic = format_of(x).magic + offset
+    near = x.body.fma(x, LOG2_E, magic)
+    times = near - magic
+    high, low = LN2[x.element]
+    return near.bits, x.body.fma(times, -low, x.body.fma(times, -high, x))
+
+
+def scaled(value: Value, powers: Value) -> Value:
+    """A value times two to a power, to which twice the bias is added, by two factors.
+
+    One factor alone could be neither as small as a denormal result needs it nor twice as large as
+    the largest number.
+    """
+    mantissa = format_of(value).mantissa
+    first = (powers >> 1) << mantissa
+    second = (powers << mantissa) - first
+    value = value * first.cast("bitcast", value.element)
+    return value * second.cast("bitcast", value.element)
+
+
+def tanh(x: Value) -> Value:
+    """From e²ˣ - 1, which loses nothing near zero."""
+    body, one = x.body, format_of(x)
+    twice = at_most(absolute(x), FLAT[x.element]) * 2.0
+    powers, rest = reduced(twice, one.bias)
+    power = (powers << one.mantissa).cast("bitcast", x.element)
+    tail = body.polynomial(rest, EXP[x.element])
+    grown = body.fma(tail * rest, rest, rest)
+    less = body.fma(power, grown, power - 1.0)
+    return signed_like(less / (less + 2.0), x)

@@ -1,0 +1,90 @@
+"""Powers: eʸ ˡᵒᵍ ˣ, where the logarithm has more bits than the result shows."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+from .doubled import Pair, multiplied, ordered, product, summed
+from .exponentials import EXP, LIMITS, LN2, exp, reduced, scaled
+from .formats import absolute, at_least, at_most, format_of, signed_like
+from .logarithms import log, special, split
+from .plain import rounded
+from .writing import Value
+
+THIRDS = (0.6666666666666666, 3.700743415417188e-17)
+"""Two thirds, in two parts."""
+
+ARTANH = (
+    0.39999999999999997, 0.2857142857143293, 0.22222222220347623,
+    0.1818181854720814, 0.15384577361097215, 0.1333558789538098,
+    0.11688490500894713, 0.11884001080753336,
+)  # fmt: skip
+"""Coefficients of (2 artanh s - 2 s - 2/3 s³) / s⁵, by powers of s² <= 0.0295: 2^-71 of all."""
+
+
+def power(x: Value, y: Value) -> Value:
+    """Special cases as in C99: of zeros, infinities, and negative numbers to a whole power."""
+    size = _size_of_float(x, y) if x.element == "float" else _size(absolute(x), y)
+    return _signed(x, y, size)
+
+
+def _size_of_float(x: Value, y: Value) -> Value:
+    """In `double`, which has bits enough."""
+    wide = absolute(x).cast("fpext", "double"), y.cast("fpext", "double")
+    return exp(wide[1] * log(wide[0])).cast("fptrunc", "float")
+
+
+def _size(x: Value, y: Value) -> Value:
+    """Of the absolute value; wrong where x or y is one."""
+    body = x.body
+    near, rest = _logarithm(x)
+    near, lost = product(special(x, near), y)
+    low, high = LIMITS[x.element]
+    inside = absolute(near) < -low
+    rest = body.select(inside, body.fma(rest, y, lost), body.number(0.0, x.element))
+    powers, left = reduced(at_least(at_most(near, high), low), 2 * format_of(x).bias)
+    left = left + rest
+    tail = body.polynomial(left, EXP[x.element])
+    return scaled(body.fma(body.fma(tail, left, 1.0), left, 1.0), powers)
+
+
+def _logarithm(x: Value) -> Pair:
+    """Of a positive number, to some 65 bits."""
+    body = x.body
+    times, f = split(x)
+    s = _quotient(f)
+    square = multiplied(s, s)
+    cube = multiplied(multiplied(s, square), _pair(x, THIRDS))
+    fifth = s[0] * square[0] * square[0] * body.polynomial(square[0], ARTANH)
+    high, low = LN2[x.element]
+    near, rest = summed(times * high, s[0] * 2.0)
+    near, more = summed(near, cube[0])
+    rest = rest + more + (body.fma(times, low, s[1] * 2.0 + cube[1]) + fifth)
+    return ordered(near, rest)
+
+
+def _quotient(f: Value) -> Pair:
+    """f / (2 + f)."""
+    below, lost = ordered(f.body.number(2.0, f.element), f)
+    near = f / below
+    back, more = product(near, below)
+    return near, ((f - back) - more - near * lost) / below
+
+
+def _pair(like: Value, numbers: tuple[float, float]) -> Pair:
+    high, low = numbers
+    return like.body.number(high, like.element), like.body.number(low, like.element)
+
+
+def _signed(x: Value, y: Value, size: Value) -> Value:
+    """The power, from its absolute value."""
+    body = x.body
+    ones = absolute(x).equals(1.0) & absolute(y).equals(inf)
+    size = body.select(ones, 1.0, size)
+    whole = rounded(y).equals(y)
+    halved = y * 0.5
+    odd = whole & body.select(rounded(halved).equals(halved), 0, whole)
+    value = body.select(odd, signed_like(size, x), size)
+    roots = (x < 0.0) & (x > -inf) & (whole ^ 1)
+    value = body.select(roots, nan, value)
+    return body.select(x.equals(1.0) | y.equals(0.0), 1.0, value)

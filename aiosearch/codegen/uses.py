@@ -1,0 +1,168 @@
+"""Which values are computed once and kept, and which again wherever they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ..tensor.mugraph import Kernel
+from .ir import Operation
+from .moves import Broadcast, Move, Reshape, Slice
+from .values import HALVES, Cast, Folding, Joining, Kept, Number, Pointwise, Product, Value, below
+
+DEAR = frozenset(
+    {
+        Operation.DIVIDE,
+        Operation.SQRT,
+        Operation.EXP,
+        Operation.LOG,
+        Operation.TANH,
+        Operation.ERF,
+        Operation.SIN,
+        Operation.COS,
+        Operation.POW,
+    }
+)
+"""Functions that are worth a place in memory."""
+
+_MOST = 24
+"""So many operations are written down again; more are worth a place in memory too."""
+
+_LONG = 96
+"""So many operations, at most, are one expression."""
+
+
+class Uses:
+    """What is known of the values below some that are wanted."""
+
+    def __init__(self, wanted: Sequence[Value]) -> None:
+        self._wanted = frozenset(wanted)
+        self._order = list(below(wanted))
+        self._carriers = self._carrying()
+        self._users: dict[Value, list[Value]] = {value: [] for value in self._order}
+        self.kept: set[Value] = set()
+        """Values with a buffer of their own."""
+        self._count()
+        self._choose()
+
+    def moves(self, value: Value) -> bool:
+        """Whether a value is only another one's elements at other places."""
+        kept = value in self._wanted or value in self._carriers
+        return isinstance(value.what, Move) and not kept
+
+    def source(self, value: Value) -> Value:
+        """What a value's elements are taken from."""
+        while self.moves(value):
+            (value,) = value.arguments
+        return value
+
+    def once(self, value: Value) -> bool:
+        """Whether only one other value is made of this one."""
+        return len(self._users[value]) == 1 and value not in self._wanted
+
+    def kept_in(self, owner: Kernel | None) -> list[Value]:
+        """What is kept for sure, outside of custom kernels or in one, operands first."""
+        return [value for value in self._order if self._surely(value, owner)]
+
+    def _surely(self, value: Value, owner: Kernel | None) -> bool:
+        if isinstance(value.what, Kept):
+            return owner is None
+        if value.owner is not owner or value not in self.kept:
+            return False
+        may_join = isinstance(value.what, Folding) or value in self._carriers
+        return value in self._wanted or not (may_join and all(map(_takes, self._users[value])))
+
+    def stored(self, kernel: Kernel) -> list[Value]:
+        """What is wanted of what a custom kernel stores."""
+        return [v for v in self._order if isinstance(v.what, Kept) and v.owner is kernel]
+
+    def feeds(self, value: Value) -> bool:
+        """Whether all that is made of it are products of half types."""
+        return bool(self._users[value]) and all(map(self._half, self._users[value]))
+
+    def _half(self, user: Value) -> bool:
+        if isinstance(user.what, Joining):
+            return self.feeds(user)
+        return isinstance(user.what, Product) and user.dtype in HALVES
+
+    def _carrying(self) -> frozenset[Value]:
+        parents: dict[Value, set[Value]] = {value: set() for value in self._order}
+        for value in self._order:
+            for argument in value.arguments:
+                parents[argument].add(value)
+        found: set[Value] = set()
+        for value in self._order:
+            top = value
+            while len(parents[top]) == 1 and top not in self._wanted:
+                (parent,) = parents[top]
+                if not _rearranged(parent) or parent.size != top.size:
+                    break
+                top = parent
+            if isinstance(value.what, Folding) and top is not value:
+                found.add(top)
+        return frozenset(found - self._wanted)
+
+    def _count(self) -> None:
+        for value in self._order:
+            if not self.moves(value):
+                for argument in value.arguments:
+                    self._users[self.source(argument)].append(value)
+
+    def _choose(self) -> None:
+        heavy, dear = self._heavy(), self._dear()
+        again: set[Value] = set()
+        for value in reversed(self._order):
+            users = self._users[value]
+            if len(set(users)) > 1 or any(user in again for user in users):
+                again.add(value)
+            if self._must(value) or value in heavy or (value in again and value in dear):
+                self.kept.add(value)
+                again.discard(value)
+
+    def _must(self, value: Value) -> bool:
+        stored = value in self._wanted or value in self._carriers
+        return stored or isinstance(value.what, Folding | Kept)
+
+    def _heavy(self) -> Collection[Value]:
+        """What takes many operations, above all where it is used several times."""
+        weights: dict[Value, int] = {}
+        found: set[Value] = set()
+        for value in self._order:
+            weights[value] = 1 + sum(weights[self.source(one)] for one in value.arguments)
+            most = _MOST if len(self._users[value]) > 1 else _LONG
+            if weights[value] > most and _computes(value):
+                found.add(value)
+            if value in found or self._must(value):
+                weights[value] = 0
+        return found
+
+    def _dear(self) -> Collection[Value]:
+        """What takes a dear function for each element; not one for each row, say."""
+        found: set[Value] = set()
+        for value in self._order:
+            sources = [one for one in map(self.source, value.arguments) if not self._must(one)]
+            alike = any(one in found and one.size == value.size for one in sources)
+            if _computes(value) and (_own(value) or alike):
+                found.add(value)
+        return found
+
+
+def _takes(value: Value) -> bool:
+    """Whether a value may be written together with a fold that it is made of."""
+    return isinstance(value.what, Folding | Kept | Move)
+
+
+def _rearranged(value: Value) -> bool:
+    return isinstance(value.what, Broadcast | Reshape | Slice)
+
+
+def _computes(value: Value) -> bool:
+    return isinstance(value.what, Pointwise | Cast)
+
+
+def _own(value: Value) -> bool:
+    match value.what:
+        case Pointwise(operation=Operation.DIVIDE):
+            return not isinstance(value.arguments[1].what, Number)
+        case Pointwise():
+            return value.what.operation in DEAR
+    return False

@@ -1,0 +1,138 @@
+"""What the machine code makes of numbers: every operator, every type, and what is no number."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from running import KINDS, MACHINES, assert_right, drawn, program, run
+
+from aiosearch.codegen.ir import Affine, Apply, Buffer, Constant, Index, Kernel, Load, Module
+from aiosearch.codegen.ir import Operation, Stage
+from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.native.machine import Machine, host
+from aiosearch.tensor import OPERATORS, DType, Term, apply, tensor
+
+SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0)
+POINTWISE = [one.name for one in OPERATORS.values() if one.pointwise]
+MORE: dict[str, dict[str, Any]] = {
+    "power": {"exponent": 3},
+    "clamp": {"low": -1, "high": 0.5},
+    "cast": {"dtype": DType.I32},
+}
+
+
+def pointwise(dtype: DType, size: int) -> list[Term]:
+    """A result of each operator."""
+    x, y = (tensor(name, dtype, (size,)) for name in "XY")
+    found = []
+    for name in POINTWISE:
+        arity = OPERATORS[name].arity
+        operands = {1: (x,), 2: (x, y), 3: (apply("less", x, y), x, y)}[arity or 0]
+        found.append(apply(name, *operands, **MORE.get(name, {})))
+    return found
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.BF16, DType.F16])
+def test_operators_on_elements(dtype: DType, machine: Machine) -> None:
+    """Each is computed to within its rounding, in whole vectors and in what is left of one."""
+    module = lower(program(*pointwise(dtype, 21)))
+    assert_right(module, machines=[machine])
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.BF16])
+def test_what_is_no_number_or_infinite(dtype: DType, machine: Machine) -> None:
+    """It comes out where the referee has it, with its sign, of every operator and pair."""
+    pairs = np.array([*product(SPECIAL, SPECIAL)]).T
+    module = lower(program(*pointwise(dtype, pairs.shape[1])))
+    assert_right(module, [one.astype(KINDS[dtype]) for one in pairs], machines=[machine])
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.F16])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "min"])
+def test_folds_of_what_is_no_number(dtype: DType, axis: int, name: str) -> None:
+    """One NaN makes a sum and an extreme NaN, wherever it lies; infinities are extremes."""
+    x = tensor("X", dtype, (23, 21))
+    module = lower(program(apply(name, x, axes=(axis,))))
+    for number, odd in enumerate(SPECIAL[:3]):
+        values = drawn(module, number)[0].copy()
+        values[np.arange(7) + 16 * (axis == 0), np.arange(7) * 2 + 7] = odd
+        values[22, 20] = odd
+        assert_right(module, [values])
+
+
+@pytest.mark.parametrize("source", list(KINDS))
+@pytest.mark.parametrize("target", list(KINDS))
+def test_casts(source: DType, target: DType) -> None:
+    """A value of any type becomes one of any other, on any machine."""
+    x = tensor("X", source, (19,))
+    assert_right(lower(program(apply("cast", x, dtype=target))))
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+def test_casts_to_whole_numbers_stay_within_them(machine: Machine) -> None:
+    """Towards zero; what is too large is the largest, and what is no number is zero, as in XLA."""
+    x = tensor("X", DType.F32, (8,))
+    values = np.array([1.9, -1.9, 3e9, -3e9, np.inf, -np.inf, np.nan, 2.5], np.float32)
+    found = run(lower(program(apply("cast", x, dtype=DType.I32))), [values], machine=machine)[0]
+    largest, least = 2**31 - 1, -(2**31)
+    assert found.tolist() == [1, -1, largest, least, largest, least, 0, 2]
+
+
+def test_whole_numbers() -> None:
+    """They are added, multiplied and compared as such, and wrap around as in XLA."""
+    x, y = (tensor(name, DType.I32, (18,)) for name in "XY")
+    names = ("add", "sub", "mul", "maximum", "minimum", "less", "equal", "not_equal")
+    found = [apply(name, x, y) for name in names]
+    assert_right(lower(program(*found, apply("neg", x), apply("abs", x), apply("max", x, axes=(0,)))))
+    large = np.full(18, 2**31 - 1, np.int32)
+    one = np.ones(18, np.int32)
+    assert run(lower(program(x + y)), [large, one])[0].tolist() == [-(2**31)] * 18
+
+
+def test_truth_values() -> None:
+    """They are compared, chosen by and stored as one byte, zero or one."""
+    x, y = (tensor(name, DType.BOOL, (18,)) for name in "XY")
+    found = [apply(name, x, y) for name in ("less", "less_equal", "equal", "not_equal")]
+    assert_right(lower(program(*found, apply("select", x, x, y))))
+
+
+def single(operation: Operation, dtype: DType, *arguments: Any) -> Module:
+    """A stage of one element."""
+    target = Buffer("o", dtype, ())
+    stage = Stage(target, (), Apply(operation, arguments))
+    return Module("single", (), (target,), (Kernel("single", (), (target,), (stage,)),))
+
+
+def test_the_sign_of_zero_is_kept() -> None:
+    """A number -0.0 is not the whole number 0."""
+    module = single(Operation.MULTIPLY, DType.F32, Constant(-0.0), Constant(1.5))
+    assert np.signbit(run(module, [])[0])
+
+
+def test_whole_numbers_in_double_precision() -> None:
+    """A quotient of whole numbers that is stored in 64 bits has all of them."""
+    module = single(Operation.DIVIDE, DType.F64, Constant(1.0), Constant(3.0))
+    assert run(module, [])[0] == 1 / 3
+
+
+def test_products_that_are_added_up_are_rounded_once_where_they_can_be() -> None:
+    """On a machine with FMA, a sum of products keeps what a rounded product would lose."""
+    size = 1 + 2.0**-12
+    i = Index("i", 2)
+    place = (Affine(((i, 1),)),)
+    x, y = (Buffer(name, DType.F32, (2,)) for name in "XY")
+    target = Buffer("o", DType.F32, ())
+    value = Apply(Operation.MULTIPLY, (Load(x, place), Load(y, place)))
+    from aiosearch.codegen.ir import Fold
+
+    stage = Stage(target, (), value, (i,), Fold.SUM)
+    module = Module("dot", (x, y), (target,), (Kernel("dot", (x, y), (target,), (stage,)),))
+    left, right = np.array([size, -1], np.float32), np.array([size, size * size], np.float32)
+    if host().fma:
+        assert run(module, [left, right])[0] != 0

@@ -1,0 +1,11 @@
+"""Kernels that are known to be harmless are tried out in the process of the test itself."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def expendable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has this process be one that may die of a kernel."""
+    monkeypatch.setattr("aiosearch.measure.expendable._expendable", True)

@@ -1,0 +1,90 @@
+"""Programs that travel as text, to the processes that compile and time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from kernel_texts import adding, reading
+
+from aiosearch.codegen.native.carrying import source_of
+from aiosearch.codegen.native.machine import host
+from aiosearch.codegen.native.native import Native
+from aiosearch.measure import (
+    ArrayType,
+    Candidate,
+    Cause,
+    Compiled,
+    Failure,
+    JaxExecutor,
+    Stage,
+    Way,
+)
+from aiosearch.tensor.types import DType
+from aiosearch.testing import no_leaks
+
+TYPE = ArrayType("float32", (1000,))
+JAX = Candidate("jax", "def function(a, b): return (a + b,)", "function", (TYPE, TYPE))
+COMPILED_BY = """
+import os
+
+
+def signed(a, b):
+    return (function(a, b)[0] * 0 + os.getpid(),)
+"""
+
+
+def candidate(name: str, native: Native) -> Candidate:
+    inputs = tuple(TYPE for _ in native.inputs)
+    return Candidate(name, source_of(native, host()), "function", inputs)
+
+
+async def compiled(executor: JaxExecutor, candidate: Candidate) -> Compiled:
+    found = await executor.compile(candidate)
+    assert isinstance(found, Compiled), found
+    return found
+
+
+def test_the_text_gives_the_function(expendable: None) -> None:
+    """The module defines a function by the name that was asked for, and has no long lines."""
+    text = source_of(adding(DType.F32, 5), host(), "added")
+    scope: dict[str, Any] = {}
+    exec(text, scope)
+    np.testing.assert_array_equal(scope["added"](jnp.ones(5), jnp.arange(5.0))[0], np.arange(1, 6))
+    assert max(map(len, text.splitlines())) <= 100
+    assert text == source_of(adding(DType.F32, 5), host(), "added")
+
+
+async def test_in_an_executor() -> None:
+    """A kernel is compiled in one process, loaded in another, and raced against jax's own."""
+    async with no_leaks(), JaxExecutor("cpu", compilers=1, ways=(Way.HOT,)) as executor:
+        theirs = await compiled(executor, JAX)
+        ours = await compiled(executor, candidate("ours", adding(DType.F32, 1000)))
+        expected, found = await executor.run(theirs, 3), await executor.run(ours, 3)
+        assert not isinstance(expected, Failure)
+        assert not isinstance(found, Failure)
+        np.testing.assert_array_equal(found[0], expected[0])
+        race = await executor.race([theirs, ours], rounds=2)
+        assert [lap.failure for lap in race.laps] == [None, None]
+        await compiled_once(executor)
+        await beside(executor)
+
+
+async def compiled_once(executor: JaxExecutor) -> None:
+    """The device's process loads what another one compiled, and compiles nothing itself."""
+    native = adding(DType.F32, 1000)
+    source = source_of(native, host()) + COMPILED_BY
+    signed = Candidate("signed", source, "signed", (TYPE, TYPE))
+    found = await executor.run(await compiled(executor, signed), 3)
+    assert not isinstance(found, Failure)
+    device, compiler = executor.pids
+    assert set(found[0]) == {compiler} != {device}
+
+
+async def beside(executor: JaxExecutor) -> None:
+    """One that reads beside its arrays ends the process that tries it out, and no other."""
+    failure = await executor.compile(candidate("beside", reading(1000, 1)))
+    assert isinstance(failure, Failure)
+    assert (failure.stage, failure.cause) == (Stage.COMPILE, Cause.CRASHED)
+    assert "reading was at its first run, with forbidden pages around" in failure.message

@@ -1,0 +1,75 @@
+"""Every function keeps within the error that is stated for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from ulps import EXACT, drawn, worst
+from vectorly import Scalar
+
+from aiosearch.codegen.ir import Operation
+from aiosearch.codegen.native.machine import Machine, host, masked, portable
+from aiosearch.codegen.scalars import ERRORS, Error
+from aiosearch.codegen.scalars.catalogue import FUNCTIONS
+from aiosearch.tensor.types import DType
+
+FLOATS = (DType.F32, DType.F64)
+SIZES = {DType.F32: 1 << 18, DType.F64: 1 << 15}
+LANES = {DType.F32: (16, 8, 4, 1), DType.F64: (8, 4, 2, 1)}
+
+
+def operands(operation: Operation, dtype: DType, size: int) -> list[Any]:
+    """Two where the function takes two; the exponents of powers are whole now and then."""
+    first, second = (drawn(dtype, size, seed) for seed in range(2))
+    if operation not in (Operation.MAXIMUM, Operation.MINIMUM, Operation.POW):
+        return [first]
+    second[size // 2 : size // 2 + size // 8] = second[: size // 8].round()
+    return [first, second[::-1].copy()]
+
+
+def machine(fused: bool) -> Machine:
+    return host() if fused else portable(host())
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("operation", sorted(FUNCTIONS))
+def test_stated_errors_hold(operation: Operation, dtype: DType, fused: bool) -> None:
+    """Of numbers of every kind, of zeros, infinities, and what is no number."""
+    lanes = LANES[dtype][0 if fused else 2]
+    function = Scalar(operation, lanes, dtype, fused, machine(fused))
+    found = worst(function, EXACT[operation], *operands(operation, dtype, SIZES[dtype]))
+    assert found <= ERRORS[operation, dtype].of(fused=fused)
+
+
+def test_every_function_has_its_error_stated() -> None:
+    assert set(ERRORS) == {(operation, dtype) for operation in FUNCTIONS for dtype in FLOATS}
+
+
+def test_an_error_depends_on_how_it_is_computed() -> None:
+    assert (Error(1, 2).of(fused=True), Error(1, 2).of(fused=False)) == (1, 2)
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("operation", sorted(FUNCTIONS))
+def test_results_depend_neither_on_lanes_nor_on_the_machine(
+    operation: Operation, dtype: DType, fused: bool
+) -> None:
+    """The same text gives the same bits wherever it runs; nowhere does it call a library."""
+    values = operands(operation, dtype, 1 << 11)
+    widest, half, quarter, one = LANES[dtype]
+    first = Scalar(operation, widest if fused else quarter, dtype, fused, machine(fused))
+    others = [(half, masked(host(), "avx512")), (one, host())]
+    if not fused:
+        others = [(widest, masked(host(), "avx", "fma", "f16c")), (one, portable(host()))]
+    expected = bits(first(*values))
+    for lanes, other in others:
+        assert bits(Scalar(operation, lanes, dtype, fused, other)(*values)) == expected
+
+
+def bits(values: Any) -> bytes:
+    """Of what is not a number, one."""
+    return bytes(np.where(np.isnan(values), np.nan, values).tobytes())

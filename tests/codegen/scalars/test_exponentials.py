@@ -1,0 +1,35 @@
+"""Where exponentials end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from vectorly import Scalar
+
+from aiosearch.codegen.ir import Operation
+from aiosearch.codegen.native.machine import host, portable
+from aiosearch.tensor.types import DType
+
+FLOATS = [(DType.F32, np.float32), (DType.F64, np.float64)]
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
+@pytest.mark.parametrize(("dtype", "kind"), FLOATS)
+def test_exponentials_run_down_to_the_least_denormal_and_up_to_infinity(
+    dtype: DType, kind: type, fused: bool
+) -> None:
+    """Each step of a logarithm of two doubles it; minus infinity gives zero."""
+    limits = np.finfo(kind)
+    machine = host() if fused else portable(host())
+    exp = Scalar(Operation.EXP, 1, dtype, fused, machine)
+    powers = np.arange(limits.minexp - limits.nmant, limits.maxexp)
+    results = exp((powers * np.log(2)).astype(kind))
+    assert np.allclose(results / np.ldexp(kind(1), powers), 1, rtol=2.0**-13, atol=0)
+    ends = exp(np.array([-np.inf, limits.min, limits.max, np.inf], kind))
+    assert ends.tolist() == [0, 0, np.inf, np.inf]
+
+
+@pytest.mark.parametrize(("dtype", "kind"), FLOATS)
+def test_one_is_exact(dtype: DType, kind: type) -> None:
+    ones = Scalar(Operation.EXP, 1, dtype)(np.array([0.0, -0.0, np.finfo(kind).tiny], kind))
+    assert ones.tolist() == [1, 1, 1]

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from aiosearch.codegen.expressions import applied, converted, places, relocated, simple, within
+from aiosearch.codegen.ir import (
+    Apply,
+    Buffer,
+    Constant,
+    Count,
+    Index,
+    Load,
+    Operation,
+    Round,
+    Within,
+    affine,
+    index,
+)
+from aiosearch.codegen.positions import shifted
+from aiosearch.tensor import DType
+
+ROW = Index("i", 8)
+X = Buffer("X", DType.F16, (8,))
+LOAD = Load(X, (index(ROW),))
+SCALAR = Load(Buffer("s", DType.F32, ()), ())
+
+
+def test_functions_of_numbers_are_numbers() -> None:
+    """But for what is not a number, which no constant is."""
+    assert applied(Operation.EXP, Constant(0)) == Constant(1)
+    assert applied(Operation.DIVIDE, Constant(1), Constant(0)) == Constant(math.inf)
+    assert applied(Operation.SQRT, Constant(-1)) == Apply(Operation.SQRT, (Constant(-1),))
+
+
+def test_what_changes_nothing_is_left_out() -> None:
+    assert applied(Operation.MULTIPLY, LOAD, Constant(1)) == LOAD
+    halves = applied(Operation.DIVIDE, applied(Operation.DIVIDE, LOAD, Constant(4)), Constant(8))
+    assert halves == Apply(Operation.DIVIDE, (LOAD, Constant(32)))
+
+
+def test_only_casts_that_may_change_a_value_are_there() -> None:
+    """A half is worked on in 32 bits anyway."""
+    assert converted(LOAD, DType.F16, DType.F32) == LOAD
+    assert converted(LOAD, DType.F16, DType.BF16) == Round(LOAD, DType.BF16)
+    assert converted(LOAD, DType.F32, DType.F64) == Round(LOAD, DType.F64)
+    assert converted(Constant(-2.5), DType.WEAK, DType.I32) == Constant(-2)
+    assert converted(Constant(3), DType.WEAK, DType.BOOL) == Constant(1)
+
+
+def test_limits_that_are_kept_or_missed_anyway_are_not_asked_for() -> None:
+    inside, outside = LOAD, Constant(0)
+    assert within([(index(ROW), 0, 8)], inside, outside) == inside
+    assert within([(index(ROW), 8, 9)], inside, outside) == outside
+    assert within([(index(ROW), 0, 0)], inside, outside) == outside
+    asked = ((index(ROW), 0, 5),)
+    assert within([*asked, (index(ROW), 0, 9)], inside, outside) == Within(asked, inside, outside)
+
+
+def test_one_question_within_another_is_one_of_both() -> None:
+    """Where the answer outside is the same."""
+    first, second = (index(ROW), 0, 5), (index(ROW), 2, 8)
+    inner = within([first], LOAD, Constant(0))
+    assert within([second], inner, Constant(0)) == Within((second, first), LOAD, Constant(0))
+    assert isinstance(within([second], inner, Constant(1)), Within)
+
+
+def test_every_position_is_changed_and_found() -> None:
+    value = Apply(Operation.ADD, (Round(LOAD, DType.F16), Count(index(ROW))))
+    asked = Within(((index(ROW), 0, 5),), value, Constant(0))
+    moved = relocated(asked, lambda at: shifted(at, 2))
+    assert list(places(asked)) == [index(ROW)] * 3
+    assert list(places(moved)) == [affine({ROW: 1}, 2)] * 3
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        (LOAD, True),
+        (Constant(2), True),
+        (Count(index(ROW)), True),
+        (Round(LOAD, DType.BF16), True),
+        (Apply(Operation.MULTIPLY, (LOAD, Constant(2))), True),
+        (Apply(Operation.MULTIPLY, (SCALAR, LOAD)), True),
+        (Apply(Operation.MULTIPLY, (LOAD, LOAD)), False),
+        (Apply(Operation.EXP, (LOAD,)), False),
+        (Round(Apply(Operation.EXP, (LOAD,)), DType.BF16), False),
+    ],
+)
+def test_what_is_as_good_as_a_load(value: Apply, wanted: bool) -> None:
+    """One, rounded, or times a number or a scalar."""
+    assert simple(value) is wanted

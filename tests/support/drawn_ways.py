@@ -1,0 +1,57 @@
+"""Schedules of a kernel drawn at random: anything that keeps to the rules, wise or not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from aiosearch.codegen.cpu.roles import packable
+from aiosearch.codegen.cpu.schedule import Schedule, blocked, serial
+from aiosearch.codegen.cpu.shape import Wishes
+from aiosearch.codegen.ir import Kernel, Module, alone
+from aiosearch.codegen.native.machine import Machine
+
+
+def drawn_schedules(module: Module, random: Random, machine: Machine) -> dict[str, Schedule]:
+    """One for each kernel. Inputs are packed only where one kernel alone reads them."""
+    return {kernel.name: _schedule(module, kernel, random, machine) for kernel in module.kernels}
+
+
+def _schedule(module: Module, kernel: Kernel, random: Random, machine: Machine) -> Schedule:
+    tiles = {
+        one.name: random.randint(1, one.size)
+        for one in blocked(kernel)
+        if one.size > 1 and random.random() < 0.6
+    }
+    along = random.choice([None, *serial(kernel)])
+    if along is not None:
+        tiles[along.name] = random.randint(1, max(1, along.size))
+    rows, vectors = random.choice([0, 1, 2, 3, 8]), random.choice([0, 1, 2, 4])
+    wishes = Wishes(rows, vectors, random.choice([1, 2, 4]), random.choice([0, 0, 3]))
+    copied = tuple(one.name for one in kernel.inputs if random.random() < 0.3)
+    own = Schedule(tiles, along.name if along else None, wishes, {}, copied)
+    return _packed(module, kernel, own, random, machine)
+
+
+def _packed(
+    module: Module, kernel: Kernel, own: Schedule, random: Random, machine: Machine
+) -> Schedule:
+    """With an input laid out beforehand, tiles being whole panels of it."""
+    others = {one.name for other in module.kernels if other != kernel for one in other.inputs}
+    names = {one.name for one in module.inputs} - {one.name for one in module.outputs} - others
+    found = packable(kernel, names, machine)
+    if not found or random.random() < 0.4:
+        return own
+    name, layout = random.choice(sorted(found.items()))
+    vectors = random.choice([1, 2, 3, 4])
+    layout = replace(layout, width=layout.width * vectors)
+    tiles = dict(own.tiles)
+    loads = [load for stage in kernel.stages for load in stage.loads if load.buffer.name == name]
+    row, column = (alone(loads[0].at[axis]) for axis in (layout.row, layout.column))
+    assert row is not None and column is not None
+    if column.name in tiles:
+        tiles[column.name] += -tiles[column.name] % layout.width
+    if layout.pairs and row.name in tiles:
+        tiles[row.name] += tiles[row.name] % 2
+    staged = tuple(one for one in own.staged if one != name)
+    return Schedule(tiles, own.serial, replace(own.wishes, vectors=vectors), {name: layout}, staged)

@@ -1,0 +1,248 @@
+"""Modules printed, compiled and run between forbidden pages, and held to what they compute."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+
+from aiosearch.codegen.cpu.packed import Layout
+from aiosearch.codegen.cpu.printer import native
+from aiosearch.codegen.cpu.schedule import Schedule
+from aiosearch.codegen.interpreting import interpret
+from aiosearch.codegen.ir import Module, Round, walk
+from aiosearch.codegen.native.compiling import compiled, compiled_handler
+from aiosearch.codegen.native.guarded import _Fenced
+from aiosearch.codegen.native.loading import load
+from aiosearch.codegen.native.machine import Machine, host, masked, portable
+from aiosearch.codegen.native.native import Native
+from aiosearch.tensor import Program, Term, terms
+from aiosearch.tensor.terms import INPUT
+from aiosearch.tensor.types import DType
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+MACHINES = {
+    "host": host(),
+    "without AVX-512": masked(host(), "avx512"),
+    "portable": portable(host()),
+}
+KINDS: dict[DType, Any] = {
+    DType.F64: np.float64,
+    DType.F32: np.float32,
+    DType.F16: np.float16,
+    DType.BF16: ml_dtypes.bfloat16,
+    DType.I32: np.int32,
+    DType.BOOL: np.bool_,
+}
+UNITS = {DType.F64: 2.0**-53, DType.F32: 2.0**-24, DType.F16: 2.0**-11, DType.BF16: 2.0**-8}
+"""How far rounding to a type takes a number, of the number."""
+_NOISES = 4
+_Phase = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+
+def drawn(module: Module, seed: int = 0) -> list[Array]:
+    """Inputs of a module, each number one of its type."""
+    random = np.random.default_rng(seed)
+    return [_drawn(random, one.dtype, one.shape) for one in module.inputs]
+
+
+def _drawn(random: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Array:
+    match dtype:
+        case DType.BOOL:
+            return random.integers(0, 2, shape).astype(np.bool_)
+        case DType.I32:
+            return random.integers(-9, 10, shape).astype(np.int32)
+    return np.asarray(random.normal(size=shape)).astype(KINDS[dtype])
+
+
+def run(
+    module: Module,
+    inputs: Sequence[Array],
+    schedules: Mapping[str, Schedule] | None = None,
+    machine: Machine | None = None,
+) -> list[Array]:
+    """What the machine code gives. Touching memory beside the arrays ends this process.
+
+    It is run twice, with those pages behind and before the arrays, and what is in memory before is
+    not the same; that the outputs are is an assertion.
+    """
+    machine = machine or host()
+    printed = native(module, schedules or {}, machine)
+    return run_native(printed, laid_out(module, inputs, schedules or {}), machine)
+
+
+def run_native(printed: Native, inputs: Sequence[Array], machine: Machine) -> list[Array]:
+    """The same of a program that is printed already, with inputs as it takes them."""
+    library = load(printed, compiled(printed, machine), compiled_handler(machine))
+    first, second = (
+        _once(printed, library.phases, inputs, place) for place in ("behind", "before")
+    )
+    for buffer, one, other in zip(printed.outputs, first, second, strict=True):
+        assert one.tobytes() == other.tobytes(), f"{buffer} differs from run to run"
+    return first
+
+
+def _once(
+    printed: Native, phases: Sequence[int], inputs: Sequence[Array], place: str
+) -> list[Array]:
+    poison = 0xFF if place == "behind" else 0
+    sizes = [math.prod(one.shape) * np.dtype(KINDS[one.dtype]).itemsize for one in printed.outputs]
+    scratch = max((phase.scratch_bytes for phase in printed.phases), default=0)
+    given = [_Fenced(one.nbytes) for one in inputs]
+    made = [_Fenced(size) for size in sizes]
+    spare = [_Fenced(-(-size // 64) * 64) for size in (*printed.temporaries, scratch)]
+    for fence, one in zip(given, inputs, strict=True):
+        fence.move(place == "behind")
+        fence.view[:] = np.frombuffer(one.tobytes(), np.uint8)
+        fence.protect()
+    for fence in (*made, *spare):
+        fence.move(place == "behind")
+        fence.view[:] = poison
+    arrays = [*given, *made, *spare]
+    pointers = (ctypes.c_void_p * len(arrays))(*(one.address for one in arrays))
+    for address, phase in zip(phases, printed.phases, strict=True):
+        for block in reversed(range(phase.blocks)) if place == "before" else [None]:
+            begin, end = (0, phase.blocks) if block is None else (block, block + 1)
+            _Phase(address)(pointers, spare[-1].address, begin, end)
+    return [
+        np.frombuffer(fence.view.tobytes(), KINDS[one.dtype]).reshape(one.shape)
+        for fence, one in zip(made, printed.outputs, strict=True)
+    ]
+
+
+def laid_out(
+    module: Module, inputs: Sequence[Array], schedules: Mapping[str, Schedule]
+) -> list[Array]:
+    """The inputs, those packed that the schedules want so."""
+    layouts = {name: each for one in schedules.values() for name, each in one.layouts.items()}
+    return [
+        packed(array, layouts[buffer.name]) if buffer.name in layouts else array
+        for buffer, array in zip(module.inputs, inputs, strict=True)
+    ]
+
+
+def packed(array: Array, layout: Layout) -> Array:
+    """Panels of columns, with zeros where there is nothing."""
+    rows_last = np.moveaxis(array, (layout.row, layout.column), (-2, -1))
+    *batch, rows, columns = rows_last.shape
+    panels, deep = -(-columns // layout.width), rows + (rows % 2 if layout.pairs else 0)
+    whole = np.zeros((*batch, deep, panels * layout.width), array.dtype)
+    whole[..., :rows, :columns] = rows_last
+    cut = np.moveaxis(whole.reshape(*batch, deep, panels, layout.width), -3, -2)
+    if not layout.pairs:
+        return np.ascontiguousarray(cut)
+    pairs = cut.reshape(*batch, panels, deep // 2, 2, layout.width)
+    return np.ascontiguousarray(np.moveaxis(pairs, -2, -1))
+
+
+def wrong(
+    module: Module,
+    inputs: Sequence[Array],
+    schedules: Mapping[str, Schedule] | None = None,
+    machine: Machine | None = None,
+) -> str:
+    """In which element the machine code is off by more than rounding; nothing, if in none."""
+    found = run(module, inputs, schedules, machine)
+    if not _whole(module, inputs):
+        return ""
+    wanted = _exact(module, inputs)
+    unit = worked(module)
+    noisy = [_exact(module, _shaken(inputs, unit, seed)) for seed in range(_NOISES)]
+    for number, (buffer, ours, exact) in enumerate(zip(module.outputs, found, wanted, strict=True)):
+        bad = _off(buffer.dtype, ours, exact, [one[number] for one in noisy], unit)
+        if bad.any():
+            place = tuple(map(int, np.argwhere(bad)[0]))
+            return (
+                f"{buffer} at {place}: {ours[place]} for {exact[place]}, {bad.sum()} of {bad.size}"
+                f"\n{module}\n{schedules}\n{machine}"
+            )
+    return ""
+
+
+def program(*outputs: Term) -> Program:
+    """Of all inputs that there are, in the order of their names."""
+    found = {one for one in terms.walk(outputs) if one.operator is INPUT}
+    inputs = sorted(found, key=lambda one: str(one.parameter("name")))
+    return Program("program", tuple(inputs), outputs)
+
+
+def assert_right(
+    module: Module,
+    inputs: Sequence[Array] | None = None,
+    schedules: Mapping[str, Schedule] | None = None,
+    machines: Iterable[Machine] = MACHINES.values(),
+) -> None:
+    """Demands that machine code for each machine computes what the module says."""
+    for machine in machines:
+        given = drawn(module) if inputs is None else inputs
+        assert not wrong(module, given, schedules, machine)
+
+
+def _whole(module: Module, inputs: Sequence[Array]) -> bool:
+    """Whether what is stored in whole numbers are some: of others, types have no meaning."""
+    targets = [stage.target for kernel in module.kernels for stage in kernel.stages]
+    whole = tuple(one for one in targets if one.dtype is DType.I32)
+    with np.errstate(all="ignore"):
+        return all(
+            (np.isfinite(one) <= (np.trunc(one) == one)).all()
+            for one in _exact(replace(module, outputs=whole), inputs)
+        )
+
+
+def worked(module: Module) -> float:
+    """How far one rounding goes in the narrowest type that is computed in, of the number."""
+    stages = [stage for kernel in module.kernels for stage in kernel.stages]
+    types = {one.target.dtype for one in stages if one.target not in module.outputs}
+    types |= {one.dtype for stage in stages for one in walk(stage.value) if isinstance(one, Round)}
+    narrow = max((UNITS[one] for one in types if one in UNITS), default=UNITS[DType.F32])
+    wide = all(one.dtype is DType.F64 for one in module.inputs)
+    return narrow if wide else max(narrow, UNITS[DType.F32])
+
+
+def _exact(module: Module, inputs: Sequence[Array]) -> list[Array]:
+    wide = [np.asarray(one, np.float64) for one in inputs]
+    return [
+        np.broadcast_to(one, buffer.shape)
+        for buffer, one in zip(module.outputs, interpret(module, wide), strict=True)
+    ]
+
+
+def _shaken(inputs: Sequence[Array], unit: float, seed: int) -> list[Array]:
+    """Numbers moved by one rounding, up or down."""
+    random = np.random.default_rng(seed)
+    with np.errstate(all="ignore"):
+        return [
+            np.asarray(one, np.float64) * (1 + unit * random.choice([-1.0, 1.0], one.shape))
+            if one.dtype.kind not in "bi"
+            else one
+            for one in inputs
+        ]
+
+
+def _least(dtype: DType) -> float:
+    """Below this, numbers of a type are further apart than its roundings say."""
+    return float(ml_dtypes.finfo(KINDS[dtype]).tiny) if dtype in UNITS else 0.0
+
+
+def _off(
+    dtype: DType, ours: Array, exact: Array, noisy: Sequence[Array], unit: float
+) -> Array:
+    """Where a result is none that roundings of the inputs, and some more, could lead to."""
+    found = np.asarray(ours, np.float64)
+    with np.errstate(all="ignore"):
+        stored = np.asarray(exact.astype(KINDS[dtype]), np.float64) if dtype in UNITS else exact
+        spread = np.max([np.abs(one - exact) for one in noisy], axis=0)
+        bound = (UNITS.get(dtype, 0) * 2 + 64 * unit) * np.abs(exact) + 64 * spread
+        bound = np.where(np.isnan(bound), np.inf, bound) + _least(dtype)
+        near = np.isfinite(exact) & (np.abs(found - exact) <= bound)
+        same = (found == stored) | (np.isnan(found) & np.isnan(exact))
+    if dtype is DType.I32:
+        same |= ~np.isfinite(exact)
+    unsure = np.logical_or.reduce([np.isnan(one) != np.isnan(exact) for one in noisy])
+    return np.asarray(~(near | same | unsure))

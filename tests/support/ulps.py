@@ -1,0 +1,89 @@
+"""How far a function is off: in units of the last place of what it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from aiosearch.codegen.ir import Operation
+from aiosearch.tensor.types import DType
+
+Exact = Callable[..., Any]
+
+WIDER: dict[Any, Any] = {np.float32: np.float64, np.float64: np.longdouble}
+
+
+def erf(x: Any) -> Any:
+    """By a series of which all terms have one sign, in the precision that is given."""
+    size = np.minimum(np.abs(x), 7)
+    term = total = size
+    for n in range(1, 220):
+        term = term * (2 * size * size / (2 * n + 1))
+        total = total + term
+    pi = 4 * np.arctan(np.ones(1, total.dtype))
+    return np.copysign(2 / np.sqrt(pi) * np.exp(-size * size) * total, x)
+
+
+EXACT: dict[Operation, Exact] = {
+    Operation.COS: np.cos,
+    Operation.ERF: erf,
+    Operation.EXP: np.exp,
+    Operation.FLOOR: np.floor,
+    Operation.LOG: np.log,
+    Operation.MAXIMUM: np.maximum,
+    Operation.MINIMUM: np.minimum,
+    Operation.POW: np.power,
+    Operation.ROUND: np.rint,
+    Operation.SIN: np.sin,
+    Operation.SQRT: np.sqrt,
+    Operation.TANH: np.tanh,
+}
+"""The functions for numbers of more bits, whose own errors are not felt."""
+
+AWKWARD = (
+    0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, 2.0, -2.0, 3.0, -3.0, 1e30,
+)  # fmt: skip
+
+
+def off(results: Any, exact: Any) -> Any:
+    """Zero where both are no numbers or the same; infinite where only one is a finite number."""
+    with np.errstate(all="ignore"):
+        near = exact.astype(results.dtype)
+        finite = np.isfinite(near) & np.isfinite(results)
+        unit = np.spacing(np.abs(np.where(np.isfinite(near), near, 1))).astype(exact.dtype)
+        distance = np.abs(results.astype(exact.dtype) - exact) / unit
+    same = (results == near) | (np.isnan(results) & np.isnan(near))
+    return np.where(finite, distance, np.where(same, 0, np.inf))
+
+
+def worst(scalar: Any, exact: Exact, *operands: Any) -> float:
+    """How far a function is off at most."""
+    with np.errstate(all="ignore"):
+        wanted = exact(*(one.astype(WIDER[one.dtype.type]) for one in operands))
+    return float(off(scalar(*operands), wanted).max())
+
+
+def drawn(dtype: DType, size: int, seed: int = 0) -> Any:
+    """Bits of every kind, numbers of usual sizes, near one, and tiny, and the awkward ones."""
+    kind, whole = (np.float32, np.uint32) if dtype is DType.F32 else (np.float64, np.uint64)
+    random = np.random.default_rng(seed)
+    quarter = size // 4
+    bits = random.integers(0, np.iinfo(whole).max, size, whole, endpoint=True).view(kind)
+    bits[:quarter] = random.uniform(-20, 20, quarter)
+    bits[quarter : 2 * quarter] = random.choice([-1, 1], quarter) * random.uniform(0.4, 2, quarter)
+    tiny = random.integers(0, 1 << 20, quarter // 4, whole)
+    bits[-tiny.size :] = tiny.view(kind)
+    special = [*AWKWARD, *edges(kind)]
+    bits[: len(special)] = special
+    return bits
+
+
+def edges(kind: Any) -> list[Any]:
+    """The numbers between which something changes, and their neighbours."""
+    limits = np.finfo(kind)
+    places = [limits.tiny, *(np.log(kind(one)) for one in (limits.max, limits.tiny))]
+    places += [np.log(limits.smallest_subnormal), kind(2.0**20), kind(2) ** limits.nmant]
+    near = [np.nextafter(kind(one), kind(to)) for one in places for to in (-np.inf, one, np.inf)]
+    return [limits.max, -limits.max, *near]
