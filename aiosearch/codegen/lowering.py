@@ -20,6 +20,7 @@ from .algebra import Values, known
 from .grouping import grouped
 from .ir import Buffer, Index, Kernel, Module, Stage
 from .merging import merged, renamed
+from .ordering import ordered
 from .reindexing import Fresh
 from .staging import Stager
 from .tiling import tiled
@@ -113,10 +114,11 @@ def _kernels(
     found, reading = [], [set(_read(group)) for group in groups]
     for number, group in enumerate(groups):
         read = set[Buffer]().union(*reading[:number], *reading[number + 1 :])
-        stages = merged(tiled(group, read | set(outputs), fresh))
+        fixed = read | set(outputs)
+        stages = ordered(merged(tiled(group, fixed, fresh)), fixed)
         filled = {stage.target: None for stage in stages}
         inputs = tuple(buffer for buffer in _read(stages) if buffer not in filled)
-        stored = tuple(buffer for buffer in filled if buffer in read or buffer in outputs)
+        stored = tuple(buffer for buffer in filled if buffer in fixed)
         own = name if len(groups) == 1 else f"{name}_{number}"
         found.append(_named(Kernel(own, inputs, stored, tuple(stages))))
     return tuple(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations, product, takewhile
 
 from .expressions import relocated
 from .ir import Affine, Index, Position, Stage, alone, index, indices
@@ -16,8 +16,8 @@ def merged(stages: Sequence[Stage]) -> list[Stage]:
 
     An index that reads an axis of another stage's target as it is, is the index that writes it.
     Two that run over the same axis of the same array, all other places being equal, are one, and
-    so are two that run along targets of one shape that no other stage reads. No stage's own
-    indices become one.
+    so are those of the first axes of results, as far as sizes agree. No stage's own indices become
+    one.
     """
     classes = _Classes(stages)
     for one, other in (*_written(stages), *_beside(stages)):
@@ -81,13 +81,14 @@ def _written(stages: Sequence[Stage]) -> Iterator[tuple[Index, Index]]:
 
 
 def _beside(stages: Sequence[Stage]) -> Iterator[tuple[Index, Index]]:
-    """Indices of the same axes of targets of one shape that are results only."""
+    """Indices of the first axes of results, as far as their sizes agree."""
     read = {load.buffer for stage in stages for load in stage.loads}
     results = [stage for stage in stages if stage.target not in read]
     for first, second in combinations(results, 2):
-        if first.target.shape == second.target.shape:
-            for left, right in zip(first.at, second.at, strict=True):
-                yield from _matched(left, right)
+        shapes = zip(first.target.shape, second.target.shape, strict=False)
+        alike = len(list(takewhile(lambda sizes: sizes[0] == sizes[1], shapes)))
+        for left, right in zip(first.at[:alike], second.at[:alike], strict=True):
+            yield from _matched(left, right)
 
 
 def _matched(left: Position, right: Position) -> Iterator[tuple[Index, Index]]:

@@ -118,7 +118,7 @@ class Stager:
         return self.units[-1]
 
     def _buffer(self, value: Value, shape: tuple[int, ...]) -> Buffer:
-        """Half types are kept in 32 bits, but for what only products of half types are made of."""
+        """Half types are kept in 32 bits, but for what products of half types are made of."""
         half = value.dtype in HALVES and not self._uses.feeds(value)
         wide = half or value.dtype is DType.WEAK
         return Buffer(self._names(), DType.F32 if wide else value.dtype, shape)

@@ -76,8 +76,11 @@ class Uses:
         return [v for v in self._order if isinstance(v.what, Kept) and v.owner is kernel]
 
     def feeds(self, value: Value) -> bool:
-        """Whether all that is made of it are products of half types."""
-        return bool(self._users[value]) and all(map(self._half, self._users[value]))
+        """Whether a product of half types takes it, which takes it in its own type.
+
+        What else is made of it gets what the program says then: the rounded value.
+        """
+        return any(map(self._half, self._users[value]))
 
     def _half(self, user: Value) -> bool:
         if isinstance(user.what, Joining):

@@ -91,8 +91,10 @@ class Arithmetic:
         }[value.scalar, scalar]
         return self._writer.pure(f"{how} {value} to {to}", scalar, value.lanes)
 
-    def apply(self, operation: Operation, operands: Sequence[Value]) -> Value:
-        """Of operands whose lanes and types may differ."""
+    def apply(
+        self, operation: Operation, operands: Sequence[Value], working: str = "float"
+    ) -> Value:
+        """Of operands whose lanes and types may differ; `working` is for those that are whole."""
         if operation is Operation.SELECT:
             return self._select(*operands)
         same = self._meet(operands)
@@ -100,7 +102,7 @@ class Arithmetic:
             return self._compared(operation, same)
         if same[0].scalar == "i1":
             same = [self.convert(one, "i32") for one in same]
-        return self._applied(operation, same)
+        return self._applied(operation, same, working)
 
     def widened(self, stored: Value, dtype: DType) -> Value:
         """What was loaded, in the working type."""
@@ -187,7 +189,7 @@ class Arithmetic:
             how = how.replace("slt", "ult").replace("sle", "ule")
         return self._writer.pure(f"{how} {first}, {second.text}", "i1", first.lanes)
 
-    def _applied(self, operation: Operation, same: Sequence[Value]) -> Value:
+    def _applied(self, operation: Operation, same: Sequence[Value], working: str) -> Value:
         first = same[0]
         floats = first.scalar != "i32"
         if operation in _FLOAT and floats:
@@ -205,7 +207,7 @@ class Arithmetic:
                 return self._intrinsic("llvm.fabs", same)
             text = [str(first), "i1 false"]
             return self._writer.call(_full("llvm.abs", first), "i32", first.lanes, text)
-        worked = same if floats else [self.convert(one, "float") for one in same]
+        worked = same if floats else [self.convert(one, working) for one in same]
         if operation in _FLOAT:
             return self._two(_FLOAT[operation], worked)
         if operation is Operation.SQRT:

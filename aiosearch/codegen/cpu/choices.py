@@ -133,8 +133,13 @@ def _serials(own: Roles) -> Iterator[tuple[str | None, int]]:
 
 
 def _others(own: Roles) -> dict[str, int]:
-    """What is neither lanes nor rows is cut as fine as can be."""
-    return {one.name: 1 for one in own.blocked if one not in (own.along, own.row)}
+    """What all sums depend on is cut as fine as can be: no block does what another one does."""
+    sums = [stage for stage in own.shapes if stage.fold is not Fold.NONE]
+    return {
+        one.name: 1
+        for one in own.blocked
+        if one not in (own.along, own.row) and all(one in stage.free for stage in sums)
+    }
 
 
 def _stagings(kernel: Kernel, own: Roles) -> Iterator[tuple[str, ...]]:

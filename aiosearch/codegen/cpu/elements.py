@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -66,15 +67,15 @@ class Elements:
     def value(self, expression: Expression, spot: Spot) -> Value:
         match expression:
             case Constant():
-                whole = float(expression.value).is_integer() and abs(expression.value) < 2**31
-                return self.arithmetic.constant(expression.value, "i32" if whole else self.working)
+                scalar = "i32" if _whole(expression.value) else self.working
+                return self.arithmetic.constant(expression.value, scalar)
             case Count():
                 return self._count(expression.position, spot)
             case Load():
                 return self._load(expression, spot)
             case Apply():
                 operands = [self.value(one, spot) for one in expression.arguments]
-                return self.arithmetic.apply(expression.operation, operands)
+                return self.arithmetic.apply(expression.operation, operands, self.working)
             case Round():
                 return self.arithmetic.rounded(self.value(expression.value, spot), expression.dtype)
             case Within():
@@ -265,6 +266,13 @@ class Elements:
 
     def _wide(self, number: int, lanes: int) -> Value:
         return self.arithmetic.constant(number, "i64", lanes)
+
+
+def _whole(value: float) -> bool:
+    """Whether a number can be written as a whole one: zero below zero cannot."""
+    if value == 0:
+        return math.copysign(1, value) > 0
+    return float(value).is_integer() and abs(value) < 2**31
 
 
 def _i64(value: Whole) -> Value:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
-from ..ir import Index, Kernel, Load, indices
+from ..ir import Apply, Fold, Index, Kernel, Load, Operation, Stage, indices, walk
 from ..native.machine import Machine
 from .memory import STORED
-from .roles import Roles, work
+from .roles import Roles, halves, work
 from .schedule import Schedule
 
 _CLOCK = 4e9
@@ -17,52 +18,67 @@ _NEAR = 100e9
 _OVERLAP = 3
 """The slower of arithmetic and memory hides the other, but not all of it."""
 _TURN = 6.0
-"""Cycles that a tile's stage costs before it begins."""
+"""Cycles that a block of registers costs before it begins."""
+_LONG = {Operation.EXP, Operation.LOG, Operation.TANH, Operation.ERF, Operation.SIN, Operation.COS}
+_CYCLES = {Operation.DIVIDE: 8.0, Operation.SQRT: 8.0, Operation.POW: 40.0} | dict.fromkeys(
+    _LONG, 10.0
+)
 
 
 def predicted(
     kernel: Kernel, own: Roles, schedule: Schedule, machine: Machine, threads: int
 ) -> float:
     """Seconds; what counts is which of two is less."""
-    blocks = math.prod(-(-one.size // schedule.tile(one)) for one in own.blocked)
-    shared = -(-blocks // threads) / blocks if blocks else 0
-    cycles = _main(own, schedule, machine) + _rest(kernel, own, schedule, machine, blocks)
+    blocks = _tiles(own.blocked, schedule)
+    if not blocks:
+        return 0.0
+    cycles = sum(
+        _times(stage, own, schedule) * _cycles(stage, own, schedule, machine)
+        for stage in kernel.stages
+    )
+    cycles += sum(
+        math.prod(one.shape) * _repeats(one.name, kernel, own, schedule) / 8
+        for one in kernel.inputs
+        if one.name in schedule.staged
+    )
     worked, read = cycles / _CLOCK, _read(kernel, own, schedule) / _MEMORY
+    shared = -(-blocks // threads) / blocks
     return float(shared * (worked**_OVERLAP + read**_OVERLAP) ** (1 / _OVERLAP))
 
 
-def _main(own: Roles, schedule: Schedule, machine: Machine) -> float:
-    """The cycles of the main stage, with rows and sums that come in and go out of registers."""
-    lanes = machine.width // 4
-    rows, vectors = schedule.wishes.rows or 4, schedule.wishes.vectors or 2
-    step = max(rows * vectors / 2, (rows + vectors) / 2, 4.0)
-    tile = schedule.tile(own.row) if own.row is not None else 1
+def _times(stage: Stage, own: Roles, schedule: Schedule) -> int:
+    """How many blocks do the same."""
+    used = {*stage.free, *stage.folded}
+    return _tiles([one for one in own.blocked if one not in used], schedule)
+
+
+def _cycles(stage: Stage, own: Roles, schedule: Schedule, machine: Machine) -> float:
+    lanes, shape = machine.width // 4, own.shapes[stage]
+    if stage.fold is Fold.NONE or shape.row is None or shape.along in stage.folded:
+        loads = len(stage.loads) / 2
+        applied = [one for one in walk(stage.value) if isinstance(one, Apply)]
+        steps = sum(_CYCLES.get(one.operation, 0.5) for one in applied)
+        along = shape.along.size if shape.along is not None else 1
+        return work(stage) / min(lanes, along) * max(loads, steps, 1.0)
+    return _summed(stage, own, schedule, machine)
+
+
+def _summed(stage: Stage, own: Roles, schedule: Schedule, machine: Machine) -> float:
+    """Of sums that stay in registers while rows share what the lanes read."""
+    shape, lanes = own.shapes[stage], machine.width // 4
+    assert shape.row is not None
+    tile = schedule.tile(shape.row)
+    rows, vectors = min(schedule.wishes.rows or 4, tile), schedule.wishes.vectors or 2
+    packed = any(load.buffer.name in schedule.layouts for load in stage.loads)
+    dots = machine.bf16_dot and halves(stage)
+    mixing = 2.0 * vectors if dots and not packed else 0.0
+    step = max(rows * vectors / 2, (rows + vectors + mixing) / 2, 4.0)
+    depth = schedule.tile(shape.inner) if shape.inner is not None else 1
+    turns = max(depth / (2 if dots else 1), 1)
     full = -(-tile // rows) * rows / tile
-    inner = own.shape.inner
-    depth = schedule.tile(inner) if inner is not None else 1
-    packed = not schedule.layouts and _halves(own)
-    turns = own.work / (rows * vectors * lanes) * full / (2 if _halves(own) else 1)
-    overhead = 1 + (rows * vectors + _TURN) / (max(depth, 1) * step / (2 if _halves(own) else 1))
-    return turns * step * overhead * (1 + packed * 2 / rows)
-
-
-def _halves(own: Roles) -> bool:
-    return all(STORED[load.buffer.dtype][1] == 2 for load in own.stage.loads)
-
-
-def _rest(kernel: Kernel, own: Roles, schedule: Schedule, machine: Machine, blocks: int) -> float:
-    """The other stages, for each block that repeats them, and copies of tiles."""
-    lanes, found = machine.width // 4, 0.0
-    for stage in kernel.stages:
-        if stage is own.stage:
-            continue
-        missing = [one for one in own.blocked if one not in stage.free]
-        times = math.prod(-(-one.size // schedule.tile(one)) for one in missing)
-        found += work(stage) * times / lanes * 3
-    for buffer in kernel.inputs:
-        if buffer.name in schedule.staged:
-            found += math.prod(buffer.shape) * _repeats(buffer.name, kernel, own, schedule) / 8
-    return found
+    begun = (rows * vectors + _TURN) / (turns * step)
+    steps = work(stage) / (rows * vectors * lanes) / (2 if dots else 1)
+    return steps * full * step * (1 + begun)
 
 
 def _read(kernel: Kernel, own: Roles, schedule: Schedule) -> float:
@@ -84,14 +100,14 @@ def _strides(name: str, own: Roles) -> bool:
 
 def _repeats(name: str, kernel: Kernel, own: Roles, schedule: Schedule) -> int:
     """How many blocks read the same of an input."""
-    used: set[Index] = set()
-    for stage in kernel.stages:
-        for load in stage.loads:
-            if load.buffer.name == name:
-                used |= _used(load)
-    missing = [one for one in own.blocked if one not in used]
-    return math.prod(-(-one.size // schedule.tile(one)) for one in missing)
+    loads = [load for stage in kernel.stages for load in stage.loads if load.buffer.name == name]
+    used = {one for load in loads for one in _used(load)}
+    return _tiles([one for one in own.blocked if one not in used], schedule)
 
 
 def _used(load: Load) -> set[Index]:
     return {one for position in load.at for one in indices(position)}
+
+
+def _tiles(some: Iterable[Index], schedule: Schedule) -> int:
+    return math.prod(-(-one.size // schedule.tile(one)) for one in some)

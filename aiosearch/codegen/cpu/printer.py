@@ -46,7 +46,7 @@ def native(module: Module, schedules: Mapping[str, Schedule], machine: Machine) 
         phases.append(printer.phase)
         wanted |= printer.arithmetic.wanted
         declared |= printer.writer.declared
-    own_functions = library(sorted(wanted), fused=machine.fma)
+    own_functions = library(sorted(wanted), fused=machine.fma and machine.f16c)
     declared = {line for line in declared if line not in own_functions}
     text = "\n".join([own_functions, *sorted(declared), *functions])
     temporaries = tuple(max(1, math.prod(one.shape)) * STORED[one.dtype][1] for one in inner)

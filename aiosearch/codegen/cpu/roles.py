@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ...tensor.types import DType
@@ -22,11 +22,16 @@ class Roles:
     """Of the stage that does most of the work."""
 
     stage: Stage
-    shape: Shape
+    shapes: Mapping[Stage, Shape]
+    """How each stage would lie in registers if nothing were cut or packed."""
     blocked: tuple[Index, ...]
     serial: tuple[Index, ...]
     work: int
     """Elements that it goes through."""
+
+    @property
+    def shape(self) -> Shape:
+        return self.shapes[self.stage]
 
     @property
     def along(self) -> Index | None:
@@ -39,7 +44,8 @@ class Roles:
 
 def roles(kernel: Kernel, machine: Machine) -> Roles:
     main = max(kernel.stages, key=work)
-    return Roles(main, natural(kernel, main, machine), blocked(kernel), serial(kernel), work(main))
+    shapes = {stage: natural(kernel, stage, machine) for stage in kernel.stages}
+    return Roles(main, shapes, blocked(kernel), serial(kernel), work(main))
 
 
 def natural(kernel: Kernel, stage: Stage, machine: Machine) -> Shape:
@@ -82,7 +88,7 @@ def _layout(stage: Stage, load: Load, own: Shape, machine: Machine) -> Layout | 
     column = max(columns, key=lambda one: one.size)
     if column.size < machine.width // 4:
         return None
-    pairs = machine.bf16_dot and _halves(stage)
+    pairs = machine.bf16_dot and halves(stage)
     return Layout(places.index(inner), places.index(column), machine.width // 4, pairs)
 
 
@@ -95,7 +101,7 @@ def _shared(stage: Stage, load: Load, index: Index) -> bool:
     )
 
 
-def _halves(stage: Stage) -> bool:
+def halves(stage: Stage) -> bool:
     match stage.value:
         case Apply(operation=Operation.MULTIPLY, arguments=(Load() as one, Load() as other)):
             return one.buffer.dtype is DType.BF16 is other.buffer.dtype

@@ -9,32 +9,25 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-import mmap
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from typing import Any, TypeAlias
 
 import numpy as np
 
 from ...tensor.types import DType
 from ..ir import Buffer
 from .errors import NativeError
+from .fences import Bytes, Fenced
 from .handler import rounded
 from .loading import Library
 from .native import Native
 
-Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
-
-_PAGE = mmap.PAGESIZE
-_PROT_NONE = 0
 _TILE = 1 << 16
 """How many numbers are drawn; they repeat in larger arrays."""
 _RANGES = 16
 """The parts, last one first, that the blocks of the second run come in."""
 _POISONS = (0xFF, 0x00)
 """What memory holds before each run; the first is not a number, in every float type."""
-_libc = ctypes.CDLL(None, use_errno=True)
 _Phase = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -60,11 +53,11 @@ class _Stage:
 
     def __init__(self, native: Native) -> None:
         self._native = native
-        self._inputs = [_Fenced(_bytes(buffer)) for buffer in native.inputs]
-        self._outputs = [_Fenced(_bytes(buffer)) for buffer in native.outputs]
-        self._temporaries = [_Fenced(rounded(size)) for size in native.temporaries]
+        self._inputs = [Fenced(_bytes(buffer)) for buffer in native.inputs]
+        self._outputs = [Fenced(_bytes(buffer)) for buffer in native.outputs]
+        self._temporaries = [Fenced(rounded(size)) for size in native.temporaries]
         scratch = max((phase.scratch_bytes for phase in native.phases), default=0)
-        self._scratch = _Fenced(rounded(scratch))
+        self._scratch = Fenced(rounded(scratch))
 
     def runs(self, library: Library) -> Iterator[list[Bytes]]:
         """Gives the outputs with those pages behind the arrays, then with them before."""
@@ -85,66 +78,6 @@ class _Stage:
         for array in (*self._outputs, *self._temporaries, self._scratch):
             array.move(at_end)
             array.view[:] = poison
-
-
-class _Fenced:
-    """Bytes between two pages that nobody may touch."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._inside = -(-size // _PAGE) * _PAGE
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        try:
-            memory = mmap.mmap(-1, self._inside + 2 * _PAGE, flags)
-        except (OSError, OverflowError) as error:
-            raise MemoryError(f"no memory for {size} bytes to try a kernel out with") from error
-        _ask_for_large_pages(memory)
-        self._all = np.frombuffer(memory, np.uint8)
-        self._start = -1
-        self._forbid(0)
-        self._forbid(_PAGE + self._inside)
-
-    @property
-    def view(self) -> Bytes:
-        return self._all[self._start : self._start + self._size]
-
-    @property
-    def address(self) -> int:
-        return self._all.ctypes.data + self._start
-
-    def move(self, at_end: bool) -> bool:
-        """Lays the bytes against one of the pages; says whether they were not there before."""
-        start = _PAGE + (self._inside - self._size if at_end else 0)
-        moved, self._start = start != self._start, start
-        if moved:
-            self._allow(_PAGE, self._inside, mmap.PROT_READ | mmap.PROT_WRITE)
-        return moved
-
-    def fill(self, tile: Bytes) -> None:
-        view = self.view
-        for start in range(0, self._size, len(tile)):
-            part = view[start : start + len(tile)]
-            part[:] = tile[: len(part)]
-
-    def protect(self) -> None:
-        """Has the bytes only be read from now on."""
-        self._allow(_PAGE, self._inside, mmap.PROT_READ)
-
-    def _forbid(self, start: int) -> None:
-        self._allow(start, _PAGE, _PROT_NONE)
-
-    def _allow(self, start: int, size: int, rights: int) -> None:
-        where = ctypes.c_void_p(self._all.ctypes.data + start)
-        if size and _libc.mprotect(where, ctypes.c_size_t(size), rights):
-            code = ctypes.get_errno()
-            raise NativeError(f"pages cannot be protected: {os.strerror(code)}")
-
-
-def _ask_for_large_pages(memory: mmap.mmap) -> None:
-    """Large arrays cost less to fill."""
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # not every kernel has them
-            memory.madvise(mmap.MADV_HUGEPAGE)
 
 
 def _ranges(blocks: int, parts: int) -> Sequence[tuple[int, int]]:

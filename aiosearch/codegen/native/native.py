@@ -46,4 +46,3 @@ class Native:
 
 
 encode = msgspec.json.Encoder(order="deterministic").encode
-decode = msgspec.json.Decoder(Native).decode

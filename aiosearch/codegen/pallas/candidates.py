@@ -57,7 +57,7 @@ def parameters(nodes: Nodes) -> list[Parameter]:
         found.append(Parameter(one.name, values))
     for one in serial(nodes):
         values = _powers(one, *(_SUMMED if one in summed or one in sides else _ALONG))
-        cuts = tuple(tile for tile in values if tile < one.size) or (1,) * (one.size > 1)
+        cuts = tuple(tile for tile in values if tile < one.size) or (1,) * (one in summed)
         found.append(Parameter(one.name, (0, *cuts), loop=True))
     return found
 

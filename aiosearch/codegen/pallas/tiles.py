@@ -64,6 +64,8 @@ class Tiles:
         dtype = working((inner.dtype, other.dtype), DType.I32)
         if DType.WEAK in (inner.dtype, other.dtype):
             dtype = working((dtype,), DType.F32)
+        if inner.dtype is other.dtype:
+            inner = cast(inner, dtype)
         axes = self.layout.axes((*where.axes, *inner.axes, *other.axes))
         texts = [spread(where, axes), *(spread(wide(one, dtype), axes) for one in (inner, other))]
         return Value(f"jnp.where({', '.join(texts)})", dtype, axes)

@@ -52,7 +52,7 @@ def cast(value: Value, dtype: DType) -> Value:
     if value.dtype is dtype:
         return value
     if value.dtype is DType.WEAK:
-        return replace(value, text=f"jnp.full((), {value.text}, {NAMES[dtype]})", dtype=dtype)
+        return replace(value, text=f"jnp.full((1,), {value.text}, {NAMES[dtype]}).sum()", dtype=dtype)
     if dtype is DType.BOOL:
         return replace(value, text=f"({value.text} != 0)", dtype=dtype)
     return replace(value, text=f"{value.text}.astype({NAMES[dtype]})", dtype=dtype)

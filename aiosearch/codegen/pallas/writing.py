@@ -35,6 +35,9 @@ class _Writing:
 
     def text(self) -> str:
         inputs = [self._array(buffer) for buffer in self._module.inputs]
+        for buffer in dict.fromkeys(self._module.outputs):
+            if 0 in buffer.shape and buffer not in self._module.inputs:
+                self._calls.append(f"{self._array(buffer)} = {_empty(buffer)}")
         for kernel in self._module.kernels:
             self._kernel(kernel)
         outputs = [self._array(buffer) for buffer in self._module.outputs]
@@ -58,9 +61,6 @@ class _Writing:
 
     def _kernel(self, kernel: ir.Kernel) -> None:
         tiling = self._tilings.get(kernel.name, Tiling())
-        for buffer in kernel.outputs:
-            if 0 in buffer.shape:
-                self._calls.append(f"{self._array(buffer)} = {_empty(buffer)}")
         nodes = Nodes(kernel)
         if not nodes.outputs:
             return

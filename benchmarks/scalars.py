@@ -1,0 +1,112 @@
+"""The scalar functions of generated code: how far they are off, and what an element takes.
+
+`uv run --group bench python benchmarks/scalars.py [--every 1] [--plain] [NAME ...]`
+
+Goes through all floats, or every so many, against NumPy's results in 64 bits; `erf`, which NumPy
+lacks, against ours in 64 bits, which the tests hold against a series. Two operands are drawn, as
+many. Then the time of an element where all lie in the second cache, beside NumPy's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from figures import figure
+
+from aiosearch.codegen.ir import Operation
+from aiosearch.codegen.native.machine import Machine, host, portable
+from aiosearch.codegen.scalars import ERRORS
+from aiosearch.tensor.types import DType
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+
+from ulps import EXACT, drawn, off
+from vectorly import Scalar
+
+CHUNK = 1 << 20
+TIMED = 1 << 14
+PAIRS = (Operation.MAXIMUM, Operation.MINIMUM, Operation.POW)
+"""What takes two operands."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--every", type=int, default=1, metavar="N")
+    parser.add_argument("--plain", action="store_true", help="for a machine without extensions")
+    arguments = parser.parse_args()
+    machine = portable(host()) if arguments.plain else host()
+    for operation, dtype in ERRORS:
+        if dtype is DType.F32 and (not arguments.names or operation in arguments.names):
+            measure(operation, machine, arguments.every, fused=not arguments.plain)
+
+
+def measure(operation: Operation, machine: Machine, every: int, *, fused: bool) -> None:
+    """Prints the figures of one function."""
+    lanes = machine.width // 4
+    function = Scalar(operation, lanes, DType.F32, fused, machine)
+    worst, count, where = 0.0, 0, 0.0
+    for operands in chunks(operation, every):
+        with np.errstate(all="ignore"):
+            wanted = exact(operation)(*(one.astype(np.float64) for one in operands))
+        distance = off(function(*operands), wanted)
+        count += distance.size
+        at = int(distance.argmax())
+        if distance[at] > worst:
+            worst, where = float(distance[at]), float(operands[0][at])
+    stated = ERRORS[operation, DType.F32].of(fused=fused)
+    more = {"stated": stated, "floats": count, "at": where, "fused": fused}
+    figure(f"scalars: {operation} is off", worst, "ulp", **more)
+    timed(operation, function)
+
+
+def exact(operation: Operation) -> Callable[..., Any]:
+    """In 64 bits."""
+    if operation is Operation.ERF:
+        return Scalar(operation, 8, DType.F64)
+    return EXACT[operation]
+
+
+def chunks(operation: Operation, every: int) -> Iterator[tuple[Any, ...]]:
+    """All floats, or pairs of as many that are drawn."""
+    for number, start in enumerate(range(0, 1 << 32, CHUNK * every)):
+        if operation in PAIRS:
+            yield tuple(drawn(DType.F32, CHUNK, 2 * number + k) for k in range(2))
+        else:
+            whole = np.arange(start, min(start + CHUNK * every, 1 << 32), every, np.int64)
+            whole = whole[: whole.size // 16 * 16]
+            yield (whole.astype(np.uint32).view(np.float32),)
+
+
+def timed(operation: Operation, function: Scalar) -> None:
+    """Prints what an element takes, here and in NumPy, in turns."""
+    random = np.random.default_rng(0)
+    operands = [random.uniform(0.1, 9, TIMED).astype(np.float32) for _ in range(2)]
+    operands = operands[: 2 if operation in PAIRS else 1]
+    results = np.empty(TIMED, np.float32)
+    rivals = [function.prepared(results, *operands)]
+    if operation is not Operation.ERF:
+        rivals.append(partial(EXACT[operation], *operands, out=results))
+    seconds = [[spent(one) for one in rivals] for _ in range(20)]
+    ours, *numpys = map(min, zip(*seconds, strict=True))
+    beside = round(numpys[0] / TIMED * 1e9, 4) if numpys else None
+    figure(f"scalars: {operation}", ours / TIMED * 1e9, "ns", lanes=function.lanes, numpy=beside)
+
+
+def spent(call: Callable[[], Any]) -> float:
+    """CPU seconds of one call in a hundred."""
+    start = time.process_time()
+    for _ in range(100):
+        call()
+    return (time.process_time() - start) / 100
+
+
+if __name__ == "__main__":
+    main()
