@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -101,8 +102,7 @@ def _refereed(refereed: Refereed) -> str:
 def _figures(findings: Findings) -> str:
     sizes = findings.sizes
     rows = [
-        ("search", findings.status),
-        ("found", f"{of(findings.programs, 'program')} on {of(findings.graphs, 'kernel graph')}"),
+        *_searched(findings),
         ("tables", f"{of(sizes['classes'], 'value')}, {of(sizes['steps'], 'step')} between them"),
         *(
             ("" if number else "pruned", f"{count:,} {reason}")
@@ -110,6 +110,21 @@ def _figures(findings: Findings) -> str:
         ),
     ]
     return table(rows)
+
+
+def _searched(findings: Findings) -> list[tuple[str, str]]:
+    graphs = of(findings.graphs, "kernel graph")
+    if findings.cut is None:
+        return [
+            ("search", findings.status),
+            ("found", f"{of(findings.programs, 'program')} on {graphs}"),
+        ]
+    nodes, pruned = of(findings.cut.nodes, "state"), findings.cut.pruned
+    return [
+        ("search", f"{findings.status} under the cost model"),
+        ("found", f"{graphs}, each better than the ones before"),
+        ("visited", f"{nodes}; {pruned:,} more cannot lead to anything better"),
+    ]
 
 
 def _listed(findings: Findings) -> str:
@@ -160,6 +175,7 @@ def facts(outcome: Outcome, drawn: Sequence[str]) -> dict[str, Any]:
         "status": findings.status,
         "kernel_graphs": findings.graphs,
         "programs": findings.programs,
+        "cut": None if findings.cut is None else asdict(findings.cut),
         "tables": findings.sizes,
         "pruned": dict(findings.pruned.most_common()),
         "answers": [_answer(one) for one in findings.answers],

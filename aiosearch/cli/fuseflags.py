@@ -19,6 +19,7 @@ _ALONE = {
     "journal": None,
     "resume": False,
     "floats": False,
+    "bound": False,
     "referee": False,
     "prune": "parts",
 }
@@ -67,6 +68,12 @@ def add_fusing(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="also compare those told in floating point, at full size; without it what overflows"
         " or loses accuracy is told too",
+    )
+    what.add_argument(
+        "--bound",
+        action="store_true",
+        default=None,
+        help="search for the best predicted alone, and leave out what cannot be better",
     )
     what.add_argument(
         "--referee",

@@ -20,7 +20,7 @@ from .request import resuming
 from .search import fastest_loop
 from .usage import UsageError
 
-PASSED_ON = ("workers", "strategy", "journal", "resume", "floats")
+PASSED_ON = ("workers", "strategy", "journal", "resume", "floats", "bound")
 UNMEASURED = "A100"
 """Predicted for where this machine was not measured."""
 

@@ -32,7 +32,17 @@ from .watch import Watch
 LENGTH = 4
 """Operators beside the inputs, where nothing is said; each one more takes many times as long."""
 INTERRUPTED = "interrupted"
-_OTHER_WAY = ("svg", "kernels", "custom_kernels", "device", "floats", "referee", "shape", "arg")
+_OTHER_WAY = (
+    "svg",
+    "kernels",
+    "custom_kernels",
+    "device",
+    "floats",
+    "bound",
+    "referee",
+    "shape",
+    "arg",
+)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -11,6 +11,8 @@ from .tables import Step, Tables, Zone
 
 Loads: TypeAlias = tuple[int, ...]
 """The tensors that a kernel loads, in order."""
+Steps: TypeAlias = tuple[tuple[int, int], ...]
+"""Classes, each with which of its steps is taken, in the order in which they are chosen."""
 Circles: TypeAlias = tuple[tuple[int, int], ...]
 """Classes that lead back to themselves, each with what it must not be made of."""
 
@@ -64,18 +66,42 @@ class Blocks:
 
     def counts(self, outputs: Iterable[int], kernels: int) -> dict[Loads, int]:
         """How many graphs there are for these outputs, by the tensors that they load."""
-        wanted, done, left, loaded = self.begun(outputs)
-        return self._ways(State(wanted, done, left, loaded, kernels, ()))
+        return self._ways(self._first(outputs, kernels))
 
-    def begun(self, outputs: Iterable[int], most: int | None = None) -> Open:
-        """What there is to do for outputs, by so many operators."""
+    def ahead(
+        self, outputs: Sequence[int], loads: Loads, kernels: int, steps: Steps
+    ) -> list[tuple[int, int]]:
+        """The steps that may come next, each on the way to a graph that loads just these."""
+        state = self._first(outputs, kernels)
+        for number, place in steps:
+            after = self._with(state, number, self._tables.steps[number][place])
+            assert after is not None
+            state = after
+        if not state.wanted:
+            return []
+        number = state.wanted.bit_length() - 1
+        return [(number, place) for place, one in self._next(state) if loads in self._ways(one)]
+
+    def graph(self, outputs: tuple[int, ...], steps: Steps) -> BlockGraph | None:
+        """The graph of these steps; None where something is still wanted, or needs itself."""
+        chosen = {number: self._tables.steps[number][place] for number, place in steps}
+        wanted = {
+            one for step in chosen.values() if step.operator != "load" for one in step.operands
+        }
+        whole = wanted.union(outputs) <= chosen.keys()
+        ordered = _ordered(chosen) if whole else None
+        return None if ordered is None else BlockGraph(outputs, ordered)
+
+    def _first(self, outputs: Iterable[int], kernels: int) -> State:
+        return State(*self._begun(outputs, self._limit), kernels, ())
+
+    def _begun(self, outputs: Iterable[int], most: int) -> Open:
         wanted, done = 0, self._looped
         for number in outputs:
             wanted |= 1 << number
             if self._tables.classes[number].zone is Zone.AFTER:
                 done = 0
-        left = self._limit if most is None else min(most, self._limit)
-        return Open(wanted, done, left, ())
+        return Open(wanted, done, most, ())
 
     def _ways(self, state: State) -> dict[Loads, int]:
         """Most states come up many times."""
@@ -84,33 +110,37 @@ class Blocks:
         found = self._counted.get(state)
         if found is None:
             found = self._counted[state] = {}
-            for after in self._next(state):
+            for _, after in self._next(state):
                 for loads, count in self._ways(after).items():
                     found[loads] = found.get(loads, 0) + count
         return found
 
-    def _next(self, state: State) -> Iterator[State]:
+    def _next(self, state: State) -> Iterator[tuple[int, State]]:
         """What becomes of a state with each step to its last class, as far as it may end well."""
         number = state.wanted.bit_length() - 1
-        over = dict(state.circles).get(number, 0)
-        for step in self._tables.steps[number]:
-            if any(self.needs.kernels[one] > state.kernels for one in step.operands):
-                continue
-            circles = state.circles
-            if step.operator == "load":
-                if len(state.loaded) == self._tables.space.block_inputs:
-                    continue
-            else:
-                if any(over >> operand & 1 for operand in step.operands):
-                    continue
-                circles = self._circled(number, step, circles)
-            after = self._after(state, number, step)
-            if after is None:
-                continue
-            wanted, done, left, loaded = after
-            known = done & (self._reach(wanted) | self._looped)
-            kept = tuple(pair for pair in circles if wanted >> pair[0] & 1)
-            yield State(wanted, known, left, loaded, state.kernels, kept)
+        for place, step in enumerate(self._tables.steps[number]):
+            after = self._with(state, number, step)
+            if after is not None:
+                yield place, after
+
+    def _with(self, state: State, number: int, step: Step) -> State | None:
+        if any(self.needs.kernels[one] > state.kernels for one in step.operands):
+            return None
+        circles = state.circles
+        if step.operator != "load":
+            over = dict(circles).get(number, 0) if circles else 0
+            if over and any(over >> operand & 1 for operand in step.operands):
+                return None
+            circles = self._circled(number, step, circles)
+        elif len(state.loaded) == self._tables.space.block_inputs:
+            return None
+        after = self._after(state, number, step)
+        if after is None:
+            return None
+        wanted, done, left, loaded = after
+        known = done & (self._reach(wanted) | self._looped)
+        kept = tuple(pair for pair in circles if wanted >> pair[0] & 1)
+        return State(wanted, known, left, loaded, state.kernels, kept)
 
     def _after(self, state: Open | State, number: int, step: Step) -> Open | None:
         """What is to do after a step to the last class; None where it cannot end well."""
@@ -172,7 +202,7 @@ class Blocks:
 
         Of at most so many operators, by default those of the space.
         """
-        begun = self.begun(outputs, most)
+        begun = self._begun(outputs, self._limit if most is None else min(most, self._limit))
         if self._fits(begun.wanted, begun.done, begun.left):
             yield from self._complete(tuple(outputs), {}, begun, loads)
 
@@ -181,40 +211,26 @@ class Blocks:
     ) -> Generator[BlockGraph, None, bool]:
         """Says in the end whether it led anywhere: where it did not, it is not gone again."""
         if not at.wanted:
-            graph = self.whole(outputs, steps, at, loads)
-            if graph is not None:
-                yield graph
-            return self._is_whole(at, loads)
+            whole = at.loaded == loads and at.done & self._looped > 0
+            ordered = _ordered(steps) if whole else None
+            if ordered is not None:
+                yield BlockGraph(outputs, ordered)
+            return whole
         known = at.done & (self._reach(at.wanted) | self._looped)
         state = (at._replace(done=known), loads)
         if state in self._dead:
             return False
         led = False
-        for number, step, after in self.steps(at, loads):
-            led |= yield from self._complete(outputs, {**steps, number: step}, after, loads)
-        if not led:
-            self._dead.add(state)
-        return led
-
-    def steps(self, at: Open, loads: Loads) -> Iterator[tuple[int, Step, Open]]:
-        """Every step to the last class that is wanted, and what is to do then."""
         number = at.wanted.bit_length() - 1
         for step in self._tables.steps[number]:
             if step.operator == "load" and step.operands[0] not in loads:
                 continue
             after = self._after(at, number, step)
             if after is not None:
-                yield number, step, after
-
-    def whole(
-        self, outputs: tuple[int, ...], steps: dict[int, Step], at: Open, loads: Loads
-    ) -> BlockGraph | None:
-        """The graph of these steps; None where it lacks a load or a loop, or needs itself."""
-        ordered = _ordered(steps) if self._is_whole(at, loads) else None
-        return None if ordered is None else BlockGraph(outputs, ordered)
-
-    def _is_whole(self, at: Open, loads: Loads) -> bool:
-        return at.loaded == loads and at.done & self._looped > 0
+                led |= yield from self._complete(outputs, {**steps, number: step}, after, loads)
+        if not led:
+            self._dead.add(state)
+        return led
 
 
 def _ordered(done: dict[int, Step]) -> tuple[tuple[int, Step], ...] | None:

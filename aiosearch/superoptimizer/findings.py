@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from anyio import to_thread
 from ..equivalence import Verdict
 from ..events import Hook
 from ..limits import Limits
+from ..orders import BestFirst
 from ..search import Search
 from ..tensor import Program
 from ..tensor.files import to_json
 from .clock import Clock
 from .devices import Device
+from .fastest import Fastest, Priced
 from .going import Going, always
 from .problem import Found, Fusion
 from .ranking import Ranked, Ranking
@@ -39,6 +42,15 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """What a search with a bound explored."""
+
+    nodes: int
+    pruned: int
+    """Drafts that were left as they were: nothing better could become of them."""
+
+
+@dataclass(frozen=True)
 class Findings:
     """What a search of the space came to."""
 
@@ -46,7 +58,9 @@ class Findings:
     problem: Fusion
     device: Device
     status: str
-    """`complete` where nothing of the space was left out."""
+    """`complete` where nothing of the space was left out, but by a bound."""
+    cut: Cut | None
+    """Where a bound was: then only what was found on the way to the best is here."""
     graphs: int
     """Kernel graphs."""
     programs: int
@@ -73,6 +87,7 @@ async def superoptimize(
     on: Hook | Iterable[Hook] = (),
     limits: Limits | None = None,
     floats: bool = False,
+    bound: bool = False,
     strategy: str = "queue",
     journal: str | Path | None = None,
     resume: bool = False,
@@ -84,29 +99,35 @@ async def superoptimize(
 
     That is in exact arithmetic, and with `floats` in floating point too, which takes seconds each;
     without, floats are compared at small sizes, and what speaks against an answer is its `doubt`.
+    With `bound` only the best is searched for, by the cost model: programs are gone through one by
+    one, and what cannot be better than the best so far is left out.
     `opened` gets the search when it has begun: one that is stopped is ranked as far as it came.
     Raises UnsearchableError where the program has something that the superoptimizer does not know.
     """
-    problem = Fusion(to_json(program), space or Space())
+    fastest = Fastest(to_json(program), device, space or Space())
+    problem = fastest.fusion
     clock = Clock()
     await to_thread.run_sync(problem.prepare, going)
     clock.took("tables")
     tell(f"tables: {len(problem.tables.classes):,} values")
-    search = Search(
-        problem, workers=workers, order="depth-first", on=on, limits=limits, strategy=strategy,
-        journal=journal, resume=resume, cache=None,
+    search: Search[Any, Any] = Search(
+        fastest if bound else problem, order=BestFirst(prune=True) if bound else "depth-first",
+        workers=workers, on=on, limits=limits, strategy=strategy, journal=journal, resume=resume,
+        cache=None,
     )  # fmt: skip
     async with search:
         opened(search)
         result = await search.wait()
     clock.took("search")
-    found: list[Found] = sorted(
-        result.solutions, key=lambda one: (one.least_bytes, str(one.kernels))
-    )
+    found = _graphs(problem, result.solutions)
     programs = sum(one.programs for one in found)
     tell(f"kernel graphs: {len(found):,}, programs: {programs:,}")
-    ranking = Ranking(problem.skeletons, device)
-    ranked = await to_thread.run_sync(ranking.best, found, top, going)
+    best = (
+        partial(fastest.ranked, result.solutions)
+        if bound
+        else partial(Ranking(problem.skeletons, device).best, found)
+    )
+    ranked = await to_thread.run_sync(best, top, going)
     clock.took("ranking")
     answered = [threaded(one.filling.program) for one in ranked]
     judged = await verified(program, answered, floats, going, clock)
@@ -120,6 +141,7 @@ async def superoptimize(
         problem,
         device,
         str(result.status),
+        Cut(result.statistics.nodes, result.statistics.pruned) if bound else None,
         len(found),
         programs,
         tuple(one for one in answers if one.verdict.status.accepted),
@@ -128,3 +150,11 @@ async def superoptimize(
         {"classes": len(tables.classes), "steps": sum(map(len, tables.steps))},
         clock.seconds,
     )
+
+
+def _graphs(problem: Fusion, solutions: Sequence[Found | Priced]) -> list[Found]:
+    """The kernel graphs, each once, in an order that does not depend on how they were found."""
+    kernels = {one.kernels: None for one in solutions}
+    known = {one.kernels: one for one in solutions if isinstance(one, Found)}
+    found = [known.get(one) or problem.found(one) for one in kernels]
+    return sorted(found, key=lambda one: (one.least_bytes, str(one.kernels)))

@@ -16,7 +16,7 @@ what a grid left apart, the loop of a later kernel may cut again. Four bits stan
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import reduce
 from operator import or_
@@ -54,7 +54,7 @@ class Forms:
         self._unit_of: dict[Unit, int] = {}
         self._form_of: dict[tuple[tuple[Monomial, Fraction], ...], int] = {}
         self._free: list[Mask] = []
-        self._made: dict[tuple[Any, ...], int] = {}
+        self._made: dict[tuple[Any, ...], Any] = {}
         self.one = self.number(ONE)
 
     def free(self, form: int) -> Mask:
@@ -84,6 +84,25 @@ class Forms:
             elif key[0] == "sum of":
                 found |= self.bound(key[1])
         return found
+
+    def inputs(self, form: int) -> frozenset[str]:
+        """The names of the tensors that it is made of."""
+        return self._once(("inputs", form), lambda: self._inputs(form))
+
+    def _inputs(self, form: int) -> frozenset[str]:
+        found: frozenset[str] = frozenset()
+        for (above, below, _, _), _ in self.items[form]:
+            found = found.union(*(self._inputs_in(unit) for unit, _ in (*above, *below)))
+        return found
+
+    def _inputs_in(self, unit: int) -> frozenset[str]:
+        kind, *rest = self.units[unit]
+        if kind == "input":
+            return frozenset(rest)
+        if kind == "sum":
+            return frozenset().union(*(self._inputs_in(one) for one, _ in (*rest[1], *rest[2])))
+        inner = rest[1] if kind == "call" else rest[-1:]
+        return frozenset().union(*map(self.inputs, inner))
 
     # What forms are made of
 
@@ -140,7 +159,7 @@ class Forms:
     def inverse(self, a: int) -> int:
         return self._once(("inverse", a), lambda: self._inverse(a))
 
-    def _once(self, key: tuple[Any, ...], make: Any) -> int:
+    def _once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         found = self._made.get(key)
         if found is None:
             found = self._made[key] = make()

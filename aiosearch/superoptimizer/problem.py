@@ -9,17 +9,14 @@ from math import prod
 from msgspec import Struct
 from msgspec.msgpack import encode
 
-from ..tensor import DType, TensorType, Term
 from ..tensor.files import from_json
-from ..tensor.terms import bytes_of
 from .building import Builder, built_targets
 from .formal import read
-from .forms import is_whole, label_of
 from .going import Going, always
-from .skeletons import Kernel, Skeleton, Skeletons
+from .least import Least
+from .skeletons import Kernel, Skeleton, Skeletons, in_order
 from .space import Space
 from .tables import Tables
-from .values import number
 
 
 class Found(Struct, frozen=True):
@@ -54,15 +51,16 @@ class Fusion:
 
     def solutions(self, node: Skeleton) -> tuple[Found, ...]:
         """Gives a kernel graph that needs nothing more."""
-        if node.needed:
-            return ()
-        kernels = in_order(node.kernels, self.tables.given)
+        return () if node.needed else (self.found(in_order(node.kernels, self.tables.given)),)
+
+    def found(self, kernels: tuple[Kernel, ...]) -> Found:
+        """What there is to say of a kernel graph."""
         programs = prod(map(self.skeletons.count, kernels))
-        return (Found(kernels, min(programs, MOST), float(self._bytes(kernels))),)
+        return Found(kernels, min(programs, MOST), float(self.least.moved(kernels)))
 
     def priority(self, node: Skeleton) -> float:
         """What the kernels so far have to move, and at least one more for what is needed."""
-        return self._bytes(node.kernels) + len(node.needed)
+        return self.least.moved(node.kernels) + len(node.needed)
 
     def key(self, node: Skeleton) -> bytes:
         """Gives what the node is: a kernel of two outputs comes about by way of either."""
@@ -83,49 +81,13 @@ class Fusion:
         return Skeletons(self.tables)
 
     @cached_property
+    def least(self) -> Least:
+        return Least(self.tables)
+
+    @cached_property
     def builder(self) -> Builder:
         return Builder(self.tables)
-
-    def _bytes(self, kernels: tuple[Kernel, ...]) -> int:
-        moved = [one for kernel in kernels for one in (*kernel.loads, *kernel.tensors)]
-        return sum(map(self._size, moved))
-
-    def _size(self, tensor: int) -> int:
-        """The bytes of a tensor, where a grid's part of an index counts as one."""
-        sizes = self.tables.reference.sizes
-        pieces = [piece for axis in self.tables.classes[tensor].axes for piece in axis]
-        whole = [sizes[label_of(piece)] for piece in pieces if is_whole(piece)]
-        return prod(whole) * self._widths.get(tensor, self._width)
-
-    @cached_property
-    def _widths(self) -> dict[int, int]:
-        """Of the inputs, the bytes of an element."""
-        inputs = self.tables.reference.program.inputs
-        return dict(zip(self.tables.inputs, map(_width, inputs), strict=True))
-
-    @cached_property
-    def _width(self) -> int:
-        """No tensor that is computed has elements of fewer bytes."""
-        terms = self.tables.reference.program.terms()
-        return min(_width(term) for term in terms if term.dtype is not DType.WEAK)
 
 
 MOST = (1 << 63) - 1
 """Programs that are counted."""
-
-
-def _width(term: Term) -> int:
-    return number(bytes_of(TensorType(term.dtype, ())))
-
-
-def in_order(kernels: tuple[Kernel, ...], given: set[int]) -> tuple[Kernel, ...]:
-    """The kernels in an order in which they can run, the same however they came."""
-    left = list(kernels)
-    there = set(given)
-    found: list[Kernel] = []
-    while left:
-        kernel = next(kernel for kernel in left if set(kernel.loads) <= there)
-        left.remove(kernel)
-        found.append(kernel)
-        there |= set(kernel.tensors)
-    return tuple(found)

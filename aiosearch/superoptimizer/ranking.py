@@ -55,9 +55,9 @@ class Ranking:
                 break
             best = self._quickly(one)
             if best is not None:
-                ranked = sorted([*ranked, (best, one)], key=lambda pair: _rank(pair[0]))
+                ranked = sorted([*ranked, (best, one)], key=lambda pair: rank_of(pair[0]))
         refined = [self._of(one) or quick for quick, one in ranked[:most]]
-        return sorted(refined, key=_rank)[:most]
+        return sorted(refined, key=rank_of)[:most]
 
     def _least(self, found: Found) -> float:
         """No program with these kernels should take less."""
@@ -71,7 +71,7 @@ class Ranking:
         if not all(ways):
             return None
         built = Built(found.kernels, tuple(way[0] for way in ways))
-        filling = self._filled(built)
+        filling = filled(self._builder, built, self._device)
         return self._of(found) if filling is None else Ranked(built, filling, found.programs)
 
     def _of(self, found: Found) -> Ranked | None:
@@ -84,7 +84,7 @@ class Ranking:
         for place, way in enumerate(ways):
             for graph in way if len(way) > 1 or best is None else ():
                 other = [*chosen[:place], graph, *chosen[place + 1 :]]
-                filling = self._filled(Built(found.kernels, tuple(other)))
+                filling = filled(self._builder, Built(found.kernels, tuple(other)), self._device)
                 if filling is not None and (
                     best is None or filling.prediction.rank < best.prediction.rank
                 ):
@@ -92,14 +92,6 @@ class Ranking:
         if best is None:
             return None
         return Ranked(Built(found.kernels, tuple(chosen)), best, found.programs)
-
-    def _filled(self, built: Built) -> Filling | None:
-        extents = self._builder.extents(built)
-        try:
-            fillings = fill(lambda sizes: self._builder.build(built, sizes), extents, self._device)
-        except ShapeError:
-            return None
-        return fillings[0] if fillings else None
 
     def _ways(self, kernel: Kernel) -> list[BlockGraph | None]:
         """The shortest block graphs of a kernel, with a loop and without."""
@@ -126,7 +118,18 @@ class Ranking:
         return any(self._skeletons.tables.classes[number].loop for number, _ in graph.steps)
 
 
-def _rank(ranked: Ranked) -> tuple[float, float]:
+def filled(builder: Builder, built: Built, device: Device) -> Filling | None:
+    """A program with the numbers that suit a device best; None where it does not fit."""
+    extents = builder.extents(built)
+    try:
+        fillings = fill(lambda sizes: builder.build(built, sizes), extents, device)
+    except ShapeError:
+        return None
+    return fillings[0] if fillings else None
+
+
+def rank_of(ranked: Ranked) -> tuple[float, float]:
+    """What is better comes first."""
     return ranked.filling.prediction.rank
 
 

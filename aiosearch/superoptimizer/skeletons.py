@@ -13,7 +13,7 @@ from operator import and_, or_
 
 from msgspec import Struct
 
-from .blocks import BlockGraph, Blocks, Loads
+from .blocks import BlockGraph, Blocks, Loads, Steps
 from .forms import BITS, GRID, Mask, is_whole
 from .tables import Class, Tables, Zone, place_of_parts
 
@@ -82,6 +82,11 @@ class Skeletons:
             for one in needed
         )
 
+    def lacking(self, kernels: tuple[Kernel, ...], needed: tuple[int, ...]) -> int:
+        """How many kernels more it takes at least for what is needed."""
+        homeless = len(needed) - sum(map(self._room, kernels))
+        return max(0, -(-homeless // max(1, self._space.block_outputs)))
+
     def _room(self, kernel: Kernel) -> int:
         """How many outputs it may still get."""
         return self._space.block_outputs - len(kernel.tensors) if kernel.step < 0 else 0
@@ -120,9 +125,23 @@ class Skeletons:
 
     def graphs(self, kernel: Kernel, most: int | None = None) -> Iterator[BlockGraph]:
         """Every block graph of a kernel that is made for its outputs; of so many operators."""
+        for tiles in self._tilings(kernel):
+            yield from self.blocks.graphs(tiles, kernel.loads, most)
+
+    def _tilings(self, kernel: Kernel) -> Iterator[tuple[int, ...]]:
         for tiles in self._stored(kernel.tensors):
             if self._sensible(kernel.tensors, tiles, kernel.loads):
-                yield from self.blocks.graphs(tiles, kernel.loads, most)
+                yield tiles
+
+    def tilings(self, kernel: Kernel) -> Iterator[tuple[int, ...]]:
+        """The tiles that a kernel may store, for each of which it has a block graph."""
+        for tiles in self._tilings(kernel):
+            if kernel.loads in self.blocks.counts(tiles, self._space.kernels - 1):
+                yield tiles
+
+    def ahead(self, kernel: Kernel, tiles: tuple[int, ...], steps: Steps) -> list[tuple[int, int]]:
+        """The steps that may come next in a kernel's block graph, where there is anything next."""
+        return self.blocks.ahead(tiles, kernel.loads, self._space.kernels - 1, steps)
 
     def _stored(self, tensors: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         """The tiles that one kernel may store as these tensors."""
@@ -197,3 +216,16 @@ def _acyclic(kernels: tuple[Kernel, ...]) -> bool:
     while ready := {number for number in left if not before[number] & left}:
         left -= ready
     return not left
+
+
+def in_order(kernels: tuple[Kernel, ...], given: set[int]) -> tuple[Kernel, ...]:
+    """The kernels in an order in which they can run, the same however they came."""
+    left = list(kernels)
+    there = set(given)
+    found: list[Kernel] = []
+    while left:
+        kernel = next(kernel for kernel in left if set(kernel.loads) <= there)
+        left.remove(kernel)
+        found.append(kernel)
+        there |= set(kernel.tensors)
+    return tuple(found)

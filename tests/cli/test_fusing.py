@@ -63,6 +63,20 @@ def test_the_same_as_json_with_drawings(cli: Cli) -> None:
         assert ElementTree.fromstring(Path(path).read_text()).tag.endswith("svg")
 
 
+def test_with_a_bound_only_the_best_is_searched_for(cli: Cli) -> None:
+    """It is the same one, the status says how it is complete, and what was visited is told."""
+    told = cli("optimize", *NORM, ON, "--bound")
+    assert told.code == 0, told.err
+    assert "search   complete under the cost model" in told.out
+    assert "cannot lead to anything better" in told.out
+    (whole,) = cli("optimize", *NORM, ON, "--top=1", "--json", "--quiet").events
+    (cut,) = cli("optimize", *NORM, ON, "--bound", "--json", "--quiet").events
+    assert whole["cut"] is None
+    assert cut["cut"]["nodes"] > cut["cut"]["pruned"] > 0
+    best, other = (facts["answers"][0]["predicted"]["seconds"] for facts in (whole, cut))
+    assert best == pytest.approx(other)
+
+
 def test_workers_journals_and_other_strategies_find_the_same(cli: Cli) -> None:
     def found(*arguments: str) -> dict[str, object]:
         told = cli("optimize", *NORM, ON, "--top=1", "--json", "--quiet", *arguments)

@@ -110,3 +110,16 @@ async def test_no_index_is_walked_by_the_grid_and_along_an_axis_at_once() -> Non
     result = await superoptimize(Program("both", (x, z), (squares * other,)), A100, top=20)
     assert result.answers
     assert result.refused == ()
+
+
+async def test_with_a_bound_the_best_is_the_same() -> None:
+    """And what was left out is counted."""
+    whole = await found("rms_norm", top=1)
+    cut = await found("rms_norm", top=3, bound=True)
+    assert (whole.cut, cut.status) == (None, "complete")
+    assert cut.cut is not None
+    assert cut.cut.pruned > 0
+    assert cut.graphs < whole.graphs
+    best, other = (one.answers[0].ranked.filling.prediction for one in (whole, cut))
+    assert best.rank == other.rank
+    assert cut.answers[0].verdict.status is Status.PROVED

@@ -1,0 +1,86 @@
+"""What kernels take at least on a device, whatever is in their blocks and with whatever numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache, cached_property
+from math import prod
+
+from ..tensor import DType, TensorType, Term
+from ..tensor.terms import bytes_of
+from .devices import Device
+from .forms import is_whole, label_of
+from .skeletons import Kernel
+from .tables import Tables, unmoved
+from .values import number
+
+
+class Least:
+    """Bytes that have to be moved, where a grid's part of an index counts as one."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._reference = tables.reference
+        self.size = cache(self._size)
+
+    def moved(self, kernels: Iterable[Kernel]) -> int:
+        """What the kernels load and store."""
+        return sum(self.size(one) for kernel in kernels for one in (*kernel.loads, *kernel.tensors))
+
+    def seconds(
+        self, kernels: tuple[Kernel, ...], needed: tuple[int, ...], more: int, device: Device
+    ) -> float:
+        """No program with these kernels takes less that computes `needed` too, by `more` kernels.
+
+        What is needed has to be stored, and inputs that no kernel has read yet are to be read.
+        """
+        traffic = self.moved(kernels) + sum(map(self.size, needed))
+        traffic += sum(map(self.size, self._inputs - self._read(kernels)))
+        launches = len(kernels) + more
+        return traffic / device.bytes_per_second + launches * device.launch_seconds
+
+    def _read(self, kernels: tuple[Kernel, ...]) -> set[int]:
+        """The inputs that kernels load, whether as they are or moved."""
+        loads = {load for kernel in kernels for load in kernel.loads}
+        return {self._origins.get(load, load) for load in loads}
+
+    @cached_property
+    def _inputs(self) -> set[int]:
+        """The inputs that are read in any case: outputs that need a kernel are made of them."""
+        outputs = {*self._tables.targets} - {None} - self._tables.given
+        forms = [self._tables.classes[one].form for one in outputs if one is not None]
+        names = frozenset().union(*map(self._tables.forms.inputs, forms))
+        return {number for name, number in self._numbers.items() if name in names}
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        names = [term.parameter("name") for term in self._reference.program.inputs]
+        return dict(zip(names, self._tables.inputs, strict=True))
+
+    @cached_property
+    def _origins(self) -> dict[int, int]:
+        """The input whose elements a view moves."""
+        views = self._tables.views.items()
+        return {view: self._numbers[unmoved(term).parameter("name")] for view, term in views}
+
+    def _size(self, tensor: int) -> int:
+        sizes = self._reference.sizes
+        pieces = [piece for axis in self._tables.classes[tensor].axes for piece in axis]
+        whole = [sizes[label_of(piece)] for piece in pieces if is_whole(piece)]
+        return prod(whole) * self._widths.get(tensor, self._width)
+
+    @cached_property
+    def _widths(self) -> dict[int, int]:
+        """Of the inputs, the bytes of an element."""
+        inputs = self._reference.program.inputs
+        return dict(zip(self._tables.inputs, map(_width, inputs), strict=True))
+
+    @cached_property
+    def _width(self) -> int:
+        """No tensor that is computed has elements of fewer bytes."""
+        terms = self._reference.program.terms()
+        return min(_width(term) for term in terms if term.dtype is not DType.WEAK)
+
+
+def _width(term: Term) -> int:
+    return number(bytes_of(TensorType(term.dtype, ())))
