@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import jax
 from jax import export
 
 from ..capture.names import title
+from ..codegen.native.carrying import carried_texts
 from ..measure import Cause, Failure, Stage
 from .settings import Settings, under
 from .splice.splicing import Spliced
@@ -42,22 +44,35 @@ def exported(spliced: Spliced, settings: Settings) -> Exported | Failure:
             return spliced.flat(arrays[len(packs) :], packed)
 
         try:
-            found = export.export(jax.jit(flat))(*map(_spec, [*packs, *cut.avals]))
+            specs = [*map(_spec, [*packs, *cut.avals])]
+            jax.eval_shape(flat, *specs)  # the kernels in it are known from now on
+            known = carried_texts()
+            checks = [*map(export.DisabledSafetyCheck.custom_call, known)]
+            found = export.export(jax.jit(flat), disabled_checks=checks)(*specs)
+            used = [text for name, text in known.items() if name in found.mlir_module()]
             data = found.serialize()
         except (TypeError, ValueError, NotImplementedError) as error:
             reason = str(error).partition("\n")[0]
             return Failure(title(cut.function, None), Stage.COMPILE, Cause.RAISED, reason)
-    return Exported(_text(data), tuple(packs), settings.enable_x64)
+    return Exported(_text(data, used), tuple(packs), settings.enable_x64)
 
 
-def _text(data: bytes | bytearray) -> str:
-    """A module that has the function."""
+def _text(data: bytes | bytearray, kernels: Sequence[str]) -> str:
+    """A module that has the function, and the kernels that it calls."""
     return f"""from base64 import b85decode
 
 from jax import export
 
+{_entering(kernels)}
 {NAME} = export.deserialize(bytearray(b85decode({base64.b85encode(data).decode()!r}))).call
 """
+
+
+def _entering(kernels: Sequence[str]) -> str:
+    if not kernels:
+        return ""
+    first = "from aiosearch.codegen.native.carrying import carried\n"
+    return "\n".join([first, *(f'carried("""{text}""")' for text in kernels)])
 
 
 def _spec(like: Any) -> Any:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
+from unittest import mock
 
 import ml_dtypes
 import numpy as np
@@ -14,10 +15,12 @@ import numpy as np
 from aiosearch.codegen.cpu.packed import Layout
 from aiosearch.codegen.cpu.printer import native
 from aiosearch.codegen.cpu.schedule import Schedule
+from aiosearch.codegen import interpreting
 from aiosearch.codegen.interpreting import interpret
-from aiosearch.codegen.ir import Module, Round, walk
+from aiosearch.codegen.ir import Fold, Module, Operation, Round, walk
+from aiosearch.codegen.meanings import MEANINGS
 from aiosearch.codegen.native.compiling import compiled, compiled_handler
-from aiosearch.codegen.native.guarded import _Fenced
+from aiosearch.codegen.native.fences import Fenced
 from aiosearch.codegen.native.loading import load
 from aiosearch.codegen.native.machine import Machine, host, masked, portable
 from aiosearch.codegen.native.native import Native
@@ -42,6 +45,20 @@ KINDS: dict[DType, Any] = {
 }
 UNITS = {DType.F64: 2.0**-53, DType.F32: 2.0**-24, DType.F16: 2.0**-11, DType.BF16: 2.0**-8}
 """How far rounding to a type takes a number, of the number."""
+_EXACTLY = {
+    Operation.MAXIMUM,
+    Operation.MINIMUM,
+    Operation.NEGATIVE,
+    Operation.ABSOLUTE,
+    Operation.FLOOR,
+    Operation.ROUND,
+    Operation.LESS,
+    Operation.LESS_EQUAL,
+    Operation.EQUAL,
+    Operation.NOT_EQUAL,
+    Operation.SELECT,
+}
+"""What no rounding follows."""
 _NOISES = 4
 _Phase = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -94,9 +111,9 @@ def _once(
     poison = 0xFF if place == "behind" else 0
     sizes = [math.prod(one.shape) * np.dtype(KINDS[one.dtype]).itemsize for one in printed.outputs]
     scratch = max((phase.scratch_bytes for phase in printed.phases), default=0)
-    given = [_Fenced(one.nbytes) for one in inputs]
-    made = [_Fenced(size) for size in sizes]
-    spare = [_Fenced(-(-size // 64) * 64) for size in (*printed.temporaries, scratch)]
+    given = [Fenced(one.nbytes) for one in inputs]
+    made = [Fenced(size) for size in sizes]
+    spare = [Fenced(-(-size // 64) * 64) for size in (*printed.temporaries, scratch)]
     for fence, one in zip(given, inputs, strict=True):
         fence.move(place == "behind")
         fence.view[:] = np.frombuffer(one.tobytes(), np.uint8)
@@ -153,7 +170,7 @@ def wrong(
         return ""
     wanted = _exact(module, inputs)
     unit = worked(module)
-    noisy = [_exact(module, _shaken(inputs, unit, seed)) for seed in range(_NOISES)]
+    noisy = [_noisy(module, inputs, unit, seed) for seed in range(_NOISES)]
     for number, (buffer, ours, exact) in enumerate(zip(module.outputs, found, wanted, strict=True)):
         bad = _off(buffer.dtype, ours, exact, [one[number] for one in noisy], unit)
         if bad.any():
@@ -181,7 +198,8 @@ def assert_right(
     """Demands that machine code for each machine computes what the module says."""
     for machine in machines:
         given = drawn(module) if inputs is None else inputs
-        assert not wrong(module, given, schedules, machine)
+        error = wrong(module, given, schedules, machine)
+        assert not error, error
 
 
 def _whole(module: Module, inputs: Sequence[Array]) -> bool:
@@ -198,7 +216,7 @@ def _whole(module: Module, inputs: Sequence[Array]) -> bool:
 def worked(module: Module) -> float:
     """How far one rounding goes in the narrowest type that is computed in, of the number."""
     stages = [stage for kernel in module.kernels for stage in kernel.stages]
-    types = {one.target.dtype for one in stages if one.target not in module.outputs}
+    types = {load.buffer.dtype for stage in stages for load in stage.loads}
     types |= {one.dtype for stage in stages for one in walk(stage.value) if isinstance(one, Round)}
     narrow = max((UNITS[one] for one in types if one in UNITS), default=UNITS[DType.F32])
     wide = all(one.dtype is DType.F64 for one in module.inputs)
@@ -213,16 +231,28 @@ def _exact(module: Module, inputs: Sequence[Array]) -> list[Array]:
     ]
 
 
-def _shaken(inputs: Sequence[Array], unit: float, seed: int) -> list[Array]:
-    """Numbers moved by one rounding, up or down."""
+def _noisy(module: Module, inputs: Sequence[Array], unit: float, seed: int) -> list[Array]:
+    """The outputs, with all numbers moved by one rounding up or down after each operation."""
     random = np.random.default_rng(seed)
-    with np.errstate(all="ignore"):
-        return [
-            np.asarray(one, np.float64) * (1 + unit * random.choice([-1.0, 1.0], one.shape))
-            if one.dtype.kind not in "bi"
-            else one
-            for one in inputs
-        ]
+
+    def moved(value: Any) -> Array:
+        one = np.asarray(value, np.float64)
+        return one * (1 + unit * random.choice([-1.0, 1.0], one.shape))
+
+    def after(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *operands: moved(function(*operands))
+
+    def total(value: Any, axis: tuple[int, ...]) -> Array:
+        return moved(np.sum(moved(value), axis=axis))
+
+    noisy = {one: after(meaning) for one, meaning in MEANINGS.items() if one not in _EXACTLY}
+    with (
+        np.errstate(all="ignore"),
+        mock.patch.dict(interpreting.MEANINGS, noisy),
+        mock.patch.dict(interpreting._FOLDS, {Fold.SUM: total}),
+    ):
+        given = [moved(one) if one.dtype.kind not in "bi" else one for one in inputs]
+        return _exact(module, given)
 
 
 def _least(dtype: DType) -> float:
@@ -230,9 +260,7 @@ def _least(dtype: DType) -> float:
     return float(ml_dtypes.finfo(KINDS[dtype]).tiny) if dtype in UNITS else 0.0
 
 
-def _off(
-    dtype: DType, ours: Array, exact: Array, noisy: Sequence[Array], unit: float
-) -> Array:
+def _off(dtype: DType, ours: Array, exact: Array, noisy: Sequence[Array], unit: float) -> Array:
     """Where a result is none that roundings of the inputs, and some more, could lead to."""
     found = np.asarray(ours, np.float64)
     with np.errstate(all="ignore"):

@@ -5,16 +5,18 @@ from __future__ import annotations
 import base64
 import functools
 import zlib
+from collections.abc import Mapping
 
 import msgspec
 from msgspec import Struct
 
-from .calling import Call, function
+from .calling import Call, enter, function
 from .compiling import Effort
 from .machine import Machine
 from .native import Native
 
 _LINE = 96
+_texts: dict[str, str] = {}
 
 
 class _Carried(Struct, frozen=True, array_like=True):
@@ -46,7 +48,14 @@ def carried(text: str) -> Call:
     """Gives the function of a program that such lines hold."""
     packed = zlib.decompress(base64.b85decode("".join(text.split())))
     found = msgspec.msgpack.decode(packed, type=_Carried)
-    return function(found.native, found.machine, found.effort)
+    call = function(found.native, found.machine, found.effort)
+    _texts[enter(found.native, found.machine, found.effort)] = text
+    return call
+
+
+def carried_texts() -> Mapping[str, str]:
+    """Gives the lines of the programs that this process has, by the names that XLA has for them."""
+    return _texts
 
 
 _MODULE = '''"""The kernels of {program}, compiled for {machine} when this is run."""

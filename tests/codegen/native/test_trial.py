@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 from kernel_texts import (
-    adding,
     calling_nowhere,
     endless,
     forgetting,
@@ -22,7 +21,6 @@ from aiosearch.codegen.native.errors import NativeError
 from aiosearch.codegen.native.machine import host
 from aiosearch.codegen.native.native import Native, Phase
 from aiosearch.codegen.native.trial import Trial, tried_elsewhere
-from aiosearch.tensor.types import DType
 
 
 def tried(native: Native) -> None:
@@ -71,8 +69,6 @@ def test_what_is_said_of_others() -> None:
         NativeError, match=r"not found: \[ nowhere \].*the kernel calling cannot be loaded"
     ):
         tried(calling_nowhere())
-    with pytest.raises(NativeError, match="no memory for"):
-        tried(replace(adding(DType.F32, 3), temporaries=(1 << 50,)))
 
 
 def test_endless_ones(monkeypatch: pytest.MonkeyPatch) -> None:
