@@ -19,7 +19,7 @@ NAMES = (
     *("nodes", "roundtrip", "links", "steals", "speedup", "strategies", "simulated"),
     *("checks", "lag", "stall", "cancel", "resume", "chaos"),
 )
-LONG = ("hostile", "outages", "curves", "ray_local")
+LONG = ("hostile", "outages", "curves", "seed", "ray_local")
 """They run when they are named, or with `--long`; the last one needs Ray."""
 ONE_SIZE = ("nodes", "roundtrip", "links", "steals", "lag", "stall")
 

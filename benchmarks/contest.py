@@ -52,6 +52,8 @@ class Outcome:
     right: bool
     again: Compared | None
     """In a fresh process, where it seemed slower."""
+    over_plain: Compared | None
+    """Kernels against what is found without them, where they are the answer."""
     torch: Compared | str
     """Against `torch.compile`; or why not."""
     by_hand: Compared | None
@@ -77,7 +79,9 @@ class Pair:
     found: Optimized[..., Any]
 
     @classmethod
-    async def of(cls, case: Case, setting: Setting, executor: Executor | None = None) -> Pair:
+    async def of(
+        cls, case: Case, setting: Setting, executor: Executor | None = None, *, kernels: bool = True
+    ) -> Pair:
         """Optimizes it, unless the answer is remembered."""
         values, naive = setting.values(case), jax.jit(case.function)
         with Results.open(setting.store) as store:
@@ -86,6 +90,7 @@ class Pair:
                 *values,
                 effort=setting.effort,
                 target=setting.target,
+                kernels=kernels,
                 results=store,
                 executor=executor,
             )
@@ -114,9 +119,19 @@ async def contest(case: Case, setting: Setting, executor: Executor) -> Outcome:
         times,
         pair.agrees(leaves(pair.found(*pair.values))),
         in_fresh_process(case, setting) if times.slower else None,
+        await over_plain(pair, setting, executor),
         against_torch(pair, setting.seconds),
         by_hand(pair, setting.seconds),
     )
+
+
+async def over_plain(pair: Pair, setting: Setting, executor: Executor) -> Compared | None:
+    """Times kernels in turns with the best plain JAX that is found instead of them."""
+    assert pair.found.report is not None
+    if not any(map(is_kernel, pair.found.report.found)):
+        return None
+    plain = await Pair.of(pair.case, setting, executor, kernels=False)
+    return compared(plain.ready(plain.found), pair.ready(pair.found), setting.seconds)
 
 
 def in_fresh_process(case: Case, setting: Setting) -> Compared:

@@ -21,28 +21,19 @@ import argparse
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from figures import figure
-from msgspec import Struct
-from msgspec.structs import replace
+from replays import DEPTH, NOTHING, WORKERS, Curve, Replays, recorded
 
 from aiosearch.cli.curves import plot
 from aiosearch.comparing import published
 from aiosearch.comparing.arms import Arm
-from aiosearch.comparing.replaying import Replay, Replayed, Setting
-from aiosearch.recording import Footer, load, record
 from aiosearch.remote.transports import has_transport
 from aiosearch.strategies import list_strategies
-from aiosearch.workloads.rungs import RUNGS
 
-WORKERS = (1, 2, 4, 8, 16, 32, 64, 96, 128)
 HOSTS = 8
-LONG = 1000.0
-"""Seconds that one worker and its z3 take together, to which the recording is scaled: the study's
-programs took some hundreds to two thousand."""
-DEPTH, BREADTH = "depth-first", "breadth-first"
+BREADTH = "breadth-first"
 DEALT = Arm("queue", DEPTH, 0, split="height1")
 THREADS = Arm("queue", DEPTH, 0, solver="locked")
 RANKS = Arm("queue", DEPTH, 0, verdicts="private", split="height1")
@@ -62,32 +53,8 @@ OPEN = (
 )
 """What the study left for later: what it is, the arm, and on how many machines. Beside them stand
 the strategies as they are: depth-first, with verdicts that all machines share."""
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 STUDIED = "gqa"
 """The program of the study whose questions were counted, and on which balance was worst."""
-
-
-class Curve(Struct, frozen=True):
-    """One way on all numbers of workers."""
-
-    name: str
-    rows: tuple[Replayed, ...]
-    once: int
-    """Checks of one worker, who asks each question once."""
-
-    def on(self, workers: int) -> Replayed:
-        return next(row for row in self.rows if row.workers == workers)
-
-    def redundancy(self, row: Replayed) -> float:
-        return row.checks / self.once
-
-    @property
-    def peak(self) -> Replayed:
-        return max(self.rows, key=lambda row: row.speedup)
-
-    @property
-    def points(self) -> list[tuple[int, float]]:
-        return [(row.workers, row.speedup) for row in self.rows]
 
 
 class Curves:
@@ -95,32 +62,18 @@ class Curves:
 
     def __init__(self, rung: str, recording: Path) -> None:
         self._rung = rung
-        recorded = load(recording)
+        self._replays = Replays(recording)
         lock = published.lock()
-        setting = Setting(
-            scale=LONG / (recorded.cpu_seconds + recorded.footer.check_seconds),
-            locked=lock.share,
-            contention=lock.contention,
-        )
         figure(
             "threads of the study: share of the work under z3's lock",
             lock.share,
             "of the work",
             longer_by_each_that_waits=round(lock.contention, 5),
         )
-        self._recorded, self._setting = recorded, setting
-        self._replays: dict[Setting, Replay] = {}
-
-    def _replay(self, setting: Setting) -> Replay:
-        if setting not in self._replays:
-            self._replays[setting] = Replay(self._recorded, setting)
-        return self._replays[setting]
 
     def curve(self, name: str, line: Arm, changes: Mapping[str, Any] = NOTHING) -> Curve:
-        replay = self._replay(replace(self._setting, **changes))
-        rows = tuple(replay.run(replace(line, workers=workers)) for workers in WORKERS)
-        found = Curve(name, rows, replay.alone.checks)
-        last = rows[-1]
+        found = self._replays.curve(name, line, changes)
+        rows, last = found.rows, found.rows[-1]
         figure(
             f"simulated speed-up of {last.workers} workers, {name}: {self._rung}",
             last.speedup,
@@ -210,23 +163,6 @@ def _published() -> Mapping[str, list[tuple[int, float]]]:
         f"Mirage: {name}": list(zip(published.WORKERS, speedups[STUDIED], strict=True))
         for name, speedups in (("threads", published.THREADS), ("ranks", published.RANKS))
     }
-
-
-def recorded(rung: str, path: Path) -> Footer:
-    """Records a rung of the ladder, and says what it came to."""
-    chosen = RUNGS[rung]
-    footer = record(chosen.problem, path, unknown_lives=chosen.on_unknown != "drop")
-    assert footer.questions == chosen.checks, (footer.questions, chosen.checks)
-    figure(
-        f"questions each asked once: {rung}",
-        footer.questions,
-        "checks",
-        asking=chosen.goals,
-        exploring_seconds=round(footer.seconds, 2),
-        check_seconds=round(footer.check_seconds, 2),
-        problem=repr(chosen.problem),
-    )
-    return footer
 
 
 def main() -> None:

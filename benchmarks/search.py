@@ -11,7 +11,8 @@ First each program is searched by one process, a fresh one, with nothing remembe
 Seconds are of CPU, user and system, with ranking and the verification of the ten best among them;
 imports stand apart. What has to be found is looked for among all programs, and verified. Then come
 all orders of a program's inputs, one program by several numbers of workers, and Mirage's own search
-of a block, which asks z3.
+of a block, which asks z3, with one operator more from time to time until that takes too long, and
+of kernels within Mirage's limits.
 
 Beside ours stand the seconds of Mirage's C++ on one thread of a machine like this one, from a study
 of 2026: as it was in November 2024, when it asked z3, and in April 2026, when it asked egg.
@@ -92,7 +93,7 @@ def main() -> None:
         name = "rms_norm" if options.quick else "gqa"
         equal_for_workers(name, options.workers or [0, 1, 2, 8])
     if everything or options.prune:
-        ask_z3(options.length or (3 if options.quick else 4))
+        ask_z3(options.length, options.seconds or (10 if options.quick else 150))
 
 
 def _options() -> argparse.Namespace:
@@ -102,8 +103,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=3, help="of each search of the first part")
     parser.add_argument("--inputs", action="store_true", help="all orders of the inputs alone")
     parser.add_argument("--workers", type=int, nargs="+", metavar="N", help="these workers alone")
-    parser.add_argument("--prune", choices=["z3"], help="Mirage's search of a block alone")
-    parser.add_argument("--length", type=int, help="operators of a block there, loads apart")
+    parser.add_argument("--prune", choices=["z3"], help="Mirage's search alone")
+    parser.add_argument("--length", type=int, default=3, help="its first operators, loads apart")
+    parser.add_argument("--seconds", type=float, help="of CPU, when a search there is given up")
     options = parser.parse_args()
     known = {line.task.name for line in LINES.values()}
     if unknown := set(options.names) - known:

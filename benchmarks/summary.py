@@ -39,11 +39,14 @@ def tell(one: Outcome) -> None:
         ways=[each.answer.evidence.get("ways", {}) for each in one.report.found],
         left_alone=list(one.report.left_alone),
         seconds=round(one.report.seconds, 1),
-        torch=_shown(one.torch),
+        kernels=[is_kernel(each) for each in one.report.found],
+        torch=shown(one.torch),
         compared=versions(*PACKAGES),
     )
     if one.again is not None:
         _compared(f"{name}, in a fresh process", one.again)
+    if one.over_plain is not None:
+        _compared(f"{name}, kernels over plain JAX", one.over_plain, "plain JAX")
     if one.by_hand is not None:
         spelling = layers.BY_HAND[one.case.name].__name__.replace("_", " ")
         _compared(f"{name}, by hand: {spelling}", one.by_hand)
@@ -55,6 +58,11 @@ def how(found: Found) -> str:
         return "as it is"
     unbeaten = [one for one in found.tried if one.speedup is not None and not one.note]
     return max(unbeaten, key=lambda one: one.speedup or 0.0).how if unbeaten else "found before"
+
+
+def is_kernel(found: Found) -> bool:
+    """Whether the answer is machine code of ours."""
+    return "carried(" in found.answer.source
 
 
 def tell_all(outcomes: Sequence[Outcome]) -> None:
@@ -86,6 +94,12 @@ def _group(
     figure(f"{name}: over {FASTER} times as fast", faster, "functions", **_target(won), **more)
     told = {"names": slower, "seem_so_within_the_noise": [one.case.name for one in seeming]}
     figure(f"{name}: slower than the original", len(slower), "functions", target=0, **told, **more)
+    with_kernels = [one for one in outcomes if any(map(is_kernel, one.report.found))]
+    worse = [one.case.name for one in with_kernels if one.over_plain and one.over_plain.slower]
+    chosen = {"names": [one.case.name for one in with_kernels]}
+    figure(f"{name}: answered by kernels", len(with_kernels), "functions", **chosen, **more)
+    told = {"names": worse}
+    figure(f"{name}: slower than in plain JAX", len(worse), "functions", target=0, **told, **more)
     figure(f"{name}: wrong", len(wrong), "functions", target=0, names=wrong, **more)
     middle = statistics.median(noises)
     figure(f"{name}: noise, median", middle, "of a ratio", most=round(max(noises), 4), **more)
@@ -120,14 +134,15 @@ def _seems_slower(times: Compared) -> bool:
     return times.ratio.median < 1 - LEAST_GAIN
 
 
-def _compared(name: str, times: Compared) -> None:
-    figure(name, times.ratio.median, "times as fast as jax.jit", **times.facts())
+def _compared(name: str, times: Compared, base: str = "jax.jit") -> None:
+    figure(name, times.ratio.median, f"times as fast as {base}", **times.facts())
 
 
-def _shown(torch: Compared | str) -> dict[str, float] | str:
-    if isinstance(torch, str):
-        return torch
-    return {"ratio": round(torch.ratio.median, 4), **torch.facts()}
+def shown(one: Compared | str) -> dict[str, float] | str:
+    """A comparison inside of another figure, or why there is none."""
+    if isinstance(one, str):
+        return one
+    return {"ratio": round(one.ratio.median, 4), **one.facts()}
 
 
 def _target(wanted: float | None) -> dict[str, float]:

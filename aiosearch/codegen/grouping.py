@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .ir import Buffer, Fold, Stage, alone
+from .ir import Buffer, Fold, Stage
 from .merging import merged
 from .staging import Unit
 
@@ -39,28 +39,20 @@ def _read(stage: Stage) -> set[Buffer]:
 
 
 def _joins(stage: Stage, unit: Unit) -> bool:
-    if unit.owner is not None or not _plainly(stage, unit):
+    stages = merged([*unit.stages, stage])
+    if unit.owner is not None or not _in_place(stages):
         return False
-    *others, own = merged([*unit.stages, stage])
-    folds = [one for one in (*others, own) if one.fold is not Fold.NONE]
-    rows = set(folds[0].free) if folds else set(own.free)
-    if own.fold is Fold.NONE and set(own.free) <= rows:
+    own, folds = stages[-1], [one for one in stages if one.fold is not Fold.NONE]
+    if own.fold is Fold.NONE and (not folds or set(own.free) <= set(folds[0].free)):
         return True
-    return _chained([*others, own], folds)
+    return _chained(stages, folds)
 
 
-def _plainly(stage: Stage, unit: Unit) -> bool:
-    """Whether what it reads of others is read along whole axes, one index for each."""
-    written = {one.target: one for one in unit.stages}
-    for load in stage.loads:
-        if load.buffer in written:
-            bare = [alone(at) for at in (*load.at, *written[load.buffer].at)]
-            if any(
-                one is None and size > 1
-                for one, size in zip(bare, load.buffer.shape * 2, strict=True)
-            ):
-                return False
-    return True
+def _in_place(stages: Sequence[Stage]) -> bool:
+    """Whether everything is read at the places, and along the indices, that it is written by."""
+    written = {stage.target: stage.at for stage in stages}
+    loads = [load for stage in stages for load in stage.loads]
+    return all(written.get(load.buffer, load.at) == load.at for load in loads)
 
 
 def _chained(stages: Sequence[Stage], folds: Sequence[Stage]) -> bool:

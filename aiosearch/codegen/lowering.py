@@ -2,8 +2,8 @@
 
 Half types are worked on in 32 bits and rounded where the program casts and where an output is
 stored, no more often: what lies in between is kept in 32 bits, also between kernels, so that errors
-stay below those of the program as it is written. Only what is nothing but an operand of matmuls of
-half types is kept in the half type, which is what they take.
+stay below those of the program as it is written. Only the operands of matmuls of half types are
+kept in the half type, which is what they take.
 """
 
 from __future__ import annotations

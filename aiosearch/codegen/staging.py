@@ -86,7 +86,7 @@ class Stager:
         layout = tuple(((axis, 1),) for axis in axes)
         if not value.size:
             shape = tuple(value.shape[axis] for axis in axes)
-            self._held[value] = Held(self._buffer(value, shape), layout)
+            self._held[value] = Held(self._wanted.get(value) or self._buffer(value, shape), layout)
             return
         written, body = self._writer.write(value, at)
         places = tuple(at[axis] for axis in axes)

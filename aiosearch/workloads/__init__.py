@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .blocks import Blocks
 from .hackers_delight import TASKS, Task
+from .kernels import Kernels
 from .queens import Queens
 from .rungs import RUNGS, Rung
 from .shapes import Lopsided, Tiny
@@ -19,6 +20,7 @@ __all__ = [
     "UTS",
     "Blocks",
     "Found",
+    "Kernels",
     "Lopsided",
     "Queens",
     "Rung",

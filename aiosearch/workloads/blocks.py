@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from .blockwise import PIECE, Block
+from . import residues
+from .blockwise import PIECE, Block, tiles_of, written
 from .parts import axioms, declarations, is_part
 from .tiles import TASKS, Tiling
 
@@ -70,19 +71,17 @@ class Blocks:
         """Gives the tilings, or the prefixes one operator longer."""
         if node.tiling < 0:
             return [Prefix(number, b"") for number in range(len(self._blocks))]
-        block, code = self._blocks[node.tiling], node.code
-        if len(code) == PIECE * self.length or block.solves(code):
+        if len(node.code) == PIECE * self.length or self._solves(node):
             return ()
-        return [Prefix(node.tiling, code + piece) for piece in block.choices(code, self.ordered)]
+        choices = self._blocks[node.tiling].choices(node.code, self.ordered)
+        return [Prefix(node.tiling, node.code + piece) for piece in choices]
 
     def solutions(self, node: Prefix) -> tuple[Graph, ...]:
         """Gives the program, where its newest result is the target."""
-        if not node.code:
+        if not self._solves(node):
             return ()
-        block = self._blocks[node.tiling]
-        if not block.solves(node.code):
-            return ()
-        return (Graph(self.task, block.tiling, block.text(node.code)),)
+        text = written(node.code, TASKS[self.task].names)
+        return (Graph(self.task, self._tilings[node.tiling], text),)
 
     def obligation(self, node: Prefix) -> Obligation | None:
         """Asks whether the newest result is a part of the target."""
@@ -101,8 +100,24 @@ class Blocks:
     def _declared(self) -> str:
         return declarations(TASKS[self.task].names)
 
+    def _solves(self, node: Prefix) -> bool:
+        """Whether the newest result is the target, but for a chance of one in 2**60."""
+        if not node.code:
+            return False
+        newest = self._blocks[node.tiling].tensors(node.code)[-1]
+        return newest.after and newest.residue == self._goal
+
+    @cached_property
+    def _goal(self) -> int:
+        return residues.of_term(TASKS[self.task].target)
+
+    @cached_property
+    def _tilings(self) -> tuple[Tiling, ...]:
+        task = TASKS[self.task]
+        fitting = [each for each in task.tilings() if Block(*tiles_of(task, each)).fits]
+        return tuple(fitting[: self.tilings or None])
+
     @cached_property
     def _blocks(self) -> tuple[Block, ...]:
         task = TASKS[self.task]
-        fitting = [block for tiling in task.tilings() if (block := Block(task, tiling)).fits]
-        return tuple(fitting[: self.tilings or None])
+        return tuple(Block(*tiles_of(task, each)) for each in self._tilings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -31,83 +31,105 @@ class Tensor(Struct, frozen=True):
     residue: int
     room: int = 0
     """Bytes; none for what is computed in place."""
+    rows_of: str = ""
+    columns_of: str = ""
+    """The dimensions that they are of; empty where there is but one row, or column."""
+
+
+def tiles_of(task: Task, tiling: Tiling) -> tuple[tuple[Tensor, ...], int]:
+    """What a block loads in each iteration, and how many those are, as a power of two."""
+    sizes = dict(tiling)
+    loop = sizes.pop("loop")
+    sizes[task.loop] -= loop
+    return tuple(whole(one, sizes) for one in task.inputs), loop
+
+
+def whole(one: Input, sizes: Mapping[str, int]) -> Tensor:
+    """An input, by the sizes of dimensions."""
+    rows, columns = sizes[one.rows], sizes[one.columns]
+    return Tensor(
+        rows,
+        columns,
+        False,
+        one.name,
+        residues.of_input(one.name),
+        ELEMENT << rows + columns,
+        one.rows,
+        one.columns,
+    )
 
 
 class Block:
-    """One tiling of a task."""
+    """What may be computed of tiles that a block has loaded."""
 
-    def __init__(self, task: Task, tiling: Tiling) -> None:
-        self.tiling = tiling
-        sizes = dict(tiling)
-        self.loop = sizes.pop("loop")
-        sizes[task.loop] -= self.loop
-        self._inputs = tuple(_loaded(one, sizes) for one in task.inputs)
-        self._goal = residues.of_term(task.target)
-        self._names = task.names
+    def __init__(self, inputs: tuple[Tensor, ...], loop: int) -> None:
+        self.inputs = inputs
+        self._loop = loop
 
     @property
     def fits(self) -> bool:
         """Whether its inputs fit the memory."""
-        return _room(self._inputs) <= MEMORY
+        return _room(self.inputs) <= MEMORY
 
     def tensors(self, code: bytes) -> list[Tensor]:
         """The inputs, then every operator's result, all anew as Mirage does it."""
-        tensors = list(self._inputs)
-        for at in range(0, len(code), PIECE):
-            made = self._applied(code[at : at + PIECE], tensors)
+        tensors = list(self.inputs)
+        for piece in pieces_of(code):
+            made = applied(self._loop, piece, tensors)
             assert made is not None
             tensors.append(made)
         return tensors
 
-    def _applied(self, piece: bytes, tensors: Sequence[Tensor]) -> Tensor | None:
-        """The result of an operator; None where the shapes forbid it."""
-        _, rule, arity = OPERATORS[piece[0]]
-        return rule(self.loop, *(tensors[operand] for operand in piece[1 : 1 + arity]))
-
     def choices(self, code: bytes, ordered: bool) -> Iterator[bytes]:
         """The operators that may come next: legal, and later than the last one or just new."""
         tensors = self.tensors(code)
-        last = _rank(code[-PIECE:]) if code else (b"", 0)
-        done = {code[at : at + PIECE] for at in range(0, len(code), PIECE)}
-        for piece in _pieces(len(tensors)):
-            if _rank(piece) > last if ordered else piece not in done:
-                made = self._applied(piece, tensors)
+        last = rank(code[-PIECE:]) if code else (b"", 0)
+        done = set(pieces_of(code))
+        for piece in pieces(len(tensors)):
+            if rank(piece) > last if ordered else piece not in done:
+                made = applied(self._loop, piece, tensors)
                 if made is not None and _room(tensors) + made.room <= MEMORY:
                     yield piece
 
-    def solves(self, code: bytes) -> bool:
-        """Whether the newest result is the target, but for a chance of one in 2**60."""
-        newest = self.tensors(code)[-1]
-        return newest.after and newest.residue == self._goal
 
-    def text(self, code: bytes) -> str:
-        """Writes `t1 = matmul X W; t2 = sum t1`."""
-        names = [*self._names, *(f"t{number + 1}" for number in range(len(code) // PIECE))]
-        steps = []
-        for at in range(0, len(code), PIECE):
-            name, _, arity = OPERATORS[code[at]]
-            operands = " ".join(names[one] for one in code[at + 1 : at + 1 + arity])
-            steps.append(f"{names[len(self._names) + at // PIECE]} = {name} {operands}")
-        return "; ".join(steps)
+def written(code: bytes, names: Sequence[str], result: str = "t") -> str:
+    """Writes `t1 = matmul X W; t2 = gather t1`, by the names of the inputs."""
+    known, steps = list(names), []
+    for number, piece in enumerate(pieces_of(code), 1):
+        name, _, _ = OPERATORS[piece[0]]
+        words = " ".join(known[operand] for operand in operands_of(piece))
+        known.append(f"{result}{number}")
+        steps.append(f"{known[-1]} = {name} {words}")
+    return "; ".join(steps)
 
 
-def _loaded(one: Input, sizes: dict[str, int]) -> Tensor:
-    rows, columns = sizes[one.rows], sizes[one.columns]
-    residue = residues.of_input(one.name)
-    return Tensor(rows, columns, False, one.name, residue, ELEMENT << rows + columns)
+def pieces_of(code: bytes) -> list[bytes]:
+    """The operators of a program."""
+    return [code[at : at + PIECE] for at in range(0, len(code), PIECE)]
+
+
+def operands_of(piece: bytes) -> bytes:
+    """What an operator takes, by numbers."""
+    return piece[1 : 1 + OPERATORS[piece[0]][2]]
 
 
 def _room(tensors: Iterable[Tensor]) -> int:
     return sum(tensor.room for tensor in tensors)
 
 
-def _rank(piece: bytes) -> tuple[bytes, int]:
+def rank(piece: bytes) -> tuple[bytes, int]:
     """An operator's place in the order: its operands, then which it is."""
     return piece[1 : 1 + OPERATORS[piece[0]][2]], piece[0]
 
 
+def applied(loop: int, piece: bytes, tensors: Sequence[Tensor]) -> Tensor | None:
+    """The result of an operator; None where the shapes forbid it."""
+    _, rule, arity = OPERATORS[piece[0]]
+    return rule(loop, *(tensors[operand] for operand in piece[1 : 1 + arity]))
+
+
 @lru_cache(maxsize=32)
-def _pieces(tensors: int) -> tuple[bytes, ...]:
+def pieces(tensors: int) -> tuple[bytes, ...]:
     """Every operator over so many matrices, in the order."""
     pieces = [
         bytes((number, first, second))
@@ -115,7 +137,7 @@ def _pieces(tensors: int) -> tuple[bytes, ...]:
         for first in range(tensors)
         for second in (range(tensors) if arity == 2 else (first,))
     ]
-    return tuple(sorted(pieces, key=_rank))
+    return tuple(sorted(pieces, key=rank))
 
 
 def _matmul(loop: int, x: Tensor, y: Tensor) -> Tensor | None:
@@ -124,13 +146,14 @@ def _matmul(loop: int, x: Tensor, y: Tensor) -> Tensor | None:
     term = f"(sum {x.columns} (mul {x.term} {y.term}))"
     value = residues.of("sum", x.columns, residues.of("mul", 0, x.residue, y.residue))
     room = ELEMENT << x.rows + y.columns
-    return Tensor(x.rows, y.columns, x.after, term, value, room)
+    return Tensor(x.rows, y.columns, x.after, term, value, room, x.rows_of, y.columns_of)
 
 
 def _alone(symbol: str) -> Rule:
     def rule(loop: int, x: Tensor) -> Tensor:
         value = residues.of(symbol, 0, x.residue)
-        return Tensor(x.rows, x.columns, x.after, f"({symbol} {x.term})", value)
+        term = f"({symbol} {x.term})"
+        return Tensor(x.rows, x.columns, x.after, term, value, 0, x.rows_of, x.columns_of)
 
     return rule
 
@@ -145,7 +168,10 @@ def _pair(symbol: str) -> Rule:
         rows, columns = max(x.rows, y.rows), max(x.columns, y.columns)
         value = residues.of(symbol, 0, x.residue, y.residue)
         term = f"({symbol} {x.term} {y.term})"
-        return Tensor(rows, columns, x.after, term, value, ELEMENT << rows + columns)
+        room = ELEMENT << rows + columns
+        rows_of = x.rows_of if x.rows else y.rows_of or x.rows_of
+        columns_of = x.columns_of if x.columns else y.columns_of or x.columns_of
+        return Tensor(rows, columns, x.after, term, value, room, rows_of, columns_of)
 
     return rule
 
@@ -160,7 +186,9 @@ def _gathered(symbol: str, rows_of: bool) -> Rule:
         columns = 0 if rows_of else x.columns
         value = residues.of(symbol, size, x.residue)
         room = ELEMENT << x.rows if rows_of else 0
-        return Tensor(x.rows, columns, True, f"({symbol} {size} {x.term})", value, room)
+        names = x.rows_of, "" if rows_of else x.columns_of
+        term = f"({symbol} {size} {x.term})" if size or symbol != "sum" else x.term
+        return Tensor(x.rows, columns, True, term, value, room, *names)
 
     return rule
 

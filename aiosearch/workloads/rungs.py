@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from .blocks import Blocks
+from .kernels import Kernels
 from .superopt import Superopt
 
 if TYPE_CHECKING:
@@ -22,12 +23,13 @@ class Rung(Struct, frozen=True):
     z3's part is extrapolated from a sample of its questions.
     """
 
-    problem: Superopt | Blocks
+    problem: Superopt | Blocks | Kernels
     nodes: int
     """Every node, the root and all goals included: `nodes - goals` of them need no proof, and an
     engine that does not explore what is refuted counts those and the goals that were proved."""
     goals: int
-    """Nodes with an obligation: complete programs that fit the tests, or prefixes of a block."""
+    """Nodes with an obligation: complete programs that fit the tests, or prefixes of a program that
+    asks of every step."""
     checks: int
     """Distinct obligations among them, so what z3 is asked with a cache that forgets nothing."""
     solutions: int
@@ -49,6 +51,9 @@ RUNGS: Mapping[str, Rung] = MappingProxyType(
         "blocks-second": Rung(
             Blocks("rms-norm", 4, 4), 5_697, 5_692, 661, 4, 1.0, on_unknown="drop"
         ),
+        "blocks-some": Rung(
+            Blocks("rms-norm", 4, 24), 43_380, 43_355, 1_795, 32, 3.0, on_unknown="drop"
+        ),
         "blocks-seconds": Rung(
             Blocks("rms-norm", 4), 165_487, 165_341, 2_012, 155, 6.9, on_unknown="drop"
         ),
@@ -59,6 +64,15 @@ RUNGS: Mapping[str, Rung] = MappingProxyType(
             2_296,
             465,
             16,
+            on_unknown="drop",
+        ),
+        "kernels-seconds": Rung(
+            Kernels("rms-norm", 4, 6, tilings=16),
+            44_878,
+            44_813,
+            1_641,
+            16,
+            3.0,
             on_unknown="drop",
         ),
         "mixed": Rung(Superopt("P1", 5, 8), 1_251_410, 94_799, 88_714, 38_767, 43),

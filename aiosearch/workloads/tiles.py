@@ -34,6 +34,8 @@ class Task(Struct, frozen=True):
     loop: str
     """The dimension that the iterations of a block take in pieces."""
     loops: tuple[int, ...]
+    sums: bool = False
+    """Whether a kernel may sum over columns; Mirage's can in three dimensions."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -85,6 +87,7 @@ TASKS: Mapping[str, Task] = MappingProxyType(
             {"m": (4, 5, 6, 7, 8)},
             "k",
             (2, 3, 4, 5, 6, 7, 8),
+            sums=True,
         ),
     }
 )

@@ -53,9 +53,13 @@ def test_long_rows_are_not_gone_through_twice_in_one_kernel() -> None:
 
 
 def test_what_is_read_elsewhere_than_it_is_written_starts_a_kernel() -> None:
-    """A row moved to the right is no element by element work."""
+    """A row moved to the right, a matrix and its transpose, a diagonal."""
     shifted = apply("pad", X @ W, axis=1, low=2, high=0)
+    square = X @ apply("transpose", Y, axes=(1, 0))
     assert kernels(apply("exp", shifted)) == [["t0"], ["out"]]
+    assert kernels(square * apply("transpose", square, axes=(1, 0))) == [["t0"], ["out"]]
+    assert kernels(apply("diagonal", square), square) == [["out1"], ["out0"]]
+    assert kernels(apply("exp", apply("transpose", square, axes=(1, 0)))) == [["t0", "out"]]
 
 
 def test_custom_kernels_stay_apart() -> None:

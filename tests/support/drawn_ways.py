@@ -27,9 +27,12 @@ def _schedule(module: Module, kernel: Kernel, random: Random, machine: Machine) 
     if along is not None:
         tiles[along.name] = random.randint(1, max(1, along.size))
     rows, vectors = random.choice([0, 1, 2, 3, 8]), random.choice([0, 1, 2, 4])
-    wishes = Wishes(rows, vectors, random.choice([1, 2, 4]), random.choice([0, 0, 3]))
-    copied = tuple(one.name for one in kernel.inputs if random.random() < 0.3)
-    own = Schedule(tiles, along.name if along else None, wishes, {}, copied)
+    own = Schedule(
+        tiles=tiles,
+        serial=along.name if along else None,
+        wishes=Wishes(rows, vectors, random.choice([1, 2, 4]), random.choice([0, 0, 3])),
+        staged=tuple(one.name for one in kernel.inputs if random.random() < 0.3),
+    )
     return _packed(module, kernel, own, random, machine)
 
 
@@ -37,21 +40,23 @@ def _packed(
     module: Module, kernel: Kernel, own: Schedule, random: Random, machine: Machine
 ) -> Schedule:
     """With an input laid out beforehand, tiles being whole panels of it."""
+    vectors, draw = random.choice([1, 2, 3, 4]), random.random()
     others = {one.name for other in module.kernels if other != kernel for one in other.inputs}
     names = {one.name for one in module.inputs} - {one.name for one in module.outputs} - others
+    if draw < 0.3:
+        names = {one.name for one in kernel.inputs}
     found = packable(kernel, names, machine)
-    if not found or random.random() < 0.4:
+    if not found or draw > 0.7:
         return own
     name, layout = random.choice(sorted(found.items()))
-    vectors = random.choice([1, 2, 3, 4])
     layout = replace(layout, width=layout.width * vectors)
     tiles = dict(own.tiles)
     loads = [load for stage in kernel.stages for load in stage.loads if load.buffer.name == name]
-    row, column = (alone(loads[0].at[axis]) for axis in (layout.row, layout.column))
-    assert row is not None and column is not None
+    column = alone(loads[0].at[layout.column])
+    assert column is not None
     if column.name in tiles:
-        tiles[column.name] += -tiles[column.name] % layout.width
-    if layout.pairs and row.name in tiles:
-        tiles[row.name] += tiles[row.name] % 2
+        tiles[column.name] += -tiles[column.name] % (layout.width // vectors)
+    laid = {"panels": {name: layout}} if draw < 0.3 else {"layouts": {name: layout}}
     staged = tuple(one for one in own.staged if one != name)
-    return Schedule(tiles, own.serial, replace(own.wishes, vectors=vectors), {name: layout}, staged)
+    wishes = replace(own.wishes, vectors=vectors)
+    return replace(own, tiles=tiles, wishes=wishes, staged=staged, **laid)

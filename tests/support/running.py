@@ -59,7 +59,7 @@ _EXACTLY = {
     Operation.SELECT,
 }
 """What no rounding follows."""
-_NOISES = 4
+_NOISES = 8
 _Phase = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ...tensor.types import DType
 from ..ir import Fold, Operation
+from ..native.machine import Machine
 from ..scalars import Conversion, symbol
 from ..scalars.catalogue import Name, Wanted
 from .memory import splat
@@ -45,9 +46,9 @@ _EXTREMES = {Operation.MAXIMUM: "llvm.smax", Operation.MINIMUM: "llvm.smin"}
 class Arithmetic:
     """What LLVM has instructions for; the rest is a call of this package's own functions."""
 
-    def __init__(self, writer: Writer, *, fused: bool) -> None:
+    def __init__(self, writer: Writer, machine: Machine) -> None:
         self._writer = writer
-        self._fused = fused
+        self._machine = machine
         self.wanted: set[Wanted] = set()
         """Functions of `scalars` that the text needs."""
 
@@ -122,9 +123,18 @@ class Arithmetic:
                 f"zext {true} to {typed('i8', value.lanes)}", "i8", value.lanes
             )
         worked = self.convert(value, WORKING[dtype])
+        if dtype is DType.BF16 and self._machine.bf16_dot and worked.lanes in (8, 16):
+            return self._shortened(worked)
         if dtype in (DType.BF16, DType.F16):
             return self.function(Conversion.NARROW, [worked], dtype, "i16")
         return worked
+
+    def _shortened(self, value: Value) -> Value:
+        """By the instruction, which takes what is too small for a normal number for zero."""
+        lanes = value.lanes
+        name = f"llvm.x86.avx512bf16.cvtneps2bf16.{32 * lanes}"
+        short = self._writer.call(name, "bfloat", lanes, [str(value)])
+        return self._writer.pure(f"bitcast {short} to {typed('i16', lanes)}", "i16", lanes)
 
     def rounded(self, value: Value, dtype: DType) -> Value:
         """The nearest value of an element type, in the working type of it."""
@@ -144,7 +154,7 @@ class Arithmetic:
     def multiplied(self, total: Value, factors: Sequence[Value]) -> Value:
         """A product added to a sum, in one instruction where the machine has it."""
         one, other, total = self._meet([*factors, total])
-        if not self._fused:
+        if not self._machine.fma:
             return self.apply(Operation.ADD, [total, self.apply(Operation.MULTIPLY, [one, other])])
         return self._intrinsic("llvm.fma", [one, other, total])
 

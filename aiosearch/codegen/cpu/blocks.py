@@ -102,8 +102,8 @@ class StagePrinter:
             left = self.writer.remainder(own.extent, lanes)
 
             def masked(_: list[Value]) -> Sequence[Value]:
-                at = own.base + linear(self.writer.multiply(last, lanes))
-                self._rows({**places, along: at}, 1, self._mask(left))
+                at = own.base + linear(last) * lanes
+                self._rows({**places, along: at}, 1, self.elements.first(left, lanes))
                 return ()
 
             self.writer.when(self.writer.below(0, left), (), masked)
@@ -126,7 +126,7 @@ class StagePrinter:
         own = self.ranges[index]
         whole = self.writer.divide(own.extent, most)
         self._turns(whole, lambda turn: body({**places, index: own.base + turn * most}, most))
-        done = own.base + linear(self.writer.multiply(whole, most))
+        done = own.base + linear(whole) * most
         for rest in own.rests(most):
             left = self.writer.remainder(own.extent, most)
 
@@ -135,15 +135,6 @@ class StagePrinter:
                 return ()
 
             self.writer.when(self.writer.equal(left, rest), (), some)
-
-    def _mask(self, count: Whole) -> Value:
-        """The first so many lanes."""
-        steps = ", ".join(f"i64 {lane}" for lane in range(self.lanes))
-        limit = self.elements.arithmetic.spread(
-            count if isinstance(count, Value) else Value(str(count), "i64"), self.lanes
-        )
-        text = f"icmp slt <{self.lanes} x i64> <{steps}>, {limit.text}"
-        return self.writer.pure(text, "i1", self.lanes)
 
     def _core(self, places: Places, rows: int, vectors: int, mask: Value | None) -> None:
         """All elements that are in registers at once."""
@@ -248,7 +239,7 @@ class _Block:
         if self._lane_folded:
             return self._along(inner, places, values)
         dot = paired(self.printer.stage, inner, self.printer.shape.along, self.printer.elements)
-        if dot is not None and self.printer.dots:
+        if dot is not None and self.printer.dots and self.printer.ranges[inner].base.divisible(2):
             return self._pairs(dot, inner, places, values)
         return self._unrolled(inner, 1, places, values, self._single)
 
@@ -346,7 +337,7 @@ class _Block:
         def some(carried: list[Value]) -> Sequence[Value]:
             self.printer.elements.known.clear()
             place = own.base + linear(count) * lanes
-            mask = self.printer._mask(left)
+            mask = self.printer.elements.first(left, lanes)
             return [*self._step({**places, inner: place}, carried[:many], mask), *carried[many:]]
 
         return writer.when(writer.below(0, left), values, some)
@@ -377,11 +368,11 @@ class _Block:
         values = self._unrolled(inner, 2, places, values, step)
         own, writer = self.printer.ranges[inner], self.printer.writer
         if own.rests(2):
-            done = writer.multiply(writer.divide(own.extent, 2), 2)
+            done = linear(writer.divide(own.extent, 2)) * 2
 
             def last(carried: list[Value]) -> Sequence[Value]:
                 self.printer.elements.known.clear()
-                at = {**places, inner: own.base + linear(done)}
+                at = {**places, inner: own.base + done}
                 return dot.step(self._spots(at), carried, whole=False)
 
             values = writer.when(writer.below(0, writer.remainder(own.extent, 2)), values, last)

@@ -53,7 +53,8 @@ def different(schedules: Sequence[Schedule], most: int) -> list[Schedule]:
     found: dict[tuple[object, ...], Schedule] = {}
     for one in schedules:
         wishes = one.wishes
-        found.setdefault((wishes.rows, wishes.vectors, bool(one.layouts), one.serial), one)
+        laid = bool(one.layouts), bool(one.panels)
+        found.setdefault((wishes.rows, wishes.vectors, *laid, one.serial), one)
     chosen = list(found.values())[: max(1, most * 3 // 4)]
     others = [one for one in schedules if all(one is not other for other in chosen)]
     return [*chosen, *others[: most - len(chosen)]]
@@ -93,10 +94,12 @@ def _folded(
                     if name is not None:
                         tiles[name] = length
                     wishes = Wishes(rows, vectors, 4)
+                    panels = _panels(kernel, own, layouts, machine, row, rows, lanes * vectors)
                     for staged in _stagings(kernel, own):
-                        one = Schedule(tiles, name, wishes, wide, staged)
-                        if _held(kernel, one) <= machine.l2:
-                            yield one
+                        for laid in ({}, panels) if panels else ({},):
+                            one = Schedule(tiles, name, wishes, wide, staged, laid)
+                            if _held(kernel, one) <= machine.l2:
+                                yield one
 
 
 def _fitting(own: Roles, machine: Machine) -> Iterator[tuple[int, int]]:
@@ -142,6 +145,23 @@ def _others(own: Roles) -> dict[str, int]:
     }
 
 
+def _panels(
+    kernel: Kernel,
+    own: Roles,
+    layouts: Mapping[str, Layout],
+    machine: Machine,
+    row: int,
+    rows: int,
+    width: int,
+) -> dict[str, Layout]:
+    """Inputs that are worth being laid out in each block: several blocks of rows read the tile."""
+    if own.row is None or row < 3 * rows:
+        return {}
+    names = [one.name for one in kernel.inputs if one.name not in layouts]
+    found = packable(kernel, names, machine)
+    return {name: replace(one, width=width) for name, one in found.items()}
+
+
 def _stagings(kernel: Kernel, own: Roles) -> Iterator[tuple[str, ...]]:
     """Rows that several columns share are copied near where they lie far apart."""
     yield ()
@@ -167,7 +187,7 @@ def _held(kernel: Kernel, schedule: Schedule) -> int:
         }:
             total += _tile(stage.free, schedule) * STORED[stage.target.dtype][1]
     for buffer in kernel.inputs:
-        if buffer.name in schedule.staged:
+        if buffer.name in (*schedule.staged, *schedule.panels):
             loads = [load for stage in kernel.stages for load in stage.loads]
             own = [
                 one

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ...tensor.types import DType
 from ..ir import Affine, Apply, Fold, Index, Load, Operation, Stage, indices
 from .elements import Elements, Spot
+from .linear import Linear
 from .memory import Storage
 from .packed import Packed
 from .writer import Value, typed
@@ -58,7 +59,8 @@ class Dot:
         elements, lanes = self.elements, spot.lanes
         storage = elements.storages[self.moving.buffer]
         if isinstance(storage, Packed):
-            offset = storage.offset(self.moving, lambda at: elements.place(at, spot))
+            offset, odd = elements.unpacked(storage, self.moving, spot)
+            assert odd == Linear(), "pairs of rows begin at even ones"
             return elements.once(storage.flat, offset, 2 * lanes, None)
         offset = storage.offset([elements.place(at, spot) for at in self.moving.at])
         first = elements.once(storage, offset, lanes, spot.mask)
@@ -68,9 +70,7 @@ class Dot:
             second = elements.once(storage, offset + down, lanes, spot.mask)
         else:
             second = elements.arithmetic.constant(0, "i16", lanes)
-        order = ", ".join(f"i32 {lane}, i32 {lanes + lane}" for lane in range(lanes))
-        text = f"shufflevector {first}, {second}, <{2 * lanes} x i32> <{order}>"
-        return elements.writer.pure(text, "i16", 2 * lanes)
+        return elements.interleaved(first, second)
 
     def _as(self, value: Value, scalar: str, lanes: int) -> Value:
         text = f"bitcast {value} to {typed(scalar, lanes)}"

@@ -20,10 +20,12 @@ from ..ir import (
     Operation,
     Position,
     Quotient,
+    Remainder,
     Round,
     Within,
     indices,
 )
+from ..positions import bounds
 from .arithmetic import Arithmetic
 from .linear import Linear, linear
 from .memory import Memory, Storage
@@ -93,10 +95,11 @@ class Elements:
             for part, factor in position.terms:
                 found += self.place(part, spot) * factor
             return found
-        inner = self.place(position.position, spot).whole(self.writer)
-        divides = isinstance(position, Quotient)
-        return linear(self.writer.divide(inner, position.by) if divides
-                      else self.writer.remainder(inner, position.by))  # fmt: skip
+        up = _up(position)
+        inner = (self.place(position.position, spot) + up).whole(self.writer)
+        if isinstance(position, Quotient):
+            return linear(self.writer.divide(inner, position.by)) + -(up // position.by)
+        return linear(self.writer.remainder(inner, position.by))
 
     def step(self, position: Position, along: Index | None) -> int | None:
         """How far a position moves from lane to lane; nothing where that is not always the same."""
@@ -145,20 +148,20 @@ class Elements:
             self.memory.scatter(storage, self.offsets(storage, at, spot), stored, spot.mask)
 
     def _load(self, load: Load, spot: Spot) -> Value:
+        return self.arithmetic.widened(self.stored(load, spot), load.buffer.dtype)
+
+    def stored(self, load: Load, spot: Spot) -> Value:
+        """Of each lane, or the one that all share, as it is in memory."""
         storage = self.storages[load.buffer]
         if isinstance(storage, Packed):
-            stored = self.packed(storage, load, spot)
-            return self.arithmetic.widened(stored, load.buffer.dtype)
+            return self.packed(storage, load, spot)
         stride = self.stride(storage, load.at, spot.along) if spot.lanes > 1 else 0
         if stride not in (0, 1):
-            offsets = self.offsets(storage, load.at, spot)
-            stored = self.memory.gather(storage, offsets, spot.mask)
-            return self.arithmetic.widened(stored, load.buffer.dtype)
+            return self.memory.gather(storage, self.offsets(storage, load.at, spot), spot.mask)
         lanes = 1 if stride == 0 else spot.lanes
         offset = storage.offset([self.place(position, spot) for position in load.at])
         mask = spot.mask if lanes == spot.lanes else self._any(spot)
-        stored = self.once(storage, offset, lanes, mask)
-        return self.arithmetic.widened(stored, load.buffer.dtype)
+        return self.once(storage, offset, lanes, mask)
 
     def once(self, storage: Storage, offset: Linear, lanes: int, mask: Value | None) -> Value:
         """What is stored there, loaded where it was not yet."""
@@ -176,24 +179,51 @@ class Elements:
 
     def packed(self, storage: Packed, load: Load, spot: Spot) -> Value:
         """From a packed buffer: whole panels, which are there to their end."""
-        offset = storage.offset(load, lambda position: self.place(position, spot))
+        offset, odd = self.unpacked(storage, load, spot)
         moved = self.step(load.at[storage.column], spot.along) if spot.lanes > 1 else 0
         if not moved:
             return self.once(storage.flat, offset, 1, None)
+        place = self.place(load.at[storage.column], spot) - storage.origin[storage.column]
+        assert place.divisible(spot.lanes), "a vector lies in one panel"
         if not storage.pairs:
             return self.once(storage.flat, offset, spot.lanes, None)
-        own = offset.constant % 2
-        both = self.once(storage.flat, offset + -own, 2 * spot.lanes, None)
-        picks = ", ".join(f"i32 {2 * lane + own}" for lane in range(spot.lanes))
-        text = f"shufflevector {both}, {both.type} poison, <{spot.lanes} x i32> <{picks}>"
-        return self.writer.pure(text, both.scalar, spot.lanes)
+        both = self.once(storage.flat, offset - odd, 2 * spot.lanes, None)
+        if not odd.terms:
+            return self._one_of(both, odd.constant)
+        truth = self.arithmetic.spread(self._odd(odd), spot.lanes)
+        return self.arithmetic.choose(truth, self._one_of(both, 1), self._one_of(both, 0))
+
+    def first(self, count: Whole, lanes: int) -> Value:
+        """A mask of so many lanes."""
+        steps = ", ".join(f"i64 {lane}" for lane in range(lanes))
+        limit = self.arithmetic.spread(_i64(count), lanes)
+        return self.writer.pure(f"icmp slt <{lanes} x i64> <{steps}>, {limit.text}", "i1", lanes)
+
+    def interleaved(self, first: Value, second: Value) -> Value:
+        """The lanes of two values by turns."""
+        lanes = first.lanes
+        order = ", ".join(f"i32 {lane}, i32 {lanes + lane}" for lane in range(lanes))
+        text = f"shufflevector {first}, {second}, <{2 * lanes} x i32> <{order}>"
+        return self.writer.pure(text, first.scalar, 2 * lanes)
+
+    def unpacked(self, storage: Packed, load: Load, spot: Spot) -> tuple[Linear, Linear]:
+        """How far into a packed buffer an element is, and which one of a pair."""
+        return storage.offset(load, lambda position: self.place(position, spot), self.writer)
+
+    def _odd(self, which: Linear) -> Value:
+        return self.writer.pure(f"icmp ne i64 {_i64(which.whole(self.writer)).text}, 0", "i1")
+
+    def _one_of(self, pairs: Value, which: int) -> Value:
+        lanes = pairs.lanes // 2
+        picks = ", ".join(f"i32 {2 * lane + which}" for lane in range(lanes))
+        text = f"shufflevector {pairs}, {pairs.type} poison, <{lanes} x i32> <{picks}>"
+        return self.writer.pure(text, pairs.scalar, lanes)
 
     def fetch(self, load: Load, spot: Spot) -> None:
         """Has it brought near, for later."""
         storage = self.storages[load.buffer]
         if isinstance(storage, Packed):
-            offset = storage.offset(load, lambda position: self.place(position, spot))
-            self.memory.prefetch(storage.flat, offset)
+            self.memory.prefetch(storage.flat, self.unpacked(storage, load, spot)[0])
         else:
             offset = storage.offset([self.place(position, spot) for position in load.at])
             self.memory.prefetch(storage, offset)
@@ -225,9 +255,12 @@ class Elements:
                 )
             return found
         assert not isinstance(position, Affine)
-        inner = self._places(position.position, spot)
-        how = "udiv" if isinstance(position, Quotient) else "urem"
-        return self._two(how, inner, self._wide(position.by, spot.lanes))
+        up, by = _up(position), self._wide(position.by, spot.lanes)
+        inner = self._two("add", self._places(position.position, spot), self._wide(up, spot.lanes))
+        if isinstance(position, Remainder):
+            return self._two("urem", inner, by)
+        down = self._wide(-(up // position.by), spot.lanes)
+        return self._two("add", self._two("udiv", inner, by), down)
 
     def _within(self, expression: Within, spot: Spot) -> Value:
         inside = self._inside(expression, spot)
@@ -266,6 +299,11 @@ class Elements:
 
     def _wide(self, number: int, lanes: int) -> Value:
         return self.arithmetic.constant(number, "i64", lanes)
+
+
+def _up(position: Quotient | Remainder) -> int:
+    """What to add before a division, so that it is none of a number below zero."""
+    return max(0, -(bounds(position.position)[0] // position.by) * position.by)
 
 
 def _whole(value: float) -> bool:

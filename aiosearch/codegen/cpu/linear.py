@@ -33,12 +33,24 @@ class Linear:
         terms = tuple((value, own * factor) for value, own in self.terms)
         return Linear(terms, self.constant * factor)
 
-    def over(self, divisor: int) -> tuple[Linear, int]:
-        """Quotient and remainder, where all that is not constant is divisible."""
-        assert all(factor % divisor == 0 for _, factor in self.terms), (self, divisor)
-        terms = tuple((value, factor // divisor) for value, factor in self.terms)
-        quotient, remainder = divmod(self.constant, divisor)
-        return Linear(terms, quotient), remainder
+    def over(self, divisor: int, writer: Writer) -> tuple[Linear, Linear]:
+        """Quotient and remainder, of a sum that is not below zero.
+
+        What is divisible whatever the values are is divided now, the rest when the code runs.
+        """
+        even = Linear(tuple(term for term in self.terms if term[1] % divisor == 0))
+        quotient = Linear(tuple((value, factor // divisor) for value, factor in even.terms))
+        rest = self - even
+        if not rest.terms:
+            whole, left = divmod(rest.constant, divisor)
+            return quotient + whole, Linear((), left)
+        found = rest.whole(writer)
+        whole, left = writer.divide(found, divisor), writer.remainder(found, divisor)
+        return quotient + linear(whole), linear(left)
+
+    def divisible(self, divisor: int) -> bool:
+        """Whether it is, whatever the values are."""
+        return all(factor % divisor == 0 for factor in (*dict(self.terms).values(), self.constant))
 
     def whole(self, writer: Writer) -> Whole:
         """Its value, computed here."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...tensor.types import DType
+from ..native.machine import Machine
 from .linear import Linear
 from .writer import Value, Writer, typed
 
@@ -42,8 +43,10 @@ class Storage:
 class Memory:
     """Reads and writes by offsets in elements."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, machine: Machine) -> None:
         self._writer = writer
+        self._folds = machine.width == 64
+        """Whether an instruction may read memory and take a mask at once."""
 
     def address(self, storage: Storage, offset: Linear) -> Value:
         """The constant comes last, where machine code has room for it."""
@@ -77,7 +80,18 @@ class Memory:
         text = (
             f"call {type_} @{name}(ptr {pointer.text}, i32 {size}, {mask}, {type_} zeroinitializer)"
         )
-        return self._writer.new(text, scalar, lanes)
+        return self._kept(self._writer.new(text, scalar, lanes))
+
+    def _kept(self, loaded: Value) -> Value:
+        """The same, and LLVM cannot see that.
+
+        It would have an FMA under the same mask do the load, and then take both apart again, but
+        without the mask: what is loaded in vain may not be there (seen in LLVM 22).
+        """
+        if not self._folds or loaded.scalar not in ("float", "double"):
+            return loaded
+        text = f'call {loaded.type} asm "", "=v,0"({loaded})'
+        return self._writer.pure(text, loaded.scalar, loaded.lanes)
 
     def gather(self, storage: Storage, offsets: Value, mask: Value | None) -> Value:
         scalar, size = STORED[storage.dtype]

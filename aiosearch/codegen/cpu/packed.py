@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ..ir import Load, Position
 from .linear import Linear
 from .memory import Storage
+from .writer import Writer
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Packed:
     layout: Layout
     sizes: tuple[int, ...]
     """As its readers see it."""
+    origin: tuple[Linear, ...]
+    """The place of the first element."""
 
     @property
     def column(self) -> int:
@@ -53,20 +56,26 @@ class Packed:
     def pairs(self) -> bool:
         return self.layout.pairs
 
-    def offset(self, load: Load, place: Callable[[Position], Linear]) -> Linear:
-        """Of an element; rows are counted by twos where they are paired, columns by panels."""
+    def offset(
+        self, load: Load, place: Callable[[Position], Linear], writer: Writer
+    ) -> tuple[Linear, Linear]:
+        """Of an element, and which one of a pair it is.
+
+        Rows are counted by twos where they are paired, columns by panels.
+        """
         layout = self.layout
         shape = layout.shape(self.sizes)
-        found = Linear()
+        axes = zip(load.at, self.origin, strict=True)
+        local = [place(position) - first for position, first in axes]
+        found, odd = Linear(), Linear()
         for axis, size in enumerate(self.sizes):
             if axis not in (layout.row, layout.column):
-                found = found * size + place(load.at[axis])
-        panel, within = place(load.at[layout.column]).over(layout.width)
-        row, odd = place(load.at[layout.row]), 0
+                found = found * size + local[axis]
+        panel, within = local[layout.column].over(layout.width, writer)
+        row = local[layout.row]
         if layout.pairs:
-            row, odd = row.over(2)
-        found = found * shape[-4 if layout.pairs else -3] + panel
-        found = found * shape[-3 if layout.pairs else -2] + row
-        return (
-            found * (layout.width * (2 if layout.pairs else 1)) + within * (1 + layout.pairs) + odd
-        )
+            row, odd = row.over(2, writer)
+        each = 2 if layout.pairs else 1
+        panels, rows = shape[-3 - layout.pairs], shape[-2 - layout.pairs]
+        found = (found * panels + panel) * rows + row
+        return found * (layout.width * each) + within * each + odd, odd

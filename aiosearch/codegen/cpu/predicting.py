@@ -39,7 +39,7 @@ def predicted(
     cycles += sum(
         math.prod(one.shape) * _repeats(one.name, kernel, own, schedule) / 8
         for one in kernel.inputs
-        if one.name in schedule.staged
+        if one.name in (*schedule.staged, *schedule.panels)
     )
     worked, read = cycles / _CLOCK, _read(kernel, own, schedule) / _MEMORY
     shared = -(-blocks // threads) / blocks
@@ -69,7 +69,8 @@ def _summed(stage: Stage, own: Roles, schedule: Schedule, machine: Machine) -> f
     assert shape.row is not None
     tile = schedule.tile(shape.row)
     rows, vectors = min(schedule.wishes.rows or 4, tile), schedule.wishes.vectors or 2
-    packed = any(load.buffer.name in schedule.layouts for load in stage.loads)
+    laid = (*schedule.layouts, *schedule.panels)
+    packed = any(load.buffer.name in laid for load in stage.loads)
     dots = machine.bf16_dot and halves(stage)
     mixing = 2.0 * vectors if dots and not packed else 0.0
     step = max(rows * vectors / 2, (rows + vectors + mixing) / 2, 4.0)

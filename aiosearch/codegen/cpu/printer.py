@@ -18,12 +18,13 @@ from .elements import Elements
 from .linear import Linear, linear
 from .memory import STORED, Memory, Storage
 from .packed import Packed
+from .panels import PanelPrinter
 from .passes import Pass, passes
 from .ranges import Range, known
 from .schedule import Schedule, blocked
 from .schedule import serial as serials
 from .shape import Wishes, shape
-from .staging import accumulating, separated, staged
+from .staging import accumulating, private, separated, staged
 from .writer import Value, Whole, Writer
 
 _LINE = 64
@@ -78,9 +79,11 @@ class KernelPrinter:
         if serial is not None and self.schedule.tile(serial) >= serial.size:
             serial = None
         self.serial: Index | None = serial
-        self.kernel = accumulating(staged(self.kernel, self.schedule), serial)
-        self.parallel = blocked(self.kernel)
-        self.arithmetic = Arithmetic(self.writer, fused=self.machine.fma)
+        copying, self.panels = staged(self.kernel, self.schedule)
+        kernel = accumulating(copying, serial)
+        self.parallel = blocked(kernel)
+        self.kernel = private(kernel, self.parallel)
+        self.arithmetic = Arithmetic(self.writer, self.machine)
         self.scratch_bytes = 0
 
     @property
@@ -137,7 +140,8 @@ class KernelPrinter:
                 found[buffer] = plain(pointer, buffer)
                 continue
             flat = Storage(pointer, buffer.dtype, (1,), (Linear(),))
-            found[buffer] = Packed(flat, layout, buffer.shape)
+            origin = tuple(Linear() for _ in buffer.shape)
+            found[buffer] = Packed(flat, layout, buffer.shape, origin)
         return found
 
     def _pass(
@@ -191,13 +195,17 @@ class KernelPrinter:
         def run(_: list[Value]) -> Sequence[Value]:
             working = _working(stage)
             lanes = self.machine.width // (8 if working == "double" else 4)
-            memory = Memory(self.writer)
+            memory = Memory(self.writer, self.machine)
             elements = Elements(self.writer, memory, self.arithmetic, storages, working)
             registers = 32 if self.machine.width == 64 or self.machine.is_arm else 16
             wishes = self.schedule.wishes if len(stage.free) > 1 else Wishes()
-            own = shape(stage, ranges, storages, lanes, registers, wishes)
-            printer = StagePrinter(stage, ranges, own, lanes, elements, adds, self.machine.bf16_dot)
-            printer.print()
+            target = storages[stage.target]
+            if isinstance(target, Packed):
+                PanelPrinter(stage, ranges, target, lanes, elements).print()
+            else:
+                own = shape(stage, ranges, storages, lanes, registers, wishes)
+                dots = self.machine.bf16_dot
+                StagePrinter(stage, ranges, own, lanes, elements, adds, dots).print()
             return ()
 
         self.writer.when(self._first(stage, firsts), (), run)
@@ -211,9 +219,9 @@ class KernelPrinter:
                     found = self.writer.both(found, self.writer.equal(number, 0))
         return found
 
-    def _scratch(self) -> dict[Buffer, Storage]:
+    def _scratch(self) -> dict[Buffer, Storage | Packed]:
         """Room for tiles, in the thread's own memory."""
-        found = {}
+        found: dict[Buffer, Storage | Packed] = {}
         self.scratch_bytes = 0
         for stage in self.kernel.stages:
             if stage.target in self.kernel.outputs:
@@ -223,13 +231,20 @@ class KernelPrinter:
                 self._longest(one, own)
                 for one, own in zip(stage.at, stage.target.shape, strict=True)
             ]
+            layout = self.panels.get(stage.target)
             strides = _strides(sizes, size)
             text = f"getelementptr i8, ptr %scratch, i64 {self.scratch_bytes}"
             length = (strides[0] * sizes[0] if sizes else 1) * size
+            if layout is not None:
+                length = math.prod(layout.shape(tuple(sizes))) * size
             self.scratch_bytes += -(-max(length, 1) // _LINE) * _LINE + _LINE
             pointer = self.writer.pure(text, "ptr")
             origin = tuple(Linear() for _ in sizes)
-            found[stage.target] = Storage(pointer, stage.target.dtype, strides, origin)
+            if layout is None:
+                found[stage.target] = Storage(pointer, stage.target.dtype, strides, origin)
+            else:
+                flat = Storage(pointer, stage.target.dtype, (1,), (Linear(),))
+                found[stage.target] = Packed(flat, layout, tuple(sizes), origin)
         return found
 
     def _longest(self, position: Position, size: int) -> int:
@@ -240,9 +255,10 @@ class KernelPrinter:
         return size
 
 
-def _moved(storage: Storage | Packed, stage: Stage, ranges: Mapping[Index, Range]) -> Storage:
+def _moved(
+    storage: Storage | Packed, stage: Stage, ranges: Mapping[Index, Range]
+) -> Storage | Packed:
     """Where the tile of a stage begins now."""
-    assert isinstance(storage, Storage)
     own = [alone(position) for position in stage.at]
     return replace(
         storage, origin=tuple(Linear() if one is None else ranges[one].base for one in own)

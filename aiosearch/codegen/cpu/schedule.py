@@ -26,6 +26,8 @@ class Schedule:
     """Of inputs, by name, that were laid out beforehand."""
     staged: tuple[str, ...] = ()
     """Inputs of which a block copies its tile, so that rows lie close together."""
+    panels: Mapping[str, Layout] = field(default_factory=dict)
+    """Of inputs, by name, whose tiles a block lays out for itself."""
 
     def tile(self, index: Index) -> int:
         return max(1, min(self.tiles.get(index.name, index.size), index.size))

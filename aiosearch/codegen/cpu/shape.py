@@ -109,17 +109,27 @@ def _along(
         extent = ranges[index].largest
         return (cost + 2) * (-(-extent // lanes) * lanes / max(extent, 1))
 
-    wanted = [one for one in (*stage.free, *stage.folded) if ranges[one].largest > 1]
+    wanted = [
+        one
+        for one in (*stage.free, *stage.folded)
+        if ranges[one].largest > 1
+        and not any(_scattered(load, one, storages) for load in stage.loads)
+    ]
     return min(wanted, key=costs, default=None)
+
+
+def _scattered(load: Load, index: Index, storages: Mapping[Buffer, Storage | Packed]) -> bool:
+    """Whether the elements along an index lie anywhere in a packed buffer."""
+    storage = storages[load.buffer]
+    if not isinstance(storage, Packed):
+        return False
+    return _uses(load, index) and index not in set(indices(load.at[storage.column]))
 
 
 def _load_cost(load: Load, index: Index, storages: Mapping[Buffer, Storage | Packed]) -> float:
     storage = storages[load.buffer]
     if isinstance(storage, Packed):
-        column = load.at[storage.column]
-        if index in set(indices(column)):
-            return 1.0
-        return _GATHER if _uses(load, index) else 0.5
+        return 1.0 if _uses(load, index) else 0.5
     stride = _stride(load.buffer, load.at, index, storages)
     return {0: 0.5, 1: 1.0}.get(-1 if stride is None else stride, _GATHER)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from ...tensor.types import DType
+from ..expressions import reloaded
 from ..ir import (
     Affine,
     Apply,
@@ -19,22 +21,31 @@ from ..ir import (
     Within,
     alone,
 )
+from .packed import Layout
 from .schedule import Schedule
 
 
-def staged(kernel: Kernel, schedule: Schedule) -> Kernel:
-    """With a stage that copies what is read of each input that is to be copied."""
+def staged(kernel: Kernel, schedule: Schedule) -> tuple[Kernel, dict[Buffer, Layout]]:
+    """With a stage that copies what is read of each input that is to be copied.
+
+    And how those copies are laid out that are not as they were.
+    """
     stages: list[Stage] = []
     copies: dict[Load, Buffer] = {}
+    panels: dict[Buffer, Layout] = {}
     for stage in kernel.stages:
-        for load in stage.loads:
-            if load.buffer.name in schedule.staged and stage.folded and load not in copies:
-                copy = _copy(load, len(copies))
-                if copy is not None:
-                    stages.append(copy)
-                    copies[load] = copy.target
+        for load in stage.loads if stage.folded else ():
+            name = load.buffer.name
+            if load in copies or name not in (*schedule.staged, *schedule.panels):
+                continue
+            copy = _copy(load, len(copies))
+            if copy is not None:
+                stages.append(copy)
+                copies[load] = copy.target
+                if name in schedule.panels:
+                    panels[copy.target] = schedule.panels[name]
         stages.append(_replaced(stage, copies) if stage.folded else stage)
-    return replace(kernel, stages=tuple(stages))
+    return replace(kernel, stages=tuple(stages)), panels
 
 
 def separated(module: Module) -> Module:
@@ -71,6 +82,24 @@ def accumulating(kernel: Kernel, serial: Index | None) -> Kernel:
         places = tuple(Affine(((one, 1),)) for one in free)
         stages.append(replace(stage, target=total, at=places))
         stages.append(Stage(stage.target, stage.at, Load(total, places)))
+    return replace(kernel, stages=tuple(stages))
+
+
+def private(kernel: Kernel, parallel: Iterable[Index]) -> Kernel:
+    """With tiles of its own for each block, of outputs that one block fills and others read."""
+    read = {load.buffer for stage in kernel.stages for load in stage.loads}
+    own: dict[Buffer, Buffer] = {}
+    stages: list[Stage] = []
+    for stage in kernel.stages:
+        value = reloaded(
+            stage.value, lambda load: replace(load, buffer=own.get(load.buffer, load.buffer))
+        )
+        target = stage.target
+        if target in kernel.outputs and target in read and not set(parallel) <= set(stage.free):
+            own[target] = replace(target, name=f"{target.name}.own")
+        stages.append(replace(stage, target=own.get(target, target), value=value))
+        if target in own:
+            stages.append(Stage(target, stage.at, Load(own[target], stage.at)))
     return replace(kernel, stages=tuple(stages))
 
 

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import functools
-import zlib
 from collections.abc import Mapping
-
-import msgspec
-from msgspec import Struct
 
 from .calling import Call, enter, function
 from .compiling import Effort
+from .lines import opened, text_of
 from .machine import Machine
 from .native import Native
 
-_LINE = 96
 _texts: dict[str, str] = {}
-
-
-class _Carried(Struct, frozen=True, array_like=True):
-    native: Native
-    machine: Machine
-    effort: Effort
 
 
 def source_of(
@@ -36,18 +25,10 @@ def source_of(
     return _MODULE.format(program=native.name, machine=machine.name, name=name, lines=lines)
 
 
-def text_of(native: Native, machine: Machine, effort: Effort = Effort.SCALAR) -> str:
-    """Gives lines of letters, digits and signs, none of them a quote or a backslash."""
-    packed = msgspec.msgpack.encode(_Carried(native, machine, effort))
-    text = base64.b85encode(zlib.compress(packed, 9)).decode()
-    return "\n".join(text[start : start + _LINE] for start in range(0, len(text), _LINE))
-
-
 @functools.lru_cache(maxsize=256)
 def carried(text: str) -> Call:
     """Gives the function of a program that such lines hold."""
-    packed = zlib.decompress(base64.b85decode("".join(text.split())))
-    found = msgspec.msgpack.decode(packed, type=_Carried)
+    found = opened(text)
     call = function(found.native, found.machine, found.effort)
     _texts[enter(found.native, found.machine, found.effort)] = text
     return call

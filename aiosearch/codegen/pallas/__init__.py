@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .candidates import Parameter, choices, parameters
 from .errors import CannotPrint
+from .splitting import split
 from .tiling import Tiling
 from .writing import write
 
-__all__ = ["CannotPrint", "Parameter", "Tiling", "choices", "parameters", "write"]
+__all__ = ["CannotPrint", "Parameter", "Tiling", "choices", "parameters", "split", "write"]

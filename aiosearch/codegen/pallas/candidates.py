@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
@@ -80,8 +81,8 @@ def choices(kernel: ir.Kernel, device: Device) -> list[Tiling]:
     dtype = min((one.dtype for one in nodes.loaded), key=list(DType).index, default=DType.F32)
     found: list[tuple[int, float, int, Tiling]] = []
     for tiles in _tiles(parameters(nodes)):
-        asked = demand(Layout(nodes, Tiling(tiles)))
-        if asked is not None:
+        with suppress(CannotPrint):
+            asked = demand(Layout(nodes, Tiling(tiles)))
             seconds = asked.seconds(dtype, device)
             legal = _legal(tiles, asked, device)
             found += [(turn, seconds, asked.steps, one) for turn, one in enumerate(legal)]

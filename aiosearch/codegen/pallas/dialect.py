@@ -7,9 +7,12 @@ Pallas' Triton back end is deprecated upstream. Everything else of the printer s
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+from ...tensor.types import DType
 
 HEADER = """\
 import jax
@@ -89,10 +92,35 @@ def lowered(function: Callable[..., Any], arguments: Sequence[Any], device: str,
         return jax.jit(function).trace(*arguments).lower(lowering_platforms=(PLATFORM,))
 
 
+def staged(function: Callable[..., Any], arguments: Sequence[Any], device: str, units: int) -> Any:
+    """The same for arguments that say where they lie, ready to be compiled."""
+    import jax
+
+    with _described(device, units):
+        return jax.jit(function).lower(*arguments)
+
+
+def argument(dtype: DType, shape: tuple[int, ...], sharding: Any = None) -> Any:
+    """What a function is lowered with in the place of an array."""
+    import jax
+
+    types = {
+        DType.F64: "float64",
+        DType.F32: "float32",
+        DType.F16: "float16",
+        DType.BF16: "bfloat16",
+        DType.I32: "int32",
+        DType.BOOL: "bool",
+    }
+    make: Any = jax.ShapeDtypeStruct
+    return make(shape, types[dtype], sharding=sharding)
+
+
 @contextmanager
 def _described(device: str, units: int) -> Iterator[None]:
     from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
     own = AbstractDevice(device_kind=device, platform="gpu", num_cores=units)
-    with use_abstract_mesh(AbstractMesh((), (), abstract_device=own)):
+    with use_abstract_mesh(AbstractMesh((), (), abstract_device=own)), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The Pallas Triton backend is deprecated")
         yield

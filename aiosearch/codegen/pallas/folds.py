@@ -9,9 +9,8 @@ from functools import reduce
 
 from ...tensor.types import DType
 from .. import ir
-from .factors import Contraction, Side, contraction
-from .layout import LEAST
-from .nodes import Node, dependencies
+from .factors import Contraction, Side
+from .nodes import Node
 from .tiles import Tiles
 from .values import NAMES, Value, cast, literal, spread, wide, working
 
@@ -19,11 +18,9 @@ from .values import NAMES, Value, cast, literal, spread, wide, working
 def folded(tiles: Tiles, node: Node) -> Value:
     """What a node's tile comes to over its folded axes, this iteration's part of the loop's."""
     layout = tiles.layout
-    found = contraction(node, lambda value: layout.axes(dependencies(value, node.reads)))
+    found = layout.dot(node)
     if found is not None:
-        dot = _dot(tiles, node, found)
-        if dot is not None:
-            return dot
+        return _dot(tiles, node, found)
     value = tiles.value(node.value, node)
     value = wide(value, working([value.dtype], DType.I32))
     over = layout.axes(node.folded)
@@ -74,20 +71,16 @@ def _bounded(tiles: Tiles, value: Value, over: Iterable[ir.Index], rest: str, ze
     return replace(value, text=f"jnp.where({mask}, {value.text}, {rest})")
 
 
-def _dot(tiles: Tiles, node: Node, found: Contraction) -> Value | None:
-    """The product of two matrices, where they are large enough and of floats."""
+def _dot(tiles: Tiles, node: Node, found: Contraction) -> Value:
+    """The product of two matrices."""
     layout = tiles.layout
     left, right = found.left, found.right
     if layout.axes(left.own | right.own)[0] in right.own:
         left, right = right, left
     rows, columns, summed = (layout.axes(one) for one in (left.own, right.own, left.summed))
-    if min(math.prod(layout.shape(axes)) for axes in (rows, columns, summed)) < LEAST:
-        return None
     one = _operand(tiles, node, left, (*rows, *summed))
     other = _operand(tiles, node, right, (*summed, *columns))
     dtype = working([one.dtype, other.dtype])
-    if dtype not in (DType.F32, DType.F64):
-        return None
     if one.dtype is not other.dtype:
         one, other = cast(one, dtype), cast(other, dtype)
     texts = [_matrix(tiles, one, rows, summed), _matrix(tiles, other, summed, columns)]

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from ...tensor.types import DType
 from .. import ir
 from .errors import CannotPrint
-from .factors import contraction
-from .nodes import Node, Nodes, dependencies
+from .factors import Contraction, contraction
+from .nodes import Node, Nodes, dependencies, loads
 from .tiling import Tiling
 
 LEAST = 16
 """What Triton's dots take at least along each axis, so that they run on matrix units."""
+
+LARGEST = 1 << 20
+"""Elements of a tile, which Triton takes at most."""
 
 
 class Layout:
@@ -38,6 +42,30 @@ class Layout:
         self._check(chosen, loops)
         self.loop = next((one for one in loops if self.steps(one) > 1), None)
         self._dots = self._contracted()
+        for node in nodes.all:
+            self._fits(node)
+
+    def _fits(self, node: Node) -> None:
+        """Refuses tiles that are larger than any may be."""
+        dot = self.dot(node)
+        sides = [side.own | side.summed for side in (dot.left, dot.right)] if dot else []
+        tiles = [*sides, node.indices if dot else {*node.indices, *node.folded}]
+        most = max(math.prod(self.shape(tile)) for tile in tiles)
+        if most > LARGEST:
+            raise CannotPrint(
+                f"kernel {self.nodes.kernel.name}: a tile of {most} elements for"
+                f" {node.stage.target.name}; Triton takes {LARGEST}"
+            )
+
+    def dot(self, node: Node) -> Contraction | None:
+        """The sides of a node that is a dot: large enough for a matrix unit, and of floats."""
+        found = contraction(node, lambda value: self.axes(dependencies(value, node.reads)))
+        if found is None:
+            return None
+        sides = (found.left.own, found.right.own, found.left.summed)
+        whole = any(one.buffer.dtype in (DType.I32, DType.BOOL) for one in loads(node.value))
+        large = all(math.prod(self.shape(side)) >= LEAST for side in sides)
+        return found if large and not whole else None
 
     def _check(self, chosen: list[ir.Index], loops: list[ir.Index]) -> None:
         kernel = self.nodes.kernel.name

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 from ...tensor.types import DType
 from .. import ir
-from .factors import contraction
-from .layout import LEAST, Layout
+from .layout import Layout
 from .loops import Loops
-from .nodes import Node, dependencies, loads
+from .nodes import Node, loads
 
 if TYPE_CHECKING:
     from ...superoptimizer.devices import Device
@@ -35,8 +34,20 @@ _REGISTERS = 255
 _SPARE = 0.75
 """The part of them that tiles may take; the rest is for places and masks."""
 _WARP = 32
-_LARGEST = 1 << 20
-"""Elements of a tile, which Triton takes at most."""
+_SPECIAL_RATE = 16
+"""A multiprocessor has 16 units for these, of 128 that multiply and add (CUDA C++ Programming
+Guide, throughput of native arithmetic instructions)."""
+_SPECIAL = {
+    ir.Operation.DIVIDE,
+    ir.Operation.SQRT,
+    ir.Operation.EXP,
+    ir.Operation.LOG,
+    ir.Operation.TANH,
+    ir.Operation.ERF,
+    ir.Operation.SIN,
+    ir.Operation.COS,
+    ir.Operation.POW,
+}
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,8 @@ class Demand:
     """By all blocks, from cache or memory."""
     memory_bytes: int
     operations: int
+    special: int
+    """Of the operations, those that are exp, a root, a division and the like."""
 
     def fits(self, warps: int, stages: int, device: Device) -> bool:
         """Whether a block's tiles find room."""
@@ -61,18 +74,18 @@ class Demand:
 
     def seconds(self, dtype: DType, device: Device) -> float:
         """How long it takes at best."""
-        rounds = math.ceil(self.blocks / device.units)
-        busy = self.blocks / (rounds * device.units)
+        busy = min(1.0, self.blocks / device.units)
         slowest = max(
             self.memory_bytes / device.bytes_per_second,
             self.loaded_bytes / device.cache_bytes_per_second,
             self.operations / device.rate(dtype),
+            self.special / (device.rate(DType.F32) / _SPECIAL_RATE),
         )
         return slowest / busy
 
 
-def demand(layout: Layout) -> Demand | None:
-    """None where a tile is larger than any may be."""
+def demand(layout: Layout) -> Demand:
+    """Counts them."""
     return _Counting(layout).demand()
 
 
@@ -82,10 +95,8 @@ class _Counting:
         self._loops = Loops(layout.nodes.all, layout.loop)
         self._steps = layout.steps(layout.loop) if layout.loop else 1
 
-    def demand(self) -> Demand | None:
+    def demand(self) -> Demand:
         layout, nodes = self._layout, self._layout.nodes
-        if any(self._size((*node.indices, *node.folded)) > _LARGEST for node in nodes.all):
-            return None
         blocks = math.prod(layout.steps(one) for one in layout.grid)
         stored = [node.stage.target for node in nodes.outputs]
         memory = sum(math.prod(one.shape) * BYTES[one.dtype] for one in (*nodes.loaded, *stored))
@@ -96,7 +107,8 @@ class _Counting:
             sum(size for node in nodes.all for size in self._operands(node)),
             blocks * sum(map(self._loaded, nodes.all)),
             memory,
-            blocks * sum(map(self._operations, nodes.all)),
+            blocks * sum(self._operations(node, 2) for node in nodes.all),
+            blocks * sum(self._operations(node, _special(node)) for node in nodes.all),
         )
 
     def _size(self, indices: Iterable[ir.Index]) -> int:
@@ -120,14 +132,8 @@ class _Counting:
 
     def _operands(self, node: Node) -> Iterable[int]:
         """The bytes of a dot's sides."""
-        axes, reads = self._layout.axes, node.reads
-        found = contraction(node, lambda value: axes(dependencies(value, reads)))
-        if found is None:
-            return
-        for side in (found.left, found.right):
-            if min(self._size(side.own), self._size(side.summed)) < LEAST:
-                return
-        for side in (found.left, found.right):
+        found = self._layout.dot(node)
+        for side in (found.left, found.right) if found else ():
             types = [BYTES[one.buffer.dtype] for part in side.factors for one in loads(part)]
             yield self._size(side.own | side.summed) * max(types, default=4)
 
@@ -139,6 +145,12 @@ class _Counting:
                 total += self._size(found) * BYTES[load.buffer.dtype] * self._times(found)
         return total
 
-    def _operations(self, node: Node) -> int:
+    def _operations(self, node: Node, each: int) -> int:
         indices = {*node.indices, *node.folded}
-        return 2 * self._size(indices) * self._times(indices)
+        return each * self._size(indices) * self._times(indices)
+
+
+def _special(node: Node) -> int:
+    """How many functions an element takes that have units of their own."""
+    applied = (one for one in ir.walk(node.value) if isinstance(one, ir.Apply))
+    return sum(one.operation in _SPECIAL for one in applied)

@@ -48,11 +48,17 @@ def spread(value: Value, axes: tuple[ir.Index, ...]) -> str:
 
 
 def cast(value: Value, dtype: DType) -> Value:
-    """The value in another element type; a literal is what it meets."""
+    """The value in another element type.
+
+    A literal becomes part of the program: a scalar that jax folds to a constant is one that
+    Triton's lowering may not take.
+    """
     if value.dtype is dtype:
         return value
     if value.dtype is DType.WEAK:
-        return replace(value, text=f"jnp.full((1,), {value.text}, {NAMES[dtype]}).sum()", dtype=dtype)
+        return replace(
+            value, text=f"jnp.full((1,), {value.text}, {NAMES[dtype]}).sum()", dtype=dtype
+        )
     if dtype is DType.BOOL:
         return replace(value, text=f"({value.text} != 0)", dtype=dtype)
     return replace(value, text=f"{value.text}.astype({NAMES[dtype]})", dtype=dtype)

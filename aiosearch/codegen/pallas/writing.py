@@ -42,9 +42,10 @@ class _Writing:
             self._kernel(kernel)
         outputs = [self._array(buffer) for buffer in self._module.outputs]
         result = outputs[0] if len(outputs) == 1 else f"({', '.join(outputs)})"
+        count = len(self._bodies)
         lines = [
             f"def {self._function}({', '.join([*inputs, '*', 'interpret=False'])}):",
-            f'    """Runs {len(self._module.kernels)} kernels of Pallas, for Triton."""',
+            f'    """{count} Pallas kernel{"s" * (count != 1)}, for Triton."""',
             *(f"    {line}" for line in [*self._calls, f"return {result}"]),
         ]
         bodies = "".join(f"\n\n{text}\n" for text in self._bodies)

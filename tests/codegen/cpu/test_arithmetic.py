@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from running import KINDS, MACHINES, assert_right, drawn, program, run
 
-from aiosearch.codegen.ir import Affine, Apply, Buffer, Constant, Index, Kernel, Load, Module
-from aiosearch.codegen.ir import Operation, Stage
+from aiosearch.codegen.ir import Apply, Buffer, Constant, Kernel, Module, Operation, Stage
 from aiosearch.codegen.lowering import lower
-from aiosearch.codegen.native.machine import Machine, host
+from aiosearch.codegen.native.machine import Machine
 from aiosearch.tensor import OPERATORS, DType, Term, apply, tensor
 
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0)
@@ -35,43 +34,48 @@ def pointwise(dtype: DType, size: int) -> list[Term]:
     return found
 
 
-@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
-@pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.BF16, DType.F16])
-def test_operators_on_elements(dtype: DType, machine: Machine) -> None:
-    """Each is computed to within its rounding, in whole vectors and in what is left of one."""
-    module = lower(program(*pointwise(dtype, 21)))
-    assert_right(module, machines=[machine])
+WHERE = [
+    *((DType.F32, name) for name in MACHINES),
+    (DType.F64, "host"),
+    (DType.F64, "portable"),
+    (DType.BF16, "host"),
+    (DType.BF16, "without AVX-512"),
+    (DType.F16, "host"),
+    (DType.F16, "portable"),
+]
 
 
-@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
-@pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.BF16])
-def test_what_is_no_number_or_infinite(dtype: DType, machine: Machine) -> None:
-    """It comes out where the referee has it, with its sign, of every operator and pair."""
-    pairs = np.array([*product(SPECIAL, SPECIAL)]).T
+@pytest.mark.parametrize(("dtype", "machine"), WHERE)
+def test_operators_on_elements(dtype: DType, machine: str) -> None:
+    """Each is right to within its rounding, and infinite or no number where the referee is.
+
+    Among the operands are ordinary numbers and all pairs of awkward ones.
+    """
+    random = np.random.default_rng(0)
+    pairs = np.concatenate([random.normal(size=(21, 2)), [*product(SPECIAL, SPECIAL)]]).T
     module = lower(program(*pointwise(dtype, pairs.shape[1])))
-    assert_right(module, [one.astype(KINDS[dtype]) for one in pairs], machines=[machine])
+    inputs = [one.astype(KINDS[dtype]) for one in pairs]
+    assert_right(module, inputs, machines=[MACHINES[machine]])
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.F16])
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("name", ["sum", "mean", "max", "min"])
-def test_folds_of_what_is_no_number(dtype: DType, axis: int, name: str) -> None:
+def test_folds_of_what_is_no_number(dtype: DType, axis: int) -> None:
     """One NaN makes a sum and an extreme NaN, wherever it lies; infinities are extremes."""
     x = tensor("X", dtype, (23, 21))
-    module = lower(program(apply(name, x, axes=(axis,))))
-    for number, odd in enumerate(SPECIAL[:3]):
-        values = drawn(module, number)[0].copy()
-        values[np.arange(7) + 16 * (axis == 0), np.arange(7) * 2 + 7] = odd
-        values[22, 20] = odd
-        assert_right(module, [values])
+    module = lower(program(*(apply(name, x, axes=(axis,)) for name in ("sum", "max", "min"))))
+    values = drawn(module)[0].copy()
+    for number, odd in enumerate((*SPECIAL[:3], SPECIAL[:3])):
+        where = (number + 16, number) if axis else (number, number + 16)
+        values[where], values[-1 - number, -1 - number] = np.resize(odd, 2)
+    assert_right(module, [values])
 
 
 @pytest.mark.parametrize("source", list(KINDS))
-@pytest.mark.parametrize("target", list(KINDS))
-def test_casts(source: DType, target: DType) -> None:
+def test_casts(source: DType) -> None:
     """A value of any type becomes one of any other, on any machine."""
     x = tensor("X", source, (19,))
-    assert_right(lower(program(apply("cast", x, dtype=target))))
+    assert_right(lower(program(*(apply("cast", x, dtype=target) for target in KINDS))))
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
@@ -119,20 +123,3 @@ def test_whole_numbers_in_double_precision() -> None:
     """A quotient of whole numbers that is stored in 64 bits has all of them."""
     module = single(Operation.DIVIDE, DType.F64, Constant(1.0), Constant(3.0))
     assert run(module, [])[0] == 1 / 3
-
-
-def test_products_that_are_added_up_are_rounded_once_where_they_can_be() -> None:
-    """On a machine with FMA, a sum of products keeps what a rounded product would lose."""
-    size = 1 + 2.0**-12
-    i = Index("i", 2)
-    place = (Affine(((i, 1),)),)
-    x, y = (Buffer(name, DType.F32, (2,)) for name in "XY")
-    target = Buffer("o", DType.F32, ())
-    value = Apply(Operation.MULTIPLY, (Load(x, place), Load(y, place)))
-    from aiosearch.codegen.ir import Fold
-
-    stage = Stage(target, (), value, (i,), Fold.SUM)
-    module = Module("dot", (x, y), (target,), (Kernel("dot", (x, y), (target,), (stage,)),))
-    left, right = np.array([size, -1], np.float32), np.array([size, size * size], np.float32)
-    if host().fma:
-        assert run(module, [left, right])[0] != 0

@@ -1,0 +1,54 @@
+"""A schedule in words, for those who look at a kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ..ir import Kernel
+from .packed import Layout
+from .schedule import Schedule, blocked
+from .schedule import serial as serials
+
+
+def told(kernel: Kernel, schedule: Schedule) -> str:
+    """The kernel's name, and a line each: blocks, the way through one, registers, inputs."""
+    parts = [_blocks(kernel, schedule), *_way(kernel, schedule), *_registers(kernel, schedule)]
+    parts += [_layout(name, layout) for name, layout in schedule.layouts.items()]
+    parts += [f"a block copies its tile of {name}" for name in schedule.staged]
+    return "\n  ".join([kernel.name, *parts])
+
+
+def _blocks(kernel: Kernel, schedule: Schedule) -> str:
+    cut = [one for one in blocked(kernel) if schedule.tile(one) < one.size]
+    if not cut:
+        return "one block"
+    count = math.prod(-(-one.size // schedule.tile(one)) for one in cut)
+    tiles = " and ".join(f"{schedule.tile(one)} of {one}'s {one.size}" for one in cut)
+    return f"{count} blocks, each {tiles}"
+
+
+def _way(kernel: Kernel, schedule: Schedule) -> Iterator[str]:
+    for one in serials(kernel):
+        if one.name == schedule.serial and schedule.tile(one) < one.size:
+            yield f"goes along {one} by {schedule.tile(one)}"
+
+
+def _registers(kernel: Kernel, schedule: Schedule) -> Iterator[str]:
+    """What is folded stays in registers."""
+    if not any(stage.folded for stage in kernel.stages):
+        return
+    wishes = schedule.wishes
+    sums = f"{_count(wishes.rows, 'row')} by {_count(wishes.vectors, 'vector')} of sums"
+    yield f"{sums if wishes.rows else 'sums'} in registers, {_count(wishes.unroll, 'term')} a turn"
+    if wishes.ahead:
+        yield f"fetches {_count(wishes.ahead, 'row')} ahead"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _layout(name: str, layout: Layout) -> str:
+    pairs = ", rows in pairs" if layout.pairs else ""
+    return f"{name} packed in panels of {layout.width} along axis {layout.column}{pairs}"

@@ -1,0 +1,204 @@
+"""A race of kernels: a heat of everyone, then the best of each kind at length, all in one process.
+
+The best plain JAX of the heat comes first in the last race, and so is timed twice: that is the
+noise. An entrant that computes something else is out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from entrants import Entrants
+from kernelrows import Row
+from msgspec import Struct
+from truthful import Judge
+
+from aiosearch.measure import Compiled, Failure, JaxExecutor, Race, Ratio, Way
+from aiosearch.measure.race import Clock
+from aiosearch.optimizer.contenders import Contender
+from aiosearch.optimizer.effort import Budget
+from aiosearch.optimizer.entering import candidate, packer
+from aiosearch.optimizer.errors import OptimizeError
+from aiosearch.optimizer.settings import settings
+from aiosearch.optimizer.suiting import Suited, suited
+
+HEAT = 9
+"""Rounds of the first race."""
+BEST = 2
+"""Of each kind go on, by each clock."""
+
+Ranks: TypeAlias = Mapping[Contender, Mapping[Clock, float]]
+"""What a call took in the heat."""
+
+
+class Raced(Struct, frozen=True):
+    """The last race of a row: the best plain JAX first, then more of it, the naive, and kernels."""
+
+    row: Row
+    race: Race
+    entrants: tuple[Contender, ...]
+    naive: int
+    entered: int
+    out: tuple[str, ...]
+    """Who failed or computes something else, and why."""
+
+    @property
+    def jax(self) -> list[int]:
+        """The places of plain JAX, the naive among it."""
+        return [at for at, one in enumerate(self.entrants) if not one.kernels and self._timed(at)]
+
+    @property
+    def kernels(self) -> list[int]:
+        return [at for at, one in enumerate(self.entrants) if one.kernels and self._timed(at)]
+
+    def best(self, places: Sequence[int], way: Way, clock: Clock = Clock.WALL) -> int:
+        return min(places, key=lambda at: self.seconds(at, way, clock))
+
+    def ours(self, clock: Clock = Clock.WALL) -> int:
+        """The kernel that counts: the best in the way that decides."""
+        return self.best(self.kernels, self.race.deciding, clock)
+
+    def seconds(self, place: int, way: Way, clock: Clock = Clock.WALL) -> float:
+        return self.race.laps[place].samples[way].median(clock)
+
+    @property
+    def headline(self) -> Ratio | None:
+        """What is asked for, as it was measured."""
+        over = self.over_naive if self.row.over_naive else self.over_jax
+        return over(self.race.deciding)
+
+    def over_jax(self, way: Way, clock: Clock = Clock.WALL) -> Ratio | None:
+        """The kernel over what is best of JAX in this way, by this clock."""
+        return self._over(self.best(self.jax, way, clock), way, clock)
+
+    def over_naive(self, way: Way, clock: Clock = Clock.WALL) -> Ratio | None:
+        return self._over(self.naive, way, clock)
+
+    def _over(self, base: int, way: Way, clock: Clock) -> Ratio | None:
+        if not self.kernels:
+            return None
+        return self.race.speedup(self.ours(clock), over=base, way=way, clock=clock)
+
+    def _timed(self, place: int) -> bool:
+        return self.race.laps[place].failure is None
+
+
+async def raced(
+    row: Row, entrants: Entrants, executor: JaxExecutor, budget: Budget, seed: int = 0
+) -> Raced:
+    """Compiles, races, checks, and races again; raises OptimizeError where the naive fails."""
+    racing = _Racing(row, executor, seed)
+    everyone = [entrants.naive, *entrants.jax, *entrants.kernels]
+    await racing.compile(everyone)
+    last = await racing.last(entrants)
+    race = await racing.race(last, budget.rounds)
+    naive, out = last.index(entrants.naive), (*entrants.without, *racing.out)
+    return Raced(row, race, tuple(last), naive, len(everyone), out)
+
+
+class _Racing:
+    def __init__(self, row: Row, executor: JaxExecutor, seed: int) -> None:
+        self._row = row
+        self._executor = executor
+        self._seed = seed
+        self._compiled: dict[Contender, Compiled] = {}
+        self.out: list[str] = []
+
+    async def compile(self, everyone: Sequence[Contender]) -> None:
+        """Compiles them, and has all draw inputs on which the naive is finite."""
+        for one in everyone:
+            found = await self._executor.compile(candidate(self._row.program, one, settings()))
+            if isinstance(found, Failure):
+                self._drop(one, str(found))
+            else:
+                self._compiled[one] = found
+        naive = everyone[0]
+        if naive not in self._compiled:
+            raise OptimizeError(self.out[0])
+        self._suited = await self._suit(naive)
+        self._compiled = {
+            one: self._suited.on(each, one.beforehand.positions if one.beforehand else ())
+            for one, each in self._compiled.items()
+        }
+
+    async def _suit(self, naive: Contender) -> Suited:
+        compiled = self._compiled[naive]
+        found = await suited(self._executor, self._row.program, compiled, self._seed)
+        if isinstance(found, Failure):
+            raise OptimizeError(str(found))
+        return found
+
+    async def last(self, entrants: Entrants) -> list[Contender]:
+        """Who runs in the last race, in its order."""
+        ranks = await self._ranks()
+        judge = await self._judge(entrants.naive)
+        jax = [one for one in entrants.jax if one in ranks]
+        kernels = [one for one in entrants.kernels if one in ranks]
+        return [
+            *await self._best(jax, ranks, judge),
+            entrants.naive,
+            *await self._best(kernels, ranks, judge),
+        ]
+
+    async def _ranks(self) -> Ranks:
+        everyone = list(self._compiled)
+        race = await self.race(everyone, HEAT)
+        found = {}
+        for one, lap in zip(everyone, race.laps, strict=True):
+            if lap.failure is None:
+                samples = lap.samples[race.deciding]
+                found[one] = {clock: samples.median(clock) for clock in Clock}
+            else:
+                self._drop(one, str(lap.failure))
+        return found
+
+    async def race(self, entrants: Sequence[Contender], rounds: int) -> Race:
+        compiled = [self._compiled[one] for one in entrants]
+        return await self._executor.race(compiled, seed=self._seed, rounds=rounds)
+
+    async def _judge(self, naive: Contender) -> Judge:
+        arrays = Judge.drawn(self._row.program, self._suited.draws, self._seed)
+        outputs = await self._executor.run(self._compiled[naive], arrays)
+        if isinstance(outputs, Failure):
+            raise OptimizeError(str(outputs))
+        return Judge(self._row.program, arrays, outputs)
+
+    async def _best(
+        self, entrants: Sequence[Contender], ranks: Ranks, judge: Judge
+    ) -> list[Contender]:
+        """The first few by each clock of those that compute the same."""
+        known: dict[Contender, bool] = {}
+        best: dict[Contender, None] = {}
+        for clock in Clock:
+            count = 0
+            for one in sorted(entrants, key=lambda one: ranks[one][clock]):
+                if count == BEST:
+                    break
+                if one not in known:
+                    known[one] = await self._is_right(one, judge)
+                if known[one]:
+                    count += 1
+                    best[one] = None
+        return list(best)
+
+    async def _is_right(self, one: Contender, judge: Judge) -> bool:
+        outputs = await self._outputs(one, judge.arrays)
+        wrong = str(outputs) if isinstance(outputs, Failure) else judge.objection(outputs)
+        if wrong:
+            self._drop(one, wrong)
+        return not wrong
+
+    async def _outputs(self, one: Contender, arrays: Sequence[Any]) -> tuple[Any, ...] | Failure:
+        before = await packer(self._executor, self._row.program, one, settings())
+        if isinstance(before, Failure):
+            return before
+        given = arrays if before is None else await before.packed(arrays)
+        if isinstance(given, Failure):
+            return given
+        return await self._executor.run(self._compiled[one], given)
+
+    def _drop(self, one: Contender, why: str) -> None:
+        self.out.append(f"{one.how}: {why}")
+        sys.stderr.write(f"out: {self.out[-1]}\n")

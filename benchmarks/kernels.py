@@ -1,0 +1,123 @@
+"""Kernels of ours against the best plain JAX: fused programs as machine code.
+
+    python benchmarks/kernels.py --target cpu                  # the whole table
+    python benchmarks/kernels.py --quick --only rms_norm       # fewer entrants and rounds
+    python benchmarks/kernels.py --rows 1,8 --type bf16
+    python benchmarks/kernels.py --target cuda
+
+Each row is one race in one process: the program as written under `jax.jit`, every spelling in plain
+JAX that is known by hand (`knownjax.py`) or to the optimizer, and kernels of the program as it is
+and as the superoptimizer fuses it. Weights are constant; what is made of them beforehand is not
+timed. A heat of all is followed by a long race of the best, whose results agree with float64 as
+well as those of the program as written. The bar is the best plain JAX, by each clock and in each
+way; the kernel is the one that is best in calls on the same inputs.
+
+On a GPU, Pallas kernels of every built-in program stand against `jax.jit`, and against torch where
+that is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from entrants import Entrants, cpu_entrants
+from kernelcost import Costs, costs
+from kernelrace import Raced, raced
+from kernelrows import ROWS, TYPES, Row, cpu_rows, gpu_rows
+from kerneltable import as_table, tell, tell_all, tell_costs
+from msgspec.structs import replace
+
+from aiosearch.measure import Ceilings, JaxExecutor, Way, measure_ceilings, stored_ceilings
+from aiosearch.optimizer.devices import platform
+from aiosearch.optimizer.effort import BUDGETS, Budget, Effort
+from aiosearch.optimizer.errors import OptimizeError
+
+FULL = replace(BUDGETS[Effort.DEFAULT], search_seconds=10.0)
+QUICK = replace(BUDGETS[Effort.QUICK], search_seconds=2.0, rounds=15)
+MOST_COSTS = 4
+"""Candidates of a form that are made once more to see what that costs."""
+
+
+def main() -> None:
+    options = _options()
+    if options.target == "cuda":
+        # The process that times on a GPU needs the memory that jax would take for this one.
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    try:
+        platform(options.target)
+    except OptimizeError as error:
+        sys.exit(str(error))
+    asyncio.run(compare(options))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--target", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--quick", action="store_true", help="fewer entrants and rounds")
+    parser.add_argument("--only", action="append", metavar="NAME", help="this program")
+    parser.add_argument("--rows", default=list(ROWS), type=_numbers, help="1,8,16")
+    parser.add_argument("--type", choices=TYPES)
+    options = parser.parse_args()
+    options.table = [one for one in _table(options.target) if _wanted(one, options)]
+    if not options.table:
+        parser.error("no row is like that")
+    return options
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(one) for one in text.split(",")]
+
+
+def _table(target: str) -> Sequence[Row]:
+    return list(cpu_rows() if target == "cpu" else gpu_rows())
+
+
+def _wanted(row: Row, options: argparse.Namespace) -> bool:
+    name, dtype, rows = row.key
+    named = not options.only or name in options.only
+    return named and rows in options.rows and options.type in (None, dtype)
+
+
+async def compare(options: argparse.Namespace) -> None:
+    """Runs the races one by one, telling each."""
+    budget = QUICK if options.quick else FULL
+    ceilings = await _ceilings(options.target, options.quick)
+    races: list[Raced] = []
+    made: list[Costs] = []
+    async with JaxExecutor(options.target) as executor:
+        for row in options.table:
+            entrants = _entering(options.target)(row, budget)
+            races.append(await raced(row, entrants, executor, budget))
+            tell(races[-1], ceilings)
+            if options.target == "cpu":
+                made += [costs(row, one, MOST_COSTS) for one in entrants.forms]
+    tell_all(races)
+    tell_costs(made)
+    sys.stderr.write(as_table(races, ceilings) + "\n")
+
+
+def _entering(target: str) -> Callable[[Row, Budget], Entrants]:
+    if target == "cpu":
+        return cpu_entrants
+    from gpuentrants import gpu_entrants
+
+    return gpu_entrants
+
+
+async def _ceilings(target: str, quick: bool) -> Ceilings | None:
+    """What `aiosearch doctor --measure` kept; else measured now, unless there is no time."""
+    for one in stored_ceilings():
+        if one.platform == target:
+            return one
+    if quick:
+        return None
+    async with JaxExecutor(target, ways=(Way.HOT,)) as executor:
+        return await measure_ceilings(executor)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""What races of kernels came to: a figure for each row, figures for all, and a table for people."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from figures import figure, spread, versions
+from kernelcost import LIMIT, Costs
+from kernelrace import Raced
+from kernelrows import Row
+
+from aiosearch.cli.output import table
+from aiosearch.measure import Ceilings, Ratio, Way
+from aiosearch.measure.race import Clock
+from aiosearch.tensor.cost import cost
+from aiosearch.tensor.terms import bytes_of
+
+OVER_JAX, OVER_NAIVE = "times as fast as the best plain JAX", "times as fast as jax.jit"
+HEAD = (
+    *("program", "naive us", "JAX us", "kernel us", "over JAX", "low", "high", "noise"),
+    *("of CPU", "cold", "over naive", "ceiling", "by hand", "asked"),
+)
+CLOCKS = (Clock.WALL, Clock.CPU)
+
+
+def tell(one: Raced, ceilings: Ceilings | None) -> None:
+    """Prints the figure of one row."""
+    way = one.race.deciding
+    ratio, asked = one.headline, one.row.asked
+    figure(
+        f"kernels: {one.row.name}",
+        None if ratio is None else ratio.median,
+        _unit(one),
+        **({} if asked is None else {"target": asked}),
+        **({} if ratio is None else {"low": round(ratio.low, 4), "high": round(ratio.high, 4)}),
+        noise=_rounded(one.race.noise(way=way)),
+        **({"by_hand": one.row.by_hand} if one.row.by_hand else {}),
+        ways={each: _way(one, each) for each in one.race.ways},
+        **(_reached(one, ceilings) if one.kernels else {}),
+        jax=_told(one, one.jax),
+        kernel=_told(one, one.kernels),
+        rounds=one.race.rounds,
+        entered=one.entered,
+        out=list(one.out),
+        compared=versions("jax", "jaxlib"),
+    )
+
+
+def _way(one: Raced, way: Way) -> dict[str, Any]:
+    """By each clock, microseconds of who is best, and how many times as fast the kernel is."""
+    found: dict[str, Any] = {}
+    for clock in CLOCKS:
+        found[f"naive_{clock}_us"] = _us(one.seconds(one.naive, way, clock))
+        found[f"jax_{clock}_us"] = _us(one.seconds(one.best(one.jax, way, clock), way, clock))
+        if one.kernels:
+            found[f"kernel_{clock}_us"] = _us(one.seconds(one.ours(clock), way, clock))
+        found[f"over_jax_{clock}"] = _median(one.over_jax(way, clock))
+        found[f"over_naive_{clock}"] = _median(one.over_naive(way, clock))
+        found[f"noise_{clock}"] = _rounded(one.race.noise(way=way, clock=clock))
+    return found
+
+
+def _reached(one: Raced, ceilings: Ceilings | None) -> dict[str, Any]:
+    """What the kernel gets through in a second, of what the machine can at best."""
+    seconds = one.seconds(one.ours(), one.race.deciding)
+    moved, computed = traffic(one.row), operations(one.row)
+    found = {
+        "gigabytes_per_second": round(moved / seconds / 1e9, 2),
+        "gigaflops": round(computed / seconds / 1e9, 2),
+    }
+    if ceilings is None:
+        return found
+    rate = flops_at_best(one.row, ceilings)
+    return {
+        **found,
+        "ceilings": {
+            "gigabytes_per_second": round(ceilings.bytes_per_second / 1e9, 2),
+            "gigaflops": round(rate / 1e9, 2),
+        },
+        "of_the_ceiling": round(floor(one.row, ceilings) / seconds, 4),
+    }
+
+
+def traffic(row: Row) -> int:
+    """The bytes of what goes in and comes out."""
+    program = row.program
+    return sum(int(str(bytes_of(one.type))) for one in (*program.inputs, *program.outputs))
+
+
+def operations(row: Row) -> int:
+    return int(str(cost(row.program).flops))
+
+
+def floor(row: Row, ceilings: Ceilings) -> float:
+    """The least seconds: everything is moved once, or everything is computed."""
+    moving = traffic(row) / ceilings.bytes_per_second
+    return max(moving, operations(row) / flops_at_best(row, ceilings))
+
+
+def flops_at_best(row: Row, ceilings: Ceilings) -> float:
+    return ceilings.flops_per_second["bfloat16" if row.key[1] == "bf16" else "float32"]
+
+
+def tell_all(races: Sequence[Raced]) -> None:
+    """Prints how many rows reach what is asked, and what those come to that have kernels."""
+    asked = [one for one in races if one.row.asked is not None]
+    ratios = {one.row.name: one.headline.median for one in asked if one.headline is not None}
+    if not ratios:
+        return
+    missed = [
+        one.row.name for one in asked if ratios.get(one.row.name, 0.0) < (one.row.asked or 0.0)
+    ]
+    reached, compared = len(asked) - len(missed), versions("jax", "jaxlib")
+    figure(
+        "kernels: as fast as asked", reached, "rows",
+        target=len(asked), missed=missed, compared=compared,
+    )  # fmt: skip
+    mean, of = statistics.geometric_mean(ratios.values()), len(ratios)
+    name = "kernels: geomean of what is asked for"
+    figure(name, mean, _unit(asked[0]), of=of, compared=compared)
+
+
+def _unit(one: Raced) -> str:
+    return OVER_NAIVE if one.row.over_naive else OVER_JAX
+
+
+def tell_costs(found: Sequence[Costs]) -> None:
+    """Prints what a candidate costs to make."""
+    everyone = [each for one in found for each in one.each]
+    if not everyone:
+        return
+    whole = [one.seconds for one in everyone]
+    parts = {
+        "printing": spread([one.printing for one in everyone]),
+        "compiling": spread([one.compiling for one in everyone]),
+        "lowering_once": spread([one.lowering for one in found]),
+        "choosing_once": spread([one.choosing for one in found]),
+    }
+    name = "kernels: making a candidate"
+    figure(f"{name}, median", statistics.median(whole), "CPU s", target=LIMIT, **parts)
+    most = max(found, key=lambda one: max((each.seconds for each in one.each), default=0.0))
+    figure(f"{name}, most", max(whole), "CPU s", target=LIMIT, of=most.row.name)
+
+
+def as_table(races: Sequence[Raced], ceilings: Ceilings | None) -> str:
+    """A row for each."""
+    rows = [HEAD, *(_cells(one, ceilings) for one in races)]
+    return table(rows, right=frozenset(range(1, len(HEAD))))
+
+
+def _cells(one: Raced, ceilings: Ceilings | None) -> tuple[str, ...]:
+    way = one.race.deciding
+    ratio = one.over_jax(way)
+    kernel = one.seconds(one.ours(), way) if one.kernels else None
+    times = (one.seconds(one.naive, way), one.seconds(one.best(one.jax, way), way), kernel)
+    ratios = (ratio.median, ratio.low, ratio.high) if ratio else (None, None, None)
+    cold = one.over_jax(Way.COLD) if Way.COLD in one.race.ways else None
+    share = floor(one.row, ceilings) / kernel if kernel and ceilings else None
+    return (
+        one.row.name,
+        *("" if each is None else f"{each * 1e6:,.0f}" for each in times),
+        *map(_shown, ratios),
+        f"{one.race.noise(way=way) or 0:.1%}",
+        *map(_shown, (_median(one.over_jax(way, Clock.CPU)), _median(cold))),
+        _shown(_median(one.over_naive(way))),
+        "" if share is None else f"{share:.0%}",
+        one.row.by_hand,
+        _shown(one.row.asked),
+    )
+
+
+def _told(one: Raced, places: Sequence[int]) -> dict[str, int]:
+    """Microseconds of each in calls, the fastest first, by what was done."""
+    way = one.race.deciding
+    ranked = sorted(places, key=lambda at: one.seconds(at, way))
+    return {one.entrants[at].how: _us(one.seconds(at, way)) for at in ranked}
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * 1e6)
+
+
+def _median(ratio: Ratio | None) -> float | None:
+    return None if ratio is None else round(ratio.median, 4)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"

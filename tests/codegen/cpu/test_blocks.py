@@ -1,0 +1,114 @@
+"""Loops around blocks of registers: sizes that fill none, one or many, folds along any axis."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from drawn_ways import drawn_schedules
+from running import MACHINES, assert_right, drawn, program, wrong
+
+from aiosearch.codegen.cpu.schedule import Schedule
+from aiosearch.codegen.cpu.shape import Wishes
+from aiosearch.codegen.ir import Module
+from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.native.machine import host
+from aiosearch.tensor import DType, Term, apply, tensor
+
+SIZES = (0, 1, 3, 17, 4095)
+
+
+def module(*outputs: Term) -> Module:
+    return lower(program(*outputs))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])
+def test_sizes_of_vectors(size: int, dtype: DType) -> None:
+    """Whole vectors, what is left of one, and nothing, element by element and added up."""
+    x, y = (tensor(name, dtype, (size,)) for name in "XY")
+    assert_right(module(apply("silu", x) * y, apply("sum", x * y, axes=(0,))))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sizes_of_folds(size: int, axis: int) -> None:
+    """Folded along the rows and down the columns, of sizes that no number of lanes divides."""
+    x = tensor("X", DType.F32, (5, size) if axis else (size, 5))
+    folds = [apply(name, x, axes=(one,)) for name in ("sum", "max") for one in (0, 1)]
+    assert_right(module(*folds))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3, 17])
+@pytest.mark.parametrize("columns", [1, 3, 17, 100])
+def test_sizes_of_products(rows: int, columns: int) -> None:
+    """Products of matrices whose sizes fit no block of registers, of half types by pairs."""
+    for dtype, inner in ((DType.F32, 33), (DType.BF16, 7)):
+        x, w = tensor("X", dtype, (rows, inner)), tensor("W", dtype, (inner, columns))
+        assert_right(module(x @ w), machines=[host()])
+
+
+@pytest.mark.parametrize("inner", SIZES)
+def test_lengths_of_products(inner: int) -> None:
+    """What is folded may be empty, odd, or long."""
+    for dtype in (DType.F32, DType.BF16):
+        x, w = tensor("X", dtype, (2, inner)), tensor("W", dtype, (inner, 18))
+        assert_right(module(x @ w))
+
+
+@pytest.mark.parametrize("turned", [(False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.F64])
+def test_turned_operands(turned: tuple[bool, bool], dtype: DType) -> None:
+    """A product reads either operand along its rows or down its columns."""
+    shapes = [((9, 21), (21, 9)), ((21, 19), (19, 21))]
+    operands = [tensor(name, dtype, pair[turn]) for name, pair, turn in zip("XY", shapes, turned, strict=True)]
+    x, y = (
+        apply("transpose", one, axes=(1, 0)) if turn else one
+        for one, turn in zip(operands, turned, strict=True)
+    )
+    assert_right(module(x @ y))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 8])
+@pytest.mark.parametrize("vectors", [1, 2, 4])
+def test_blocks_of_any_shape(rows: int, vectors: int) -> None:
+    """However many rows and vectors are in registers at once, the product is the same."""
+    x, w = tensor("X", DType.F32, (11, 13)), tensor("W", DType.F32, (13, 83))
+    for unroll in (1, 3, 4):
+        own = {"program": Schedule(wishes=Wishes(rows, vectors, unroll, ahead=unroll - 1))}
+        assert_right(module(x @ w), schedules=own, machines=[host()])
+
+
+def test_several_batch_axes() -> None:
+    """Products of stacks of matrices, each with its own."""
+    x, y = tensor("X", DType.F32, (2, 3, 5, 7)), tensor("Y", DType.F32, (2, 3, 7, 18))
+    assert_right(module(x @ y))
+
+
+def test_folds_over_several_axes() -> None:
+    """One of them runs along the lanes, or none, and the outermost may be empty."""
+    x, y = tensor("X", DType.F32, (3, 18, 5)), tensor("Y", DType.F32, (0, 18, 5))
+    axes = [(0, 1), (0, 2), (1, 2), (0, 1, 2)]
+    assert_right(module(*(apply(name, x, axes=one) for name in ("sum", "max") for one in axes)))
+    assert_right(module(apply("sum", y, axes=(0, 2)), apply("mean", y, axes=(1, 2))))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("machine", MACHINES)
+def test_convolutions(machine: str, seed: int) -> None:
+    """Windows are read where they lie, padding is not read at all, in any order of work."""
+    x, w = tensor("X", DType.F32, (2, 9, 8, 3)), tensor("W", DType.F32, (3, 2, 3, 4))
+    padded = apply("convolution", x, w, strides=(2, 1), low=(1, 0), high=(1, 1), dilation=(1, 2))
+    found, target = module(padded), MACHINES[machine]
+    ways = drawn_schedules(found, Random(seed), target)
+    error = wrong(found, drawn(found), ways, target)
+    assert not error, error
+
+
+def test_tails_of_sums_at_the_end_of_memory() -> None:
+    """What is added up under a mask is loaded under that mask, too."""
+    x = tensor("X", DType.F32, (40, 17))
+    own = Schedule({"l": 15, "j": 15}, "l"), Schedule({"j": 15}, "j")
+    found = module(apply("sum", x * 4 + 1, axes=(1,)), apply("mean", x * x + 2, axes=(1,)))
+    for one in own:
+        assert_right(found, schedules={kernel.name: one for kernel in found.kernels})

@@ -1,0 +1,168 @@
+"""Where elements are read and written: steps, windows, edges, gathered and scattered lanes."""
+
+from __future__ import annotations
+
+import pytest
+from running import assert_right, program
+
+from aiosearch.codegen.ir import (
+    Affine,
+    Apply,
+    Buffer,
+    Constant,
+    Count,
+    Fold,
+    Index,
+    Kernel,
+    Load,
+    Module,
+    Operation,
+    Position,
+    Quotient,
+    Remainder,
+    Stage,
+    Within,
+    affine,
+    index,
+)
+from aiosearch.codegen.lowering import lower
+from aiosearch.tensor import DType, Term, apply, tensor
+
+TYPES = [DType.F64, DType.F32, DType.F16, DType.BF16, DType.I32, DType.BOOL]
+
+
+def check(*outputs: Term) -> None:
+    assert_right(lower(program(*outputs)))
+
+
+def one_stage(stage: Stage, *inputs: Buffer) -> Module:
+    kernel = Kernel("one", inputs, (stage.target,), (stage,))
+    return Module("one", inputs, (stage.target,), (kernel,))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_slices(dtype: DType) -> None:
+    """Beginning anywhere, with steps, along either axis, of elements of any size."""
+    x = tensor("X", dtype, (7, 41))
+    first = apply("slice", x, axis=1, start=3, stop=40)
+    check(first, *(apply("slice", first, axis=a, start=1, stop=7, step=2) for a in (0, 1)))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_turned_axes(dtype: DType) -> None:
+    """Lanes lie along what is read or what is written; the other side is gathered or scattered."""
+    x = tensor("X", dtype, (3, 19, 18))
+    check(*(apply("transpose", x, axes=axes) for axes in ((0, 2, 1), (2, 1, 0), (1, 2, 0))))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_things_side_by_side(dtype: DType) -> None:
+    """Each is read only where it is, whatever lies beside it in memory."""
+    x, y = tensor("X", dtype, (5, 9)), tensor("Y", dtype, (5, 20))
+    check(apply("concatenate", x, y, x, axis=1), apply("stack", x, x, axis=1))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_things_one_below_another(axis: int) -> None:
+    """The same where the lanes of one vector are all of one of them."""
+    x, y = tensor("X", DType.F32, (1, 1)), tensor("Y", DType.F32, (40, 1) if axis == 0 else (1, 40))
+    beside = apply("concatenate", x, y, axis=axis)
+    check(beside, apply("broadcast", beside, shape=(41, 19) if axis == 0 else (18, 41)))
+
+
+def test_padding() -> None:
+    """The number is there, and memory outside is not touched, also with nothing inside."""
+    x, y = tensor("X", DType.F32, (4, 17)), tensor("Y", DType.F32, (0, 17))
+    padded = [apply("pad", x, axis=axis, low=3, high=18, value=-2) for axis in (0, 1)]
+    check(*padded, apply("exp", padded[1]), apply("pad", y, axis=0, low=2, high=1))
+
+
+def test_reshaped_and_repeated() -> None:
+    """Places that are quotients and remainders, and axes of one element."""
+    x = tensor("X", DType.F32, (6, 35))
+    turned = apply("transpose", apply("reshape", x, shape=(10, 21)), axes=(1, 0))
+    check(turned, apply("reshape", turned, shape=(35, 6)), apply("fold", x, axis=1, size=7))
+    check(apply("diagonal", apply("slice", x, axis=1, start=3, stop=9)))
+
+
+def test_positions_as_values() -> None:
+    """An index along any axis, as a whole number."""
+    check(*(apply("iota", shape=(3, 21), axis=axis, dtype=DType.I32) for axis in (0, 1)))
+    check(apply("iota", shape=(40, 70), axis=1, dtype=DType.F64))
+
+
+def test_large_positions() -> None:
+    """A position is a whole number of 64 bits until it is a value."""
+    i, j = Index("i", 3), Index("j", 18)
+    far = affine({i: 2**33, j: 1}, 5)
+    target = Buffer("o", DType.I32, (3, 18))
+    stage = Stage(target, (index(i), index(j)), Count(Remainder(far, 1000)))
+    assert_right(one_stage(stage))
+
+
+def test_every_second_place() -> None:
+    """Two indices that lead to one axis fill all of it, by lanes that are apart."""
+    i, j = Index("i", 19), Index("j", 2)
+    x, target = Buffer("X", DType.F32, (2, 19)), Buffer("o", DType.F32, (38,))
+    at = (affine({i: 2, j: 1}),)
+    assert_right(one_stage(Stage(target, at, Load(x, (index(j), index(i)))), x))
+
+
+@pytest.mark.parametrize("by", [2, 3, 4, 7])
+def test_divided_places_below_zero(by: int) -> None:
+    """Rounded down, with what is left not below zero, as everywhere."""
+    i = Index("i", 21)
+    x, target = Buffer("X", DType.F32, (7,)), Buffer("o", DType.F32, (21,))
+    place = Remainder(index(i, -1, 5), by)
+    assert_right(one_stage(Stage(target, (index(i),), Load(x, (place,))), x))
+    whole = Affine(((i, -1),), 5)
+    counts = Buffer("c", DType.I32, (21,))
+    assert_right(one_stage(Stage(counts, (index(i),), Count(Quotient(whole, by)))))
+
+
+def edges(value: Position, low: int, high: int, x: Buffer, size: int) -> Module:
+    """Elements in the limits, else a number, and their sum."""
+    i, j = Index("i", size), Index("j", 3)
+    inside = Within(((value, low, high),), Load(x, (value,)), Constant(7.0))
+    all_, total = Buffer("all", DType.F32, (3, size)), Buffer("total", DType.F32, (3,))
+    one = Stage(all_, (index(j), index(i)), inside)
+    other = Stage(total, (index(j),), inside, (i,), Fold.SUM)
+    kernel = Kernel("edges", (x,), (all_, total), (one, other))
+    return Module("edges", (x,), (all_, total), (kernel,))
+
+
+@pytest.mark.parametrize("size", [3, 16, 21, 50])
+@pytest.mark.parametrize("factor", [1, 2, -1])
+def test_edges(size: int, factor: int) -> None:
+    """What is beyond an edge is neither read nor counted, wherever vectors end."""
+    x = Buffer("X", DType.F32, (13,))
+    i = Index("i", size)
+    place = index(i, factor, -4 if factor > 0 else 8)
+    assert_right(edges(place, 0, 13, x, size))
+
+
+def test_an_element_that_all_lanes_share_and_that_is_not_there() -> None:
+    """It is read only where a lane is inside."""
+    i, j = Index("i", 4), Index("j", 21)
+    x, target = Buffer("X", DType.F32, (2,)), Buffer("o", DType.F32, (4, 21))
+    place = index(i, 1, -1)
+    shared = Apply(Operation.EXP, (Load(x, (place,)),))
+    value = Within(((place, 0, 2), (index(j), 3, 19)), shared, Constant(0.5))
+    assert_right(one_stage(Stage(target, (index(i), index(j)), value), x))
+
+
+def test_edges_within_edges() -> None:
+    """Each is asked only inside of the other."""
+    i = Index("i", 37)
+    x, y = Buffer("X", DType.F32, (5,)), Buffer("Y", DType.F32, (6,))
+    target = Buffer("o", DType.F32, (37,))
+    inner = Within(((index(i, 1, -9), 0, 5),), Load(x, (index(i, 1, -9),)), Constant(1.0))
+    behind = Within(((index(i, 1, -20), 0, 6),), Load(y, (index(i, 1, -20),)), Constant(2.0))
+    value = Within(((index(i), 4, 17),), inner, behind)
+    assert_right(one_stage(Stage(target, (index(i),), value), x, y))
+
+
+def test_what_has_no_axes() -> None:
+    """Arrays of one element are read and written like others."""
+    x, y = tensor("X", DType.F32, ()), tensor("Y", DType.F32, (18,))
+    check(apply("exp", x), x * y, apply("sum", y, axes=(0,)))

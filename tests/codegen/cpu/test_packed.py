@@ -1,0 +1,113 @@
+"""Inputs that were laid out beforehand, and tiles that a block lays out for itself."""
+
+from __future__ import annotations
+
+import pytest
+from running import assert_right, drawn, packed, program
+
+from aiosearch.codegen.cpu.packed import Layout
+from aiosearch.codegen.cpu.schedule import Schedule
+from aiosearch.codegen.cpu.shape import Wishes
+from aiosearch.codegen.ir import Module
+from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.native.machine import host
+from aiosearch.tensor import DType, apply, tensor
+
+
+def product(dtype: DType, rows: int, inner: int, columns: int) -> Module:
+    return lower(program(tensor("X", dtype, (rows, inner)) @ tensor("Y", dtype, (inner, columns))))
+
+
+def lanes() -> int:
+    return host().width // 4
+
+
+def wide(vectors: int, *, pairs: bool = False) -> dict[str, Layout]:
+    return {"Y": Layout(0, 1, vectors * lanes(), pairs)}
+
+
+def test_a_panel_holds_its_rows_one_after_the_other() -> None:
+    """Columns beyond the last are zero, as is a row beyond an odd number of them."""
+    values = drawn(product(DType.F32, 1, 3, 5))[1]
+    layout = Layout(0, 1, 4, False)
+    panels = packed(values, layout)
+    assert panels.shape == layout.shape(values.shape) == (2, 3, 4)
+    assert (panels[0] == values[:, :4]).all()
+    assert (panels[1, :, 0] == values[:, 4]).all()
+    assert not panels[1, :, 1:].any()
+    layout = Layout(0, 1, 4, True)
+    pairs = packed(values, layout)
+    assert pairs.shape == layout.shape(values.shape) == (2, 2, 4, 2)
+    assert (pairs[0, 0, :, 1] == values[1, :4]).all()
+    assert not pairs[:, 1, :, 1].any()
+
+
+@pytest.mark.parametrize("columns", [1, 5, 16, 17, 48, 63, 100])
+@pytest.mark.parametrize("vectors", [1, 2, 3])
+def test_columns_that_do_not_fill_a_panel(columns: int, vectors: int) -> None:
+    """Panels are as wide as some vectors, whatever the number of columns."""
+    module = product(DType.F32, 5, 7, columns)
+    own = Schedule(wishes=Wishes(vectors=vectors), layouts=wide(vectors))
+    assert_right(module, schedules={"program": own}, machines=[host()])
+
+
+@pytest.mark.parametrize("inner", [1, 2, 7, 64])
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("rows", [1, 9])
+def test_pairs_of_rows(inner: int, pairs: bool, rows: int) -> None:
+    """Half types lie by pairs of rows or not, also where the number of rows is odd."""
+    module = product(DType.BF16, rows, inner, 40)
+    own = Schedule(wishes=Wishes(vectors=2), layouts=wide(2, pairs=pairs))
+    assert_right(module, schedules={"program": own}, machines=[host()])
+
+
+@pytest.mark.parametrize("tile", [3, 4, 6])
+def test_pairs_of_rows_that_tiles_take_apart(tile: int) -> None:
+    """A tile may begin at the second row of a pair."""
+    module = product(DType.BF16, 3, 13, 37)
+    k = next(one.name for one in module.kernels[0].indices if one.size == 13)
+    own = Schedule({k: tile}, k, Wishes(vectors=2), wide(2, pairs=True))
+    assert_right(module, schedules={"program": own}, machines=[host()])
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_pairs_without_their_instruction(pairs: bool) -> None:
+    """What is more than a product of two loads reads pairs one by one."""
+    x, y = tensor("X", DType.BF16, (4, 9)), tensor("Y", DType.BF16, (9, 33))
+    module = lower(program(apply("transpose", x, axes=(1, 0)), x @ y, (x * 2) @ y))
+    own = {one.name: Schedule(layouts=wide(1, pairs=pairs)) for one in module.kernels}
+    readers = [one for one in module.kernels if any(each.name == "Y" for each in one.inputs)]
+    assert len(readers) > 1
+    assert_right(module, schedules=own, machines=[host()])
+
+
+@pytest.mark.parametrize("tile", [1, 2, 3])
+def test_tiles_of_whole_vectors(tile: int) -> None:
+    """Blocks begin at any vector of a panel."""
+    module = product(DType.F32, 5, 7, 100)
+    j = next(one.name for one in module.kernels[0].indices if one.size == 100)
+    own = Schedule({j: tile * lanes()}, wishes=Wishes(vectors=tile), layouts=wide(2))
+    assert_right(module, schedules={"program": own}, machines=[host()])
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.F64])
+def test_stacks_of_matrices(dtype: DType) -> None:
+    """Axes that are neither rows nor columns of panels stay in front, whichever they are."""
+    x, y = tensor("X", dtype, (3, 4, 7)), tensor("Y", dtype, (7, 3, 21))
+    module = lower(program(x @ apply("transpose", y, axes=(1, 0, 2))))
+    pairs = dtype is DType.BF16 and host().bf16_dot
+    own = Schedule(layouts={"Y": Layout(0, 2, 2 * lanes(), pairs)})
+    assert_right(module, schedules={"program": own}, machines=[host()])
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])
+@pytest.mark.parametrize("turned", [False, True])
+def test_blocks_that_lay_out_their_tiles(dtype: DType, turned: bool) -> None:
+    """The result is the same, whichever axis of the input lies close together."""
+    x, y = tensor("X", dtype, (19, 45)), tensor("Y", dtype, (50, 45) if turned else (45, 50))
+    module = lower(program(x @ (apply("transpose", y, axes=(1, 0)) if turned else y)))
+    names = {one.size: one.name for one in module.kernels[0].indices}
+    layout = Layout(int(turned), int(not turned), lanes(), dtype is DType.BF16 and host().bf16_dot)
+    for tiles, serial in (({}, None), ({names[50]: 2 * lanes(), names[45]: 14}, names[45])):
+        own = Schedule(tiles, serial, Wishes(vectors=1), panels={"Y": layout})
+        assert_right(module, schedules={"program": own}, machines=[host()])

@@ -1,0 +1,72 @@
+"""Blocks that go along an index tile by tile, and keep what is folded over it."""
+
+from __future__ import annotations
+
+import pytest
+from lowered import attention, gated, norm
+from running import MACHINES, assert_right, program
+
+from aiosearch.codegen.cpu.passes import passes
+from aiosearch.codegen.cpu.schedule import Schedule, serial
+from aiosearch.codegen.ir import Module
+from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.native.machine import host
+from aiosearch.tensor import DType, apply, tensor
+
+
+def softmax(dtype: DType = DType.F32, columns: int = 37) -> Module:
+    x = tensor("X", dtype, (5, columns))
+    e = apply("exp", x - apply("max", x, axes=(1,), keep=True))
+    return lower(program(e / apply("sum", e, axes=(1,), keep=True)))
+
+
+def along(module: Module, length: int) -> dict[str, Schedule]:
+    """Every kernel along the first index that it can go along."""
+    found = {}
+    for kernel in module.kernels:
+        own = serial(kernel)
+        if own:
+            found[kernel.name] = Schedule({own[0].name: length}, own[0].name)
+    assert found
+    return found
+
+
+def test_a_softmax_has_three_passes() -> None:
+    """One for the maximum, one for the sum, and one for what needs both."""
+    kernel = softmax().kernels[0]
+    found = passes(kernel, serial(kernel)[0])
+    assert [[stage.fold.value for stage in one.along][-1] for one in found] == ["max", "sum", "none"]
+
+
+@pytest.mark.parametrize("length", [1, 5, 16, 36])
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+def test_softmax_tile_by_tile(length: int, dtype: DType) -> None:
+    """Tiles of any length, the last one shorter, give what one tile does."""
+    module = softmax(dtype)
+    assert_right(module, schedules=along(module, length))
+
+
+@pytest.mark.parametrize("length", [1, 6, 16])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_custom_kernels_tile_by_tile(length: int, machine: str) -> None:
+    """Products, a norm and attention, along what they add up."""
+    for made in (norm, gated, attention):
+        module = lower(made())
+        assert_right(module, schedules=along(module, length), machines=[MACHINES[machine]])
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.F16, DType.F64, DType.I32])
+@pytest.mark.parametrize("name", ["sum", "max"])
+def test_totals_that_are_outputs(dtype: DType, name: str) -> None:
+    """They are kept in 32 bits until the last tile is done, where they are not wider anyway."""
+    x = tensor("X", dtype, (18, 45))
+    for axis in (0, 1):
+        module = lower(program(apply(name, x, axes=(axis,))))
+        assert_right(module, schedules=along(module, 7), machines=[host()])
+
+
+def test_an_index_of_no_fold_is_none_to_go_along() -> None:
+    """Nor is one that folds read at other places than it runs over."""
+    x = tensor("X", DType.F32, (4, 6))
+    kernel = lower(program(apply("exp", x))).kernels[0]
+    assert serial(kernel) == ()

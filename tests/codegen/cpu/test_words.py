@@ -1,0 +1,44 @@
+"""Schedules in words."""
+
+from __future__ import annotations
+
+from lowered import norm
+
+from aiosearch.codegen.cpu.packed import Layout
+from aiosearch.codegen.cpu.schedule import Schedule
+from aiosearch.codegen.cpu.shape import Wishes
+from aiosearch.codegen.cpu.words import told
+from aiosearch.codegen.lowering import lower
+from aiosearch.tensor import Program, tensor
+
+(NORM,) = lower(norm()).kernels
+
+
+def test_the_plainest_schedule_is_one_block() -> None:
+    assert told(NORM, Schedule()) == "norm\n  one block\n  sums in registers, 4 terms a turn"
+
+
+def test_every_choice_has_its_line() -> None:
+    """Those along indices that are not cut have none."""
+    schedule = Schedule(
+        {"i": 4, "j": 16, "k": 32},
+        "k",
+        Wishes(1, 2, 4, 8),
+        {"W": Layout(0, 1, 16, True)},
+        ("X",),
+    )
+    assert told(NORM, schedule).splitlines() == [
+        "norm",
+        "  2 blocks, each 16 of j's 32",
+        "  goes along k by 32",
+        "  1 row by 2 vectors of sums in registers, 4 terms a turn",
+        "  fetches 8 rows ahead",
+        "  W packed in panels of 16 along axis 1, rows in pairs",
+        "  a block copies its tile of X",
+    ]
+
+
+def test_what_sums_nothing_keeps_no_sums() -> None:
+    x = tensor("x", "f32", (8, 8))
+    (kernel,) = lower(Program("twice", (x,), (x + x,))).kernels
+    assert told(kernel, Schedule({"i": 2})) == "twice\n  4 blocks, each 2 of i's 8"

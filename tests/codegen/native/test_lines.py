@@ -1,0 +1,48 @@
+"""Programs of kernels as lines of text."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+
+import msgspec
+import pytest
+from kernel_texts import adding
+
+from aiosearch.codegen.native.carrying import source_of
+from aiosearch.codegen.native.compiling import Effort
+from aiosearch.codegen.native.errors import NativeError
+from aiosearch.codegen.native.lines import Carried, Origin, inside, opened, text_of
+from aiosearch.codegen.native.machine import host
+from aiosearch.tensor.types import DType
+
+NATIVE = adding(DType.F32, 5)
+ORIGIN = Origin("program", "kernel", ("one block",))
+
+
+def test_what_is_written_is_read_back() -> None:
+    """With what it was made of; the lines can stand in a string of Python as they are."""
+    text = text_of(NATIVE, host(), Effort.NONE, ORIGIN)
+    assert opened(text) == Carried(NATIVE, host(), Effort.NONE, ORIGIN)
+    assert not set(text) & {'"', "'", "\\"}
+    assert max(map(len, text.splitlines())) <= 96
+
+
+def test_lines_that_were_written_without_an_origin_are_read() -> None:
+    """As those of earlier versions were."""
+    packed = msgspec.msgpack.encode([NATIVE, host(), Effort.SCALAR])
+    text = base64.b85encode(zlib.compress(packed)).decode()
+    assert opened(text) == Carried(NATIVE, host(), Effort.SCALAR)
+
+
+@pytest.mark.parametrize("text", ["", "abc", "~\n", base64.b85encode(zlib.compress(b"a")).decode()])
+def test_damaged_lines_are_told(text: str) -> None:
+    with pytest.raises(NativeError, match="damaged"):
+        opened(text)
+
+
+def test_a_modules_functions_are_found_without_running_it() -> None:
+    source = source_of(NATIVE, host(), "added")
+    source += f'\n\ndef other(a):\n    return carried("""{text_of(NATIVE, host())}""")(a)\n'
+    assert [name for name, _ in inside(f"{source}\nraise SystemExit")] == ["added", "other"]
+    assert inside("def f(x): return x") == []

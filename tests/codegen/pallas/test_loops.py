@@ -1,0 +1,71 @@
+"""What stands before, in and behind a block's loops."""
+
+from __future__ import annotations
+
+import numpy as np
+from printed import drawn, outputs
+
+from aiosearch.codegen import ir
+from aiosearch.codegen.interpreting import interpret
+from aiosearch.codegen.ir import Apply, Buffer, Fold, Index, Kernel, Load, Module, Operation, Stage
+from aiosearch.codegen.pallas import Tiling, write
+from aiosearch.tensor import DType
+
+I, K = Index("i", 5), Index("k", 70)  # noqa: E741
+X, O = Buffer("X", DType.F32, (5, 70)), Buffer("O", DType.F32, (5, 70))  # noqa: E741
+MOST, EACH, TOTAL = (Buffer(name, DType.F32, (5,)) for name in ("most", "each", "total"))
+WHOLE = (ir.index(I), ir.index(K))
+ROW = (ir.index(I),)
+
+
+def _softmax() -> Module:
+    e = Buffer("e", DType.F32, (5, 70))
+    less = Apply(Operation.SUBTRACT, (Load(X, WHOLE), Load(MOST, ROW)))
+    stages = (
+        Stage(MOST, ROW, Load(X, WHOLE), (K,), Fold.MAX),
+        Stage(e, WHOLE, Apply(Operation.EXP, (less,))),
+        Stage(TOTAL, ROW, Load(e, WHOLE), (K,), Fold.SUM),
+        Stage(O, WHOLE, Apply(Operation.DIVIDE, (Load(e, WHOLE), Load(TOTAL, ROW)))),
+    )
+    return Module("softmax", (X,), (O,), (Kernel("softmax", (X,), (O,), stages),))
+
+
+def _right(module: Module, tiling: Tiling) -> None:
+    given = drawn(module.inputs)
+    wanted = interpret(module, [np.asarray(one, float) for one in given])
+    for found, right in zip(
+        outputs(module, {module.kernels[0].name: tiling}, given), wanted, strict=True
+    ):
+        np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-6)
+
+
+def test_what_needs_a_total_and_the_index_again_starts_another_loop() -> None:
+    tiling = Tiling({"i": 2, "k": 16})
+    assert write(_softmax(), {"softmax": tiling}).count("lax.fori_loop(") == 3
+    _right(_softmax(), tiling)
+
+
+def test_rows_that_lie_whole_need_no_loop() -> None:
+    assert "fori_loop" not in write(_softmax(), {"softmax": Tiling({"i": 1})})
+    _right(_softmax(), Tiling({"i": 1}))
+
+
+def test_what_does_not_depend_on_the_loop_is_loaded_before_it() -> None:
+    scale = Buffer("scale", DType.F32, (5,))
+    product = Apply(Operation.MULTIPLY, (Load(X, WHOLE), Load(scale, ROW)))
+    out = Buffer("O", DType.F32, (5,))
+    kernel = Kernel("k", (X, scale), (out,), (Stage(out, ROW, product, (K,), Fold.SUM),))
+    module = Module("m", (X, scale), (out,), (kernel,))
+    text = write(module, {"k": Tiling({"i": 1, "k": 16})})
+    assert text.index("scale_tile =") < text.index("def loop") < text.index("X_tile =")
+    _right(module, Tiling({"i": 1, "k": 16}))
+
+
+def test_scratch_that_is_read_at_other_places_is_computed_there() -> None:
+    turned = (ir.affine({I: -1}, 4), ir.index(K))
+    half = Buffer("half", DType.F32, (5, 70))
+    stages = (
+        Stage(half, WHOLE, Apply(Operation.EXP, (Load(X, WHOLE),))),
+        Stage(O, WHOLE, Apply(Operation.ADD, (Load(half, WHOLE), Load(half, turned)))),
+    )
+    _right(Module("m", (X,), (O,), (Kernel("k", (X,), (O,), stages),)), Tiling({"k": 16}))

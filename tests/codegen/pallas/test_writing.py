@@ -1,0 +1,115 @@
+"""Printed modules compute what their programs mean."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from printed import agrees
+
+from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.pallas import CannotPrint, Tiling, write
+from aiosearch.tensor import Block, DType, Program, apply, tensor
+from aiosearch.tensor.programs import BUILTINS, builtin
+
+
+@pytest.mark.parametrize("name", ["lora", "qk_norm", "attention", "ntrans", "conv_bias_relu"])
+def test_a_program_of_several_kernels_gives_what_it_means_at_awkward_sizes(name: str) -> None:
+    labels = BUILTINS[name].sizes.items()
+    sizes = {label: min(size, 11 if size > 16 else 3) for label, size in labels}
+    agrees(builtin(name, DType.F32, **sizes))
+
+
+def _rms_norm(dtype: DType) -> Program:
+    program = builtin("rms_norm", dtype, row=5, feature=96, column=64)
+    x, w = program.inputs
+    block = Block((2,), 3)
+    tile = block.load(x, loop=1)
+    product = block.accumulate(tile @ block.load(w, (1,), 0))
+    scaled = product / block.accumulate(tile, "rms")
+    return Program("rms_norm", program.inputs, block.results((scaled, (1,))))
+
+
+def _gated_mlp(dtype: DType) -> Program:
+    program = builtin("gated_mlp", dtype, row=3, feature=64, hidden=48)
+    x, *weights = program.inputs
+    block = Block((3,), 4)
+    tile = block.load(x, loop=1)
+    gate, up = (block.accumulate(tile @ block.load(each, (1,), 0)) for each in weights)
+    return Program("gated_mlp", program.inputs, block.results((apply("silu", gate) * up, (1,))))
+
+
+def _gqa(dtype: DType) -> Program:
+    program = builtin("gqa", dtype, head=2, row=32, feature=16, key=64, value=24)
+    q, k, v = program.inputs
+    block = Block((2, 2), 4)
+    e = apply("exp", block.load(q, (0, 1)) @ block.load(k, (0,), 2))
+    weighted, total = block.accumulate(e @ block.load(v, (0,), 1)), block.accumulate(e, "sum")
+    return Program("gqa", program.inputs, block.results((weighted / total, (0, 1))))
+
+
+@pytest.mark.parametrize(
+    ("made", "dtype", "tiles"),
+    [
+        (_rms_norm, DType.F32, {"j": 32, "k": 16}),
+        (_rms_norm, DType.BF16, {"j": 16, "k": 32}),
+        (_gated_mlp, DType.BF16, {"j": 16, "k": 32}),
+        (_gqa, DType.BF16, {"i": 1, "j": 16, "l": 16}),
+    ],
+)
+def test_a_fused_kernel_is_one_kernel_that_loops(
+    made: Callable[[DType], Program], dtype: DType, tiles: dict[str, int]
+) -> None:
+    program = made(dtype)
+    (kernel,) = lower(program).kernels
+    text = write(lower(program), {kernel.name: Tiling(tiles)})
+    assert text.count("pl.pallas_call(") == 1
+    assert text.count("lax.fori_loop(") == 1
+    assert "lax.dot(" in text
+    agrees(program, {kernel.name: Tiling(tiles)})
+
+
+def test_the_text_imports_nothing_but_jax() -> None:
+    tree = ast.parse(write(lower(_gqa(DType.F32))))
+    names = {
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        for name in (
+            [each.name for each in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert names == {"jax"}
+
+
+def test_an_output_without_elements_needs_no_kernel() -> None:
+    x = tensor("x", DType.F32, [0, 4])
+    text = write(lower(Program("nothing", (x,), (apply("exp", x),))))
+    assert "pallas_call" not in text
+    space: dict[str, Any] = {}
+    exec(text, space)
+    assert space["nothing"](None).shape == (0, 4)
+
+
+@pytest.mark.parametrize("size", [1, 4095])
+def test_sizes_that_are_no_powers_of_two_are_masked(size: int) -> None:
+    x = tensor("x", DType.F32, [2, size])
+    total = apply("sum", x, axes=(1,), keep=True)
+    agrees(Program("awkward", (x,), (apply("exp", x) + total,)))
+
+
+def test_an_index_that_is_no_axis_of_the_grid_is_refused_by_name() -> None:
+    module = lower(_rms_norm(DType.F32))
+    with pytest.raises(CannotPrint, match="has no index z; it has i, j, k"):
+        write(module, {module.kernels[0].name: Tiling({"z": 16})})
+
+
+def test_a_tile_that_is_no_power_of_two_is_refused() -> None:
+    module = lower(_rms_norm(DType.F32))
+    with pytest.raises(CannotPrint, match="a tile of 24 along j is no power of 2"):
+        write(module, {module.kernels[0].name: Tiling({"j": 24})})

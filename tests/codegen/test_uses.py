@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+from aiosearch.codegen.algebra import Values
+from aiosearch.codegen.ir import Buffer
+from aiosearch.codegen.uses import Uses
+from aiosearch.codegen.values import Given, Value
+from aiosearch.tensor import DType
+
+
+def given(k: Values, *shape: int, dtype: DType = DType.F32, name: str = "X") -> Value:
+    return k.make(Given(Buffer(name, dtype, shape)), (), shape, dtype)
+
+
+def test_folds_and_what_is_wanted_are_kept() -> None:
+    k = Values()
+    x = given(k, 4, 4)
+    total = k.sum(x, (1,))
+    wanted = k.add(x, total)
+    assert Uses([wanted]).kept == {total, wanted}
+
+
+def test_a_dear_value_is_kept_where_it_is_used_twice() -> None:
+    """A cheap one is not, nor is a division by a number."""
+    k = Values()
+    x = given(k, 4, 4)
+    third = k.divide(x, k.constant(Fraction(3)))
+    for value, kept in (
+        (k.exp(x), True),
+        (k.divide(x, x), True),
+        (k.add(x, x), False),
+        (third, False),
+    ):
+        wanted = k.add(k.sqrt(value), k.negative(value))
+        assert (value in Uses([wanted]).kept) is kept
+
+
+def test_of_a_value_that_is_used_twice_the_dear_part_is_kept_if_it_is_smaller() -> None:
+    """One exponential for each row, and the difference again and again."""
+    k = Values()
+    x, row = given(k, 4, 4), given(k, 4, 1, name="R")
+    part = k.exp(row)
+    whole = k.subtract(x, part)
+    kept = Uses([k.multiply(k.negative(whole), k.absolute(whole))]).kept
+    assert part in kept
+    assert whole not in kept
+
+
+def test_a_fold_that_is_only_read_in_another_shape_is_kept_in_that() -> None:
+    k = Values()
+    total = k.sum(given(k, 4, 6), (1,))
+    flat = k.reshape(total, (4,))
+    uses = Uses([k.exp(flat)])
+    assert not uses.moves(flat)
+    assert flat in uses.kept
+
+
+def test_operands_feed_products_of_half_types_only() -> None:
+    """Whatever else is made of them; what is multiplied in 32 bits feeds nothing."""
+    for dtype, wanted in ((DType.BF16, True), (DType.F32, False)):
+        k = Values()
+        x, w = given(k, 4, 4, dtype=dtype), given(k, 4, 4, dtype=dtype, name="W")
+        e = k.exp(x)
+        assert Uses([k.matmul(e, w)]).feeds(e) is wanted
+        assert Uses([k.matmul(e, w), k.sum(e, (1,))]).feeds(e) is wanted
+        assert not Uses([k.sum(e, (1,))]).feeds(e)
+
+
+def test_long_expressions_are_kept_in_parts() -> None:
+    """So that none takes more operations than a few dozen, even where each is used once."""
+    k = Values()
+    x = value = given(k, 4)
+    for _ in range(500):
+        value = k.add(value, x)
+    assert 3 < len(Uses([value]).kept) < 20

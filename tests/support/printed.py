@@ -1,0 +1,56 @@
+"""Printed modules, run without a GPU and held to the float64 evaluation of their programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from aiosearch.codegen import ir
+from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.pallas import Tiling, dialect, write
+from aiosearch.tensor import DType, Program, referee
+
+EPSILON = {DType.F32: 2e-6, DType.F16: 2e-3, DType.BF16: 1e-2}
+"""How far an output may be off, as a part of the largest element."""
+
+
+def function(module: ir.Module, tilings: Mapping[str, Tiling]) -> Callable[..., Any]:
+    """The function of the printed text, which knows nothing but that text."""
+    space: dict[str, Any] = {}
+    exec(write(module, tilings), space)
+    return space[module.name]  # type: ignore[no-any-return]
+
+
+def drawn(buffers: Sequence[ir.Buffer], seed: int = 0) -> list[jax.Array]:
+    random = np.random.default_rng(seed)
+    types = (dialect.argument(one.dtype, one.shape).dtype for one in buffers)
+    return [
+        jnp.asarray(random.normal(size=one.shape)).astype(dtype)
+        for one, dtype in zip(buffers, types, strict=True)
+    ]
+
+
+def outputs(module: ir.Module, tilings: Mapping[str, Tiling], given: Sequence[Any]) -> list[Any]:
+    """What the module gives in interpret mode; and it lowers for a GPU that is not there."""
+    made = function(module, tilings)
+    arguments = [dialect.argument(one.dtype, one.shape) for one in module.inputs]
+    assert "triton" in dialect.lowered(made, arguments, "NVIDIA H200", 132).as_text()
+    found = made(*given, interpret=True)
+    return [np.asarray(one, float) for one in (found if isinstance(found, tuple) else (found,))]
+
+
+def agrees(program: Program, tilings: Mapping[str, Tiling] | None = None) -> None:
+    """Asserts that a program's module gives what the program means."""
+    module = lower(program)
+    given = drawn(module.inputs)
+    wanted = referee.run(program, [np.asarray(one, float) for one in given])
+    for buffer, found, right in zip(
+        module.outputs, outputs(module, tilings or {}, given), wanted, strict=True
+    ):
+        assert found.shape == right.shape
+        most = EPSILON[buffer.dtype] * max(1.0, float(np.abs(right).max()))
+        np.testing.assert_allclose(found, right, rtol=0, atol=most)
