@@ -30,7 +30,7 @@ def target(arguments: argparse.Namespace) -> Target:
     name, given = arguments.function, targets.types(arguments.arg)
     if targets.is_function(name):
         function = targets.function(name)
-        _require_arguments(name, function, given)
+        require_arguments(name, function, given)
         return Target(name, function, given, _places(arguments.constant, function, len(given)))
     if given:
         raise UsageError(f"--arg is for functions; {name} is a program, whose sizes --shape sets")
@@ -61,9 +61,7 @@ def _function(program: Program) -> Callable[..., Any]:
     return function
 
 
-def _require_arguments(
-    name: str, function: Callable[..., Any], given: Sequence[TensorType]
-) -> None:
+def require_arguments(name: str, function: Callable[..., Any], given: Sequence[TensorType]) -> None:
     """Says that types are missing, before jax says it in its own way."""
     try:
         inspect.signature(function).bind(*given)

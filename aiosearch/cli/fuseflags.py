@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from ..superoptimizer.space import RANGES
 from .usage import UsageError
 
 _ALONE = {
@@ -29,6 +30,7 @@ _TIMED: dict[str, Any] = {
     "effort": "default",
     "target": "auto",
     "strict": False,
+    "no_kernels": False,
     "emit": None,
     "plot": None,
     "file": None,
@@ -53,9 +55,9 @@ def add_fusing(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="what to predict for: A100, H100, H200, or `this` machine as doctor measured it",
     )
-    _number(what, "--block-operators", "operators of a block at most, loads among them")
-    _number(what, "--kernels", "kernels at most, operators of their own among them")
-    _number(what, "--custom-kernels", "kernels at most that have blocks")
+    _limit(what, "--block-operators", "operators of a block at most, loads among them")
+    _limit(what, "--kernels", "kernels at most, operators of their own among them")
+    _limit(what, "--custom-kernels", "kernels at most that have blocks")
     what.add_argument(
         "--prune",
         choices=("parts", "z3"),
@@ -110,6 +112,22 @@ def _flag(name: str) -> str:
 
 def _number(group: argparse._ArgumentGroup, flag: str, help: str) -> None:
     group.add_argument(flag, type=_positive, metavar="N", help=help)
+
+
+def _limit(group: argparse._ArgumentGroup, flag: str, help: str) -> None:
+    """A limit of the space, within what it may be."""
+    least, most = RANGES[flag[2:].replace("-", "_")]
+
+    def within(text: str) -> int:
+        try:
+            found = int(text)
+        except ValueError:
+            found = least - 1
+        if not least <= found <= most:
+            raise argparse.ArgumentTypeError(f"it is {least} to {most}, not {text}")
+        return found
+
+    group.add_argument(flag, type=within, metavar="N", help=f"{help}, {least} to {most}")
 
 
 def _positive(text: str) -> int:

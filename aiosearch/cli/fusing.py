@@ -11,6 +11,7 @@ from ..superoptimizer.formal import Reference, UnsearchableError, read
 from ..superoptimizer.space import Space
 from ..tensor import Program
 from . import fused, targets
+from .callables import require_arguments
 from .drawings import draw_all, require_folder
 from .exits import Exit
 from .following import Following, Outcome, Wanted
@@ -27,7 +28,9 @@ UNMEASURED = "A100"
 
 def run(arguments: argparse.Namespace) -> int:
     """Searches, tells the best, and gives the exit code."""
-    if arguments.prune == "z3" and not arguments.space:
+    if arguments.prune == "z3":
+        if arguments.space:
+            raise UsageError("--space is not for --prune z3, which has one space for each program")
         from .z3pruned import run as run_pruned
 
         return run_pruned(arguments)
@@ -42,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         following = Following(wanted)
         outcome = _searched(following)
     if outcome is None:
-        tell("interrupted")
+        tell("interrupted, before anything was found")
         return Exit.INTERRUPTED
     _give(outcome, arguments)
     if outcome.refereed is not None and outcome.refereed.denied:
@@ -78,6 +81,7 @@ def _wanted(program: Program, arguments: argparse.Namespace) -> Wanted:
 def _program(arguments: argparse.Namespace) -> Program:
     name, types = arguments.function, targets.types(arguments.arg)
     if targets.is_function(name):
+        require_arguments(name, targets.function(name), types)
         return targets.read_function(name, types)
     if types:
         raise UsageError(f"--arg is for functions; {name} is a program, whose sizes --shape sets")
@@ -85,7 +89,7 @@ def _program(arguments: argparse.Namespace) -> Program:
 
 
 def _device(name: str | None) -> Device:
-    if name not in (None, "this"):
+    if name is not None and name.casefold() != "this":
         return device(name)
     try:
         return this_machine()
@@ -102,10 +106,7 @@ def _space(arguments: argparse.Namespace) -> Space:
         for name in ("block_operators", "kernels", "custom_kernels")
         if getattr(arguments, name) is not None
     }
-    try:
-        return Space(**limits)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    return Space(**limits)
 
 
 def _show_space(reference: Reference, wanted: Wanted, json: bool) -> None:

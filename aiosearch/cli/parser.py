@@ -63,6 +63,19 @@ examples:
 
 exit codes: 0 whether or not something was found, 1 z3 disagrees (--referee), 2 wrong usage, what
 cannot be traced or searched, or a target that is absent, 130 interrupted"""
+_EXPLAIN = """\
+Shows what an answer of optimize is, or what a program becomes on its way to machine code: the
+program, the tile IR, the schedule in words, the registers that it takes; where --show asks for it,
+LLVM IR, assembly and Pallas text. A target is the id of an answer, or the start of it; a file that
+--emit wrote; a built-in program, or a program's file. Nothing is searched or timed."""
+_EXPLAIN_EXAMPLES = """\
+examples:
+  aiosearch explain rms_norm --shape row=8 --constant W
+  aiosearch explain fused.txt --show llvm > fused.ll
+  aiosearch explain 3fa2b1c0 --show schedule,registers,assembly
+  aiosearch explain faster.py --svg drawings
+
+exit codes: 0 shown, 2 wrong usage, or there is no such thing"""
 _EXPLORING = ("strategy", "order", "workers", "seed", "on-unknown", "on-error", "cache")
 
 
@@ -88,6 +101,7 @@ def make_parser() -> Parser:
     add_bench(commands)
     add_simulate(commands)
     _add_optimize(commands)
+    _add_explain(commands)
     _add_verify(commands)
     _add_programs(commands)
     _add_json(commands.add_parser("strategies", help="list the installed strategies"))
@@ -239,12 +253,7 @@ def _add_optimize(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     _add_arg(parser)
     _add_shape(parser)
-    parser.add_argument(
-        "--dtype",
-        default="bf16",
-        metavar="TYPE",
-        help="the element type of a built-in program; by default bf16",
-    )
+    _add_dtype(parser)
     parser.add_argument(
         "--constant",
         action="append",
@@ -269,6 +278,11 @@ def _add_optimize(commands: argparse._SubParsersAction[Parser]) -> None:
         action="store_true",
         help="demand nan and infinity where the original gives them",
     )
+    how.add_argument(
+        "--no-kernels",
+        action="store_true",
+        help="give plain JAX, and no machine code of our own",
+    )
     add_fusing(parser)
     giving = parser.add_argument_group("giving")
     giving.add_argument("--emit", metavar="FILE", help="write the answer as code that stands alone")
@@ -278,6 +292,43 @@ def _add_optimize(commands: argparse._SubParsersAction[Parser]) -> None:
     giving.add_argument("--file", metavar="PATH", help="where answers are kept")
     giving.add_argument("--quiet", "-q", action="store_true", help="show the result only")
     _add_json(giving)
+
+
+def _add_explain(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = commands.add_parser(
+        "explain",
+        help="show a program or an answer on its way to machine code",
+        description=_EXPLAIN,
+        epilog=_EXPLAIN_EXAMPLES,
+    )
+    parser.add_argument("target", metavar="TARGET", help="an answer, a file or a built-in program")
+    parser.add_argument(
+        "--show",
+        action="append",
+        default=[],
+        metavar="SECTION",
+        help="program, tile-ir, schedule, registers, llvm, assembly, pallas, source, jaxpr, or all;"
+        " several with commas; one alone is written as it is",
+    )
+    parser.add_argument("--svg", metavar="DIR", help="draw the program into a folder")
+    _add_json(parser)
+    parser.add_argument("--file", metavar="PATH", help="where answers are kept")
+    made = parser.add_argument_group("a program")
+    _add_shape(made)
+    _add_dtype(made)
+    made.add_argument(
+        "--constant",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="an input that is laid out beforehand, by its name; may be repeated",
+    )
+    made.add_argument(
+        "--device",
+        default="H200",
+        metavar="NAME",
+        help="the GPU that Pallas text is cut for: A100, H100 or H200, which is the default",
+    )
 
 
 def _add_verify(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -334,7 +385,16 @@ def _add_arg(parser: Parser) -> None:
     )
 
 
-def _add_shape(parser: Parser) -> None:
+def _add_dtype(parser: Parser | argparse._ArgumentGroup) -> None:
+    parser.add_argument(
+        "--dtype",
+        default="bf16",
+        metavar="TYPE",
+        help="the element type of a built-in program; by default bf16",
+    )
+
+
+def _add_shape(parser: Parser | argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--shape",
         action="append",

@@ -34,20 +34,20 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(path: Path, arguments: argparse.Namespace) -> None:
-    answers = _all(path)
+    answers = answers_in(path)
     if arguments.json:
         give_json([facts(answer) for answer in answers])
     elif not answers:
         give(f"no answers in {path}")
     else:
         head = ("id", "program", "types", "device", "jax", "speed-up", "found")
-        digits = _digits(answers)
+        digits = digits_of(answers)
         rows = [head, *(_row(answer, digits) for answer in answers)]
         give(table(rows, right=frozenset({head.index("speed-up")})))
 
 
 def _show(path: Path, arguments: argparse.Namespace) -> None:
-    (answer,) = _named(_all(path), [arguments.answer])
+    (answer,) = _named(answers_in(path), [arguments.answer])
     if arguments.json:
         give_json(facts(answer))
     else:
@@ -55,7 +55,7 @@ def _show(path: Path, arguments: argparse.Namespace) -> None:
 
 
 def _export(path: Path, arguments: argparse.Namespace) -> None:
-    folder, answers = Path(arguments.folder).expanduser(), _all(path)
+    folder, answers = Path(arguments.folder).expanduser(), answers_in(path)
     if arguments.answers:
         answers = _named(answers, arguments.answers)
     answers = [answer for answer in answers if answer.source]
@@ -88,7 +88,8 @@ def _remove(file: AnswerFile, names: Sequence[str]) -> int:
     return file.remove(answer.key.digest for answer in _named(list(file.all()), names))
 
 
-def _all(path: Path) -> list[Answer]:
+def answers_in(path: Path) -> list[Answer]:
+    """All answers of a file, which need not be there."""
     if not path.exists():
         return []
     with _opened(path) as file:
@@ -110,13 +111,14 @@ def _opened(path: Path) -> Iterator[AnswerFile]:
 
 def _named(answers: Sequence[Answer], names: Sequence[str]) -> list[Answer]:
     """The answers that are meant, each once."""
-    return list({answer.id: answer for name in names for answer in [_one(answers, name)]}.values())
+    return list({answer.id: answer for name in names for answer in [meant(answers, name)]}.values())
 
 
-def _one(answers: Sequence[Answer], name: str) -> Answer:
+def meant(answers: Sequence[Answer], name: str) -> Answer:
+    """The answer of this name, or whose id begins so; raises UsageError."""
     found = [answer for answer in answers if answer.name == name or answer.id.startswith(name)]
     if len(found) > 1:
-        digits = _digits(answers)
+        digits = digits_of(answers)
         ids = ", ".join(f"{one.id[:digits]} ({one.key.inputs})" for one in found[:SHOWN])
         more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         raise UsageError(f"{name!r} may be any of {ids}{more}; name one by its id")
@@ -126,7 +128,7 @@ def _one(answers: Sequence[Answer], name: str) -> Answer:
     return found[0]
 
 
-def _digits(answers: Sequence[Answer]) -> int:
+def digits_of(answers: Sequence[Answer]) -> int:
     """How many digits of an id tell all of them apart."""
     digits = SHORTEST
     while len({answer.id[:digits] for answer in answers}) < len(answers):

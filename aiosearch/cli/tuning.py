@@ -63,6 +63,7 @@ class Tuning:
                 target=given.target,
                 seed=given.seed,
                 strict=given.strict,
+                kernels=not given.no_kernels,
                 constant_argnums=self._target.constant,
                 results=results,
                 tell=self._tell,

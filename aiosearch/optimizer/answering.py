@@ -21,6 +21,7 @@ from ..equivalence.floats import FloatEvidence
 from ..measure import ArrayType, Executor, Failure, JaxExecutor
 from ..pool import usable_cores
 from ..tensor.files import from_json, to_json
+from ..tensor.text import write
 from .answers import Answer, Key, Packing, Timings
 from .called import LONGEST, Calling
 from .canonical import canonical_digest
@@ -43,6 +44,9 @@ from .types import array_types
 from .ways import ways_of
 from .whole import WholeRace, called_answer, called_key, whole_key
 
+PLAIN = "plain JAX"
+"""Among the settings of a question where machine code of ours is no answer."""
+
 
 @dataclass
 class Answering:
@@ -55,6 +59,8 @@ class Answering:
     platform: str
     seed: int
     strict: bool
+    kernels: bool
+    """Whether machine code of ours may be the answer."""
     store: Results
     executor: Executor | None
     tell: Tell
@@ -174,12 +180,12 @@ class Answering:
             version("jaxlib"),
             self.strict,
             subject.constant,
-            self.settings.told(),
+            (*self.settings.told(), *(() if self.kernels else (PLAIN,))),
         )
 
     def _question(self, subject: Subject) -> Question:
         program, budget = to_json(subject.program), BUDGETS[self.effort]
-        threads = usable_cores() if self.platform == "cpu" else 0
+        threads = usable_cores() if self.kernels and self.platform == "cpu" else 0
         return Question(program, budget, self.seed, self.strict, subject.constant, threads)
 
     def _answered(self, key: Key, name: str, selection: Selection) -> Answer:
@@ -203,6 +209,7 @@ class Answering:
             | _errors(selection.floats)
             | _kept(winner)
             | {
+                "program": write(from_json(winner.program)),
                 "timed_on": str(selection.inputs),
                 "ways": ways_of(selection.final.race, selection.place),
                 "tried": [msgspec.to_builtins(one) for one in selection.tried],

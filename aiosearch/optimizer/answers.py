@@ -125,6 +125,7 @@ class Answer(Struct, frozen=True, dict=True):
             f" effort {self.effort}",
             *self._timed(),
             *self._used(),
+            *self._needed(),
             *self.verdict,
         ]
         lines = [line for text in head for line in text.splitlines()]
@@ -158,6 +159,18 @@ class Answer(Struct, frozen=True, dict=True):
             f" which takes {self.evidence['packed_bytes'] / 1e6:.3g} MB",
             f"then {wanted.run}({', '.join([*others, '*packed'])}) is the fastest,"
             f" and {self.function}({', '.join(names)}) otherwise",
+        ]
+
+    def _needed(self) -> list[str]:
+        """What has to be there where machine code is to run."""
+        if "carried(" not in self.source:
+            return []
+        from ..codegen.native.lines import inside  # needs LLVM's library
+
+        machines = dict.fromkeys(one.machine.name for _, one in inside(self.source))
+        return [
+            f"machine code for {' and '.join(machines)}, which `aiosearch explain` shows: it runs",
+            "where aiosearch is installed, on processors that have what that one has",
         ]
 
     def _timed(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct
@@ -23,6 +23,8 @@ from .packing import Packing, packings
 from .spelling import Spelling, spellings
 from .types import array_types
 
+KERNEL_FORMS = 3
+"""So many of the programs that rules make are run as kernels."""
 COMPOSED = 2
 """Programs that the superoptimizer may add to those of the algebra."""
 
@@ -89,7 +91,7 @@ def contest(question: Question, tell: Callable[[str], None]) -> Contest:
         ways = [list(_packed_ways(form, question.constant)) for form in found]
         chosen += _by_turns(ways, question.budget.contenders)
     if question.threads:
-        chosen += forms.kernels()
+        chosen += forms.kernels(found)
     return Contest(tuple(chosen), tuple(forms.refused))
 
 
@@ -127,18 +129,24 @@ class _Forms:
         composer = Composer(default_device(), self._question.budget.search_seconds / 2)
         return composer.unfused(self._original, COMPOSED)
 
-    def kernels(self) -> list[Contender]:
-        """The original, and what the superoptimizer fuses of it, as machine code."""
-        question = self._question
+    def kernels(self, forms: Sequence[_Form]) -> list[Contender]:
+        """The best of these, and what the superoptimizer fuses of the original, as machine code.
+
+        Those that should be fastest are chosen, one of each form among them.
+        """
+        question, most = self._question, self._question.budget.kernels
         composer = Composer(default_device(), question.budget.search_seconds / 2)
         fused = composer.fused(self._original)
-        found: list[Contender] = []
-        for form in self.accepted([] if fused is None else [fused]):
-            ways = kernel_sources(
-                form.program, host(), question.threads, question.budget.kernels, question.constant
-            )
-            found += [_with_kernels(form, one) for one in ways]
-        return found
+        ways: dict[_Form, list[KernelSource]] = {}
+        for form in [*forms[:KERNEL_FORMS], *self.accepted([] if fused is None else [fused])]:
+            if form not in ways:
+                ways[form] = kernel_sources(
+                    form.program, host(), question.threads, most, question.constant
+                )
+        pairs = [(form, one) for form, some in ways.items() for one in some]
+        firsts = [(form, some[0]) for form, some in ways.items() if some]
+        pairs.sort(key=lambda pair: pair[1].seconds)
+        return [_with_kernels(*pair) for pair in list(dict.fromkeys([*firsts, *pairs]))[:most]]
 
     def prepared(self, forms: Iterable[_Form]) -> list[Program]:
         return [one for form in forms for one in prepared(form.program, self._question.constant)]

@@ -32,7 +32,7 @@ class Budget(Struct, frozen=True):
     race_seconds: float
     finalists: int
     kernels: int
-    """Schedules of the kernels of one rewritten program."""
+    """Of the contenders, how many more are machine code of ours."""
 
 
 BUDGETS = {

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from functools import cached_property
 
-from ..codegen.cpu.choices import choices, different
+from ..codegen.cpu.choices import different, priced
 from ..codegen.cpu.packed import Layout
 from ..codegen.cpu.printer import native
 from ..codegen.cpu.schedule import Schedule
-from ..codegen.ir import Kernel, Module
+from ..codegen.cpu.words import told
+from ..codegen.fusing import fused
+from ..codegen.ir import Module
 from ..codegen.lowering import lower
-from ..codegen.native.carrying import text_of
+from ..codegen.native.lines import Origin, text_of
 from ..codegen.native.machine import Machine
+from ..codegen.native.native import Native
 from ..measure import ArrayType
 from ..tensor import Program
+from ..tensor.text import write
 from .emit import module as module_of
 from .emit import names
 from .types import NUMPY
+
+_BEGUN = 5e-6
+"""Seconds until all threads have begun a kernel."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,8 @@ class KernelSource:
 
     how: str
     """In words."""
+    seconds: float
+    """What it should take."""
     source: str
     function: str
     positions: tuple[int, ...] = ()
@@ -43,16 +52,57 @@ def kernel_sources(
 ) -> list[KernelSource]:
     """At most so many, best predicted first; raises TensorError where it cannot be lowered."""
     function, parameters = names(program)
-    lowered = replace(lower(program), name=function)
-    packable = _packable(lowered, [lowered.inputs[at].name for at in constant])
-    options = [
-        different(choices(kernel, machine, threads, packable), most) for kernel in lowered.kernels
+    plain = replace(lower(program), name=function)
+    plans = [
+        plan
+        for module in dict.fromkeys([fused(plain), plain])
+        for plan in _plans(module, machine, threads, most, constant)
     ]
-    found: dict[str, KernelSource] = {}
-    for schedules in islice(_combined(lowered.kernels, options), most):
-        one = _Writer(lowered, schedules, machine, function, parameters).source()
-        found.setdefault(one.source, one)
+    found: dict[Native, KernelSource] = {}
+    for plan in _best(plans, most):
+        one = _Writer(program, plan, machine, function, parameters)
+        if one.native not in found:
+            found[one.native] = one.source()
     return list(found.values())
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """A module, and how each of its kernels is to run."""
+
+    module: Module
+    schedules: Mapping[str, Schedule]
+    seconds: float
+    """What it should take."""
+
+
+def _plans(
+    module: Module, machine: Machine, threads: int, most: int, constant: Sequence[int]
+) -> list[_Plan]:
+    """The best of each kernel, then one kernel's next best after the other's."""
+    packable = _packable(module, [module.inputs[at].name for at in constant])
+    options = [
+        different(priced(kernel, machine, threads, packable), most) for kernel in module.kernels
+    ]
+    if not all(options):  # nothing is to be computed, or no tile fits
+        return []
+    found = []
+    for turn in range(min(most, max(map(len, options), default=0))):
+        chosen = [own[min(turn, len(own) - 1)] for own in options]
+        schedules = {
+            kernel.name: one for kernel, (_, one) in zip(module.kernels, chosen, strict=True)
+        }
+        found.append(_Plan(module, schedules, sum(cost + _BEGUN for cost, _ in chosen)))
+    return found
+
+
+def _best(plans: Sequence[_Plan], most: int) -> list[_Plan]:
+    """Those that should be fastest, and the first of each module at any rate."""
+    firsts = {plan.module: plan for plan in reversed(plans)}
+    others = [plan for plan in plans if plan not in firsts.values()]
+    others.sort(key=lambda plan: plan.seconds)
+    chosen = [*firsts.values(), *others][:most]
+    return sorted(chosen, key=lambda plan: plan.seconds)
 
 
 def _packable(module: Module, constant: Sequence[str]) -> list[str]:
@@ -61,51 +111,45 @@ def _packable(module: Module, constant: Sequence[str]) -> list[str]:
     return [name for name in constant if uses[name] == 1]
 
 
-def _combined(
-    kernels: Sequence[Kernel], options: Sequence[Sequence[Schedule]]
-) -> Iterator[dict[str, Schedule]]:
-    """The best of each kernel, then one kernel's next best after the other's."""
-    for turn in range(max(map(len, options), default=0)):
-        yield {
-            kernel.name: own[min(turn, len(own) - 1)]
-            for kernel, own in zip(kernels, options, strict=True)
-        }
-
-
 @dataclass(frozen=True)
 class _Writer:
     """One module by one set of schedules."""
 
-    module: Module
-    schedules: Mapping[str, Schedule]
+    program: Program
+    plan: _Plan
     machine: Machine
     function: str
     parameters: Sequence[str]
+
+    @cached_property
+    def native(self) -> Native:
+        return native(self.plan.module, self.plan.schedules, self.machine)
 
     def source(self) -> KernelSource:
         layouts = self._layouts()
         run = self._run(layouts)
         if not layouts:
-            return KernelSource(self._how(), module_of(run), self.function)
-        inputs = self.module.inputs
+            return KernelSource(self._how(), self.plan.seconds, module_of(run), self.function)
+        inputs = self.plan.module.inputs
         types = tuple(
             ArrayType(NUMPY[inputs[at].dtype], one.shape(inputs[at].shape))
             for at, one in layouts.items()
         )
         text = module_of(f"{self._pack(layouts)}\n\n{run}")
-        pack = f"{self.function}_pack"
-        return KernelSource(
-            self._how(), text, f"{self.function}_packed", tuple(layouts), pack, types
-        )
+        function, pack = f"{self.function}_packed", f"{self.function}_pack"
+        seconds = self.plan.seconds
+        return KernelSource(self._how(), seconds, text, function, tuple(layouts), pack, types)
 
     def _layouts(self) -> dict[int, Layout]:
         """By the places of the inputs."""
         by_name = {
-            name: layout for one in self.schedules.values() for name, layout in one.layouts.items()
+            name: layout
+            for one in self.plan.schedules.values()
+            for name, layout in one.layouts.items()
         }
         return {
             at: by_name[one.name]
-            for at, one in enumerate(self.module.inputs)
+            for at, one in enumerate(self.plan.module.inputs)
             if one.name in by_name
         }
 
@@ -116,31 +160,37 @@ class _Writer:
         taken = [one for at, one in enumerate(given) if at not in layouts]
         taken += [given[at] for at in layouts]
         name = f"{self.function}_packed" if layouts else self.function
-        lines = text_of(native(self.module, self.schedules, self.machine), self.machine)
-        picked = "[0]" if len(self.module.outputs) == 1 else ""
+        lines = text_of(self.native, self.machine, origin=self._origin())
+        picked = "[0]" if len(self.plan.module.outputs) == 1 else ""
         return _FUNCTION.format(
             name=name, taken=", ".join(taken), lines=lines, given=", ".join(given), picked=picked
         )
 
+    def _origin(self) -> Origin:
+        schedules = (told(one, self.plan.schedules[one.name]) for one in self.plan.module.kernels)
+        return Origin(write(self.program), str(self.plan.module), tuple(schedules))
+
     def _pack(self, layouts: Mapping[int, Layout]) -> str:
         names = [self.parameters[at] for at in layouts]
         packed = [
-            _packing(self.parameters[at], one, self.module.inputs[at].shape)
+            _packing(self.parameters[at], one, self.plan.module.inputs[at].shape)
             for at, one in layouts.items()
         ]
         body = "".join(f"        {one},\n" for one in packed)
         return f"def {self.function}_pack({', '.join(names)}):\n    return (\n{body}    )\n"
 
     def _how(self) -> str:
-        told = [_told(one) for one in self.schedules.values() if one.tiles or one.serial]
-        return f"kernels for {self.machine.name}, {'; '.join(told) or 'as they are'}"
+        return f"kernels {' '.join(map(_short, self.plan.schedules.values()))}"
 
 
-def _told(schedule: Schedule) -> str:
-    tiles = ", ".join(f"{name} by {size}" for name, size in schedule.tiles.items())
-    wishes = schedule.wishes
-    packed = f", {' and '.join(schedule.layouts)} packed" if schedule.layouts else ""
-    return f"{tiles}, {wishes.rows}x{wishes.vectors} in registers{packed}"
+def _short(schedule: Schedule) -> str:
+    """The tiles, rows and vectors in registers, and what is packed, as short as can be."""
+    parts = [f"{name} {size}" for name, size in schedule.tiles.items()]
+    if schedule.wishes.rows:
+        parts.append(f"{schedule.wishes.rows}x{schedule.wishes.vectors}")
+    parts += [f"{name} packed" for name in schedule.layouts]
+    parts += [f"{name} copied" for name in schedule.staged]
+    return f"[{', '.join(parts)}]"
 
 
 def _packing(name: str, layout: Layout, sizes: tuple[int, ...]) -> str:

@@ -42,6 +42,7 @@ async def optimize(
     target: str = "auto",
     seed: int = 0,
     strict: bool = False,
+    kernels: bool = True,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Iterable[str] = (),
     constant_argnums: int | Sequence[int] = (),
@@ -55,10 +56,11 @@ async def optimize(
 
     Only tracing runs in this thread, before anything else and under jax's settings of that moment,
     which are those that the answer is for. What was found before is not searched again. `tell`
-    hears what is going on, in words. Of jax's arrays at `constant_argnums`, and of those that are
-    closed over, something may be made beforehand, which `Optimized` keeps. Keyword arguments of the
-    function that are called as one of these options are given in `kwargs`. Raises an AiosearchError
-    where the function cannot be traced, the target is absent, or the arrays do not lie there.
+    hears what is going on, in words. Without `kernels` the answer is plain JAX. Of jax's arrays at
+    `constant_argnums`, and of those that are closed over, something may be made beforehand, which
+    `Optimized` keeps. Keyword arguments of the function that are called as one of these options are
+    given in `kwargs`. Raises an AiosearchError where the function cannot be traced, the target is
+    absent, or the arrays do not lie there.
     """
     started = time.monotonic()
     demand(
@@ -70,6 +72,7 @@ async def optimize(
             "target": target,
             "seed": seed,
             "strict": strict,
+            "kernels": kernels,
             "static_argnums": static_argnums,
             "static_argnames": static_argnames,
             "constant_argnums": constant_argnums,
@@ -97,7 +100,7 @@ async def optimize(
         left_alone = list(found.left_alone)
         try:
             async with Answering(
-                chosen, wanted, seed, strict, store, executor, tell, traced.settings
+                chosen, wanted, seed, strict, kernels, store, executor, tell, traced.settings
             ) as answering:
                 for subject in found.subjects:
                     try:

@@ -124,6 +124,7 @@ _OPTIONS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "target": ("auto, cpu or cuda", lambda value: isinstance(value, str)),
     "seed": ("a whole number from 0", lambda value: _is_whole(value) and value >= 0),
     "strict": ("True or False", lambda value: isinstance(value, bool)),
+    "kernels": ("True or False", lambda value: isinstance(value, bool)),
     "static_argnums": ("the place of an argument, or several", _are_places),
     "static_argnames": ("the name of an argument, or several", _are_names),
     "constant_argnums": ("the place of an argument, or several", _are_places),

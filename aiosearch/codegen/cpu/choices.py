@@ -33,6 +33,13 @@ def choices(
     kernel: Kernel, machine: Machine, threads: int, constant: Iterable[str] = ()
 ) -> list[Schedule]:
     """All that keep to the limits, best predicted first."""
+    return [one for _, one in priced(kernel, machine, threads, constant)]
+
+
+def priced(
+    kernel: Kernel, machine: Machine, threads: int, constant: Iterable[str] = ()
+) -> list[tuple[float, Schedule]]:
+    """The same, each with the seconds that it should take."""
     own = roles(kernel, machine)
     layouts = packable(kernel, constant, machine)
     if own.stage.fold is Fold.NONE or own.shape.inner is None or own.along is None:
@@ -41,22 +48,24 @@ def choices(
         found = [*_folded(kernel, own, layouts, machine, threads)]
         if layouts:
             found += _folded(kernel, own, {}, machine, threads)
-    costs = {id(one): predicted(kernel, own, one, machine, threads) for one in found}
-    return sorted(found, key=lambda one: costs[id(one)])
+    costs = [(predicted(kernel, own, one, machine, threads), one) for one in found]
+    return sorted(costs, key=lambda pair: pair[0])
 
 
-def different(schedules: Sequence[Schedule], most: int) -> list[Schedule]:
+def different(
+    schedules: Sequence[tuple[float, Schedule]], most: int
+) -> list[tuple[float, Schedule]]:
     """The first, and then always the first that uses registers and tiles unlike those before.
 
     What is left over goes to the best predicted.
     """
-    found: dict[tuple[object, ...], Schedule] = {}
-    for one in schedules:
-        wishes = one.wishes
+    found: dict[tuple[object, ...], tuple[float, Schedule]] = {}
+    for pair in schedules:
+        one, wishes = pair[1], pair[1].wishes
         laid = bool(one.layouts), bool(one.panels)
-        found.setdefault((wishes.rows, wishes.vectors, *laid, one.serial), one)
+        found.setdefault((wishes.rows, wishes.vectors, *laid, one.serial), pair)
     chosen = list(found.values())[: max(1, most * 3 // 4)]
-    others = [one for one in schedules if all(one is not other for other in chosen)]
+    others = [pair for pair in schedules if all(pair is not other for other in chosen)]
     return [*chosen, *others[: most - len(chosen)]]
 
 

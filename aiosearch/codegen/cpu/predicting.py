@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 
 from ..ir import Apply, Fold, Index, Kernel, Load, Operation, Stage, indices, walk
 from ..native.machine import Machine
 from .memory import STORED
+from .passes import passes
 from .roles import Roles, halves, work
 from .schedule import Schedule
 
@@ -32,8 +34,9 @@ def predicted(
     blocks = _tiles(own.blocked, schedule)
     if not blocks:
         return 0.0
+    turns = _turns(kernel, schedule)
     cycles = sum(
-        _times(stage, own, schedule) * _cycles(stage, own, schedule, machine)
+        turns[stage] * _times(stage, own, schedule) * _cycles(stage, own, schedule, machine)
         for stage in kernel.stages
     )
     cycles += sum(
@@ -44,6 +47,15 @@ def predicted(
     worked, read = cycles / _CLOCK, _read(kernel, own, schedule) / _MEMORY
     shared = -(-blocks // threads) / blocks
     return float(shared * (worked**_OVERLAP + read**_OVERLAP) ** (1 / _OVERLAP))
+
+
+def _turns(kernel: Kernel, schedule: Schedule) -> Counter[Stage]:
+    """In how many passes along the serial index a stage runs."""
+    serial = next((one for one in kernel.indices if one.name == schedule.serial), None)
+    found: Counter[Stage] = Counter()
+    for one in passes(kernel, serial):
+        found.update([*one.before, *one.along])
+    return found
 
 
 def _times(stage: Stage, own: Roles, schedule: Schedule) -> int:

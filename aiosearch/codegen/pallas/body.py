@@ -42,7 +42,7 @@ def body(layout: Layout, name: str) -> Body:
 class _Writer:
     def __init__(self, layout: Layout, names: Names, refs: dict[ir.Buffer, str]) -> None:
         self._layout, self._names, self._refs = layout, names, refs
-        self._loops = Loops(layout.nodes.all, layout.loop)
+        self._loops = Loops(layout.nodes, layout.loop)
         self._scope = Scope(names)
         self._tiles = Tiles(layout, self._scope, refs)
 

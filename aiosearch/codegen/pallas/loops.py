@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from .. import ir
-from .nodes import Node
+from .nodes import Node, Nodes
 
 
 class Loops:
     """The loops over one index, and what stands in and between them."""
 
-    def __init__(self, nodes: Iterable[Node], loop: ir.Index | None) -> None:
-        self._nodes, self._loop = list(nodes), loop
+    def __init__(self, nodes: Nodes, loop: ir.Index | None) -> None:
+        self._nodes, self._stored, self._loop = nodes.all, nodes.outputs, loop
         self._levels: dict[Node, int] = {}
         for node in self._nodes:
             before = (self._levels[one] + self.accumulates(one) for one in node.reads.values())
@@ -32,8 +32,11 @@ class Loops:
         return self._loop in node.folded
 
     def repeats(self, node: Node, level: int | None = None) -> bool:
-        """Whether a node has another value in every iteration; of one loop, if any."""
-        return self._loop in node.indices and level in (None, self.level(node))
+        """Whether a node has another value, or place, in every iteration; of one loop, if any."""
+        if self.accumulates(node) or level not in (None, self.level(node)):
+            return False
+        moves = node in self._stored and self._loop in node.stage.free
+        return moves or self._loop in node.indices or any(map(self.repeats, node.reads.values()))
 
     def level(self, node: Node) -> int:
         """How many loops are over before it is computed."""

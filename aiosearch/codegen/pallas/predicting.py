@@ -92,7 +92,7 @@ def demand(layout: Layout) -> Demand:
 class _Counting:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._loops = Loops(layout.nodes.all, layout.loop)
+        self._loops = Loops(layout.nodes, layout.loop)
         self._steps = layout.steps(layout.loop) if layout.loop else 1
 
     def demand(self) -> Demand:

@@ -1,0 +1,138 @@
+"""From what `aiosearch explain` is given to functions: of an answer, of a file, or of a program."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from ..codegen.native.errors import NativeError
+from ..codegen.native.lines import inside
+from ..codegen.native.machine import host
+from ..optimizer.answers import Answer
+from ..optimizer.kernels import kernel_sources
+from ..optimizer.results import default_results_path
+from ..pool import usable_cores
+from ..superoptimizer.devices import Device, device
+from ..tensor import Program
+from ..tensor.programs import BUILTINS
+from . import targets
+from .explained import Kernels, Plain
+from .output import tell
+from .results import answers_in, digits_of, meant
+from .usage import UsageError, nearest
+
+_HEAD = re.compile(r"^# (\w+)\((.*)\) on .*$", re.MULTILINE)
+_TYPE = re.compile(r"\w+\[[\d, ]*\]")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is to be explained."""
+
+    told: tuple[str, ...]
+    """What it is, a line each."""
+    functions: tuple[Kernels | Plain, ...]
+
+
+def subject(arguments: argparse.Namespace) -> Subject:
+    """What the command line names; raises UsageError where there is no such thing."""
+    name, gpu = arguments.target, device(arguments.device)
+    if name in BUILTINS:
+        _tell_of_answers(name, _store(arguments))
+    elif not Path(name).is_file():
+        return _answered(_found(name, _store(arguments)), gpu)
+    elif Path(name).suffix == ".py":
+        return _written(name, gpu)
+    sizes = targets.sizes(arguments.shape)
+    program = targets.typed_program(name, sizes, arguments.dtype)
+    return _lowered(program, arguments.constant, gpu)
+
+
+def _store(arguments: argparse.Namespace) -> list[Answer]:
+    path = Path(arguments.file).expanduser() if arguments.file else default_results_path()
+    return answers_in(path)
+
+
+def _found(name: str, answers: Sequence[Answer]) -> Answer:
+    if not any(one.name == name or one.id.startswith(name) for one in answers):
+        known = {*BUILTINS, *(one.name for one in answers)}
+        raise UsageError(
+            f"{name!r} is no answer, no file and no built-in program{nearest(name, known)};"
+            " `aiosearch results list` and `aiosearch programs` list those"
+        )
+    return meant(answers, name)
+
+
+def _tell_of_answers(name: str, answers: Sequence[Answer]) -> None:
+    """A program's name does not stand for what was found for it."""
+    own = [one for one in answers if one.name == name]
+    if own:
+        ids = ", ".join(one.id[: digits_of(answers)] for one in own)
+        tell(f"{name} is the program; what optimize has found for it goes by its id: {ids}")
+
+
+def _answered(answer: Answer, gpu: Device) -> Subject:
+    if not answer.source:
+        kept = ", ".join(answer.evidence.get("kept", ())) or "none"
+        raise UsageError(f"{answer.name} stands for a function of several programs: {kept}")
+    own = answer.renamed(answer.function)  # so that its functions have the usual names
+    bare = msgspec.structs.replace(own, source="", packing=None)
+    told = [line.removeprefix("# ") for line in bare.comments().splitlines()]
+    program = own.evidence.get("program")
+    found = _functions(own.source, [(own.function, own.key.types)], gpu, program)
+    return Subject(tuple(told), tuple(found))
+
+
+def _written(path: str, gpu: Device) -> Subject:
+    """A file as `optimize --emit` writes it: its comments say what is in it."""
+    try:
+        source = Path(path).read_text(encoding="utf-8")
+        heads = list(_HEAD.finditer(source))
+        types = [(head[1], tuple(_TYPE.findall(head[2]))) for head in heads]
+        found = tuple(_functions(source, types, gpu))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except (SyntaxError, UnicodeDecodeError, NativeError) as error:
+        raise UsageError(f"{path}: {error}") from None
+    if not found:
+        raise UsageError(
+            f"there is no answer in {path}: `aiosearch optimize --emit` writes such files"
+        )
+    return Subject(tuple(head[0].removeprefix("# ") for head in heads), found)
+
+
+def _lowered(program: Program, constant: Sequence[str], gpu: Device) -> Subject:
+    names = [term.parameter("name") for term in program.inputs]
+    for one in constant:
+        if one not in names:
+            raise UsageError(f"--constant {one}: no such input; there are {', '.join(names)}")
+    threads = usable_cores()
+    places = [names.index(one) for one in constant]
+    found = kernel_sources(program, host(), threads, 1, places)
+    if not found:
+        raise UsageError(f"{program.name} has no kernels: nothing is computed, or no tile fits")
+    told = f"{program.name} by the schedule of the best prediction, on {threads} threads"
+    kernels = (Kernels(name, carried, gpu) for name, carried in inside(found[0].source))
+    return Subject((told,), tuple(kernels))
+
+
+def _functions(
+    source: str,
+    heads: Sequence[tuple[str, tuple[str, ...]]],
+    gpu: Device,
+    program: str | None = None,
+) -> Iterator[Kernels | Plain]:
+    """Of each, what is fastest: with what is made beforehand, where there is something."""
+    kernels = dict(inside(source))
+    for name, types in heads:
+        packed = f"{name}_packed"
+        fastest = packed if f"def {packed}(" in source else name
+        if fastest in kernels:
+            yield Kernels(fastest, kernels[fastest], gpu)
+        else:
+            yield Plain(name, source, types, program)

@@ -1,0 +1,42 @@
+"""The jaxpr of a function that stands in a module's text."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+_TYPE = re.compile(r"(\w+)\[([\d, ]*)\]")
+
+
+def jaxpr(source: str, name: str, types: Sequence[str]) -> str:
+    """What jax makes of it; where it takes something made beforehand, of what is left for a call.
+
+    Runs the module's text, and raises what that or tracing raises.
+    """
+    module: dict[str, Any] = {"__name__": name}
+    exec(compile(source, f"<{name}>", "exec"), module)
+    specs = list(map(_spec, types))
+    with jax.enable_x64(any("64" in one for one in types)):
+        run = module.get(f"{name}_packed")
+        if run is None:
+            return str(jax.make_jaxpr(module[name])(*specs))
+        pack, names = module[f"{name}_pack"], _parameters(module[name])
+        given = dict(zip(names, specs, strict=True))
+        packed = jax.eval_shape(pack, *(given.pop(one) for one in _parameters(pack)))
+        return str(jax.make_jaxpr(run)(*given.values(), *packed))
+
+
+def _parameters(function: Any) -> list[str]:
+    return list(inspect.signature(function).parameters)
+
+
+def _spec(text: str) -> Any:
+    found = _TYPE.match(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no type")
+    shape = tuple(int(size) for size in found[2].split(",") if size.strip())
+    return jax.ShapeDtypeStruct(shape, found[1])  # type: ignore[no-untyped-call]  # jax's
