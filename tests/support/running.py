@@ -12,10 +12,10 @@ from unittest import mock
 import ml_dtypes
 import numpy as np
 
+from aiosearch.codegen import interpreting
 from aiosearch.codegen.cpu.packed import Layout
 from aiosearch.codegen.cpu.printer import native
 from aiosearch.codegen.cpu.schedule import Schedule
-from aiosearch.codegen import interpreting
 from aiosearch.codegen.interpreting import interpret
 from aiosearch.codegen.ir import Fold, Module, Operation, Round, walk
 from aiosearch.codegen.meanings import MEANINGS
@@ -24,7 +24,7 @@ from aiosearch.codegen.native.fences import Fenced
 from aiosearch.codegen.native.loading import load
 from aiosearch.codegen.native.machine import Machine, host, masked, portable
 from aiosearch.codegen.native.native import Native
-from aiosearch.tensor import Program, Term, terms
+from aiosearch.tensor import Floats, Program, Term, evaluate, terms
 from aiosearch.tensor.terms import INPUT
 from aiosearch.tensor.types import DType
 
@@ -202,6 +202,34 @@ def assert_right(
         assert not error, error
 
 
+def errors(
+    program: Program, module: Module, inputs: Sequence[Array], found: Sequence[Array]
+) -> tuple[float, float]:
+    """How far some results, and those of the program computed plainly in 32 bits, are off at most.
+
+    In units of the last place of the largest element of an output.
+    """
+    wanted = _exact(module, inputs)
+    kind = np.float64 if any(one.dtype is DType.F64 for one in program.inputs) else np.float32
+    with np.errstate(all="ignore"):
+        plain = evaluate(program, Floats(kind), [np.asarray(one, kind) for one in inputs])
+        pairs = zip(module.outputs, zip(found, plain, strict=True), wanted, strict=True)
+        both = [
+            [_ulps(buffer.dtype, one, exact) for one in results] for buffer, results, exact in pairs
+        ]
+    ours, theirs = (max(each) for each in zip(*both, strict=True))
+    return ours, theirs
+
+
+def _ulps(dtype: DType, result: Any, exact: Array) -> float:
+    finite = np.isfinite(exact)
+    if dtype not in UNITS or not finite.any():
+        return 0.0
+    stored = np.asarray(np.asarray(result).astype(KINDS[dtype]), np.float64)[finite]
+    unit = 2 * UNITS[dtype] * np.abs(exact[finite]).max() + _least(dtype)
+    return float(np.nan_to_num(np.abs(stored - exact[finite]) / unit).max())
+
+
 def _whole(module: Module, inputs: Sequence[Array]) -> bool:
     """Whether what is stored in whole numbers are some: of others, types have no meaning."""
     targets = [stage.target for kernel in module.kernels for stage in kernel.stages]
@@ -263,6 +291,8 @@ def _least(dtype: DType) -> float:
 def _off(dtype: DType, ours: Array, exact: Array, noisy: Sequence[Array], unit: float) -> Array:
     """Where a result is none that roundings of the inputs, and some more, could lead to."""
     found = np.asarray(ours, np.float64)
+    if dtype is DType.I32:
+        noisy = [np.trunc(one) for one in noisy]
     with np.errstate(all="ignore"):
         stored = np.asarray(exact.astype(KINDS[dtype]), np.float64) if dtype in UNITS else exact
         spread = np.max([np.abs(one - exact) for one in noisy], axis=0)

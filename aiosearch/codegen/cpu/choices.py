@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..ir import Fold, Index, Kernel, alone
 from ..native.machine import Machine
 from .memory import STORED
 from .packed import Layout
-from .predicting import predicted
+from .predicting import Predictor
 from .roles import Roles, packable, roles
 from .schedule import Schedule
 from .shape import Wishes
@@ -45,10 +45,11 @@ def priced(
     if own.stage.fold is Fold.NONE or own.shape.inner is None or own.along is None:
         found = [*_mapped(kernel, own, threads)]
     else:
-        found = [*_folded(kernel, own, layouts, machine, threads)]
+        found = [*_Folded(kernel, own, layouts, machine).schedules(threads)]
         if layouts:
-            found += _folded(kernel, own, {}, machine, threads)
-    costs = [(predicted(kernel, own, one, machine, threads), one) for one in found]
+            found += _Folded(kernel, own, {}, machine).schedules(threads)
+    predictor = Predictor(kernel, own, machine, threads)
+    costs = [(predictor.seconds(one), one) for one in found]
     return sorted(costs, key=lambda pair: pair[0])
 
 
@@ -81,34 +82,91 @@ def _mapped(kernel: Kernel, own: Roles, threads: int) -> Iterator[Schedule]:
         yield Schedule(tiles)
 
 
-def _folded(
-    kernel: Kernel,
-    own: Roles,
-    layouts: Mapping[str, Layout],
-    machine: Machine,
-    threads: int,
-) -> Iterator[Schedule]:
-    along, lanes = own.along, machine.width // 4
-    assert along is not None
-    for rows, vectors in _fitting(own, machine):
-        wide = {name: replace(one, width=lanes * vectors) for name, one in layouts.items()}
-        for tile in _columns(own, lanes * vectors, threads):
-            for row in _row_tiles(own):
-                for name, length in _serials(own):
-                    tiles = _others(own)
-                    if along in own.blocked:
-                        tiles[along.name] = tile
-                    if own.row is not None and own.row in own.blocked:
-                        tiles[own.row.name] = row
-                    if name is not None:
-                        tiles[name] = length
-                    wishes = Wishes(rows, vectors, 4)
-                    panels = _panels(kernel, own, layouts, machine, row, rows, lanes * vectors)
-                    for staged in _stagings(kernel, own):
-                        for laid in ({}, panels) if panels else ({},):
-                            one = Schedule(tiles, name, wishes, wide, staged, laid)
-                            if _held(kernel, one) <= machine.l2:
-                                yield one
+class _Folded:
+    """The schedules of a kernel whose main stage folds, without what was laid out or with it."""
+
+    def __init__(
+        self, kernel: Kernel, own: Roles, layouts: Mapping[str, Layout], machine: Machine
+    ) -> None:
+        self._own, self._layouts, self._machine = own, layouts, machine
+        self._lanes = machine.width // 4
+        self._others = _others(own)
+        self._stagings = list(_stagings(kernel, own))
+        self._serials = list(_serials(own))
+        self._tiles = [*_tiles_kept(kernel)]
+        names = [one.name for one in kernel.inputs if one.name not in layouts]
+        self._panels = packable(kernel, names, machine)
+
+    def schedules(self, threads: int) -> Iterator[Schedule]:
+        """All that keep to the second cache."""
+        for rows, vectors in _fitting(self._own, self._machine):
+            for column in _columns(self._own, self._lanes * vectors, threads):
+                for row in _row_tiles(self._own):
+                    for name, length in self._serials:
+                        tiles = self._cut(column, row, name, length)
+                        yield from self._laid(tiles, name, rows, vectors, row)
+
+    def _cut(self, column: int, row: int, serial: str | None, length: int) -> dict[str, int]:
+        own, tiles = self._own, dict(self._others)
+        if own.along in own.blocked and own.along is not None:
+            tiles[own.along.name] = column
+        if own.row in own.blocked and own.row is not None:
+            tiles[own.row.name] = row
+        if serial is not None:
+            tiles[serial] = length
+        return tiles
+
+    def _laid(
+        self, tiles: dict[str, int], serial: str | None, rows: int, vectors: int, row: int
+    ) -> Iterator[Schedule]:
+        """Inputs are laid out in each block where several blocks of rows read the tile."""
+        wishes, width = Wishes(rows, vectors, 4), self._lanes * vectors
+        wide = {name: replace(one, width=width) for name, one in self._layouts.items()}
+        panels = {name: replace(one, width=width) for name, one in self._panels.items()}
+        again = self._own.row is not None and row >= 3 * rows and panels
+        for staged in self._stagings:
+            for laid in ({}, panels) if again else ({},):
+                one = Schedule(tiles, serial, wishes, wide, staged, laid)
+                if self._held(one) <= self._machine.l2:
+                    yield one
+
+    def _held(self, schedule: Schedule) -> int:
+        """Bytes of the tiles that a block keeps."""
+        copied = {*schedule.staged, *schedule.panels}
+        return sum(
+            one.bytes * math.prod(schedule.tile(each) for each in one.free)
+            for one in self._tiles
+            if one.is_kept(schedule.serial, copied)
+        )
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """What a block may keep."""
+
+    free: tuple[Index, ...]
+    bytes: int
+    """Of an element."""
+    folded: frozenset[str] | None
+    """An output is kept while it is folded over these; scratch always."""
+    copy_of: str = ""
+
+    def is_kept(self, serial: str | None, copied: set[str]) -> bool:
+        if self.copy_of:
+            return self.copy_of in copied
+        return self.folded is None or serial in self.folded
+
+
+def _tiles_kept(kernel: Kernel) -> Iterator[_Tile]:
+    for stage in kernel.stages:
+        folded = frozenset(one.name for one in stage.folded)
+        kept = folded if stage.target in kernel.outputs else None
+        yield _Tile(stage.free, STORED[stage.target.dtype][1], kept)
+    for buffer in kernel.inputs:
+        loads = [load for stage in kernel.stages for load in stage.loads if load.buffer == buffer]
+        places = [alone(position) for load in loads for position in load.at]
+        free = tuple(dict.fromkeys(one for one in places if one is not None))
+        yield _Tile(free, STORED[buffer.dtype][1], None, buffer.name)
 
 
 def _fitting(own: Roles, machine: Machine) -> Iterator[tuple[int, int]]:
@@ -154,23 +212,6 @@ def _others(own: Roles) -> dict[str, int]:
     }
 
 
-def _panels(
-    kernel: Kernel,
-    own: Roles,
-    layouts: Mapping[str, Layout],
-    machine: Machine,
-    row: int,
-    rows: int,
-    width: int,
-) -> dict[str, Layout]:
-    """Inputs that are worth being laid out in each block: several blocks of rows read the tile."""
-    if own.row is None or row < 3 * rows:
-        return {}
-    names = [one.name for one in kernel.inputs if one.name not in layouts]
-    found = packable(kernel, names, machine)
-    return {name: replace(one, width=width) for name, one in found.items()}
-
-
 def _stagings(kernel: Kernel, own: Roles) -> Iterator[tuple[str, ...]]:
     """Rows that several columns share are copied near where they lie far apart."""
     yield ()
@@ -185,29 +226,3 @@ def _stagings(kernel: Kernel, own: Roles) -> Iterator[tuple[str, ...]]:
     ]
     if found:
         yield tuple(found)
-
-
-def _held(kernel: Kernel, schedule: Schedule) -> int:
-    """Bytes of the tiles that a block keeps."""
-    total = 0
-    for stage in kernel.stages:
-        if stage.target not in kernel.outputs or schedule.serial in {
-            one.name for one in stage.folded
-        }:
-            total += _tile(stage.free, schedule) * STORED[stage.target.dtype][1]
-    for buffer in kernel.inputs:
-        if buffer.name in (*schedule.staged, *schedule.panels):
-            loads = [load for stage in kernel.stages for load in stage.loads]
-            own = [
-                one
-                for load in loads
-                if load.buffer == buffer
-                for one in map(alone, load.at)
-                if one is not None
-            ]
-            total += _tile(dict.fromkeys(own), schedule) * STORED[buffer.dtype][1]
-    return total
-
-
-def _tile(free: Iterable[Index], schedule: Schedule) -> int:
-    return math.prod(schedule.tile(one) for one in free)

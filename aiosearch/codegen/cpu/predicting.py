@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
-from ..ir import Apply, Fold, Index, Kernel, Load, Operation, Stage, indices, walk
+from ..ir import Apply, Buffer, Fold, Index, Kernel, Load, Operation, Stage, indices, walk
 from ..native.machine import Machine
 from .memory import STORED
 from .passes import passes
 from .roles import Roles, halves, work
 from .schedule import Schedule
+from .shape import Shape
 
 _CLOCK = 4e9
 _MEMORY = 30e9
@@ -27,99 +29,140 @@ _CYCLES = {Operation.DIVIDE: 8.0, Operation.SQRT: 8.0, Operation.POW: 40.0} | di
 )
 
 
-def predicted(
-    kernel: Kernel, own: Roles, schedule: Schedule, machine: Machine, threads: int
-) -> float:
-    """Seconds; what counts is which of two is less."""
-    blocks = _tiles(own.blocked, schedule)
-    if not blocks:
-        return 0.0
-    turns = _turns(kernel, schedule)
-    cycles = sum(
-        turns[stage] * _times(stage, own, schedule) * _cycles(stage, own, schedule, machine)
-        for stage in kernel.stages
-    )
-    cycles += sum(
-        math.prod(one.shape) * _repeats(one.name, kernel, own, schedule) / 8
-        for one in kernel.inputs
-        if one.name in (*schedule.staged, *schedule.panels)
-    )
-    worked, read = cycles / _CLOCK, _read(kernel, own, schedule) / _MEMORY
-    shared = -(-blocks // threads) / blocks
-    return float(shared * (worked**_OVERLAP + read**_OVERLAP) ** (1 / _OVERLAP))
+@dataclass(frozen=True)
+class _Work:
+    """What a stage does, whatever the schedule."""
+
+    shape: Shape
+    total: int
+    missing: tuple[Index, ...]
+    """What could be cut and does not concern it: blocks along these do the same."""
+    cycles: float
+    """Of one vector, where it is no sum that rows share."""
+    shares: bool
+    dots: bool
+    read: frozenset[str]
 
 
-def _turns(kernel: Kernel, schedule: Schedule) -> Counter[Stage]:
-    """In how many passes along the serial index a stage runs."""
-    serial = next((one for one in kernel.indices if one.name == schedule.serial), None)
-    found: Counter[Stage] = Counter()
-    for one in passes(kernel, serial):
-        found.update([*one.before, *one.along])
-    return found
+@dataclass(frozen=True)
+class _Traffic:
+    """What is read of an input."""
+
+    name: str
+    bytes: int
+    elements: int
+    missing: tuple[Index, ...]
+    strides: bool
+    """Whether the main stage goes down its columns, a row at a time."""
 
 
-def _times(stage: Stage, own: Roles, schedule: Schedule) -> int:
-    """How many blocks do the same."""
-    used = {*stage.free, *stage.folded}
-    return _tiles([one for one in own.blocked if one not in used], schedule)
+class Predictor:
+    """Of one kernel on one machine."""
 
+    def __init__(self, kernel: Kernel, own: Roles, machine: Machine, threads: int) -> None:
+        self._kernel, self._own, self._threads = kernel, own, threads
+        self._lanes = machine.width // 4
+        self._works = [self._work(stage, machine) for stage in kernel.stages]
+        self._reads = [self._read(one) for one in kernel.inputs]
+        self._written = sum(map(_bytes, kernel.outputs))
+        self._turns: dict[str | None, list[int]] = {}
 
-def _cycles(stage: Stage, own: Roles, schedule: Schedule, machine: Machine) -> float:
-    lanes, shape = machine.width // 4, own.shapes[stage]
-    if stage.fold is Fold.NONE or shape.row is None or shape.along in stage.folded:
-        loads = len(stage.loads) / 2
+    def seconds(self, schedule: Schedule) -> float:
+        """What counts is which of two is less."""
+        blocks = _tiles(self._own.blocked, schedule)
+        if not blocks:
+            return 0.0
+        turns = zip(self._works, self._passes(schedule.serial), strict=True)
+        cycles = sum(
+            times * _tiles(one.missing, schedule) * self._cycles(one, schedule)
+            for one, times in turns
+        )
+        copied = {*schedule.staged, *schedule.panels}
+        cycles += sum(
+            one.elements * _tiles(one.missing, schedule) / 8
+            for one in self._reads
+            if one.name in copied
+        )
+        worked, read = cycles / _CLOCK, self._traffic(schedule) / _MEMORY
+        shared = -(-blocks // self._threads) / blocks
+        return float(shared * (worked**_OVERLAP + read**_OVERLAP) ** (1 / _OVERLAP))
+
+    def _work(self, stage: Stage, machine: Machine) -> _Work:
+        used, shape = {*stage.free, *stage.folded}, self._own.shapes[stage]
         applied = [one for one in walk(stage.value) if isinstance(one, Apply)]
         steps = sum(_CYCLES.get(one.operation, 0.5) for one in applied)
-        along = shape.along.size if shape.along is not None else 1
-        return work(stage) / min(lanes, along) * max(loads, steps, 1.0)
-    return _summed(stage, own, schedule, machine)
+        alone = stage.fold is Fold.NONE or shape.row is None or shape.along in stage.folded
+        return _Work(
+            shape,
+            work(stage),
+            tuple(one for one in self._own.blocked if one not in used),
+            max(len(stage.loads) / 2, steps, 1.0),
+            not alone,
+            machine.bf16_dot and halves(stage),
+            frozenset(load.buffer.name for load in stage.loads),
+        )
+
+    def _read(self, buffer: Buffer) -> _Traffic:
+        stages = self._kernel.stages
+        loads = [one for stage in stages for one in stage.loads if one.buffer == buffer]
+        used = {one for load in loads for one in _used(load)}
+        mine = [load for load in self._own.stage.loads if load.buffer == buffer]
+        return _Traffic(
+            buffer.name,
+            _bytes(buffer),
+            math.prod(buffer.shape),
+            tuple(one for one in self._own.blocked if one not in used),
+            any(self._own.along in _used(load) for load in mine),
+        )
+
+    def _passes(self, name: str | None) -> list[int]:
+        """In how many passes along the serial index each stage runs."""
+        if name not in self._turns:
+            serial = next((one for one in self._kernel.indices if one.name == name), None)
+            found: Counter[Buffer] = Counter()
+            for one in passes(self._kernel, serial):
+                found.update(stage.target for stage in (*one.before, *one.along))
+            self._turns[name] = [found[stage.target] for stage in self._kernel.stages]
+        return self._turns[name]
+
+    def _cycles(self, one: _Work, schedule: Schedule) -> float:
+        if one.shares:
+            return self._summed(one, schedule)
+        along = one.shape.along.size if one.shape.along is not None else 1
+        return one.total / min(self._lanes, along) * one.cycles
+
+    def _summed(self, one: _Work, schedule: Schedule) -> float:
+        """Of sums that stay in registers while rows share what the lanes read."""
+        shape = one.shape
+        assert shape.row is not None
+        tile = schedule.tile(shape.row)
+        rows, vectors = min(schedule.wishes.rows or 4, tile), schedule.wishes.vectors or 2
+        packed = not one.read.isdisjoint((*schedule.layouts, *schedule.panels))
+        pair = 2 if one.dots else 1
+        mixing = 2.0 * vectors if one.dots and not packed else 0.0
+        step = max(rows * vectors / 2, (rows + vectors + mixing) / 2, 4.0)
+        depth = schedule.tile(shape.inner) if shape.inner is not None else 1
+        full = -(-tile // rows) * rows / tile
+        begun = (rows * vectors + _TURN) / (max(depth / pair, 1) * step)
+        return one.total / (rows * vectors * self._lanes) / pair * full * step * (1 + begun)
+
+    def _traffic(self, schedule: Schedule) -> float:
+        """Bytes from memory; what is read again is read of a cache, and counts for less."""
+        found = float(self._written)
+        for one in self._reads:
+            again = _tiles(one.missing, schedule) - 1
+            found += one.bytes * (1 + again * _MEMORY / _NEAR)
+            if one.strides and one.name not in schedule.layouts:
+                found += one.bytes * 0.3
+        return found
 
 
-def _summed(stage: Stage, own: Roles, schedule: Schedule, machine: Machine) -> float:
-    """Of sums that stay in registers while rows share what the lanes read."""
-    shape, lanes = own.shapes[stage], machine.width // 4
-    assert shape.row is not None
-    tile = schedule.tile(shape.row)
-    rows, vectors = min(schedule.wishes.rows or 4, tile), schedule.wishes.vectors or 2
-    laid = (*schedule.layouts, *schedule.panels)
-    packed = any(load.buffer.name in laid for load in stage.loads)
-    dots = machine.bf16_dot and halves(stage)
-    mixing = 2.0 * vectors if dots and not packed else 0.0
-    step = max(rows * vectors / 2, (rows + vectors + mixing) / 2, 4.0)
-    depth = schedule.tile(shape.inner) if shape.inner is not None else 1
-    turns = max(depth / (2 if dots else 1), 1)
-    full = -(-tile // rows) * rows / tile
-    begun = (rows * vectors + _TURN) / (turns * step)
-    steps = work(stage) / (rows * vectors * lanes) / (2 if dots else 1)
-    return steps * full * step * (1 + begun)
-
-
-def _read(kernel: Kernel, own: Roles, schedule: Schedule) -> float:
-    """Bytes from memory; what is read again is read of a cache, and counts for less."""
-    found = 0.0
-    for buffer in kernel.inputs:
-        size = math.prod(buffer.shape) * STORED[buffer.dtype][1]
-        again = _repeats(buffer.name, kernel, own, schedule) - 1
-        found += size * (1 + again * _MEMORY / _NEAR)
-        if buffer.name not in schedule.layouts and _strides(buffer.name, own):
-            found += size * 0.3
-    return found + sum(math.prod(one.shape) * STORED[one.dtype][1] for one in kernel.outputs)
-
-
-def _strides(name: str, own: Roles) -> bool:
-    """Whether the main stage goes down the columns of an input, a row at a time."""
-    return any(load.buffer.name == name and own.along in _used(load) for load in own.stage.loads)
-
-
-def _repeats(name: str, kernel: Kernel, own: Roles, schedule: Schedule) -> int:
-    """How many blocks read the same of an input."""
-    loads = [load for stage in kernel.stages for load in stage.loads if load.buffer.name == name]
-    used = {one for load in loads for one in _used(load)}
-    return _tiles([one for one in own.blocked if one not in used], schedule)
-
-
-def _used(load: Load) -> set[Index]:
+def _used(load: Load) -> Collection[Index]:
     return {one for position in load.at for one in indices(position)}
+
+
+def _bytes(buffer: Buffer) -> int:
+    return math.prod(buffer.shape) * STORED[buffer.dtype][1]
 
 
 def _tiles(some: Iterable[Index], schedule: Schedule) -> int:

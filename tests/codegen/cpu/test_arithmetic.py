@@ -93,7 +93,9 @@ def test_whole_numbers() -> None:
     x, y = (tensor(name, DType.I32, (18,)) for name in "XY")
     names = ("add", "sub", "mul", "maximum", "minimum", "less", "equal", "not_equal")
     found = [apply(name, x, y) for name in names]
-    assert_right(lower(program(*found, apply("neg", x), apply("abs", x), apply("max", x, axes=(0,)))))
+    assert_right(
+        lower(program(*found, apply("neg", x), apply("abs", x), apply("max", x, axes=(0,))))
+    )
     large = np.full(18, 2**31 - 1, np.int32)
     one = np.ones(18, np.int32)
     assert run(lower(program(x + y)), [large, one])[0].tolist() == [-(2**31)] * 18

@@ -35,12 +35,12 @@ def test_sizes_of_vectors(size: int, dtype: DType) -> None:
 def test_sizes_of_folds(size: int, axis: int) -> None:
     """Folded along the rows and down the columns, of sizes that no number of lanes divides."""
     x = tensor("X", DType.F32, (5, size) if axis else (size, 5))
-    folds = [apply(name, x, axes=(one,)) for name in ("sum", "max") for one in (0, 1)]
+    folds = [apply("sum", x, axes=(0,)), apply("max", x, axes=(1,))]
     assert_right(module(*folds))
 
 
-@pytest.mark.parametrize("rows", [0, 1, 3, 17])
-@pytest.mark.parametrize("columns", [1, 3, 17, 100])
+@pytest.mark.parametrize("rows", [0, 1, 17])
+@pytest.mark.parametrize("columns", [1, 17, 100])
 def test_sizes_of_products(rows: int, columns: int) -> None:
     """Products of matrices whose sizes fit no block of registers, of half types by pairs."""
     for dtype, inner in ((DType.F32, 33), (DType.BF16, 7)):
@@ -53,20 +53,20 @@ def test_lengths_of_products(inner: int) -> None:
     """What is folded may be empty, odd, or long."""
     for dtype in (DType.F32, DType.BF16):
         x, w = tensor("X", dtype, (2, inner)), tensor("W", dtype, (inner, 18))
-        assert_right(module(x @ w))
+        assert_right(module(x @ w), machines=[host()])
 
 
 @pytest.mark.parametrize("turned", [(False, True), (True, False), (True, True)])
 @pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.F64])
 def test_turned_operands(turned: tuple[bool, bool], dtype: DType) -> None:
     """A product reads either operand along its rows or down its columns."""
-    shapes = [((9, 21), (21, 9)), ((21, 19), (19, 21))]
-    operands = [tensor(name, dtype, pair[turn]) for name, pair, turn in zip("XY", shapes, turned, strict=True)]
     x, y = (
-        apply("transpose", one, axes=(1, 0)) if turn else one
-        for one, turn in zip(operands, turned, strict=True)
+        apply("transpose", tensor(name, dtype, shape[::-1]), axes=(1, 0))
+        if turn
+        else tensor(name, dtype, shape)
+        for name, shape, turn in zip("XY", [(9, 21), (21, 19)], turned, strict=True)
     )
-    assert_right(module(x @ y))
+    assert_right(module(x @ y), machines=[host(), MACHINES["portable"]])
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 8])
@@ -74,9 +74,8 @@ def test_turned_operands(turned: tuple[bool, bool], dtype: DType) -> None:
 def test_blocks_of_any_shape(rows: int, vectors: int) -> None:
     """However many rows and vectors are in registers at once, the product is the same."""
     x, w = tensor("X", DType.F32, (11, 13)), tensor("W", DType.F32, (13, 83))
-    for unroll in (1, 3, 4):
-        own = {"program": Schedule(wishes=Wishes(rows, vectors, unroll, ahead=unroll - 1))}
-        assert_right(module(x @ w), schedules=own, machines=[host()])
+    wishes = Wishes(rows, vectors, unroll=1 + rows % 4, ahead=3 * (vectors % 2))
+    assert_right(module(x @ w), schedules={"program": Schedule(wishes=wishes)}, machines=[host()])
 
 
 def test_several_batch_axes() -> None:
@@ -93,8 +92,7 @@ def test_folds_over_several_axes() -> None:
     assert_right(module(apply("sum", y, axes=(0, 2)), apply("mean", y, axes=(1, 2))))
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("machine", "seed"), [(name, at) for at, name in enumerate(MACHINES)])
 def test_convolutions(machine: str, seed: int) -> None:
     """Windows are read where they lie, padding is not read at all, in any order of work."""
     x, w = tensor("X", DType.F32, (2, 9, 8, 3)), tensor("W", DType.F32, (3, 2, 3, 4))

@@ -69,3 +69,15 @@ def test_scratch_that_is_read_at_other_places_is_computed_there() -> None:
         Stage(O, WHOLE, Apply(Operation.ADD, (Load(half, WHOLE), Load(half, turned)))),
     )
     _right(Module("m", (X,), (O,), (Kernel("k", (X,), (O,), stages),)), Tiling({"k": 16}))
+
+
+def test_what_is_the_same_in_every_iteration_is_stored_in_all_of_them() -> None:
+    out, more = (Buffer(name, DType.F32, (5, 70)) for name in ("out", "more"))
+    stages = (
+        Stage(EACH, ROW, Load(X, WHOLE), (K,), Fold.SUM),
+        Stage(out, WHOLE, ir.Constant(2.0)),
+        Stage(more, WHOLE, Apply(Operation.ADD, (Load(out, WHOLE), ir.Constant(1.0)))),
+        Stage(MOST, ROW, Load(more, WHOLE), (K,), Fold.MAX),
+    )
+    kernel = Kernel("k", (X,), (EACH, out, MOST), stages)
+    _right(Module("m", (X,), (EACH, out, MOST), (kernel,)), Tiling({"i": 1, "k": 16}))

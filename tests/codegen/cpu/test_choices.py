@@ -1,0 +1,88 @@
+"""The schedules that are worth a trial."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from lowered import attention, norm
+from running import MACHINES, assert_right, program
+
+from aiosearch.codegen.cpu.choices import choices
+from aiosearch.codegen.cpu.packed import Layout
+from aiosearch.codegen.cpu.schedule import Schedule
+from aiosearch.codegen.ir import Module
+from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.native.machine import Machine, host
+from aiosearch.tensor import DType, apply, tensor
+
+BOTH = pytest.mark.parametrize("machine", [MACHINES["host"], MACHINES["portable"]])
+
+
+def product(rows: int, inner: int, columns: int, dtype: DType = DType.F32) -> Module:
+    return lower(program(tensor("X", dtype, (rows, inner)) @ tensor("W", dtype, (inner, columns))))
+
+
+def of(module: Module, machine: Machine, constant: str = "") -> list[Schedule]:
+    return choices(module.kernels[0], machine, 2, [constant] if constant else [])
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])
+def test_all_compute_the_same(machine: Machine, dtype: DType) -> None:
+    """A sample of them, packed and not."""
+    module = product(19, 70, 130, dtype)
+    found = of(module, machine, "W")
+    assert any(one.layouts for one in found)
+    for own in Random(0).sample(found, 3):
+        assert_right(module, schedules={module.kernels[0].name: own}, machines=[machine])
+
+
+@pytest.mark.parametrize("made", [norm, attention])
+def test_kernels_of_several_stages(made: object) -> None:
+    """A sample of those of a norm and of attention."""
+    assert callable(made)
+    module = lower(made())
+    for own in Random(0).sample(of(module, host()), 3):
+        assert_right(module, schedules={module.kernels[0].name: own}, machines=[host()])
+
+
+@BOTH
+def test_sums_fit_the_registers(machine: Machine) -> None:
+    """Rows times vectors of sums, and what they are made of."""
+    registers = 32 if machine.width == 64 or machine.is_arm else 16
+    for own in of(product(64, 512, 512), machine):
+        rows, vectors = own.wishes.rows, own.wishes.vectors
+        assert 0 < rows * vectors + vectors + 1 <= registers
+
+
+@BOTH
+def test_panels_are_as_wide_as_the_vectors_that_read_them(machine: Machine) -> None:
+    """And tiles are whole vectors."""
+    module = product(64, 512, 512)
+    packed = [one for one in of(module, machine, "W") if one.layouts]
+    assert packed
+    for own in packed:
+        layout = own.layouts["W"]
+        assert isinstance(layout, Layout)
+        assert layout.width == own.wishes.vectors * machine.width // 4
+        assert own.tiles["j"] % (machine.width // 4) == 0
+
+
+def test_only_constants_are_packed() -> None:
+    """What is given anew at each call stays as it is."""
+    assert not any(one.layouts for one in of(product(8, 64, 64), host()))
+
+
+@BOTH
+def test_nothing_comes_twice(machine: Machine) -> None:
+    """No schedule is worth two trials."""
+    found = of(product(16, 256, 256), machine, "W")
+    assert len({repr(one) for one in found}) == len(found)
+
+
+def test_maps_are_cut_into_blocks_for_all_threads() -> None:
+    """A long array is no single block."""
+    module = lower(program(apply("exp", tensor("X", DType.F32, (1 << 20,)))))
+    for own in of(module, host()):
+        assert own.tile(module.kernels[0].indices[0]) <= 1 << 19

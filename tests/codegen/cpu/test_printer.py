@@ -1,0 +1,141 @@
+"""Whole modules: programs drawn at random by schedules drawn at random, and what outputs may be."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from drawn_ways import drawn_schedules
+from random_programs import random_program
+from running import MACHINES, assert_right, drawn, program, run, wrong
+
+from aiosearch.codegen.cpu.printer import native
+from aiosearch.codegen.cpu.schedule import Schedule
+from aiosearch.codegen.ir import Buffer, Constant, Index, Kernel, Load, Module, Stage, index
+from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.native.machine import host
+from aiosearch.tensor import DType, Program, apply, tensor
+
+COUNT = int(os.environ.get("AIOSEARCH_RANDOM_PROGRAMS", "60"))
+SIZES = (1, 2, 3, 4, 8, 15, 16, 17, 33, 40)
+
+
+def large(seed: int) -> Program:
+    """With axes that fill vectors."""
+    return random_program(seed, sizes=SIZES, most=20_000)
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_random_programs_by_random_schedules(part: int) -> None:
+    """Each is right on its machine, in whatever order its schedule has things done."""
+    names = list(MACHINES)
+    for seed in range(part, COUNT, 6):
+        made = random_program(seed) if seed % 2 else large(seed)
+        module, machine = lower(made), MACHINES[names[seed % len(names)]]
+        ways = drawn_schedules(module, Random(seed), machine)
+        error = wrong(module, drawn(module, seed), ways, machine)
+        assert not error, error
+
+
+def test_the_text_is_always_the_same() -> None:
+    """Equal modules and schedules give equal texts: object code is found again by them."""
+    for seed in range(8):
+        module = lower(large(seed))
+        texts = {
+            native(module, drawn_schedules(module, Random(seed), host()), host()).text
+            for _ in range(3)
+        }
+        assert len(texts) == 1
+
+
+def test_outputs_that_are_inputs_or_come_twice() -> None:
+    """Each output is an array of its own."""
+    x = tensor("X", DType.F32, (3, 19))
+    y = apply("exp", x)
+    assert_right(lower(program(x, y, x, y)))
+
+
+def test_outputs_with_fewer_indices_than_the_blocks() -> None:
+    """One block fills them, once, whichever blocks run first."""
+    i, j = Index("i", 9), Index("j", 21)
+    x = Buffer("X", DType.F32, (9, 21))
+    all_, some, one = (Buffer(name, DType.F32, x.shape[:rank]) for name, rank in
+                       (("all", 2), ("some", 1), ("one", 0)))  # fmt: skip
+    both = (index(i), index(j))
+    stages = (
+        Stage(some, (index(i),), Load(x, (index(i), index(j, 0, 3)))),
+        Stage(one, (), Constant(2.5)),
+        Stage(all_, both, Load(x, both)),
+    )
+    kernel = Kernel("blocks", (x,), (all_, some, one), stages)
+    module = Module("blocks", (x,), kernel.outputs, (kernel,))
+    assert_right(module, schedules={"blocks": Schedule({"i": 2, "j": 5})})
+
+
+def test_outputs_that_other_blocks_read() -> None:
+    """What one block writes for all is computed by each block for itself before it is read."""
+    i, j = Index("i", 9), Index("j", 21)
+    x = Buffer("X", DType.F32, (9, 21))
+    first, then = Buffer("first", DType.F32, (9,)), Buffer("then", DType.F32, (9, 21))
+    stages = (
+        Stage(first, (index(i),), Load(x, (index(i), index(j, 0, 4)))),
+        Stage(then, (index(i), index(j)), Load(first, (index(i),))),
+    )
+    kernel = Kernel("read", (x,), (first, then), stages)
+    module = Module("read", (x,), kernel.outputs, (kernel,))
+    assert_right(module, schedules={"read": Schedule({"i": 2, "j": 5})})
+
+
+def test_neighbours_in_scratch() -> None:
+    """A stage that reads another's elements at other places finds all of them."""
+    i, j = Index("i", 18), Index("j", 5)
+    x = Buffer("X", DType.F32, (18, 5))
+    t, out = Buffer("t", DType.F32, (18, 5)), Buffer("out", DType.F32, (17, 5))
+    k = Index("k", 17)
+    stages = (
+        Stage(t, (index(i), index(j)), Load(x, (index(i), index(j)))),
+        Stage(out, (index(k), index(j)), Load(t, (index(k, 1, 1), index(j)))),
+    )
+    kernel = Kernel("near", (x,), (out,), stages)
+    module = Module("near", (x,), (out,), (kernel,))
+    assert_right(module, schedules={"near": Schedule({"i": 4, "j": 2, "k": 3})})
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3), (3, 0, 5)])
+def test_empty_arrays(shape: tuple[int, ...]) -> None:
+    """Nothing is read or written, and what is folded over nothing is as the referee says."""
+    x = tensor("X", DType.F32, shape)
+    axes = (len(shape) - 1,)
+    assert_right(lower(program(apply("exp", x), apply("sum", x, axes=axes))))
+
+
+def test_scratch_of_three_axes() -> None:
+    """Tiles of any rank lie in scratch memory without touching one another."""
+    x = tensor("X", DType.F32, (3, 4, 256))
+    e = apply("exp", x)
+    module = lower(program(e / apply("sum", e, axes=(2,), keep=True)))
+    (kernel,) = module.kernels
+    names = [one.name for one in kernel.indices if one.size < 5]
+    ways = {kernel.name: Schedule(dict.fromkeys(names, 2), staged=("X",))}
+    assert_right(module, schedules=ways, machines=[host()])
+
+
+def test_blocks_in_any_order() -> None:
+    """A block's result does not depend on the blocks before it."""
+    x, w = tensor("X", DType.F32, (9, 21)), tensor("W", DType.F32, (21, 40))
+    module = lower(program(x @ w))
+    ways = {"program": Schedule(dict.fromkeys("ij", 4))}
+    together, apart = (run(module, drawn(module), own, host())[0] for own in ({}, ways))
+    np.testing.assert_allclose(together, apart, rtol=1e-5, atol=1e-5)
+
+
+def test_a_schedule_that_names_what_is_not_there_changes_nothing() -> None:
+    """Tiles of other indices are none, and one as long as its index is the whole of it."""
+    module = lower(program(tensor("X", DType.F32, (9, 21)) @ tensor("W", DType.F32, (21, 40))))
+    plain, odd = Schedule(), Schedule({"nothing": 4, "i": 9, "k": 50}, "nothing")
+    texts = [native(module, {"program": one}, host()).text for one in (plain, odd)]
+    assert texts[0] == texts[1]
+    assert replace(odd, serial="k").tile(module.kernels[0].indices[0]) == 9
