@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import layers
-from contest import Outcome
+from contest import Outcome, is_kernel
 from corpus import CORPUS
 from figures import figure, versions
 from rounds import Compared
@@ -58,11 +58,6 @@ def how(found: Found) -> str:
         return "as it is"
     unbeaten = [one for one in found.tried if one.speedup is not None and not one.note]
     return max(unbeaten, key=lambda one: one.speedup or 0.0).how if unbeaten else "found before"
-
-
-def is_kernel(found: Found) -> bool:
-    """Whether the answer is machine code of ours."""
-    return "carried(" in found.answer.source
 
 
 def tell_all(outcomes: Sequence[Outcome]) -> None:

@@ -31,17 +31,29 @@ def cpu_seconds(pid: int) -> float:
     return 0.0
 
 
+def arguments(pid: int) -> list[str]:
+    """What a process was started with; nothing where it is gone or that cannot be told."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    return []
+
+
 class Family:
     """Watches the processes that this one has started; `peak` is the most they ever occupied."""
 
     def __init__(self) -> None:
         self.peak = 0
-        self._before = self._cpu()
+        self._before = {pid: cpu_seconds(pid) for pid in descendants(os.getpid())}
 
     @property
     def cpu(self) -> float:
         """CPU seconds since the start of watching, of those that still live."""
-        return self._cpu() - self._before
+        return sum(map(self._spent, descendants(os.getpid())))
+
+    def cpu_of(self, module: str) -> tuple[float, ...]:
+        """The same of each that runs as `python -m MODULE`."""
+        mine = (pid for pid in descendants(os.getpid()) if module in arguments(pid))
+        return tuple(map(self._spent, mine))
 
     async def watch(self) -> None:
         """Looks now and then, until it is cancelled."""
@@ -52,8 +64,8 @@ class Family:
     def look(self) -> None:
         self.peak = max(self.peak, sum(map(resident_bytes, descendants(os.getpid()))))
 
-    def _cpu(self) -> float:
-        return sum(map(cpu_seconds, descendants(os.getpid())))
+    def _spent(self, pid: int) -> float:
+        return cpu_seconds(pid) - self._before.get(pid, 0.0)
 
 
 def _listed(folder: Path) -> list[Path]:

@@ -13,6 +13,10 @@ from msgspec import Struct
 BALANCE = (0.77, 0.80)
 """Mean over maximum of busy time where subtrees at depth one were dealt to eight, on the program on
 which it was worst: of processes, and of threads."""
+LEAST: Mapping[str, float] = MappingProxyType({"rms_norm": 0.94, "gated_mlp": 0.80, "gqa": 0.545})
+"""The least over the greatest run time of eight threads to which they were dealt."""
+WAITING: Mapping[int, float] = MappingProxyType({32: 0.02, 128: 0.90})
+"""What share of their time so many threads spent at z3's lock, for rms_norm; the first at most."""
 WORKERS = (2, 4, 8, 16, 32, 64, 96)
 THREADS: Mapping[str, tuple[float, ...]] = MappingProxyType(
     {

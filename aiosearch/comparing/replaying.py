@@ -51,6 +51,8 @@ class Replayed(Struct, frozen=True):
     """Over one worker of `queue`, without switches."""
     efficiency: float
     balance: float
+    least: float
+    """Least over most of the workers' busy time."""
     idle: float
     """The share of the workers' time in which they held nothing."""
     contention: float
@@ -128,6 +130,7 @@ class Replay:
             speedup=speedup,
             efficiency=speedup / arm.workers,
             balance=found.balance,
+            least=_least(found),
             idle=sum(worker.idle for worker in found.workers) / arm.workers / found.seconds,
             contention=found.contention,
             checks=found.checks,
@@ -137,6 +140,11 @@ class Replay:
             host=found.host / found.seconds,
             thinking=watch.seconds,
         )
+
+
+def _least(found: Simulation) -> float:
+    busy = [worker.busy for worker in found.workers]
+    return min(busy) / max(busy) if any(busy) else 1.0
 
 
 _FIGURES = Replayed.__struct_fields__[Replayed.__struct_fields__.index("seconds") :]

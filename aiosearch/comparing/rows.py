@@ -30,7 +30,14 @@ class Row(Struct, frozen=True, kw_only=True):
     efficiency: float | None = None
     cpu_efficiency: float | None = None
     """CPU seconds of the base over those of this arm: what distribution itself costs."""
+    cpu_speedup: float | None = None
+    """CPU seconds of the base's busiest process over those of this arm's, be it a worker or a z3:
+    about the speed-up, had every process a processor of its own."""
     balance: float | None = None
+    cpu_balance: float | None = None
+    """The same of their CPU seconds, which neighbours change little; `balance` is of busy time."""
+    cpu_least: float | None = None
+    """Least over most of the workers' CPU seconds."""
     idle_share: float | None = None
     contention: float | None = None
     """The share of the workers' time in which they waited for the verification service."""
@@ -113,6 +120,7 @@ def _figures(arm: Arm, mine: list[Outcome], pairs: list[tuple[Outcome, Outcome]]
         ratio([one.seconds for one in base], [one.seconds for one in paired]) if pairs else None
     )
     spent = sum(one.cpu for one in paired)
+    longest = sum(one.busiest for one in paired)
     checks = fmean(one.checks for one in mine)
     return Row(
         arm=arm,
@@ -121,7 +129,10 @@ def _figures(arm: Arm, mine: list[Outcome], pairs: list[tuple[Outcome, Outcome]]
         speedup=speedup,
         efficiency=speedup.mean / arm.workers if speedup else None,
         cpu_efficiency=sum(one.cpu for one in base) / spent if spent else None,
+        cpu_speedup=sum(one.busiest for one in base) / longest if longest else None,
         balance=fmean(one.balance for one in mine),
+        cpu_balance=fmean(one.cpu_balance for one in mine),
+        cpu_least=fmean(one.cpu_least for one in mine),
         idle_share=fmean(one.idle_share for one in mine),
         contention=fmean(one.contention for one in mine),
         queue_seconds=sum(one.queue_seconds for one in mine) / len(mine) / checks

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from hashlib import blake2b
+from statistics import fmean
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from ..checks import VerifierStatistics
+from ..checks.process import MODULE as SOLVER
 from ..engine.settings import OnUnknown
+from ..engine.slots import MODULE as WORKER
 from ..errors import WorkerError
 from ..limits import Limits
 from ..pool import Pool
@@ -39,6 +42,10 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """Bytes resident in all processes but the host, when they were most."""
     cpu: float
     """CPU seconds of all processes but the host."""
+    busiest: float = 0.0
+    """CPU seconds of the worker or z3 process that spent most."""
+    worker_cpu: tuple[float, ...] = ()
+    """CPU seconds of each worker, in no order."""
     balance: float
     """Mean over maximum of the workers' busy time."""
     busy: float
@@ -57,6 +64,16 @@ class Outcome(Struct, frozen=True, kw_only=True):
     @property
     def idle_share(self) -> float:
         return self.idle / (self.arm.workers * self.seconds)
+
+    @property
+    def cpu_balance(self) -> float:
+        """Mean over maximum of the workers' CPU seconds."""
+        return fmean(self.worker_cpu) / max(self.worker_cpu) if any(self.worker_cpu) else 1.0
+
+    @property
+    def cpu_least(self) -> float:
+        """Least over most of them."""
+        return min(self.worker_cpu) / max(self.worker_cpu) if any(self.worker_cpu) else 1.0
 
     @property
     def contention(self) -> float:
@@ -91,12 +108,12 @@ async def run_once(
             ) as search:
                 result = await search.wait()
                 family.look()
-                cpu = family.cpu
+                taken = family.peak, family.cpu, family.cpu_of(WORKER), family.cpu_of(SOLVER)
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
         _require_all(arm, result)
-        return _outcome(arm, round, result, before, _checked(pool), family.peak, cpu)
+        return _outcome(arm, round, result, before, _checked(pool), *taken)
 
 
 def _require_all(arm: Arm, result: Result[Any]) -> None:
@@ -124,6 +141,8 @@ def _outcome(
     after: tuple[int, float],
     memory: int,
     cpu: float,
+    worker_cpu: tuple[float, ...],
+    solver_cpu: tuple[float, ...],
 ) -> Outcome:
     found = result.statistics
     workers: tuple[WorkerStatistics, ...] = found.workers
@@ -138,6 +157,8 @@ def _outcome(
         best_cost=result.best_cost,
         memory=memory,
         cpu=cpu,
+        busiest=max(worker_cpu + solver_cpu, default=0.0),
+        worker_cpu=worker_cpu,
         balance=found.balance,
         busy=sum(worker.busy for worker in workers),
         idle=sum(worker.idle for worker in workers),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -35,3 +36,29 @@ def test_a_child_of_a_child_is_a_descendant_and_takes_memory() -> None:
     assert child.pid in found
     assert len(found) == 2
     assert family.peak > 1 << 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_who_works_is_told_from_who_waits() -> None:
+    """By CPU seconds since the start of watching, of each process of a kind."""
+    works = "import sys, time; print(1, flush=True); sys.stdin.read(); x = 0\nwhile True: x += 1"
+    waits = "import sys; print(1, flush=True); sys.stdin.read(); sys.stdin.read()"
+    with _started(works) as working, _started(waits) as waiting:
+        family = Family()
+        assert working.stdin is not None
+        working.stdin.close()
+        while family.cpu < 0.1:
+            time.sleep(0.01)
+        assert max(family.cpu_of(works)) >= 0.1
+        assert family.cpu_of(waits) == pytest.approx((0.0,), abs=0.05)
+        working.kill()
+        waiting.kill()
+
+
+def _started(script: str) -> subprocess.Popen[bytes]:
+    """A process that has come to where it reads its input."""
+    pipe = subprocess.PIPE
+    child = subprocess.Popen([sys.executable, "-c", script], stdin=pipe, stdout=pipe)
+    assert child.stdout is not None
+    child.stdout.read(1)
+    return child

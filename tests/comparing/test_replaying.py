@@ -59,6 +59,7 @@ def test_a_tree_that_is_dealt_once_is_cut_at_depth_one(tmp_path: Path) -> None:
     record(Tiny(4), tmp_path / "tiny.tree")
     dealt = Replay(load(tmp_path / "tiny.tree"), Setting()).run(replace(ARM, split="height1"))
     assert dealt.tasks == 1 + 4
+    assert 0 <= dealt.least < dealt.balance < 1
     assert dealt.name == "queue height1"
 
 

@@ -47,6 +47,18 @@ def test_figures_stand_beside_the_base_of_the_same_round() -> None:
     assert found.contention == pytest.approx((2 / 10 + 2 / 20) / 2)
 
 
+def test_cpu_seconds_tell_of_balance_and_of_speed_where_neighbours_spoil_time() -> None:
+    found = row_of(
+        outcome(busiest=6.0, worker_cpu=(3.0,)),
+        outcome(OTHER, busiest=3.0, worker_cpu=(1.0, 2.0)),
+        outcome(OTHER, round=1, busiest=3.0, worker_cpu=(2.0, 2.0)),
+    )
+    assert found.cpu_speedup == pytest.approx(2.0)
+    assert found.cpu_balance == pytest.approx((0.75 + 1.0) / 2)
+    assert found.cpu_least == pytest.approx((0.5 + 1.0) / 2)
+    assert outcome(worker_cpu=(0.0, 0.0)).cpu_balance == 1.0
+
+
 @pytest.mark.parametrize(
     "figures",
     [{"nodes": 101}, {"answer": "other"}, {"solutions": 4, "answer": "other"}, {"best_cost": 1.0}],

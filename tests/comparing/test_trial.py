@@ -31,6 +31,8 @@ async def test_a_run_counts_what_happened(strategy: str) -> None:
     assert found.memory > 1 << 20
     assert 0 <= found.idle_share < 1
     assert 0.5 <= found.balance <= 1
+    assert len(found.worker_cpu) == 2
+    assert max(found.worker_cpu) <= found.busiest <= found.cpu
 
 
 async def test_a_static_split_moves_nothing() -> None:
