@@ -26,7 +26,7 @@ from .answers import Answer, Key, Packing, Timings
 from .called import LONGEST, Calling
 from .canonical import canonical_digest
 from .contenders import Contender, Contest, Question
-from .devices import device_kind
+from .devices import described_gpu, device_kind
 from .dropin import Optimized
 from .effort import BUDGETS, Effort
 from .emit import merged
@@ -186,7 +186,8 @@ class Answering:
     def _question(self, subject: Subject) -> Question:
         program, budget = to_json(subject.program), BUDGETS[self.effort]
         threads = usable_cores() if self.kernels and self.platform == "cpu" else 0
-        return Question(program, budget, self.seed, self.strict, subject.constant, threads)
+        gpu = described_gpu() if self.kernels and self.platform == "cuda" else ""
+        return Question(program, budget, self.seed, self.strict, subject.constant, threads, gpu)
 
     def _answered(self, key: Key, name: str, selection: Selection) -> Answer:
         winner, original = selection.winner, selection.original

@@ -11,12 +11,13 @@ from ..codegen.native.machine import host
 from ..equivalence import verify
 from ..measure import ArrayType
 from ..superoptimizer.composing import Composer
-from ..superoptimizer.devices import default_device
+from ..superoptimizer.devices import default_device, device
 from ..tensor import Program
 from ..tensor.files import from_json, to_json
 from .algebra import improve
 from .effort import Budget
 from .emit import emit, emit_pack, merged, names
+from .gpu_kernels import gpu_kernel_sources
 from .joining import prepared
 from .kernels import KernelSource, kernel_sources
 from .packing import Packing, packings
@@ -40,6 +41,8 @@ class Question(Struct, frozen=True):
     """The inputs that stay the same from call to call."""
     threads: int = 0
     """Of a processor for which kernels are to be made; 0 for none."""
+    gpu: str = ""
+    """The device for which kernels are to be made, if it is one that is described."""
 
 
 class Beforehand(Struct, frozen=True):
@@ -90,7 +93,7 @@ def contest(question: Question, tell: Callable[[str], None]) -> Contest:
         found = [*found, *forms.accepted(forms.prepared(found))[1:]]
         ways = [list(_packed_ways(form, question.constant)) for form in found]
         chosen += _by_turns(ways, question.budget.contenders)
-    if question.threads:
+    if question.threads or question.gpu:
         chosen += forms.kernels(found)
     return Contest(tuple(chosen), tuple(forms.refused))
 
@@ -140,13 +143,17 @@ class _Forms:
         ways: dict[_Form, list[KernelSource]] = {}
         for form in [*forms[:KERNEL_FORMS], *self.accepted([] if fused is None else [fused])]:
             if form not in ways:
-                ways[form] = kernel_sources(
-                    form.program, host(), question.threads, most, question.constant
-                )
+                ways[form] = self._sources(form.program, most)
         pairs = [(form, one) for form, some in ways.items() for one in some]
         firsts = [(form, some[0]) for form, some in ways.items() if some]
         pairs.sort(key=lambda pair: pair[1].seconds)
         return [_with_kernels(*pair) for pair in list(dict.fromkeys([*firsts, *pairs]))[:most]]
+
+    def _sources(self, program: Program, most: int) -> list[KernelSource]:
+        asked = self._question
+        if asked.gpu:
+            return gpu_kernel_sources(program, device(asked.gpu), most)
+        return kernel_sources(program, host(), asked.threads, most, asked.constant)
 
     def prepared(self, forms: Iterable[_Form]) -> list[Program]:
         return [one for form in forms for one in prepared(form.program, self._question.constant)]

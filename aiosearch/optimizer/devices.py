@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from ..measure.processor import cpu_kind
+from ..superoptimizer.devices import device_names
 from .errors import OptimizeError
 
 TARGETS = ("auto", "cpu", "cuda")
@@ -40,6 +41,12 @@ def platform(target: str, places: Iterable[jax.sharding.Sharding | None] = ()) -
 def device(wanted: str) -> Any:
     """The first device of a platform."""
     return jax.devices(wanted)[0]
+
+
+def described_gpu() -> str:
+    """The name of the GPU among those that the superoptimizer knows; nothing for another one."""
+    kind = jax.devices("cuda")[0].device_kind.casefold()
+    return next((name for name in device_names() if name.casefold() in kind), "")
 
 
 @cache

@@ -154,6 +154,8 @@ def _imports(function: str) -> Iterator[str]:
         (r"\bjax\.", "import jax"),
         (r"\bjnp\.", "import jax.numpy as jnp"),
         (r"\blax\.", "from jax import lax"),
+        (r"\bpl\.", "from jax.experimental import pallas as pl"),
+        (r"\bplt\.", "from jax.experimental.pallas import triton as plt"),
     ):
         if re.search(module, function):
             yield line

@@ -110,6 +110,16 @@ async def test_where_nothing_is_faster_the_original_runs(store: Results) -> None
     assert made(A, B) == traced(A, B)
 
 
+async def test_without_kernels_only_plain_jax_is_tried(store: Results, fast: MockExecutor) -> None:
+    """It is another question: neither answer stands for the other."""
+    plain, both = await found(store, fast, kernels=False), await found(store, fast)
+    tried = [" ".join(one.how for one in made.report.found[0].tried) for made in (plain, both)]
+    assert ["kernels" in one for one in tried] == [False, True]
+    again = await found(store, fast, kernels=False)
+    assert again.report.found[0].remembered
+    assert again.report.found[0].answer == plain.report.found[0].answer
+
+
 async def test_an_answer_is_found_again_without_an_executor(
     store: Results, fast: MockExecutor
 ) -> None:

@@ -1,0 +1,61 @@
+"""Programs as Pallas kernels among the ways to write them."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from aiosearch.optimizer.contenders import Question, contest
+from aiosearch.optimizer.effort import BUDGETS, Effort
+from aiosearch.optimizer.emit import merged
+from aiosearch.optimizer.gpu_kernels import gpu_kernel_sources
+from aiosearch.superoptimizer.devices import device
+from aiosearch.tensor import Program
+from aiosearch.tensor.files import to_json
+from aiosearch.tensor.programs import builtin
+
+
+@pytest.fixture
+def program() -> Program:
+    return builtin("rms_norm", "f32", row=4, feature=32, column=64)
+
+
+def test_sources_stand_alone_and_compute_the_program(program: Program) -> None:
+    x, w = (
+        np.asarray(jax.random.normal(jax.random.key(n), s.shape))
+        for n, s in enumerate(program.inputs)
+    )
+    wanted = (x / np.sqrt(np.mean(x**2, axis=-1, keepdims=True))) @ w
+    found = gpu_kernel_sources(program, device("H200"), 4)
+    assert len(found) > 1
+    for one in found:
+        space: dict[str, object] = {}
+        exec(one.source, space)
+        run = space[one.function]
+        assert callable(run)
+        np.testing.assert_allclose(run(x, w, interpret=True), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_gpu_that_is_described_gets_kernels_and_another_none(program: Program) -> None:
+    packed, budget = to_json(program), BUDGETS[Effort.QUICK]
+    asked = Question(packed, budget, 0, False, gpu="H200")
+    kernels = [one for one in contest(asked, print).contenders if one.kernels]
+    assert kernels
+    assert all("pl.pallas_call" in one.source for one in kernels)
+    other = Question(packed, budget, 0, False)
+    assert not any(one.kernels for one in contest(other, print).contenders)
+
+
+def test_merged_sources_keep_what_they_import(program: Program) -> None:
+    one = gpu_kernel_sources(program, device("H200"), 1)[0]
+    space: dict[str, object] = {}
+    exec(
+        merged("import jax.numpy as jnp\n\ndef other(x):\n    return jnp.abs(x)\n", one.source),
+        space,
+    )
+    run = space[one.function]
+    assert callable(run)
+    shapes = [jax.ShapeDtypeStruct(s.shape, jnp.float32) for s in program.inputs]
+    assert jax.eval_shape(lambda x, w: run(x, w, interpret=True), *shapes).shape == (4, 64)
