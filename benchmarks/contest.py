@@ -21,7 +21,7 @@ from aiosearch.capture import CaptureError
 from aiosearch.measure import Executor
 from aiosearch.optimizer.dropin import Optimized
 from aiosearch.optimizer.optimizing import optimize
-from aiosearch.optimizer.report import Report
+from aiosearch.optimizer.report import Found, Report
 from aiosearch.optimizer.results import Results
 
 
@@ -123,6 +123,11 @@ async def contest(case: Case, setting: Setting, executor: Executor) -> Outcome:
         against_torch(pair, setting.seconds),
         by_hand(pair, setting.seconds),
     )
+
+
+def is_kernel(found: Found) -> bool:
+    """Whether the answer is machine code of ours."""
+    return "carried(" in found.answer.source
 
 
 async def over_plain(pair: Pair, setting: Setting, executor: Executor) -> Compared | None:

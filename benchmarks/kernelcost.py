@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 from kernelrows import Row
 from msgspec import Struct
 
-from aiosearch.codegen.cpu.choices import choices, different
-from aiosearch.codegen.cpu.printer import native
-from aiosearch.codegen.cpu.schedule import Schedule
-from aiosearch.codegen.ir import Module
-from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.compiling import compiled
+from aiosearch.codegen.native.lines import inside
 from aiosearch.codegen.native.machine import host
+from aiosearch.optimizer.kernels import kernel_sources
 from aiosearch.pool import usable_cores
 from aiosearch.tensor import Program
 
@@ -25,56 +22,34 @@ LIMIT = 0.3
 """Of CPU seconds for a candidate."""
 
 
-class Cost(Struct, frozen=True):
-    """Of one candidate: printed, and compiled to object code; nothing is remembered."""
-
-    printing: float
-    compiling: float
-
-    @property
-    def seconds(self) -> float:
-        return self.printing + self.compiling
-
-
 class Costs(Struct, frozen=True):
-    """Of all candidates of a program, and what comes once before them."""
+    """Of the candidates of one program; nothing is remembered from before."""
 
     row: Row
-    lowering: float
-    choosing: float
-    each: tuple[Cost, ...]
+    writing: float
+    """Of all together: lowering, choosing schedules, and printing."""
+    compiling: tuple[float, ...]
+    """Of each, to object code."""
+
+    @property
+    def each(self) -> list[float]:
+        """What a candidate costs, with its share of the writing."""
+        share = self.writing / max(len(self.compiling), 1)
+        return [share + one for one in self.compiling]
 
 
-def costs(row: Row, program: Program, most: int) -> Costs:
+def costs(row: Row, form: Program, most: int) -> Costs:
     """Makes so many candidates at most, best predicted first."""
-    module, lowering = _taken(lambda: lower(program))
-    packable = [module.inputs[at].name for at in row.constant]
-    options, choosing = _taken(lambda: _options(module, packable, most))
-    each = tuple(_cost(module, one) for one in _schedules(module, options))
-    return Costs(row, lowering, choosing, each)
+    found, writing = _taken(
+        lambda: kernel_sources(form, host(), usable_cores(), most, row.constant)
+    )
+    return Costs(row, writing, tuple(_compiling(one.source) for one in found))
 
 
-def _options(module: Module, packable: Sequence[str], most: int) -> list[list[Schedule]]:
-    return [
-        different(choices(kernel, host(), usable_cores(), packable), most)
-        for kernel in module.kernels
-    ]
-
-
-def _schedules(
-    module: Module, options: Sequence[Sequence[Schedule]]
-) -> Iterator[Mapping[str, Schedule]]:
-    for turn in range(max(map(len, options), default=0)):
-        yield {
-            kernel.name: own[min(turn, len(own) - 1)]
-            for kernel, own in zip(module.kernels, options, strict=True)
-        }
-
-
-def _cost(module: Module, schedules: Mapping[str, Schedule]) -> Cost:
-    printed, printing = _taken(lambda: native(module, schedules, host()))
-    _, compiling = _taken(lambda: compiled(printed, host()))
-    return Cost(printing, compiling)
+def _compiling(source: str) -> float:
+    ones = [one for _, one in inside(source)]
+    _, taken = _taken(lambda: [compiled(one.native, one.machine, one.effort) for one in ones])
+    return taken
 
 
 def _taken(work: Callable[[], T]) -> tuple[T, float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from entrants import Entrants
 from kernelrows import Row
@@ -17,9 +17,10 @@ from truthful import Judge
 
 from aiosearch.measure import Compiled, Failure, JaxExecutor, Race, Ratio, Way
 from aiosearch.measure.race import Clock
+from aiosearch.optimizer.checking import check
 from aiosearch.optimizer.contenders import Contender
 from aiosearch.optimizer.effort import Budget
-from aiosearch.optimizer.entering import candidate, packer
+from aiosearch.optimizer.entering import Packer, candidate, packer
 from aiosearch.optimizer.errors import OptimizeError
 from aiosearch.optimizer.settings import settings
 from aiosearch.optimizer.suiting import Suited, suited
@@ -28,6 +29,8 @@ HEAT = 9
 """Rounds of the first race."""
 BEST = 2
 """Of each kind go on, by each clock."""
+
+SEED = 0
 
 Ranks: TypeAlias = Mapping[Contender, Mapping[Clock, float]]
 """What a call took in the heat."""
@@ -86,10 +89,13 @@ class Raced(Struct, frozen=True):
 
 
 async def raced(
-    row: Row, entrants: Entrants, executor: JaxExecutor, budget: Budget, seed: int = 0
+    row: Row, entrants: Entrants, executor: JaxExecutor, budget: Budget, thorough: bool = True
 ) -> Raced:
-    """Compiles, races, checks, and races again; raises OptimizeError where the naive fails."""
-    racing = _Racing(row, executor, seed)
+    """Compiles, races, checks, and races again; raises OptimizeError where the naive fails.
+
+    Thoroughly, kernels are checked as `optimize` does it, which refuses more.
+    """
+    racing = _Racing(row, executor, thorough)
     everyone = [entrants.naive, *entrants.jax, *entrants.kernels]
     await racing.compile(everyone)
     last = await racing.last(entrants)
@@ -99,10 +105,10 @@ async def raced(
 
 
 class _Racing:
-    def __init__(self, row: Row, executor: JaxExecutor, seed: int) -> None:
+    def __init__(self, row: Row, executor: JaxExecutor, thorough: bool) -> None:
         self._row = row
         self._executor = executor
-        self._seed = seed
+        self._thorough = thorough
         self._compiled: dict[Contender, Compiled] = {}
         self.out: list[str] = []
 
@@ -125,7 +131,7 @@ class _Racing:
 
     async def _suit(self, naive: Contender) -> Suited:
         compiled = self._compiled[naive]
-        found = await suited(self._executor, self._row.program, compiled, self._seed)
+        found = await suited(self._executor, self._row.program, compiled, SEED)
         if isinstance(found, Failure):
             raise OptimizeError(str(found))
         return found
@@ -137,9 +143,9 @@ class _Racing:
         jax = [one for one in entrants.jax if one in ranks]
         kernels = [one for one in entrants.kernels if one in ranks]
         return [
-            *await self._best(jax, ranks, judge),
+            *await self._best(jax, ranks, judge, entrants.naive),
             entrants.naive,
-            *await self._best(kernels, ranks, judge),
+            *await self._best(kernels, ranks, judge, entrants.naive),
         ]
 
     async def _ranks(self) -> Ranks:
@@ -156,17 +162,17 @@ class _Racing:
 
     async def race(self, entrants: Sequence[Contender], rounds: int) -> Race:
         compiled = [self._compiled[one] for one in entrants]
-        return await self._executor.race(compiled, seed=self._seed, rounds=rounds)
+        return await self._executor.race(compiled, seed=SEED, rounds=rounds)
 
     async def _judge(self, naive: Contender) -> Judge:
-        arrays = Judge.drawn(self._row.program, self._suited.draws, self._seed)
+        arrays = Judge.drawn(self._row.program, self._suited.draws, SEED)
         outputs = await self._executor.run(self._compiled[naive], arrays)
         if isinstance(outputs, Failure):
             raise OptimizeError(str(outputs))
         return Judge(self._row.program, arrays, outputs)
 
     async def _best(
-        self, entrants: Sequence[Contender], ranks: Ranks, judge: Judge
+        self, entrants: Sequence[Contender], ranks: Ranks, judge: Judge, naive: Contender
     ) -> list[Contender]:
         """The first few by each clock of those that compute the same."""
         known: dict[Contender, bool] = {}
@@ -177,27 +183,42 @@ class _Racing:
                 if count == BEST:
                     break
                 if one not in known:
-                    known[one] = await self._is_right(one, judge)
+                    known[one] = await self._is_right(one, judge, naive)
                 if known[one]:
                     count += 1
                     best[one] = None
         return list(best)
 
-    async def _is_right(self, one: Contender, judge: Judge) -> bool:
-        outputs = await self._outputs(one, judge.arrays)
-        wrong = str(outputs) if isinstance(outputs, Failure) else judge.objection(outputs)
+    async def _is_right(self, one: Contender, judge: Judge, naive: Contender) -> bool:
+        """Whether it computes the same; says why not."""
+        before = await packer(self._executor, self._row.program, one, settings())
+        wrong = str(before) if isinstance(before, Failure) else ""
+        if not isinstance(before, Failure):
+            wrong = await self._objection(one, judge, before)
+            if one.kernels and self._thorough and not wrong:
+                wrong = await self._refusal(one, before, naive)
         if wrong:
             self._drop(one, wrong)
         return not wrong
 
-    async def _outputs(self, one: Contender, arrays: Sequence[Any]) -> tuple[Any, ...] | Failure:
-        before = await packer(self._executor, self._row.program, one, settings())
-        if isinstance(before, Failure):
-            return before
-        given = arrays if before is None else await before.packed(arrays)
-        if isinstance(given, Failure):
-            return given
-        return await self._executor.run(self._compiled[one], given)
+    async def _objection(self, one: Contender, judge: Judge, before: Packer | None) -> str:
+        """On the inputs of the race."""
+        arrays = judge.arrays if before is None else await before.packed(judge.arrays)
+        if isinstance(arrays, Failure):
+            return str(arrays)
+        outputs = await self._executor.run(self._compiled[one], arrays)
+        return str(outputs) if isinstance(outputs, Failure) else judge.objection(outputs)
+
+    async def _refusal(self, one: Contender, before: Packer | None, naive: Contender) -> str:
+        """Why `optimize` would not take it."""
+        sides = self._compiled[naive], self._compiled[one]
+        found = await check(
+            self._executor, self._row.program, *sides, self._suited, before,
+            seed=SEED, strict=False,
+        )  # fmt: skip
+        if isinstance(found, Failure):
+            return str(found)
+        return "" if found.outcome == "agree" else str(found)
 
     def _drop(self, one: Contender, why: str) -> None:
         self.out.append(f"{one.how}: {why}")

@@ -25,8 +25,8 @@ HEAD = (
 CLOCKS = (Clock.WALL, Clock.CPU)
 
 
-def tell(one: Raced, ceilings: Ceilings | None) -> None:
-    """Prints the figure of one row."""
+def tell(one: Raced, ceilings: Ceilings | None, **more: Any) -> None:
+    """Prints the figure of one row, and what else is known of it."""
     way = one.race.deciding
     ratio, asked = one.headline, one.row.asked
     figure(
@@ -41,6 +41,7 @@ def tell(one: Raced, ceilings: Ceilings | None) -> None:
         **(_reached(one, ceilings) if one.kernels else {}),
         jax=_told(one, one.jax),
         kernel=_told(one, one.kernels),
+        **more,
         rounds=one.race.rounds,
         entered=one.entered,
         out=list(one.out),
@@ -128,20 +129,18 @@ def _unit(one: Raced) -> str:
 
 def tell_costs(found: Sequence[Costs]) -> None:
     """Prints what a candidate costs to make."""
-    everyone = [each for one in found for each in one.each]
-    if not everyone:
+    known = [one for one in found if one.compiling]
+    if not known:
         return
-    whole = [one.seconds for one in everyone]
+    everyone = [each for one in known for each in one.each]
     parts = {
-        "printing": spread([one.printing for one in everyone]),
-        "compiling": spread([one.compiling for one in everyone]),
-        "lowering_once": spread([one.lowering for one in found]),
-        "choosing_once": spread([one.choosing for one in found]),
+        "compiling": spread([each for one in known for each in one.compiling]),
+        "writing_all_of_a_form": spread([one.writing for one in known]),
     }
     name = "kernels: making a candidate"
-    figure(f"{name}, median", statistics.median(whole), "CPU s", target=LIMIT, **parts)
-    most = max(found, key=lambda one: max((each.seconds for each in one.each), default=0.0))
-    figure(f"{name}, most", max(whole), "CPU s", target=LIMIT, of=most.row.name)
+    figure(f"{name}, median", statistics.median(everyone), "CPU s", target=LIMIT, **parts)
+    most = max(known, key=lambda one: max(one.each))
+    figure(f"{name}, most", max(everyone), "CPU s", target=LIMIT, of=most.row.name)
 
 
 def as_table(races: Sequence[Raced], ceilings: Ceilings | None) -> str:

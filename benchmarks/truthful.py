@@ -1,4 +1,4 @@
-"""Whether results are a program's: as near to float64 as those of the program as it is written."""
+"""Whether results are a program's, but for rounding or as much of it as it has as it is written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import layers
 import ml_dtypes
 import numpy as np
-from agreement import as_near, in_float64
+from agreement import alike, as_near, in_float64
 
 from aiosearch.measure import Draw
 from aiosearch.measure.drawing import draw
@@ -25,7 +25,7 @@ class Judge:
         self._types = [NUMPY[one.dtype] for one in program.outputs]
         self._own = self._typed(outputs)
         given = [jnp.asarray(one) for one in arrays]
-        self._truth = in_float64(layers.written(program), given)
+        self.truth = in_float64(layers.written(program), given)
 
     @staticmethod
     def drawn(program: Program, draws: Mapping[int, Draw], seed: int) -> list[Any]:
@@ -35,9 +35,10 @@ class Judge:
 
     def objection(self, outputs: Sequence[Any]) -> str:
         """What is wrong with results; nothing where they are the program's."""
-        if as_near(self._own, self._typed(outputs), self._truth):
+        found = self._typed(outputs)
+        if alike(self._own, found) or as_near(self._own, found, self.truth):
             return ""
-        own, theirs = self._off(self._own), self._off(self._typed(outputs))
+        own, theirs = self._off(self._own), self._off(found)
         return f"off by {theirs:.1e} of the largest element, the program as written by {own:.1e}"
 
     def _typed(self, outputs: Sequence[Any]) -> list[Any]:
@@ -46,5 +47,5 @@ class Judge:
         return [np.asarray(one).astype(getattr(ml_dtypes, name, name)) for one, name in pairs]
 
     def _off(self, outputs: Sequence[Any]) -> float:
-        pairs = zip(outputs, self._truth, strict=True)
+        pairs = zip(outputs, self.truth, strict=True)
         return max(float(np.max(np.abs(a - b)) / np.max(np.abs(b))) for a, b in pairs)

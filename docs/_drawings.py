@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from aiosearch.tensor import figures
 from aiosearch.tensor.drawing import draw
 from aiosearch.tensor.text import parse
 
@@ -24,6 +25,30 @@ def main() -> None:
             if name in programs:
                 drawing = draw(parse(programs[name]))
                 (DOCS / "assets" / f"{name}.svg").write_text(drawing, encoding="utf-8")
+    (DOCS / "assets/kernels.svg").write_text(way(), encoding="utf-8")
+
+
+def way() -> str:
+    """Draws the way of a program to machine code, and to a GPU's kernel."""
+    graph = figures.Graph()
+    for name, detail, style, made_of in STEPS:
+        graph.add(figures.chip(name, detail, style, len(made_of)), made_of, [name])
+    layout, body = graph.drawn()
+    return figures.page("from a program to machine code", layout.width, layout.height, body)
+
+
+STEPS = (
+    ("program", "operators of whole tensors", figures.INPUT, ()),
+    ("µgraph", "fused kernels, verified equal", figures.KERNEL, ("program",)),
+    ("tile IR", "what each element is", figures.KERNEL, ("program", "µgraph")),
+    ("schedule", "tiles, registers, layouts", figures.OPERATOR, ("tile IR",)),
+    ("tiling", "grid, loop, warps", figures.OPERATOR, ("tile IR",)),
+    ("LLVM IR", "loops over vectors", figures.KERNEL, ("schedule",)),
+    ("Pallas", "a kernel for a GPU", figures.OUTPUT, ("tiling",)),
+    ("object code", "first run between guard pages", figures.KERNEL, ("LLVM IR",)),
+    ("race", "beside the best plain JAX", figures.OUTPUT, ("object code",)),
+)
+"""What there is on the way, and what each is made of."""
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from aiosearch.cli.settings import SETTINGS
 from aiosearch.events import AnyEvent
 from mkdocs.structure.files import File
 
+import _kernels
 import _measured
 import _tensor
 from _tensor import table
@@ -295,9 +296,12 @@ SAYERS: dict[str, Callable[..., str]] = {
     "exits": exits,
     "fields": fields,
     "help": help_text,
+    "kernel": _kernels.kernel,
     "operators": _tensor.operators,
     "rules": _tensor.rules,
+    "scalar_errors": _kernels.scalar_errors,
     "searches": _measured.searches,
+    "seed": _measured.seed,
     "settings": settings,
     "sightings": _measured.sightings,
     "space": _measured.space,

@@ -88,5 +88,4 @@ def _function(one: Kernels | Plain) -> dict[str, Any]:
             texts[section] = one.text(section)
         except AbsentError as why:
             absent[section] = str(why)
-    kind = "kernels" if isinstance(one, Kernels) else "jax"
-    return {"name": one.name, "kind": kind, **one.facts(), "texts": texts, "absent": absent}
+    return {"name": one.name, "kind": one.kind, **one.facts(), "texts": texts, "absent": absent}

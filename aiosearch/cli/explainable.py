@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from ..superoptimizer.devices import Device, device
 from ..tensor import Program
 from ..tensor.programs import BUILTINS
 from . import targets
-from .explained import Kernels, Plain
+from .explained import Kernels, Pallas, Plain
 from .output import tell
 from .results import answers_in, digits_of, meant
 from .usage import UsageError, nearest
@@ -45,12 +46,22 @@ def subject(arguments: argparse.Namespace) -> Subject:
     if name in BUILTINS:
         _tell_of_answers(name, _store(arguments))
     elif not Path(name).is_file():
-        return _answered(_found(name, _store(arguments)), gpu)
+        answer = _found(name, _store(arguments))
+        _require_no_choice(arguments)
+        return _answered(answer, gpu)
     elif Path(name).suffix == ".py":
+        _require_no_choice(arguments)
         return _written(name, gpu)
     sizes = targets.sizes(arguments.shape)
     program = targets.typed_program(name, sizes, arguments.dtype)
     return _lowered(program, arguments.constant, gpu)
+
+
+def _require_no_choice(arguments: argparse.Namespace) -> None:
+    """An answer is what it is."""
+    for flag in ("shape", "constant"):
+        if getattr(arguments, flag):
+            raise UsageError(f"--{flag} is for programs; {arguments.target} is an answer")
 
 
 def _store(arguments: argparse.Namespace) -> list[Answer]:
@@ -97,7 +108,7 @@ def _written(path: str, gpu: Device) -> Subject:
         found = tuple(_functions(source, types, gpu))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    except (SyntaxError, UnicodeDecodeError, NativeError) as error:
+    except (SyntaxError, ValueError, NativeError) as error:
         raise UsageError(f"{path}: {error}") from None
     if not found:
         raise UsageError(
@@ -135,4 +146,12 @@ def _functions(
         if fastest in kernels:
             yield Kernels(fastest, kernels[fastest], gpu)
         else:
-            yield Plain(name, source, types, program)
+            yield (Pallas if _is_pallas(source, name) else Plain)(name, source, types, program)
+
+
+def _is_pallas(source: str, name: str) -> bool:
+    for statement in ast.parse(source).body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == name:
+            used = [one for one in ast.walk(statement) if isinstance(one, ast.Attribute)]
+            return any(one.attr == "pallas_call" for one in used)
+    return False

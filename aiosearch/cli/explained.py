@@ -47,6 +47,7 @@ class Kernels:
     carried: Carried
     device: Device
     """What Pallas text is cut for."""
+    kind = "kernels"
     usual = (Section.PROGRAM, Section.TILE_IR, Section.SCHEDULE, Section.REGISTERS)
     more = (Section.LLVM, Section.ASSEMBLY, Section.PALLAS)
 
@@ -115,7 +116,11 @@ class Plain:
     source: str
     types: tuple[str, ...]
     program: str | None = None
-    usual = (Section.SOURCE, Section.JAXPR)
+    kind = "jax"
+
+    @property
+    def usual(self) -> tuple[Section, ...]:
+        return (Section.SOURCE, Section.JAXPR)
 
     @property
     def more(self) -> tuple[Section, ...]:
@@ -134,11 +139,15 @@ class Plain:
                 return self.source.strip()
             case Section.JAXPR:
                 return self._jaxpr()
-        raise AbsentError("there is none: this is plain JAX, whose kernels XLA makes")
+        raise AbsentError(self._reason)
 
     def facts(self) -> dict[str, Any]:
         """What is told as data."""
         return {"machine": None, "figures": None}
+
+    @property
+    def _reason(self) -> str:
+        return "there is none: this is plain JAX, whose kernels XLA makes"
 
     def _jaxpr(self) -> str:
         from .tracing import jaxpr
@@ -148,6 +157,33 @@ class Plain:
         except Exception as error:
             told = f"{type(error).__name__}: {error}".partition("\n")[0]
             raise AbsentError(f"it cannot be traced: {told}") from error
+
+
+@dataclass(frozen=True)
+class Pallas(Plain):
+    """A function of Pallas kernels, which are compiled where there is a GPU."""
+
+    kind = "pallas"
+
+    @property
+    def usual(self) -> tuple[Section, ...]:
+        return (*(one for one in (Section.PROGRAM,) if self.program), Section.PALLAS)
+
+    @property
+    def more(self) -> tuple[Section, ...]:
+        return (Section.JAXPR,)
+
+    @property
+    def told(self) -> str:
+        return f"{self.name} is of Pallas kernels, which Triton compiles on a GPU"
+
+    def text(self, section: Section) -> str:
+        """Raises AbsentError."""
+        return super().text(Section.SOURCE if section is Section.PALLAS else section)
+
+    @property
+    def _reason(self) -> str:
+        return "there is none: these are Pallas kernels, which Triton compiles on a GPU"
 
 
 def _table(counted: tuple[Figures, ...]) -> str:

@@ -281,7 +281,7 @@ def _add_optimize(commands: argparse._SubParsersAction[Parser]) -> None:
     how.add_argument(
         "--no-kernels",
         action="store_true",
-        help="give plain JAX, and no machine code of our own",
+        help="give plain JAX, and no kernels of our own",
     )
     add_fusing(parser)
     giving = parser.add_argument_group("giving")

@@ -9,8 +9,9 @@ from .._lazy import lazily
 if TYPE_CHECKING:
     from .advice import limits_to_raise
     from .devices import Device, DeviceError, device, device_names, this_machine
+    from .fastest import Fastest, Priced
     from .filling import Filling, fill
-    from .findings import Answer, Findings, superoptimize
+    from .findings import Answer, Cut, Findings, superoptimize
     from .formal import UnsearchableError
     from .partition import Plan, partition, reassembled
     from .predicting import Prediction, predict
@@ -20,14 +21,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "Cut",
     "Device",
     "DeviceError",
+    "Fastest",
     "Filling",
     "Findings",
     "Found",
     "Fusion",
     "Plan",
     "Prediction",
+    "Priced",
     "Refereed",
     "Space",
     "UnsearchableError",
@@ -52,9 +56,12 @@ __getattr__ = lazily(
         "device": ".devices",
         "device_names": ".devices",
         "this_machine": ".devices",
+        "Fastest": ".fastest",
+        "Priced": ".fastest",
         "Filling": ".filling",
         "fill": ".filling",
         "Answer": ".findings",
+        "Cut": ".findings",
         "Findings": ".findings",
         "superoptimize": ".findings",
         "UnsearchableError": ".formal",

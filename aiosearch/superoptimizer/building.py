@@ -46,6 +46,21 @@ class Builder:
 
     def build(self, built: Built, sizes: Mapping[str, Dim]) -> Program:
         """The program with these numbers; raises ShapeError where they do not fit."""
+        values = self._computed(built, sizes)
+        computed = [values[target] for target in built_targets(self._tables)]
+        program = self._reference.program
+        pairs = zip(program.outputs, computed, strict=True)
+        outputs = tuple(_moved(term, value) for term, value in pairs)
+        return Program(program.name, program.inputs, outputs)
+
+    def part(self, built: Built, sizes: Mapping[str, Dim]) -> Program:
+        """The first kernels of a program, which gives all that they store."""
+        values = self._computed(built, sizes)
+        stored = tuple(values[one] for kernel in built.kernels for one in kernel.tensors)
+        return Program(self._reference.program.name, self._reference.program.inputs, stored)
+
+    def _computed(self, built: Built, sizes: Mapping[str, Dim]) -> dict[int, Term]:
+        """The tensors that are there, and those that kernels store."""
         inputs = self._reference.program.inputs
         values: dict[int, Term] = dict(zip(self._tables.inputs, inputs, strict=True))
         values.update(self._tables.views)
@@ -56,10 +71,7 @@ class Builder:
             else:
                 stored = self._custom(kernel.tensors, graph, place, values, sizes)
                 values.update(zip(kernel.tensors, stored, strict=True))
-        computed = [values[target] for target in built_targets(self._tables)]
-        pairs = zip(self._reference.program.outputs, computed, strict=True)
-        outputs = tuple(_moved(term, value) for term, value in pairs)
-        return Program(self._reference.program.name, inputs, outputs)
+        return values
 
     def _operator(self, number: int, at: int, values: Mapping[int, Term]) -> Term:
         step = self._tables.steps[number][at]

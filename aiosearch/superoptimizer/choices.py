@@ -31,6 +31,11 @@ class Choices:
         self._parts = [_Part(work, self._values, device) for work in needed]
         self._traffic = sum((part.traffic for part in self._parts), np.zeros(self._values.count))
 
+    def least(self) -> float:
+        """What none costs less than, with all memory there is; infinite where none fits."""
+        seconds = sum((part.least for part in self._parts), np.zeros(self._values.count))
+        return float(min(seconds, default=math.inf))
+
     def ranked(self) -> Iterator[dict[str, int]]:
         """Those that fit the device, the best first.
 

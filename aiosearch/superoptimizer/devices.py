@@ -97,9 +97,9 @@ def device_names() -> list[str]:
 
 
 def device(name: str) -> Device:
-    """A described GPU."""
+    """A described GPU, in whatever case its name is written."""
     for each in _known().gpus:
-        if each.name == name:
+        if each.name.casefold() == name.casefold():
             return each
     raise DeviceError(f"no device {name!r}: there are {', '.join(device_names())}")
 

@@ -61,6 +61,15 @@ class Drafts:
         for step in self._skeletons.ahead(kernel, choice.outputs, choice.steps):
             yield Choice(choice.outputs, (*choice.steps, step))
 
+    def first(self, draft: Draft) -> Built | None:
+        """The kernels before the last one that has begun to get a block graph, if there are any."""
+        custom = [place for place, kernel in enumerate(draft.kernels) if kernel.step < 0]
+        if len(draft.graphs) < 2:
+            return None
+        return self.built(
+            Draft(draft.kernels[: custom[len(draft.graphs) - 1]], (), draft.graphs[:-1])
+        )
+
     def built(self, draft: Draft) -> Built | None:
         """The program, where nothing is left to be chosen."""
         custom = sum(kernel.step < 0 for kernel in draft.kernels)

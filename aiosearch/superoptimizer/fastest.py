@@ -8,17 +8,18 @@ its kernels take at least, and what it lacks, so that a search can leave out wha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 from msgspec import Struct
 from msgspec.msgpack import encode
 
+from .building import Built
 from .devices import Device
 from .drafts import Choice, Draft, Drafts
-from .filling import Filling
+from .filling import Filling, least_of
 from .going import Going, always
-from .problem import Fusion
+from .problem import Fusion, told
 from .ranking import Ranked, Ranking, filled, rank_of
 from .skeletons import Kernel
 from .space import Space
@@ -43,6 +44,12 @@ class Fastest:
     """As JSON."""
     device: Device
     space: Space = field(default_factory=Space)
+    digest: str = ""
+    """Of the tables that nodes are told in, where those of a journal have to be the same."""
+
+    def __repr__(self) -> str:
+        shown = told(self.program, self.space, self.digest)
+        return f"{type(self).__name__}({shown} on {self.device.name})"
 
     def root(self) -> Draft:
         """Gives the outputs, for which there are no kernels yet."""
@@ -67,7 +74,26 @@ class Fastest:
     def bound(self, node: Draft) -> float:
         """No program that a draft leads to takes less."""
         more = self.fusion.skeletons.lacking(node.kernels, node.needed)
-        return self.fusion.least.seconds(node.kernels, node.needed, more, self.device)
+        least = self.fusion.least.seconds(node.kernels, node.needed, more, self.device)
+        first = self.drafts.first(node)
+        if first is None:
+            return least
+        rest = self.fusion.least.alone(node.kernels[len(first.kernels) :], self.device)
+        return max(least, self._first_seconds(first) + rest)
+
+    def _first_seconds(self, first: Built) -> float:
+        """What the first kernels of a program take at least, whatever comes after them."""
+        found = self._known.get(first)
+        if found is None:
+            builder = self.fusion.builder
+            found = self._known[first] = least_of(
+                partial(builder.part, first), builder.extents(first), self.device
+            )
+        return found
+
+    @cached_property
+    def _known(self) -> dict[Built, float]:
+        return {}
 
     def key(self, node: Draft) -> bytes:
         """Gives what the draft is: a kernel of two outputs comes about by way of either."""
@@ -100,9 +126,16 @@ class Fastest:
         """Computes the tables beforehand, which may take long."""
         self.fusion.prepare(going)
 
+    def tied(self) -> Fastest:
+        """The same, so that it goes on from no journal, and with no worker, of other tables."""
+        fusion = self.fusion.tied()
+        found = replace(self, digest=fusion.digest)
+        found.__dict__["fusion"] = fusion
+        return found
+
     @cached_property
     def fusion(self) -> Fusion:
-        return Fusion(self.program, self.space)
+        return Fusion(self.program, self.space, self.digest)
 
     @cached_property
     def drafts(self) -> Drafts:

@@ -7,6 +7,7 @@ built again, with its numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -16,6 +17,7 @@ from ..tensor.sizes import Divisor
 from .choices import Choices
 from .devices import Device
 from .predicting import Prediction, predict
+from .values import takes_all
 
 Build: TypeAlias = Callable[[Mapping[str, Dim]], Program]
 """Makes a program with these numbers; raises ShapeError where they do not fit.
@@ -40,7 +42,7 @@ def fill(build: Build, extents: Mapping[str, int], device: Device, most: int = 1
     names, where that would be too much, powers of two and some others. There is nothing where no
     choice fits the device.
     """
-    named = build({name: Size.named(Divisor(name)) for name in extents})
+    named = _named(build, extents)
     found: list[Filling] = []
     for sizes in Choices(named, extents, device).ranked():
         if len(found) == most:
@@ -51,3 +53,17 @@ def fill(build: Build, extents: Mapping[str, int], device: Device, most: int = 1
             continue
         found.append(Filling(sizes, program, predict(program, device)))
     return sorted(found, key=lambda filling: filling.prediction.rank)
+
+
+def least_of(build: Build, extents: Mapping[str, int], device: Device) -> float:
+    """What no choice takes less than; nothing, where there are more than can be tried."""
+    if not takes_all(extents):
+        return 0.0
+    try:
+        return Choices(_named(build, extents), extents, device).least()
+    except ShapeError:
+        return math.inf
+
+
+def _named(build: Build, extents: Mapping[str, int]) -> Program:
+    return build({name: Size.named(Divisor(name)) for name in extents})

@@ -105,9 +105,10 @@ async def superoptimize(
     Raises UnsearchableError where the program has something that the superoptimizer does not know.
     """
     fastest = Fastest(to_json(program), device, space or Space())
-    problem = fastest.fusion
     clock = Clock()
-    await to_thread.run_sync(problem.prepare, going)
+    await to_thread.run_sync(fastest.prepare, going)
+    fastest = fastest.tied()
+    problem = fastest.fusion
     clock.took("tables")
     tell(f"tables: {len(problem.tables.classes):,} values")
     search: Search[Any, Any] = Search(

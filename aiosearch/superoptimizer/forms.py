@@ -54,7 +54,8 @@ class Forms:
         self._unit_of: dict[Unit, int] = {}
         self._form_of: dict[tuple[tuple[Monomial, Fraction], ...], int] = {}
         self._free: list[Mask] = []
-        self._made: dict[tuple[Any, ...], Any] = {}
+        self._made: dict[tuple[Any, ...], int] = {}
+        self._inputs: dict[int, frozenset[str]] = {}
         self.one = self.number(ONE)
 
     def free(self, form: int) -> Mask:
@@ -87,12 +88,11 @@ class Forms:
 
     def inputs(self, form: int) -> frozenset[str]:
         """The names of the tensors that it is made of."""
-        return self._once(("inputs", form), lambda: self._inputs(form))
-
-    def _inputs(self, form: int) -> frozenset[str]:
-        found: frozenset[str] = frozenset()
-        for (above, below, _, _), _ in self.items[form]:
-            found = found.union(*(self._inputs_in(unit) for unit, _ in (*above, *below)))
+        found = self._inputs.get(form)
+        if found is None:
+            monomials = [mono for mono, _ in self.items[form]]
+            units = {unit for above, below, _, _ in monomials for unit, _ in (*above, *below)}
+            found = self._inputs[form] = frozenset().union(*map(self._inputs_in, units))
         return found
 
     def _inputs_in(self, unit: int) -> frozenset[str]:
@@ -159,7 +159,7 @@ class Forms:
     def inverse(self, a: int) -> int:
         return self._once(("inverse", a), lambda: self._inverse(a))
 
-    def _once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    def _once(self, key: tuple[Any, ...], make: Callable[[], int]) -> int:
         found = self._made.get(key)
         if found is None:
             found = self._made[key] = make()

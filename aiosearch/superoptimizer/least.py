@@ -39,6 +39,11 @@ class Least:
         launches = len(kernels) + more
         return traffic / device.bytes_per_second + launches * device.launch_seconds
 
+    def alone(self, kernels: tuple[Kernel, ...], device: Device) -> float:
+        """What these kernels take at least of a program's time."""
+        moving = self.moved(kernels) / device.bytes_per_second
+        return moving + len(kernels) * device.launch_seconds
+
     def _read(self, kernels: tuple[Kernel, ...]) -> set[int]:
         """The inputs that kernels load, whether as they are or moved."""
         loads = {load for kernel in kernels for load in kernel.loads}

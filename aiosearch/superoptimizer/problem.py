@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
 from msgspec import Struct
 from msgspec.msgpack import encode
 
+from ..tensor.errors import TensorError
 from ..tensor.files import from_json
 from .building import Builder, built_targets
 from .formal import read
@@ -38,6 +39,11 @@ class Fusion:
 
     program: bytes
     space: Space = field(default_factory=Space)
+    digest: str = ""
+    """Of the tables that nodes are told in, where those of a journal have to be the same."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({told(self.program, self.space, self.digest)})"
 
     def root(self) -> Skeleton:
         """Gives the outputs, for which there are no kernels yet."""
@@ -73,8 +79,16 @@ class Fusion:
     def prepare(self, going: Going = always) -> Tables:
         """Computes the tables beforehand, which may take long."""
         tables = Tables(read(from_json(self.program)), self.space, going)
+        if self.digest not in ("", tables.digest()):
+            raise OtherTablesError(f"{self!r}: here the tables are {tables.digest()}")
         self.__dict__["tables"] = tables
         return tables
+
+    def tied(self) -> Fusion:
+        """The same, so that it goes on from no journal, and with no worker, of other tables."""
+        found = replace(self, digest=self.tables.digest())
+        found.__dict__["tables"] = self.tables
+        return found
 
     @cached_property
     def skeletons(self) -> Skeletons:
@@ -87,6 +101,22 @@ class Fusion:
     @cached_property
     def builder(self) -> Builder:
         return Builder(self.tables)
+
+
+class OtherTablesError(TensorError):
+    """Tables that are not those of the search: another version of aiosearch made them."""
+
+
+def told(program: bytes, space: Space, digest: str) -> str:
+    """A program, its space and its tables, for people."""
+    try:
+        found = from_json(program)
+    except TensorError as error:
+        return f"no program: {error}"
+    inputs = ", ".join(f"{one.parameter('name')} {one.type}" for one in found.inputs)
+    limits = f"{space.kernels} kernels, {space.custom_kernels} of them made for it with"
+    tables = f", tables {digest}" if digest else ""
+    return f"{found.name}({inputs}), {limits} {space.block_operators} operators{tables}"
 
 
 MOST = (1 << 63) - 1

@@ -10,8 +10,15 @@ BINARY = ("add", "sub", "mul", "div")
 TILE = (*UNARY, *BINARY, "matmul", "rms_norm", "sum", "max", "mean")
 KERNEL = (*TILE, "fold")
 ACCUMULATE = ("none", "sum", "mean", "rms", "redtox", "max")
-MOST_OPERATORS = 64
-"""Of a block, in any space."""
+RANGES = {
+    "block_operators": (1, 64),
+    "kernels": (1, 64),
+    "custom_kernels": (0, 64),
+    "block_inputs": (1, 64),
+    "block_outputs": (1, 64),
+    "grid_axes": (0, 64),
+}
+"""The least and the most that each limit may be, in any space."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +36,9 @@ class Space:
     accumulators: tuple[str, ...] = ACCUMULATE
 
     def __post_init__(self) -> None:
-        if not 1 <= self.block_operators <= MOST_OPERATORS:
-            raise ValueError(f"a block has 1 to {MOST_OPERATORS} operators")
+        for name, (least, most) in RANGES.items():
+            if not least <= getattr(self, name) <= most:
+                raise ValueError(f"{name} is {least} to {most}, not {getattr(self, name)}")
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """What there is, and how much of it at most."""

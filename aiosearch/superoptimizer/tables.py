@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import reduce
+from hashlib import blake2b
 from itertools import product
 from operator import or_
 from typing import TypeAlias
@@ -104,6 +105,7 @@ class Tables:
         }
         """Inputs whose elements the reference moves, which costs nothing."""
         self._saturate(going)
+        self._forms, self._units = len(self.forms.items), len(self.forms.units)
         self.targets = [
             self._target(reference.values[unmoved(term)]) for term in reference.program.outputs
         ]
@@ -119,6 +121,12 @@ class Tables:
             if alike and [axis for axis in own.axes if axis] == wanted:
                 return number
         return None
+
+    def digest(self) -> str:
+        """Tables of one digest mean the same by the numbers of their classes and steps."""
+        items, units = self.forms.items[: self._forms], self.forms.units[: self._units]
+        told = repr((self.classes, self.steps, items, units))
+        return blake2b(told.encode(), digest_size=8).hexdigest()
 
     @property
     def given(self) -> set[int]:

@@ -45,6 +45,16 @@ def _spread(found: list[int], most: int) -> list[int]:
     return [found[place * (len(found) - 1) // steps] for place in range(most)]
 
 
+def takes_all(extents: Mapping[str, int]) -> bool:
+    """Whether `Values.of` takes every combination."""
+    most = _most(extents)
+    return all(len(divisors(extent, most + 1)) <= most for extent in extents.values())
+
+
+def _most(extents: Mapping[str, int]) -> int:
+    return int(CHOICES ** (1 / max(1, len(extents))))
+
+
 class Values:
     """Combinations of numbers; called with a size it gives what that comes to in each of them."""
 
@@ -56,7 +66,7 @@ class Values:
     @classmethod
     def of(cls, extents: Mapping[str, int]) -> Values:
         """Every combination of divisors, one of each extent, as far as there are not too many."""
-        most = int(CHOICES ** (1 / max(1, len(extents))))
+        most = _most(extents)
         values = [divisors(extent, most) for extent in extents.values()]
         grids = np.meshgrid(*(np.array(each, dtype=float) for each in values), indexing="ij")
         arrays = dict(zip(extents, (grid.ravel() for grid in grids), strict=True))

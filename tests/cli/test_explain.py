@@ -19,8 +19,10 @@ from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.lines import inside, text_of
 from aiosearch.codegen.native.machine import host
 from aiosearch.optimizer.answers import Answer, Packing
+from aiosearch.optimizer.gpu_kernels import gpu_kernel_sources
 from aiosearch.optimizer.kernels import kernel_sources
 from aiosearch.optimizer.results import Results
+from aiosearch.superoptimizer.devices import device
 from aiosearch.tensor.text import parse, write
 
 PACKED = """\
@@ -193,6 +195,26 @@ def test_of_what_is_packed_the_jaxpr_is_what_is_left_for_a_call(cli: Cli) -> Non
     assert cli("explain", "twice.py", "--show=jaxpr").out == told
 
 
+def test_an_answer_for_a_gpu_is_its_pallas_text(cli: Cli) -> None:
+    """It is told from plain JAX, in the store and in a file, and jax can trace it here."""
+    (found, *_) = gpu_kernel_sources(norm(), device("H200"), 1)
+    types = ("bfloat16[4,64]", "bfloat16[64,32]")
+    evidence = {"program": write(norm())}
+    made = answer(
+        key=key(types=types), name="norm", function="norm", source=found.source, evidence=evidence
+    )
+    keep(made)
+    told = cli("explain", "norm")
+    assert "norm is of Pallas kernels" in told.out
+    assert write(norm()) in told.out
+    assert told.out.endswith(f"-- pallas --\n{found.source.strip()}\n")
+    Path("gpu.py").write_text(made.text())
+    (function,) = cli("explain", "gpu.py", "--json").events[0]["functions"]
+    assert function["kind"] == "pallas"
+    assert "pallas_call" in function["texts"]["jaxpr"]
+    assert "on a GPU" in function["absent"]["assembly"]
+
+
 def test_lines_of_an_earlier_version_have_machine_code_alone(cli: Cli, kernels: Answer) -> None:
     """What they do not hold is not made up."""
     ((_, carried),) = inside(kernels.source)
@@ -236,6 +258,9 @@ assert not {{"jax", "z3", "rich"}} & set(sys.modules)
         (["rms_norm", "--shape=row=0"], "rms_norm has no kernels"),
         (["rms_norm", "--svg=nowhere/x"], "--svg nowhere/x: No such file"),
         (["trace_of_product"], "may be any of"),
+        (["rms_norm.py", "--shape=row=2"], "--shape is for programs; rms_norm.py is an answer"),
+        (["whole (whole)", "--constant=W"], "--constant is for programs; whole (whole) is an"),
+        (["zeros.py"], "zeros.py: "),
         (["empty.py"], "there is no answer in empty.py"),
         (["damaged.py"], "damaged.py: the lines of a kernel are damaged"),
         (["wrong.py"], "wrong.py: "),
@@ -247,6 +272,8 @@ def test_wrong_usage(cli: Cli, arguments: list[str], told: str) -> None:
     whole = answer(4, name="whole (whole)", source="", evidence={"kept": ["abc"]})
     keep(answer(1), answer(2), whole)
     Path("empty.py").write_text("x = 1\n")
+    Path("rms_norm.py").write_text(PLAIN.text())
+    Path("zeros.py").write_bytes(bytes(9))
     Path("damaged.py").write_text('def f(x):\n    return carried("""\nabc\n""")(x)\n')
     Path("wrong.py").write_text("def f(:\n")
     outcome = cli("explain", *arguments)

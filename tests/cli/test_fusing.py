@@ -89,6 +89,24 @@ def test_workers_journals_and_other_strategies_find_the_same(cli: Cli) -> None:
     assert found("--workers=2", "--strategy=stealing") == alone
 
 
+@pytest.mark.parametrize("other", [["gqa"], [*NORM, "--kernels=2"], [*NORM, "--bound"]])
+def test_a_journal_of_another_search_is_refused(cli: Cli, other: list[str]) -> None:
+    """Whether of another program, in another space or with a bound; both are named."""
+    journal = ("--journal=journal", ON, "--search-only", "--quiet")
+    assert cli("optimize", *NORM, *journal, "--top=1").code == 0
+    refused = cli("optimize", *other, *journal, "--resume")
+    assert (refused.code, refused.out) == (2, "")
+    for shown in ("journal is of the problem ", ", and this search is of the problem "):
+        assert shown in refused.err
+    assert "b'" not in refused.err
+
+
+def test_the_case_of_a_device_makes_no_difference(cli: Cli) -> None:
+    told = cli("optimize", *NORM, "--device=a100", "--space")
+    assert (told.code, told.err) == (0, "")
+    assert "A100" in told.out
+
+
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_file_is_searched(cli: Cli, form: str) -> None:
     program = builtin("gqa", row=4, feature=4, key=8, value=4)
@@ -263,14 +281,19 @@ def test_ctrl_c_ends_the_tables_at_once(start: Start) -> None:
         (["rms_norm", "--top=3"], "--top is for fused kernels: give --search-only too"),
         (["rms_norm", "--referee"], "--referee is for fused kernels"),
         (["rms_norm", "--search-only", "--top=0"], "it has to be 1 or more"),
-        (["rms_norm", "--search-only", "--kernels=x"], "'x' is no whole number"),
+        (["rms_norm", "--search-only", "--kernels=x"], "--kernels: it is 1 to 64, not x"),
+        (["rms_norm", "--search-only", "--kernels=-1"], "--kernels: it is 1 to 64, not -1"),
+        (["rms_norm", "--space", "--block-operators=65"], "--block-operators: it is 1 to 64"),
+        (["rms_norm", "--space", "--custom-kernels=99"], "--custom-kernels: it is 0 to 64"),
+        (["rms_norm", "--space", "--prune=z3"], "--space is not for --prune z3"),
+        (["rms_norm", "--search-only", "--prune=z3", "--bound"], "--bound is not for --prune z3"),
         (["rms_norm", "--search-only", "--svg=nowhere/x"], "--svg nowhere/x: No such file"),
         (["rms_norm", "--search-only", "--svg=/proc"], "cannot write /proc/drawing.svg"),
         (["rms_norm", "--search-only", "--strategy=luck"], "luck"),
         (["rms_norm", "--search-only", "--resume"], "journal"),
         (["conv_bias_relu", "--search-only"], "conv_bias_relu cannot be searched: padding"),
         ([f"{FUNCTIONS}in_order", "--arg=f32[8]", "--search-only"], "sort stands in the way"),
-        ([f"{FUNCTIONS}plain", "--search-only"], "plain() cannot be traced"),
+        ([f"{FUNCTIONS}plain", "--search-only"], "give the type of each, as --arg f32[16,4096]"),
         (["ntrans", "--search-only", "--prune=z3"], "--prune z3 knows rms_norm, gated_mlp, lora"),
         (["lora", "--search-only", "--prune=z3", "--svg=x"], "--svg is not for --prune z3"),
         (

@@ -104,6 +104,19 @@ def test_no_program_takes_less_than_the_bound_of_a_draft(name: str, where: str) 
         assert tree.problem.bound(draft) <= least * (1 + 1e-12)
 
 
+def test_kernels_that_are_whole_count_with_the_best_of_their_numbers() -> None:
+    """Of two kernels the first then takes more than what it moves."""
+    tree = whole("gqa")
+    fusion = tree.problem.fusion
+    more = 0
+    for draft in tree.least:
+        if len(draft.graphs) == 2:
+            moved = fusion.least.seconds(draft.kernels, (), 0, A100)
+            assert tree.problem.bound(draft) >= moved
+            more += tree.problem.bound(draft) > 1.5 * moved
+    assert more > 50
+
+
 @pytest.mark.parametrize("name", SIZES)
 async def test_the_fastest_is_found_without_looking_at_everything(name: str) -> None:
     """It takes as long as the fastest of all programs, and far fewer drafts are gone through."""

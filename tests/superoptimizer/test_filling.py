@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from small_gpu import GPU
 
 from aiosearch.superoptimizer.devices import Device, Kind, device
-from aiosearch.superoptimizer.filling import Build, fill
+from aiosearch.superoptimizer.filling import Build, fill, least_of
 from aiosearch.superoptimizer.predicting import predict
 from aiosearch.superoptimizer.values import divisors
 from aiosearch.tensor import Block, Dim, Program, ShapeError, Term, apply
@@ -149,3 +149,18 @@ def test_real_sizes_fill_the_device() -> None:
         assert kernel.blocks is not None
         assert kernel.blocks.count > device(name).units
         assert kernel.blocks.resident >= 2
+
+
+@pytest.mark.parametrize(("build", "extents"), PROBLEMS)
+def test_no_choice_takes_less_than_the_least(build: Build, extents: dict[str, int]) -> None:
+    """On any device; where none fits, that may be endless."""
+    for where in DEVICES:
+        least = least_of(build, extents, where)
+        best = min(fill(build, extents, where), key=lambda one: one.prediction.rank, default=None)
+        assert least > 0
+        assert best is None or least <= best.prediction.seconds * (1 + 1e-12)
+
+
+def test_more_choices_than_can_be_tried_have_no_least() -> None:
+    """Of some of them it would say too much."""
+    assert least_of(norm, {"columns": 2**40, "rows": 2**40, "loop": 2**40}, GPU) == 0

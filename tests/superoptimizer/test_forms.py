@@ -140,6 +140,16 @@ def test_a_form_knows_its_indices() -> None:
     assert ROW.bit_count() == BITS
 
 
+def test_a_form_knows_the_tensors_that_it_is_made_of() -> None:
+    """However deep they are in it, and not those that went away."""
+    forms = Forms([4])
+    x, y, p, q, r = (forms.tensor(name, WHOLE) for name in "xypqr")
+    inner = forms.divide(forms.sum(forms.multiply(x, y), WHOLE), forms.add(p, forms.call("f", q)))
+    assert forms.inputs(forms.largest(forms.exp(inner), WHOLE)) == {*"xypq"}
+    assert forms.inputs(forms.add(inner, forms.subtract(r, r))) == {*"xypq"}
+    assert forms.inputs(forms.one) == frozenset()
+
+
 def test_a_root_that_both_factors_share_is_multiplied_out() -> None:
     """The square of a root of a sum is that sum, in however long a product."""
     forms = Forms([4])

@@ -13,7 +13,7 @@ from kernel_graphs import Speller, fusion, leaves, orders
 
 from aiosearch import Search, SearchStatus
 from aiosearch.superoptimizer.forms import BITS, WHOLE
-from aiosearch.superoptimizer.problem import Fusion
+from aiosearch.superoptimizer.problem import Fusion, OtherTablesError
 from aiosearch.superoptimizer.space import Space
 from aiosearch.superoptimizer.tables import Class, Zone
 from aiosearch.tensor import Program
@@ -215,3 +215,24 @@ def test_a_kernel_graph_knows_what_it_moves_at_least() -> None:
     alone = min(leaves(problem), key=lambda found: found.least_bytes)
     assert len(alone.kernels) == 1
     assert alone.least_bytes == 2 * (2 * 8 + 8 * 4 + 2 * 4)
+
+
+def test_nodes_of_other_tables_are_refused() -> None:
+    """Their numbers would mean something else; the message tells the tables of both."""
+    problem = fusion(builtin("rms_norm"), SMALL)
+    tied = problem.tied()
+    assert tied.root() == problem.root()
+    assert fusion(builtin("rms_norm"), LARGE).tied().digest == tied.digest
+    assert fusion(builtin("gated_mlp"), SMALL).tied().digest != tied.digest
+    assert Fusion(problem.program, SMALL, tied.digest).root() == problem.root()
+    with pytest.raises(
+        OtherTablesError, match=f"tables another.*: here the tables are {tied.digest}"
+    ):
+        Fusion(problem.program, SMALL, "another").root()
+
+
+def test_a_problem_is_shown_as_its_program_and_its_limits() -> None:
+    """Not as bytes; and what is no program does not keep it from being shown."""
+    shown = repr(fusion(builtin("rms_norm"), SMALL))
+    assert shown.startswith("Fusion(rms_norm(X f16[16, 4096], W f16[4096, 6144]), 2 kernels")
+    assert "no program" in repr(Fusion(b"nothing"))

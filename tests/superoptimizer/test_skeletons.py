@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from functools import cache
-from math import prod
+from math import inf, prod
 
 import pytest
 from kernel_graphs import fusion, leaves, walk
 
 from aiosearch.superoptimizer.problem import Found, Fusion
+from aiosearch.superoptimizer.skeletons import Skeleton
 from aiosearch.superoptimizer.space import Space
 from aiosearch.superoptimizer.tables import Zone
 from aiosearch.tensor import Program, apply, tensor
@@ -81,3 +82,20 @@ def test_outputs_may_come_from_one_kernel() -> None:
     assert len(together) == outputs.count([2])
     apart = leaves(fusion(program, Space(block_operators=5, kernels=2, block_outputs=1)))
     assert len(apart) == sum(max(own) == 1 for own in outputs)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_node_ends_with_fewer_kernels_than_it_lacks(name: str) -> None:
+    """What is needed is one more output of a kernel that has room, or has one of its own."""
+    problem, _ = searched(name)
+
+    def fewest(node: Skeleton) -> float:
+        if not node.needed:
+            return len(node.kernels)
+        return min(map(fewest, problem.expand(node)), default=inf)
+
+    for node in walk(problem):
+        lacking = problem.skeletons.lacking(node.kernels, node.needed)
+        assert (lacking > 0) <= bool(node.needed)
+        assert len(node.kernels) + lacking <= fewest(node)
+    assert problem.skeletons.lacking((), problem.root().needed) == 1

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from kernel_graphs import fusion
 
-from aiosearch.superoptimizer.space import Space
+from aiosearch.superoptimizer.space import RANGES, Space
 from aiosearch.superoptimizer.tables import Zone
 from aiosearch.tensor.operator import OPERATORS
 from aiosearch.tensor.programs import builtin
@@ -38,10 +38,17 @@ def test_the_defaults_are_at_least_those_of_mirage() -> None:
     assert {*space.tile, *space.kernel} <= OPERATORS.keys()
 
 
-@pytest.mark.parametrize("operators", [0, -1, 65, 10**9])
-def test_a_block_has_a_sensible_number_of_operators(operators: int) -> None:
-    with pytest.raises(ValueError, match="1 to 64 operators"):
-        Space(block_operators=operators)
+@pytest.mark.parametrize("limit", RANGES)
+@pytest.mark.parametrize("value", [-1, 65, 10**9])
+def test_a_limit_has_a_range(limit: str, value: int) -> None:
+    """Beyond it the message says which limit it is, and what it may be."""
+    with pytest.raises(ValueError, match=rf"{limit} is \d to 64, not {value}"):
+        Space(**{limit: value})
+
+
+def test_every_limit_has_a_range() -> None:
+    """All that is a number in a space."""
+    assert {field.name for field in fields(Space) if field.type == "int"} == set(RANGES)
 
 
 def test_kernels_have_the_operators_that_the_space_says() -> None:

@@ -45,10 +45,10 @@ def _packed(
     names = {one.name for one in module.inputs} - {one.name for one in module.outputs} - others
     if draw < 0.3:
         names = {one.name for one in kernel.inputs}
-    found = packable(kernel, names, machine)
-    if not found or draw > 0.7:
+    candidates = packable(kernel, names, machine)
+    if not candidates or draw > 0.7:
         return own
-    name, layout = random.choice(sorted(found.items()))
+    name, layout = random.choice(sorted(candidates.items()))
     layout = replace(layout, width=layout.width * vectors)
     tiles = dict(own.tiles)
     loads = [load for stage in kernel.stages for load in stage.loads if load.buffer.name == name]
@@ -56,7 +56,8 @@ def _packed(
     assert column is not None
     if column.name in tiles:
         tiles[column.name] += -tiles[column.name] % (layout.width // vectors)
-    laid = {"panels": {name: layout}} if draw < 0.3 else {"layouts": {name: layout}}
     staged = tuple(one for one in own.staged if one != name)
     wishes = replace(own.wishes, vectors=vectors)
-    return replace(own, tiles=tiles, wishes=wishes, staged=staged, **laid)
+    found = replace(own, tiles=tiles, wishes=wishes, staged=staged)
+    laid = {name: layout}
+    return replace(found, panels=laid) if draw < 0.3 else replace(found, layouts=laid)

@@ -42,8 +42,7 @@ class Linear:
         quotient = Linear(tuple((value, factor // divisor) for value, factor in even.terms))
         rest = self - even
         if not rest.terms:
-            whole, left = divmod(rest.constant, divisor)
-            return quotient + whole, Linear((), left)
+            return quotient + rest.constant // divisor, Linear((), rest.constant % divisor)
         found = rest.whole(writer)
         whole, left = writer.divide(found, divisor), writer.remainder(found, divisor)
         return quotient + linear(whole), linear(left)

@@ -7,9 +7,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from running import KINDS, MACHINES, assert_right, drawn, program, run
+from refereed import assert_right
+from running import KINDS, MACHINES, drawn, program, run
 
-from aiosearch.codegen.ir import Apply, Buffer, Constant, Kernel, Module, Operation, Stage
+from aiosearch.codegen.ir import (
+    Apply,
+    Buffer,
+    Constant,
+    Count,
+    Expression,
+    Index,
+    Kernel,
+    Load,
+    Module,
+    Operation,
+    Stage,
+    index,
+)
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import Machine
 from aiosearch.tensor import OPERATORS, DType, Term, apply, tensor
@@ -125,3 +139,23 @@ def test_whole_numbers_in_double_precision() -> None:
     """A quotient of whole numbers that is stored in 64 bits has all of them."""
     module = single(Operation.DIVIDE, DType.F64, Constant(1.0), Constant(3.0))
     assert run(module, [])[0] == 1 / 3
+
+
+@pytest.mark.parametrize("target", [DType.F64, DType.F32, DType.F16])
+def test_types_that_meet(target: DType) -> None:
+    """Operands of all types at once are computed in the widest that a stage has to do with."""
+    i, at = Index("i", 21), (index(Index("i", 21)),)
+    inputs = tuple(Buffer(f"x{one}", one, (21,)) for one in KINDS)
+    f64, f32, f16, bf16, i32, truth = (Load(one, at) for one in inputs)
+    parts = (
+        Apply(Operation.MULTIPLY, (f32, f16)),
+        Apply(Operation.SELECT, (truth, bf16, i32)),
+        Apply(Operation.EXP, (Apply(Operation.MULTIPLY, (i32, Constant(0.125))),)),
+        Apply(Operation.LESS, (f64 if target is DType.F64 else f32, Constant(0.5))),
+    )
+    value: Expression = Count(index(i, 2, 1))
+    for one in parts:
+        value = Apply(Operation.ADD, (value, one))
+    output = Buffer("o", target, (21,))
+    stage = Stage(output, at, value)
+    assert_right(Module("met", inputs, (output,), (Kernel("met", inputs, (output,), (stage,)),)))

@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 from drawn_ways import drawn_schedules
-from running import MACHINES, assert_right, drawn, program, wrong
+from refereed import assert_right, wrong
+from running import MACHINES, drawn, program
 
 from aiosearch.codegen.cpu.schedule import Schedule
 from aiosearch.codegen.cpu.shape import Wishes

@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 from lowered import attention, norm
-from running import MACHINES, assert_right, program
+from refereed import assert_right
+from running import MACHINES, program
 
 from aiosearch.codegen.cpu.choices import choices
 from aiosearch.codegen.cpu.packed import Layout

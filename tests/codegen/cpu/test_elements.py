@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from running import assert_right, program
+from refereed import assert_right
+from running import program
 
 from aiosearch.codegen.ir import (
     Affine,

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from drawn_mugraphs import mugraphs
 from drawn_ways import drawn_schedules
-from running import MACHINES, assert_right, drawn, errors, run
+from refereed import assert_right, errors
+from running import MACHINES, drawn, run
 
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import host

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from running import assert_right, drawn, packed, program
+from refereed import assert_right
+from running import drawn, packed, program
 
 from aiosearch.codegen.cpu.packed import Layout
 from aiosearch.codegen.cpu.schedule import Schedule
@@ -97,6 +98,14 @@ def test_stacks_of_matrices(dtype: DType) -> None:
     module = lower(program(x @ apply("transpose", y, axes=(1, 0, 2))))
     pairs = dtype is DType.BF16 and host().bf16_dot
     own = Schedule(layouts={"Y": Layout(0, 2, 2 * lanes(), pairs)})
+    assert_right(module, schedules={"program": own}, machines=[host()])
+
+
+def test_lanes_along_what_panels_do_not_hold() -> None:
+    """A stage whose results lie along a stack reads its matrices column by column all the same."""
+    x = tensor("Y", DType.F32, (33, 18, 5))
+    module = lower(program(apply("transpose", apply("sum", x, axes=(2,)), axes=(1, 0))))
+    own = Schedule(layouts={"Y": Layout(2, 1, lanes(), False)})
     assert_right(module, schedules={"program": own}, machines=[host()])
 
 

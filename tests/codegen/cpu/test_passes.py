@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 from lowered import attention, gated, norm
-from running import MACHINES, assert_right, program
+from refereed import assert_right
+from running import MACHINES, program
 
 from aiosearch.codegen.cpu.passes import passes
 from aiosearch.codegen.cpu.schedule import Schedule, serial
-from aiosearch.codegen.ir import Fold, Module
+from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import host
 from aiosearch.tensor import DType, apply, tensor

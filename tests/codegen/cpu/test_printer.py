@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from drawn_ways import drawn_schedules
 from random_programs import random_program
-from running import MACHINES, assert_right, drawn, program, run, wrong
+from refereed import assert_right, wrong
+from running import MACHINES, drawn, program, run
 
 from aiosearch.codegen.cpu.printer import native
 from aiosearch.codegen.cpu.schedule import Schedule
@@ -139,3 +140,24 @@ def test_a_schedule_that_names_what_is_not_there_changes_nothing() -> None:
     texts = [native(module, {"program": one}, host()).text for one in (plain, odd)]
     assert texts[0] == texts[1]
     assert replace(odd, serial="k").tile(module.kernels[0].indices[0]) == 9
+
+
+def test_behind_jax(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Called through XLA, with slices of larger arrays, on its threads, it gives the same."""
+    import jax
+    import jax.numpy as jnp
+
+    from aiosearch.codegen.native.calling import function
+
+    monkeypatch.setattr("aiosearch.measure.expendable._expendable", True)
+    module = lower(program(tensor("X", DType.F32, (9, 21)) @ tensor("W", DType.F32, (21, 40))))
+    inputs = drawn(module)
+    ways = {"program": Schedule(dict.fromkeys("ij", 4))}
+    call = function(native(module, ways, host()))
+    wider = [jnp.pad(one, ((1, 0), (3, 2))) for one in inputs]
+
+    def sliced(x: jax.Array, w: jax.Array) -> jax.Array:
+        return call(x[1:, 3:-2], w[1:, 3:-2])[0]
+
+    found = jax.jit(sliced)(*wider)
+    np.testing.assert_array_equal(found, run(module, inputs, ways)[0])

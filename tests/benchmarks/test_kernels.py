@@ -1,0 +1,156 @@
+"""The benchmark of kernels: who runs, what is right, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+import jax
+import kernels
+import layers
+import numpy as np
+import pytest
+from entrants import KNOWN, TEXT, Known, cpu_entrants, jax_entrants
+from gpukernels import here, pallas
+from kernelcost import costs
+from kernelrace import Raced, raced
+from kernelrows import ASKED, BY_HAND, Row, cpu_rows, gpu_rows
+from kerneltable import as_table, tell, tell_all, tell_costs
+from msgspec.structs import replace
+from truthful import Judge
+
+from aiosearch.measure import JaxExecutor, Way
+from aiosearch.measure.race import Clock
+from aiosearch.optimizer.effort import Budget
+from aiosearch.tensor.programs import builtin
+
+LEAST = Budget(0.2, 1, 2, 7, 2.0, 1, 2)
+SMALL = {
+    "rms_norm": {"row": 1, "feature": 128, "column": 64},
+    "gated_mlp": {"row": 1, "feature": 128, "hidden": 64},
+    "lora": {"row": 1, "feature": 128, "rank": 4, "column": 64},
+    "gqa": {"head": 2, "row": 8, "feature": 16, "key": 64, "value": 16},
+    "qk_norm": {"head": 2, "row": 8, "feature": 16, "key": 64, "value": 16},
+    "ntrans": {"row": 4, "feature": 128},
+}
+CONSTANT = {"rms_norm": (1,), "gated_mlp": (1, 2), "lora": (1, 2, 3)}
+
+
+def small(name: str, dtype: str = "f32") -> Row:
+    program = builtin(name, dtype, **SMALL[name])
+    return Row((name, dtype, 1), program, CONSTANT.get(name, ()), asked=1e-9, by_hand="2.0")
+
+
+def judge(row: Row) -> Judge:
+    """As strict as a race is."""
+    arrays = Judge.drawn(row.program, {}, 0)
+    return Judge(row.program, arrays, [jax.jit(layers.written(row.program))(*arrays)])
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_spelling_by_hand_computes_its_program(name: str) -> None:
+    """With what it makes beforehand, in 32 bits."""
+    row = small(name)
+    truthful = judge(row)
+    module: dict[str, Any] = {}
+    exec(TEXT, module)
+    module["SPLITS"] = 2
+
+    def all_of_them(*arrays: Any) -> dict[str, Any]:
+        return {one.function: _run(row, one, module, arrays) for one in KNOWN[name]}
+
+    for function, result in jax.jit(all_of_them)(*truthful.arrays).items():
+        assert not truthful.objection([np.asarray(result)]), function
+
+
+def _run(row: Row, one: Known, module: dict[str, Any], arrays: Sequence[Any]) -> Any:
+    return module[one.function](*_given(row, one, module, arrays))
+
+
+def _given(row: Row, one: Known, module: dict[str, Any], arrays: Sequence[Any]) -> list[Any]:
+    if not one.pack:
+        return list(arrays)
+    others = [array for at, array in enumerate(arrays) if at not in row.constant]
+    return [*others, *module[one.pack](*(arrays[at] for at in row.constant))]
+
+
+def test_a_result_that_is_off_is_told_by_how_much() -> None:
+    """A hundredth is more than rounding."""
+    row = small("rms_norm")
+    truthful = judge(row)
+    assert not truthful.objection(truthful.truth)
+    assert "off by 1.0e-02" in truthful.objection([1.01 * one for one in truthful.truth])
+
+
+def test_spellings_for_one_row_are_left_out_where_there_are_more() -> None:
+    """They would only lose."""
+    one = small("rms_norm")
+    more = Row(("rms_norm", "f32", 8), one.program, one.constant)
+    told = [[each.how for each in jax_entrants(row, LEAST)] for row in (one, more)]
+    assert [any("two rows" in how for how in each if "hand" in how) for each in told] == [
+        True,
+        False,
+    ]
+
+
+def test_what_is_asked_for_is_measured_and_was_reached_by_hand() -> None:
+    """No figure of the study stands without a row."""
+    keys = {row.key for row in cpu_rows()}
+    assert ASKED.keys() == BY_HAND.keys() <= keys
+    assert {row.key[2] for row in gpu_rows()} == {1, 8, 16}
+
+
+def test_kernels_for_a_gpu_are_written_without_one() -> None:
+    """One text for each of the first tilings."""
+    found = list(islice(pallas(0, small("rms_norm", "bf16").program, here()), 3))
+    assert len({one.source for one in found}) == 3
+    assert all("pl.pallas_call" in one.source for one in found)
+
+
+def test_a_gpu_that_is_absent_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is timed."""
+    monkeypatch.setattr(jax, "devices", lambda: [])
+    monkeypatch.setattr(sys, "argv", ["kernels.py", "--target", "cuda"])
+    monkeypatch.setitem(os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    with pytest.raises(SystemExit, match=r"^jax has no GPU here"):
+        kernels.main()
+
+
+async def race() -> Raced:
+    row = small("rms_norm")
+    all_ = cpu_entrants(row, LEAST)
+    some = replace(all_, jax=all_.jax[-2:], kernels=all_.kernels[:2])
+    async with JaxExecutor(compilers=1) as executor:
+        return await raced(row, some, executor, LEAST, thorough=False)
+
+
+async def test_a_row_is_raced_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """The best plain JAX is timed twice; the naive and kernels stand beside it."""
+    one = await race()
+    assert one.race.again.name == one.entrants[0].how
+    assert not one.entrants[0].kernels
+    assert one.kernels
+    assert one.naive in one.jax
+    assert not one.out
+    tell(one, None)
+    tell_all([one])
+    tell_costs([costs(one.row, one.row.program, 1)])
+    lines = list(map(json.loads, capsys.readouterr().out.splitlines()))
+    names = [line["figure"].removeprefix("kernels: ") for line in lines]
+    assert names[:2] == ["rms_norm, f32, 1 row", "as fast as asked"]
+    assert lines[0]["low"] <= lines[0]["value"] <= lines[0]["high"]
+    assert lines[0]["value"] == lines[0]["ways"]["hot"]["over_jax_wall"]
+    assert lines[1]["value"] == lines[1]["target"] == 1
+    assert 0 < lines[-2]["value"] <= lines[-1]["value"]
+    head, row = as_table([one], None).splitlines()
+    assert head.split()[0] == "program"
+    assert row.startswith("rms_norm, f32, 1 row")
+    bar = one.best(one.jax, Way.HOT, Clock.CPU)
+    assert all(
+        one.seconds(at, Way.HOT, Clock.CPU) >= one.seconds(bar, Way.HOT, Clock.CPU)
+        for at in one.jax
+    )
