@@ -9,7 +9,7 @@ from figures import figure
 from searching import DEVICE, Outcome, Task, searched
 from wanted import WANTED, Programs, sighted
 
-from aiosearch.superoptimizer.devices import device
+from aiosearch.devices import device
 from aiosearch.superoptimizer.problem import Fusion
 from aiosearch.superoptimizer.space import Space
 from aiosearch.tensor import Program

@@ -13,6 +13,7 @@ from kernelrows import Row
 from msgspec import Struct
 
 from aiosearch.codegen.native.machine import host
+from aiosearch.devices import default_device
 from aiosearch.equivalence import verify
 from aiosearch.measure import ArrayType
 from aiosearch.optimizer.contenders import Beforehand, Contender, Question, contest
@@ -21,7 +22,6 @@ from aiosearch.optimizer.kernels import KernelSource, kernel_sources
 from aiosearch.optimizer.types import array_types
 from aiosearch.pool import usable_cores
 from aiosearch.superoptimizer.composing import Composer
-from aiosearch.superoptimizer.devices import default_device
 from aiosearch.tensor import Program
 from aiosearch.tensor.errors import TensorError
 from aiosearch.tensor.files import to_json

@@ -21,9 +21,9 @@ from summary import shown
 from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.pallas import CannotPrint, Tiling, choices, write
+from aiosearch.devices import Device, DeviceError, device, device_names, this_machine
 from aiosearch.optimizer.contenders import Contender
 from aiosearch.optimizer.effort import Budget
-from aiosearch.superoptimizer.devices import Device, DeviceError, device, device_names, this_machine
 from aiosearch.tensor import Program
 from aiosearch.tensor.errors import TensorError
 from aiosearch.tensor.files import to_json

@@ -16,8 +16,8 @@ from collections import Counter
 from msgspec import Struct, field, json
 from wanted import WANTED, Programs, Sighting, sighted
 
+from aiosearch.devices import device
 from aiosearch.superoptimizer.clock import cpu_seconds
-from aiosearch.superoptimizer.devices import device
 from aiosearch.superoptimizer.findings import Findings, superoptimize
 from aiosearch.superoptimizer.space import Space
 from aiosearch.tensor.programs import builtin

@@ -89,15 +89,15 @@ def _group(
     figure(f"{name}: over {FASTER} times as fast", faster, "functions", **_target(won), **more)
     told = {"names": slower, "seem_so_within_the_noise": [one.case.name for one in seeming]}
     figure(f"{name}: slower than the original", len(slower), "functions", target=0, **told, **more)
+    figure(f"{name}: wrong", len(wrong), "functions", target=0, names=wrong, **more)
+    middle = statistics.median(noises)
+    figure(f"{name}: noise, median", middle, "of a ratio", most=round(max(noises), 4), **more)
     with_kernels = [one for one in outcomes if any(map(is_kernel, one.report.found))]
     worse = [one.case.name for one in with_kernels if one.over_plain and one.over_plain.slower]
     chosen = {"names": [one.case.name for one in with_kernels]}
     figure(f"{name}: answered by kernels", len(with_kernels), "functions", **chosen, **more)
     told = {"names": worse}
     figure(f"{name}: slower than in plain JAX", len(worse), "functions", target=0, **told, **more)
-    figure(f"{name}: wrong", len(wrong), "functions", target=0, names=wrong, **more)
-    middle = statistics.median(noises)
-    figure(f"{name}: noise, median", middle, "of a ratio", most=round(max(noises), 4), **more)
     beside = [one.torch for one in outcomes if isinstance(one.torch, Compared)]
     if beside:
         over = statistics.geometric_mean([each.ratio.median for each in beside])

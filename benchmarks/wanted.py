@@ -11,10 +11,10 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from aiosearch import solve
+from aiosearch.devices import Device
 from aiosearch.equivalence import verify
 from aiosearch.superoptimizer.blocks import BlockGraph
 from aiosearch.superoptimizer.building import Built
-from aiosearch.superoptimizer.devices import Device
 from aiosearch.superoptimizer.filling import fill
 from aiosearch.superoptimizer.formal import read_with
 from aiosearch.superoptimizer.forms import BITS, GRID

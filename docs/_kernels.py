@@ -15,7 +15,7 @@ from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.inspecting import assembly, figures
 from aiosearch.codegen.native.machine import Machine
 from aiosearch.codegen.scalars import ERRORS
-from aiosearch.superoptimizer.devices import device
+from aiosearch.devices import device
 from aiosearch.tensor import DType
 from aiosearch.tensor.text import parse
 

@@ -14,11 +14,11 @@ import msgspec
 from ..codegen.native.errors import NativeError
 from ..codegen.native.lines import inside
 from ..codegen.native.machine import host
+from ..devices import Device, device
 from ..optimizer.answers import Answer
 from ..optimizer.kernels import kernel_sources
 from ..optimizer.results import default_results_path
 from ..pool import usable_cores
-from ..superoptimizer.devices import Device, device
 from ..tensor import Program
 from ..tensor.programs import BUILTINS
 from . import targets

@@ -18,7 +18,7 @@ from ..tensor.text import parse
 from .output import table
 
 if TYPE_CHECKING:
-    from ..superoptimizer.devices import Device
+    from ..devices import Device
 
 
 class Section(StrEnum):

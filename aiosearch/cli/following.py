@@ -11,11 +11,11 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
+from ..devices import Device
 from ..events import AnyEvent, Progress, SearchFinished, WorkerLost
 from ..search import Search
 from ..superoptimizer.advice import limits_to_raise
 from ..superoptimizer.clock import Clock, cpu_seconds
-from ..superoptimizer.devices import Device
 from ..superoptimizer.findings import Findings, superoptimize
 from ..superoptimizer.refereeing import Refereed, referee
 from ..superoptimizer.space import Space

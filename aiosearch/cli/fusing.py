@@ -6,7 +6,7 @@ import argparse
 import asyncio
 from typing import Any
 
-from ..superoptimizer.devices import Device, DeviceError, device, this_machine
+from ..devices import Device, DeviceError, device, this_machine
 from ..superoptimizer.formal import Reference, UnsearchableError, read
 from ..superoptimizer.space import Space
 from ..tensor import Program

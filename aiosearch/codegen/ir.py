@@ -149,7 +149,7 @@ class Round:
 class Within:
     """A value where every position is inside its limits, and another one elsewhere.
 
-    The value is computed only where they are: what it loads may lie outside of its buffer elsewhere.
+    Each is computed only where it counts: what it loads may lie outside of its buffer elsewhere.
     """
 
     limits: tuple[tuple[Position, int, int], ...]
@@ -206,7 +206,7 @@ class Fold(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Fills a buffer: `target[at] = fold of value over folded`, for all values of the other indices.
+    """Fills a buffer: `target[at] = fold of value over folded`, for all of the other indices.
 
     The places `at` of different indices differ, and cover the buffer.
     """

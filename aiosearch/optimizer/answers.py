@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-SCHEMA = 3
+SCHEMA = 4
 """Goes up when answers that were found before are not to be used any more."""
 
 

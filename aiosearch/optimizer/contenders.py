@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from ..codegen.native.machine import host
+from ..devices import default_device, device
 from ..equivalence import verify
 from ..measure import ArrayType
 from ..superoptimizer.composing import Composer
-from ..superoptimizer.devices import default_device, device
 from ..tensor import Program
 from ..tensor.files import from_json, to_json
 from .algebra import improve

@@ -8,8 +8,8 @@ from typing import Any
 
 import jax
 
+from ..devices import device_names
 from ..measure.processor import cpu_kind
-from ..superoptimizer.devices import device_names
 from .errors import OptimizeError
 
 TARGETS = ("auto", "cpu", "cuda")

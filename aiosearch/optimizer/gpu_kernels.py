@@ -9,7 +9,7 @@ from ..codegen.fusing import fused
 from ..codegen.ir import Kernel, Module
 from ..codegen.lowering import lower
 from ..codegen.pallas import CannotPrint, Tiling, choices, write
-from ..superoptimizer.devices import Device
+from ..devices import Device
 from ..tensor import Program
 from .emit import names
 from .kernels import KernelSource

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
+    from ..devices import Device, DeviceError, device, device_names, this_machine
     from .advice import limits_to_raise
-    from .devices import Device, DeviceError, device, device_names, this_machine
     from .fastest import Fastest, Priced
     from .filling import Filling, fill
     from .findings import Answer, Cut, Findings, superoptimize
@@ -51,11 +51,11 @@ __getattr__ = lazily(
     __name__,
     {
         "limits_to_raise": ".advice",
-        "Device": ".devices",
-        "DeviceError": ".devices",
-        "device": ".devices",
-        "device_names": ".devices",
-        "this_machine": ".devices",
+        "Device": "..devices",
+        "DeviceError": "..devices",
+        "device": "..devices",
+        "device_names": "..devices",
+        "this_machine": "..devices",
         "Fastest": ".fastest",
         "Priced": ".fastest",
         "Filling": ".filling",

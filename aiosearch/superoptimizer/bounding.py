@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..devices import Device
 from ..tensor import Dim, Program, Term
 from ..tensor.terms import bytes_of
-from .devices import Device
 from .values import number
 
 _DROPS = ("slice", "diagonal", "select")

@@ -10,10 +10,10 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
+from ..devices import Device
 from ..tensor import Dim, Kernel, Program
 from ..tensor.mugraph import ACCUMULATE
 from ..tensor.sizes import quotient
-from .devices import Device
 from .memory import Phase, phases
 from .predicting import rank
 from .timing import times

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 
+from ..devices import Device
 from ..tensor import Program, Term
 from ..tensor.cost import moves
 from ..tensor.errors import TensorError
@@ -13,7 +14,6 @@ from ..tensor.files import to_json
 from .bounding import least_seconds
 from .building import Built
 from .cheapest import PartitionError
-from .devices import Device
 from .filling import Filling
 from .going import Going
 from .partition import Plan, partition, reassembled

@@ -14,8 +14,8 @@ from functools import cached_property, partial
 from msgspec import Struct
 from msgspec.msgpack import encode
 
+from ..devices import Device
 from .building import Built
-from .devices import Device
 from .drafts import Choice, Draft, Drafts
 from .filling import Filling, least_of
 from .going import Going, always

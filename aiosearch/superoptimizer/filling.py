@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ..devices import Device
 from ..tensor import Dim, Program, ShapeError, Size
 from ..tensor.sizes import Divisor
 from .choices import Choices
-from .devices import Device
 from .predicting import Prediction, predict
 from .values import takes_all
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from anyio import to_thread
 
+from ..devices import Device
 from ..equivalence import Verdict
 from ..events import Hook
 from ..limits import Limits
@@ -19,7 +20,6 @@ from ..search import Search
 from ..tensor import Program
 from ..tensor.files import to_json
 from .clock import Clock
-from .devices import Device
 from .fastest import Fastest, Priced
 from .going import Going, always
 from .problem import Found, Fusion

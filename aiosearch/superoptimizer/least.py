@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from functools import cache, cached_property
 from math import prod
 
+from ..devices import Device
 from ..tensor import DType, TensorType, Term
 from ..tensor.terms import bytes_of
-from .devices import Device
 from .forms import is_whole, label_of
 from .skeletons import Kernel
 from .tables import Tables, unmoved

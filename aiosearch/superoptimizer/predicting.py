@@ -19,9 +19,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ..devices import Device
 from ..tensor import Kernel, Program
 from ..tensor.sizes import product
-from .devices import Device
 from .memory import shared_bytes
 from .timing import times
 from .values import number

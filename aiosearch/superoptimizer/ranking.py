@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from ..devices import Device
 from ..tensor.errors import ShapeError
 from .blocks import BlockGraph
 from .building import Builder, Built
-from .devices import Device
 from .filling import Filling, fill
 from .going import Going, always
 from .problem import Found

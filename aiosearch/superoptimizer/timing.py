@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ..devices import Device, Kind
 from ..tensor import Dim
-from .devices import Device, Kind
 from .values import Figures
 from .work import Read, Work
 

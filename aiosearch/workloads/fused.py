@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..superoptimizer.devices import device
+from ..devices import device
 from ..superoptimizer.drafts import Draft
 from ..superoptimizer.fastest import Fastest, Priced
 from ..superoptimizer.space import Space

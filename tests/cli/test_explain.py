@@ -18,11 +18,11 @@ from lowered import norm
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.lines import inside, text_of
 from aiosearch.codegen.native.machine import host
+from aiosearch.devices import device
 from aiosearch.optimizer.answers import Answer, Packing
 from aiosearch.optimizer.gpu_kernels import gpu_kernel_sources
 from aiosearch.optimizer.kernels import kernel_sources
 from aiosearch.optimizer.results import Results
-from aiosearch.superoptimizer.devices import device
 from aiosearch.tensor.text import parse, write
 
 PACKED = """\

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from aiosearch.devices import device
 from aiosearch.optimizer.contenders import Question, contest
 from aiosearch.optimizer.effort import BUDGETS, Effort
 from aiosearch.optimizer.emit import merged
 from aiosearch.optimizer.gpu_kernels import gpu_kernel_sources
-from aiosearch.superoptimizer.devices import device
 from aiosearch.tensor import Program
 from aiosearch.tensor.files import to_json
 from aiosearch.tensor.programs import builtin

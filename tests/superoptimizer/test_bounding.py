@@ -4,8 +4,8 @@ import pytest
 from rewrites import REWRITES, Rewrite
 from small_gpu import GPU
 
+from aiosearch.devices import device
 from aiosearch.superoptimizer.bounding import least_bytes, least_seconds
-from aiosearch.superoptimizer.devices import device
 from aiosearch.superoptimizer.predicting import predict
 from aiosearch.superoptimizer.values import number
 from aiosearch.tensor import Program, apply, tensor

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from aiosearch.devices import device
 from aiosearch.equivalence import verify
 from aiosearch.superoptimizer.composing import Composer
-from aiosearch.superoptimizer.devices import device
 from aiosearch.tensor import Program, apply, tensor
 from aiosearch.tensor.programs import builtin
 

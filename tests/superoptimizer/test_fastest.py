@@ -13,8 +13,8 @@ import pytest
 from small_gpu import GPU
 
 from aiosearch import Search, SearchStatus
+from aiosearch.devices import Device, device
 from aiosearch.orders import BestFirst
-from aiosearch.superoptimizer.devices import Device, device
 from aiosearch.superoptimizer.drafts import Draft
 from aiosearch.superoptimizer.fastest import Fastest, Priced
 from aiosearch.superoptimizer.space import Space

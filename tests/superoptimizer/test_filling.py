@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from small_gpu import GPU
 
-from aiosearch.superoptimizer.devices import Device, Kind, device
+from aiosearch.devices import Device, Kind, device
 from aiosearch.superoptimizer.filling import Build, fill, least_of
 from aiosearch.superoptimizer.predicting import predict
 from aiosearch.superoptimizer.values import divisors

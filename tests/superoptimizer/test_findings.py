@@ -7,8 +7,8 @@ import pytest
 from kernel_graphs import fusion, leaves
 
 from aiosearch import Limits
+from aiosearch.devices import device
 from aiosearch.equivalence import Status
-from aiosearch.superoptimizer.devices import device
 from aiosearch.superoptimizer.findings import Findings, superoptimize
 from aiosearch.superoptimizer.formal import UnsearchableError
 from aiosearch.superoptimizer.space import Space

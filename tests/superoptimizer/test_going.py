@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from aiosearch.devices import device
 from aiosearch.events import AnyEvent, Improved
 from aiosearch.search import Search
-from aiosearch.superoptimizer.devices import device
 from aiosearch.superoptimizer.findings import superoptimize
 from aiosearch.superoptimizer.going import always
 from aiosearch.superoptimizer.problem import Fusion

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from kernel_graphs import fusion, leaves
 
-from aiosearch.superoptimizer.devices import device
+from aiosearch.devices import device
 from aiosearch.superoptimizer.space import Space
 from aiosearch.tensor import Program, apply, tensor
 from aiosearch.tensor.programs import builtin

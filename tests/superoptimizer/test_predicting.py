@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from small_gpu import GPU
 
-from aiosearch.superoptimizer.devices import Kind
+from aiosearch.devices import Kind
 from aiosearch.superoptimizer.predicting import predict
 from aiosearch.tensor import Block, DType, Program, Term, apply, literal, tensor
 from aiosearch.tensor.cost import cost

@@ -6,8 +6,8 @@ from functools import cache, partial
 import pytest
 from kernel_graphs import fusion, leaves
 
+from aiosearch.devices import device
 from aiosearch.superoptimizer.building import Built
-from aiosearch.superoptimizer.devices import device
 from aiosearch.superoptimizer.filling import fill
 from aiosearch.superoptimizer.problem import Found, Fusion
 from aiosearch.superoptimizer.ranking import Ranking

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aiosearch.superoptimizer.devices import Device, Kind
+from aiosearch.devices import Device, Kind
 from aiosearch.tensor import DType
 
 GPU = Device(

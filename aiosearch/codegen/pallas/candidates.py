@@ -18,7 +18,7 @@ from .predicting import Demand, demand
 from .tiling import Tiling
 
 if TYPE_CHECKING:
-    from ...superoptimizer.devices import Device
+    from ...devices import Device
 
 WARPS = (4, 8, 2)
 STAGES = (3, 4, 2)

@@ -21,7 +21,7 @@ from ...errors import AiosearchError
 from ...tensor.types import DType
 
 if TYPE_CHECKING:
-    from ...superoptimizer.devices import Device
+    from ...devices import Device
 
 CAPABILITIES = {"A100": (8, 0), "H100": (9, 0), "H200": (9, 0)}
 """CUDA's compute capabilities, by the names of our devices."""

@@ -18,7 +18,7 @@ from .loops import Loops
 from .nodes import Node, loads
 
 if TYPE_CHECKING:
-    from ...superoptimizer.devices import Device
+    from ...devices import Device
 
 BYTES = {
     DType.F64: 8,

@@ -9,7 +9,7 @@ from aiosearch.codegen.pallas import choices, parameters, write
 from aiosearch.codegen.pallas.layout import Layout
 from aiosearch.codegen.pallas.nodes import Nodes
 from aiosearch.codegen.pallas.predicting import demand
-from aiosearch.superoptimizer.devices import device
+from aiosearch.devices import device
 from aiosearch.tensor import DType
 from aiosearch.tensor.programs import BUILTINS, builtin
 

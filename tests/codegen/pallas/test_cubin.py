@@ -7,7 +7,7 @@ import pytest
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.pallas import choices, cubin, write
 from aiosearch.codegen.pallas.cubin import Argument, CannotCompile, compiled, missing
-from aiosearch.superoptimizer.devices import device
+from aiosearch.devices import device
 from aiosearch.tensor import DType
 from aiosearch.tensor.programs import builtin
 

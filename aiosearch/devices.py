@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..errors import AiosearchError
-from ..measure.caches import last_cache, private_cache
-from ..measure.ceilings import Ceilings, stored_ceilings
-from ..tensor import DType
+from .errors import AiosearchError
+from .measure.caches import last_cache, private_cache
+from .measure.ceilings import Ceilings, stored_ceilings
+from .tensor import DType
 
 
 class DeviceError(AiosearchError):

@@ -3,10 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import fields, replace
 
-from aiosearch.measure import Ceilings, machine_id, store_ceilings
-from aiosearch.measure.caches import last_cache, private_cache
-from aiosearch.measure.ceilings import PROTOCOL
-from aiosearch.superoptimizer.devices import (
+from aiosearch.devices import (
     Device,
     DeviceError,
     Kind,
@@ -15,6 +12,9 @@ from aiosearch.superoptimizer.devices import (
     device_names,
     this_machine,
 )
+from aiosearch.measure import Ceilings, machine_id, store_ceilings
+from aiosearch.measure.caches import last_cache, private_cache
+from aiosearch.measure.ceilings import PROTOCOL
 from aiosearch.tensor import DType
 
 MEASURED = Ceilings(

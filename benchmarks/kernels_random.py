@@ -1,0 +1,57 @@
+"""Random µgraphs, and answers of the superoptimizer, as machine code against the referee.
+
+Each is compiled for this processor, for one without AVX-512 and for the least one, by a schedule
+that is drawn, too, and run between forbidden pages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+from figures import figure
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+
+from drawn_mugraphs import mugraphs  # found in the tests' folder
+from drawn_ways import drawn_schedules
+from refereed import errors, wrong
+from running import MACHINES, drawn, run
+
+from aiosearch.codegen.lowering import lower
+
+
+def main(count: int) -> None:
+    started, failures, worst, as_good = time.process_time(), [], 0.0, 0
+    machines, names = list(MACHINES.values()), list(MACHINES)
+    for number, program in enumerate(mugraphs(count)):
+        module = lower(program)
+        at = number % len(machines)
+        ways = drawn_schedules(module, Random(number), machines[at])
+        inputs = drawn(module, number)
+        if error := wrong(module, inputs, ways, machines[at]):
+            failures.append(f"{number} {names[at]}: {error.splitlines()[0]}")
+            continue
+        found = run(module, inputs, ways, machines[at])
+        ours, theirs = errors(program, module, inputs, found)
+        worst, as_good = max(worst, ours - theirs), as_good + (ours <= theirs)
+    figure(
+        "random µgraphs as machine code: those that are not what the referee says",
+        len(failures),
+        "programs",
+        target=0,
+        programs=count,
+        failures=failures,
+        no_worse_than_plain_32_bits=as_good,
+        ulps_worse_at_most=round(worst, 2),
+        cpu_seconds=round(time.process_time() - started, 1),
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=200)
+    main(parser.parse_args().count)
