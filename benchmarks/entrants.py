@@ -12,19 +12,14 @@ import knownjax
 from kernelrows import Row
 from msgspec import Struct
 
-from aiosearch.codegen.native.machine import host
-from aiosearch.devices import default_device
-from aiosearch.equivalence import verify
 from aiosearch.measure import ArrayType
 from aiosearch.optimizer.contenders import Beforehand, Contender, Question, contest
+from aiosearch.optimizer.devices import described_gpu
 from aiosearch.optimizer.effort import Budget
-from aiosearch.optimizer.kernels import KernelSource, kernel_sources
 from aiosearch.optimizer.types import array_types
 from aiosearch.pool import usable_cores
-from aiosearch.superoptimizer.composing import Composer
 from aiosearch.tensor import Program
-from aiosearch.tensor.errors import TensorError
-from aiosearch.tensor.files import to_json
+from aiosearch.tensor.files import from_json, to_json
 
 TEXT = Path(knownjax.__file__).read_text(encoding="utf-8")
 
@@ -82,27 +77,36 @@ class Entrants(Struct, frozen=True):
     jax: tuple[Contender, ...]
     """Every spelling in plain JAX that is known, by hand or to the optimizer."""
     kernels: tuple[Contender, ...]
-    forms: tuple[Program, ...]
-    """What the kernels were made of."""
-    without: tuple[str, ...] = ()
-    """Why there are none of a form."""
+    """Those that `optimize` would try."""
+
+    @property
+    def forms(self) -> list[Program]:
+        """What the kernels were made of."""
+        return [from_json(text) for text in dict.fromkeys(one.program for one in self.kernels)]
 
 
-def jax_entrants(row: Row, budget: Budget) -> list[Contender]:
-    """The program as it is written first."""
+def entrants(row: Row, budget: Budget, target: str) -> Entrants:
+    """Everyone that `optimize` would try for a target, and what is known by hand."""
     text = to_json(row.program)
-    question = Question(text, budget, 0, False, row.constant)
-    by_hand = [_known(row, text, one) for one in KNOWN.get(row.program.name, ())]
-    singles = {one.function for one in KNOWN.get(row.program.name, ()) if one.single}
-    if row.key[2] > 1:
-        by_hand = [one for one in by_hand if one.function not in singles]
-    return [*contest(question, lambda text: None).contenders, *by_hand]
+    threads, gpu = (usable_cores(), "") if target == "cpu" else (0, described_gpu())
+    question = Question(text, budget, 0, False, row.constant, threads, gpu)
+    naive, *others = contest(question, lambda text: None).contenders
+    plain = [one for one in others if not one.kernels]
+    kernels = [one for one in others if one.kernels]
+    return Entrants(naive, (*plain, *_by_hand(row, text)), tuple(kernels))
 
 
-def _known(row: Row, text: bytes, one: Known) -> Contender:
-    how = f"by hand: {one.function.replace('_', ' ')}"
-    before = _beforehand(row, one.pack) if one.pack else None
-    return Contender(how, 0, text, TEXT, one.function, (), before)
+def _by_hand(row: Row, text: bytes) -> Iterator[Contender]:
+    for one in KNOWN.get(row.program.name, ()):
+        if _fits(one, row):
+            how = f"by hand: {one.function.replace('_', ' ')}"
+            before = _beforehand(row, one.pack) if one.pack else None
+            yield Contender(how, 0, text, TEXT, one.function, (), before)
+
+
+def _fits(one: Known, row: Row) -> bool:
+    """Whether there is one row where it is for one, and weights that stay where it packs some."""
+    return (row.key[2] == 1 or not one.single) and bool(row.constant or not one.pack)
 
 
 def _beforehand(row: Row, pack: str) -> Beforehand:
@@ -111,33 +115,3 @@ def _beforehand(row: Row, pack: str) -> Beforehand:
     made: tuple[Any, ...] = jax.eval_shape(getattr(knownjax, pack), *given)
     found = tuple(ArrayType(one.dtype.name, one.shape) for one in made)
     return Beforehand(row.constant, pack, found)
-
-
-def cpu_entrants(row: Row, budget: Budget) -> Entrants:
-    """Kernels of the program as it is, and of what the superoptimizer fuses it to."""
-    found = tuple(forms(row.program, budget.search_seconds))
-    kernels: list[Contender] = []
-    without: list[str] = []
-    for number, form in enumerate(found):
-        try:
-            ways = kernel_sources(form, host(), usable_cores(), budget.kernels, row.constant)
-        except TensorError as error:
-            without.append(f"no kernels of form {number}: {error}")
-            continue
-        kernels += [_kernels(number, form, one) for one in ways]
-    naive, *others = jax_entrants(row, budget)
-    return Entrants(naive, tuple(others), tuple(kernels), found, tuple(without))
-
-
-def forms(program: Program, seconds: float) -> Iterator[Program]:
-    """The program itself, and the fused one that the superoptimizer puts first, if it is right."""
-    yield program
-    fused = Composer(default_device(), seconds).fused(program)
-    if fused is not None and verify(program, fused, floats=False).status.accepted:
-        yield fused
-
-
-def _kernels(number: int, form: Program, one: KernelSource) -> Contender:
-    before = Beforehand(one.positions, one.pack, one.types) if one.positions else None
-    how = f"{'fused' if number else 'as it is'}; {one.how}"
-    return Contender(how, number, to_json(form), one.source, one.function, (), before, kernels=True)

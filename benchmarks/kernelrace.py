@@ -6,6 +6,7 @@ noise. An entrant that computes something else is out.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
@@ -13,6 +14,7 @@ from typing import TypeAlias
 from entrants import Entrants
 from kernelrows import Row
 from msgspec import Struct
+from msgspec.structs import replace
 from truthful import Judge
 
 from aiosearch.measure import Compiled, Failure, JaxExecutor, Race, Ratio, Way
@@ -46,6 +48,8 @@ class Raced(Struct, frozen=True):
     entered: int
     out: tuple[str, ...]
     """Who failed or computes something else, and why."""
+    refused: tuple[int, ...] = ()
+    """The places of kernels that `optimize` would not take."""
 
     @property
     def jax(self) -> list[int]:
@@ -54,7 +58,9 @@ class Raced(Struct, frozen=True):
 
     @property
     def kernels(self) -> list[int]:
-        return [at for at, one in enumerate(self.entrants) if one.kernels and self._timed(at)]
+        """The places of those that count."""
+        places = [at for at, one in enumerate(self.entrants) if one.kernels and self._timed(at)]
+        return [at for at in places if at not in self.refused]
 
     def best(self, places: Sequence[int], way: Way, clock: Clock = Clock.WALL) -> int:
         return min(places, key=lambda at: self.seconds(at, way, clock))
@@ -93,29 +99,30 @@ async def raced(
 ) -> Raced:
     """Compiles, races, checks, and races again; raises OptimizeError where the naive fails.
 
-    Thoroughly, kernels are checked as `optimize` does it, which refuses more.
+    Thoroughly, the best kernels are checked as `optimize` does it, which refuses more.
     """
-    racing = _Racing(row, executor, thorough)
+    racing = _Racing(row, executor)
     everyone = [entrants.naive, *entrants.jax, *entrants.kernels]
     await racing.compile(everyone)
     last = await racing.last(entrants)
     race = await racing.race(last, budget.rounds)
-    naive, out = last.index(entrants.naive), (*entrants.without, *racing.out)
-    return Raced(row, race, tuple(last), naive, len(everyone), out)
+    naive = last.index(entrants.naive)
+    found = Raced(row, race, tuple(last), naive, len(everyone), tuple(racing.out))
+    return await racing.without_refused(found) if thorough else found
 
 
 class _Racing:
-    def __init__(self, row: Row, executor: JaxExecutor, thorough: bool) -> None:
+    def __init__(self, row: Row, executor: JaxExecutor) -> None:
         self._row = row
         self._executor = executor
-        self._thorough = thorough
         self._compiled: dict[Contender, Compiled] = {}
         self.out: list[str] = []
 
     async def compile(self, everyone: Sequence[Contender]) -> None:
         """Compiles them, and has all draw inputs on which the naive is finite."""
-        for one in everyone:
-            found = await self._executor.compile(candidate(self._row.program, one, settings()))
+        wanted = [candidate(self._row.program, one, settings()) for one in everyone]
+        results = await asyncio.gather(*map(self._executor.compile, wanted))
+        for one, found in zip(everyone, results, strict=True):
             if isinstance(found, Failure):
                 self._drop(one, str(found))
             else:
@@ -143,9 +150,9 @@ class _Racing:
         jax = [one for one in entrants.jax if one in ranks]
         kernels = [one for one in entrants.kernels if one in ranks]
         return [
-            *await self._best(jax, ranks, judge, entrants.naive),
+            *await self._best(jax, ranks, judge),
             entrants.naive,
-            *await self._best(kernels, ranks, judge, entrants.naive),
+            *await self._best(kernels, ranks, judge),
         ]
 
     async def _ranks(self) -> Ranks:
@@ -172,7 +179,7 @@ class _Racing:
         return Judge(self._row.program, arrays, outputs)
 
     async def _best(
-        self, entrants: Sequence[Contender], ranks: Ranks, judge: Judge, naive: Contender
+        self, entrants: Sequence[Contender], ranks: Ranks, judge: Judge
     ) -> list[Contender]:
         """The first few by each clock of those that compute the same."""
         known: dict[Contender, bool] = {}
@@ -183,34 +190,49 @@ class _Racing:
                 if count == BEST:
                     break
                 if one not in known:
-                    known[one] = await self._is_right(one, judge, naive)
+                    known[one] = await self._is_right(one, judge)
                 if known[one]:
                     count += 1
                     best[one] = None
         return list(best)
 
-    async def _is_right(self, one: Contender, judge: Judge, naive: Contender) -> bool:
-        """Whether it computes the same; says why not."""
-        before = await packer(self._executor, self._row.program, one, settings())
-        wrong = str(before) if isinstance(before, Failure) else ""
-        if not isinstance(before, Failure):
-            wrong = await self._objection(one, judge, before)
-            if one.kernels and self._thorough and not wrong:
-                wrong = await self._refusal(one, before, naive)
+    async def _is_right(self, one: Contender, judge: Judge) -> bool:
+        """Whether it computes the same on the inputs of the race; says why not."""
+        before = await self._packer(one)
+        wrong = before if isinstance(before, str) else await self._objection(one, judge, before)
         if wrong:
             self._drop(one, wrong)
         return not wrong
 
     async def _objection(self, one: Contender, judge: Judge, before: Packer | None) -> str:
-        """On the inputs of the race."""
         arrays = judge.arrays if before is None else await before.packed(judge.arrays)
         if isinstance(arrays, Failure):
             return str(arrays)
         outputs = await self._executor.run(self._compiled[one], arrays)
         return str(outputs) if isinstance(outputs, Failure) else judge.objection(outputs)
 
-    async def _refusal(self, one: Contender, before: Packer | None, naive: Contender) -> str:
-        """Why `optimize` would not take it."""
+    async def _packer(self, one: Contender) -> Packer | str | None:
+        """What runs before it, or why that cannot."""
+        found = await packer(self._executor, self._row.program, one, settings())
+        return str(found) if isinstance(found, Failure) else found
+
+    async def without_refused(self, found: Raced) -> Raced:
+        """The same where the best kernel by each clock is one that `optimize` would take."""
+        taken: set[int] = set()
+        while unknown := {found.ours(clock) for clock in Clock if found.kernels} - taken:
+            place = min(unknown)
+            refusal = await self._refusal(found.entrants[place], found.entrants[found.naive])
+            if refusal:
+                self._drop(found.entrants[place], refusal)
+                found = replace(found, out=tuple(self.out), refused=(*found.refused, place))
+            else:
+                taken.add(place)
+        return found
+
+    async def _refusal(self, one: Contender, naive: Contender) -> str:
+        before = await self._packer(one)
+        if isinstance(before, str):
+            return before
         sides = self._compiled[naive], self._compiled[one]
         found = await check(
             self._executor, self._row.program, *sides, self._suited, before,

@@ -22,10 +22,10 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from entrants import Entrants, cpu_entrants
+from entrants import entrants
 from kernelcost import Costs, costs
 from kernelrace import Raced, raced
 from kernelrows import ROWS, TYPES, Row, cpu_rows, gpu_rows
@@ -34,11 +34,11 @@ from msgspec.structs import replace
 
 from aiosearch.measure import Ceilings, JaxExecutor, Way, measure_ceilings, stored_ceilings
 from aiosearch.optimizer.devices import platform
-from aiosearch.optimizer.effort import BUDGETS, Budget, Effort
+from aiosearch.optimizer.effort import BUDGETS, Effort
 from aiosearch.optimizer.errors import OptimizeError
 
-FULL = replace(BUDGETS[Effort.DEFAULT], search_seconds=10.0)
-QUICK = replace(BUDGETS[Effort.QUICK], search_seconds=2.0, rounds=15)
+FULL = replace(BUDGETS[Effort.DEFAULT], kernels=16)
+QUICK = replace(BUDGETS[Effort.QUICK], search_seconds=2.0, kernels=8, rounds=15)
 BESIDE_SECONDS = 2.0
 """For each comparison with torch."""
 
@@ -91,22 +91,14 @@ async def compare(options: argparse.Namespace) -> None:
     made: list[Costs] = []
     async with JaxExecutor(options.target) as executor:
         for row in options.table:
-            entrants = _entering(options.target)(row, budget)
-            races.append(await raced(row, entrants, executor, budget, not options.quick))
+            entered = entrants(row, budget, options.target)
+            races.append(await raced(row, entered, executor, budget, not options.quick))
             tell(races[-1], ceilings, **_more(options.target, races[-1]))
             if options.target == "cpu":
-                made += [costs(row, one, budget.kernels) for one in entrants.forms]
+                made += [costs(row, one, budget.kernels) for one in entered.forms]
     tell_all(races)
     tell_costs(made)
     sys.stderr.write(as_table(races, ceilings) + "\n")
-
-
-def _entering(target: str) -> Callable[[Row, Budget], Entrants]:
-    if target == "cpu":
-        return cpu_entrants
-    from gpukernels import gpu_entrants
-
-    return gpu_entrants
 
 
 def _more(target: str, one: Raced) -> dict[str, Any]:

@@ -191,23 +191,32 @@ class _Block:
         return [replace(spot, along=None, lanes=1, mask=None) for spot in spots]
 
     def _folded(self) -> list[Value]:
-        """What the block's elements come to."""
+        """What the block's elements come to.
+
+        What was there before is added last: a long sum is one of shorter ones, which is more exact.
+        """
         stage = self.printer.stage
-        begun = self._begun()
         folded = [one for one in stage.folded if one is not self.printer.shape.inner]
-        found = self._outer(folded, self.places, begun)
+        found = self._outer(folded, self.places, self._begun())
         if self._lane_folded:
             found = self._across(found)
-        return found
+        return self._with_old(found) if self.printer.adds else found
+
+    def _with_old(self, values: list[Value]) -> list[Value]:
+        elements, stage = self.printer.elements, self.printer.stage
+        elements.known.clear()
+        load = Load(stage.target, stage.at)
+        old = [elements.value(load, spot) for spot in self._targets()]
+        pairs = zip(old, values, strict=True)
+        return [elements.arithmetic.apply(self._how, [a, b]) for a, b in pairs]
+
+    @property
+    def _how(self) -> Operation:
+        return Operation.ADD if self.printer.stage.fold is Fold.SUM else Operation.MAXIMUM
 
     def _begun(self) -> list[Value]:
         arithmetic, stage = self.printer.elements.arithmetic, self.printer.stage
         scalar = self._scalar
-        if self.printer.adds and not self._lane_folded:
-            load = Load(stage.target, stage.at)
-            values = [self.printer.elements.value(load, spot) for spot in self._targets()]
-            self.printer.elements.known.clear()
-            return values
         lanes = self.printer.lanes if self.printer.shape.along else 1
         start = arithmetic.constant(neutral(stage.fold, scalar), scalar, lanes)
         return [start] * (self.rows * self.vectors * self._chains)
@@ -297,8 +306,7 @@ class _Block:
         if spot.mask is not None and self._lane_folded:
             none = arithmetic.constant(neutral(stage.fold, old.scalar), old.scalar, old.lanes)
             new = arithmetic.choose(spot.mask, new, none)
-        how = Operation.ADD if stage.fold is Fold.SUM else Operation.MAXIMUM
-        return arithmetic.apply(how, [old, new])
+        return arithmetic.apply(self._how, [old, new])
 
     def _along(self, inner: Index, places: Places, values: list[Value]) -> list[Value]:
         """Along the lanes: several vectors a turn, each with a sum of its own."""
@@ -344,19 +352,12 @@ class _Block:
 
     def _across(self, values: list[Value]) -> list[Value]:
         """Lanes and chains come to one element each."""
-        elements, stage = self.printer.elements, self.printer.stage
-        arithmetic, many = elements.arithmetic, self.rows * self.vectors
-        how = Operation.ADD if stage.fold is Fold.SUM else Operation.MAXIMUM
+        arithmetic, many = self.printer.elements.arithmetic, self.rows * self.vectors
         found = values[:many]
         for chain in range(1, self._chains):
             part = values[chain * many : (chain + 1) * many]
-            found = [arithmetic.apply(how, [a, b]) for a, b in zip(found, part, strict=True)]
-        found = [arithmetic.across(value, stage.fold) for value in found]
-        if self.printer.adds:
-            load = Load(stage.target, stage.at)
-            old = [elements.value(load, spot) for spot in self._targets()]
-            found = [arithmetic.apply(how, [a, b]) for a, b in zip(old, found, strict=True)]
-        return found
+            found = [arithmetic.apply(self._how, [a, b]) for a, b in zip(found, part, strict=True)]
+        return [arithmetic.across(value, self.printer.stage.fold) for value in found]
 
     def _pairs(self, dot: Dot, inner: Index, places: Places, values: list[Value]) -> list[Value]:
         """Two at a time; what is left of an odd number is paired with zeros."""

@@ -11,7 +11,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..ir import Fold, Index, Kernel, alone
+from ...tensor.types import DType
+from ..ir import Buffer, Fold, Index, Kernel, alone
 from ..native.machine import Machine
 from .memory import STORED
 from .packed import Layout
@@ -25,6 +26,8 @@ _REGISTERS = ((8, 2), (6, 4), (4, 4), (4, 2), (2, 4), (12, 2), (14, 1), (1, 4), 
 _SERIAL = (16, 64, 128, 256, 512)
 _ROWS = (8, 16, 32, 64)
 _PANELS = (1, 2, 4, 8, 16, 32)
+_EXACT = 1024
+"""So many products may be added one after the other."""
 _SMALL = 1 << 15
 """Elements of a block that maps."""
 
@@ -92,7 +95,7 @@ class _Folded:
         self._lanes = machine.width // 4
         self._others = _others(own)
         self._stagings = list(_stagings(kernel, own))
-        self._serials = list(_serials(own))
+        self._serials = list(_serials(own, kernel.outputs))
         self._tiles = [*_tiles_kept(kernel)]
         names = [one.name for one in kernel.inputs if one.name not in layouts]
         self._panels = packable(kernel, names, machine)
@@ -196,8 +199,12 @@ def _row_tiles(own: Roles) -> list[int]:
     return [row for row in _ROWS if row < own.row.size] + [own.row.size] * (own.row.size <= 32)
 
 
-def _serials(own: Roles) -> Iterator[tuple[str | None, int]]:
-    yield None, 0
+def _serials(own: Roles, outputs: Iterable[Buffer]) -> Iterator[tuple[str | None, int]]:
+    """Long sums are cut where outputs are more exact than one long sum is."""
+    exact = any(one.dtype in (DType.F32, DType.F64) for one in outputs)
+    inner = own.shape.inner
+    if not exact or inner not in own.serial or inner is None or inner.size <= _EXACT:
+        yield None, 0
     for one in own.serial:
         yield from ((one.name, length) for length in _SERIAL if length < one.size)
 

@@ -19,8 +19,10 @@ _CLOCK = 4e9
 _MEMORY = 30e9
 """Bytes a second that one thread reads of memory, and of the second cache."""
 _NEAR = 100e9
-_OVERLAP = 3
+_OVERLAP = 2
 """The slower of arithmetic and memory hides the other, but not all of it."""
+_UNEVEN = 0.2
+"""Of a block, how much longer the last thread takes than the others."""
 _TURN = 6.0
 """Cycles that a block of registers costs before it begins."""
 _LONG = {Operation.EXP, Operation.LOG, Operation.TANH, Operation.ERF, Operation.SIN, Operation.COS}
@@ -84,14 +86,14 @@ class Predictor:
             if one.name in copied
         )
         worked, read = cycles / _CLOCK, self._traffic(schedule) / _MEMORY
-        shared = -(-blocks // self._threads) / blocks
+        shared = (-(-blocks // self._threads) + _UNEVEN) / blocks
         return float(shared * (worked**_OVERLAP + read**_OVERLAP) ** (1 / _OVERLAP))
 
     def _work(self, stage: Stage, machine: Machine) -> _Work:
         used, shape = {*stage.free, *stage.folded}, self._own.shapes[stage]
         applied = [one for one in walk(stage.value) if isinstance(one, Apply)]
         steps = sum(_CYCLES.get(one.operation, 0.5) for one in applied)
-        alone = stage.fold is Fold.NONE or shape.row is None or shape.along in stage.folded
+        alone = stage.fold is not Fold.SUM or shape.along in stage.folded
         return _Work(
             shape,
             work(stage),
@@ -134,8 +136,7 @@ class Predictor:
     def _summed(self, one: _Work, schedule: Schedule) -> float:
         """Of sums that stay in registers while rows share what the lanes read."""
         shape = one.shape
-        assert shape.row is not None
-        tile = schedule.tile(shape.row)
+        tile = schedule.tile(shape.row) if shape.row is not None else 1
         rows, vectors = min(schedule.wishes.rows or 4, tile), schedule.wishes.vectors or 2
         packed = not one.read.isdisjoint((*schedule.layouts, *schedule.panels))
         pair = 2 if one.dots else 1
