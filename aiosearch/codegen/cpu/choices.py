@@ -24,7 +24,7 @@ from .shape import Wishes
 _REGISTERS = ((8, 2), (6, 4), (4, 4), (4, 2), (2, 4), (12, 2), (14, 1), (1, 4), (1, 8))
 """Rows and vectors of sums."""
 _SERIAL = (16, 64, 128, 256, 512)
-_ROWS = (8, 16, 32, 64)
+_ROWS = (8, 16, 32, 64, 128, 256)
 _PANELS = (1, 2, 4, 8, 16, 32)
 _EXACT = 1024
 """So many products may be added one after the other."""

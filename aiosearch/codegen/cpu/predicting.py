@@ -81,7 +81,7 @@ class Predictor:
         )
         copied = {*schedule.staged, *schedule.panels}
         cycles += sum(
-            one.elements * _tiles(one.missing, schedule) / 8
+            one.elements * _tiles(one.missing, schedule) / 6
             for one in self._reads
             if one.name in copied
         )
@@ -140,7 +140,7 @@ class Predictor:
         rows, vectors = min(schedule.wishes.rows or 4, tile), schedule.wishes.vectors or 2
         packed = not one.read.isdisjoint((*schedule.layouts, *schedule.panels))
         pair = 2 if one.dots else 1
-        mixing = 2.0 * vectors if one.dots and not packed else 0.0
+        mixing = 5.0 * vectors if one.dots and not packed else 0.0
         step = max(rows * vectors / 2, (rows + vectors + mixing) / 2, 4.0)
         depth = schedule.tile(shape.inner) if shape.inner is not None else 1
         full = -(-tile // rows) * rows / tile
