@@ -62,7 +62,7 @@ def lost(monkeypatch: pytest.MonkeyPatch, ratio: float) -> list[Any]:
 
 
 async def found(store: Results, executor: MockExecutor, *args: Any, **more: Any) -> Any:
-    options = {"effort": "quick", "target": "cpu", "results": store, **more}
+    options = {"effort": "quick", "target": "cpu", "results": store, "kernels": False, **more}
     return await optimize(traced, *args, executor=executor, **options)
 
 

@@ -73,7 +73,8 @@ def linear(x: Any, w: Any) -> Any:
 async def found(
     store: Results, executor: Computing, f: Any = linear, *args: Any, **more: Any
 ) -> Any:
-    options: dict[str, Any] = {"constant_argnums": 1, "effort": "quick", "target": "cpu", **more}
+    options: dict[str, Any] = {"constant_argnums": 1, "effort": "quick", "target": "cpu"}
+    options |= {"kernels": False, **more}
     return await optimize(f, *(args or (X, W)), results=store, executor=executor, **options)
 
 

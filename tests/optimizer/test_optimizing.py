@@ -82,9 +82,8 @@ async def fast() -> AsyncIterator[MockExecutor]:
 
 
 async def found(store: Results, executor: MockExecutor, **more: Any) -> Any:
-    return await optimize(
-        traced, A, B, effort="quick", target="cpu", results=store, executor=executor, **more
-    )
+    options = {"effort": "quick", "target": "cpu", "kernels": False, **more}
+    return await optimize(traced, A, B, results=store, executor=executor, **options)
 
 
 async def test_a_faster_way_is_put_in(store: Results, fast: MockExecutor) -> None:
@@ -112,10 +111,10 @@ async def test_where_nothing_is_faster_the_original_runs(store: Results) -> None
 
 async def test_without_kernels_only_plain_jax_is_tried(store: Results, fast: MockExecutor) -> None:
     """It is another question: neither answer stands for the other."""
-    plain, both = await found(store, fast, kernels=False), await found(store, fast)
+    plain, both = await found(store, fast), await found(store, fast, kernels=True)
     tried = [" ".join(one.how for one in made.report.found[0].tried) for made in (plain, both)]
     assert ["kernels" in one for one in tried] == [False, True]
-    again = await found(store, fast, kernels=False)
+    again = await found(store, fast)
     assert again.report.found[0].remembered
     assert again.report.found[0].answer == plain.report.found[0].answer
 
@@ -241,9 +240,10 @@ async def test_under_other_settings_of_jax_it_is_another_question(
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
     fast_math = await found(store, fast)
     keys = [made.report.found[0].answer.key for made in (usual, precise, fast_math)]
-    assert [key.settings for key in keys] == [
+    assert [key.settings[:-1] for key in keys] == [
         (), ("matmul precision highest",), ("XLA_FLAGS=--xla_cpu_enable_fast_math=true",),
     ]  # fmt: skip
+    assert {key.settings[-1] for key in keys} == {"plain JAX"}
     assert not precise.report.found[0].remembered
     assert again.report.found[0].remembered
 
@@ -260,7 +260,7 @@ async def test_it_is_made_for_the_settings_of_the_moment_in_which_it_begins(
         assert not made.takes(A, B)
     finally:
         jax.config.update("jax_enable_x64", False)
-    assert made.report.found[0].answer.key.settings == ()
+    assert made.report.found[0].answer.key.settings == ("plain JAX",)
     assert made.takes(A, B)
     assert made(A, B).dtype == "float32"
 
@@ -269,7 +269,8 @@ async def test_in_a_running_loop_the_settings_are_the_callers(tmp_path: Path) ->
     """Though it runs in a thread, which begins with settings of its own."""
     wide = np.linspace(-1.0, 2.0, 64).reshape(8, 8)
     with jax.enable_x64(True):
-        made = optimize_sync(traced, wide, wide, results=Remembering(tmp_path / "results.sqlite"))
+        store = Remembering(tmp_path / "results.sqlite")
+        made = optimize_sync(traced, wide, wide, results=store, kernels=False)
         assert made.takes(wide, wide)
     (one,) = made.report.found  # type: ignore[union-attr]
     assert one.answer.key.types == ("float64[8,8]", "float64[8,8]")

@@ -36,24 +36,28 @@ def store(tmp_path: Path) -> Iterator[Results]:
 
 
 def test_arguments_with_the_names_of_options_reach_the_function(store: Results) -> None:
-    fast = optimize_sync(loss, A, results=store, target="cpu", kwargs={"target": A + 1})
+    fast = optimize_sync(
+        loss, A, results=store, target="cpu", kernels=False, kwargs={"target": A + 1}
+    )
     assert jnp.array_equal(fast(A, target=A + 2), loss(A, target=A + 2))
     assert fast.takes(A, target=A + 2)
     own = {"strict": 1.0, "largest": 2.0, "kwargs": 3.0, "effort": "none"}
-    made = optimize_sync(taking_all, A, results=store, static_argnames="effort", kwargs=own)
+    made = optimize_sync(
+        taking_all, A, results=store, static_argnames="effort", kernels=False, kwargs=own
+    )
     assert made.takes(A, **own)
     assert optimize_sync(lambda function: jnp.sort(function), function=A).takes(function=A)
 
 
 async def test_a_decorated_function_gets_all_arguments_of_its_calls(store: Results) -> None:
     """Options are the decorator's alone."""
-    made = optimized(results=store, target="cpu")(loss)
+    made = optimized(results=store, target="cpu", kernels=False)(loss)
     found = await made.optimize(A, target=A + 1)
     assert found.takes(A, target=A)
 
 
 def test_a_call_of_a_decorated_function_does_too(store: Results) -> None:
-    made = optimized(results=store, target="cpu")(loss)
+    made = optimized(results=store, target="cpu", kernels=False)(loss)
     assert jnp.array_equal(made(A, target=A + 1), loss(A, A + 1))
     assert len(made.found) == 1
 

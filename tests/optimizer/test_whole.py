@@ -58,7 +58,8 @@ def store(tmp_path: Path) -> Iterator[Results]:
 
 async def found(f: Any, store: Results, whole: Act, *, opened: bool = True, **more: Any) -> Any:
     executor = MockExecutor(acts(whole))
-    options = {"effort": "quick", "target": "cpu", "results": store, "executor": executor, **more}
+    options = {"effort": "quick", "target": "cpu", "results": store, "executor": executor}
+    options |= {"kernels": False, **more}
     if not opened:
         return await optimize(f, A, B, **options)
     async with executor:
