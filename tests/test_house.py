@@ -34,8 +34,8 @@ ALLOWED = {
     "codegen": {"_lazy", "devices", "errors", "folders", "measure", "tensor"},
     "optimizer": {
         "_lazy", "_promptly", "_waiting", "capture", "codegen", "database", "devices",
-        "engine", "equivalence", "errors", "folders", "limits", "measure", "orders", "pool", "problem", "search", "superoptimizer",
-        "tensor",
+        "engine", "equivalence", "errors", "folders", "limits", "measure", "orders", "pool",
+        "problem", "search", "superoptimizer", "tensor",
     },
     "superoptimizer": {
         "_lazy", "checks", "devices", "equivalence", "errors", "events", "limits", "measure",
