@@ -23,7 +23,7 @@ from .passes import Pass, passes
 from .ranges import Range, known
 from .schedule import Schedule, blocked
 from .schedule import serial as serials
-from .shape import Wishes, shape
+from .shape import shape
 from .staging import accumulating, private, separated, staged
 from .writer import Value, Whole, Writer
 
@@ -198,7 +198,7 @@ class KernelPrinter:
             memory = Memory(self.writer, self.machine)
             elements = Elements(self.writer, memory, self.arithmetic, storages, working)
             registers = 32 if self.machine.width == 64 or self.machine.is_arm else 16
-            wishes = self.schedule.wishes if len(stage.free) > 1 else Wishes()
+            wishes = self.schedule.wishes
             target = storages[stage.target]
             if isinstance(target, Packed):
                 PanelPrinter(stage, ranges, target, lanes, elements).print()
