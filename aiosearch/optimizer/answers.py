@@ -170,7 +170,8 @@ class Answer(Struct, frozen=True, dict=True):
         machines = dict.fromkeys(one.machine.name for _, one in inside(self.source))
         return [
             f"machine code for {' and '.join(machines)}, which `aiosearch explain` shows: it runs",
-            "where aiosearch is installed, on processors that have what that one has",
+            "where aiosearch is installed, on processors that have what that one has, for inputs",
+            "of these shapes, without derivatives; what `optimize` hands back has the original for both",
         ]
 
     def _timed(self) -> list[str]:
