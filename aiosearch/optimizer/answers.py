@@ -171,7 +171,7 @@ class Answer(Struct, frozen=True, dict=True):
         return [
             f"machine code for {' and '.join(machines)}, which `aiosearch explain` shows: it runs",
             "where aiosearch is installed, on processors that have what that one has, for inputs",
-            "of these shapes, without derivatives; what `optimize` hands back has the original for both",
+            "of these shapes and without derivatives, where `optimize` hands back the original",
         ]
 
     def _timed(self) -> list[str]:

@@ -17,6 +17,11 @@ from .writer import Value, Whole, Writer
 
 Places = Mapping[Index, Linear]
 
+_PIECE = 256
+"""So many terms, and up to twice as many, are added one after the other."""
+_FEW = 8
+"""So many sums leave room for as many others."""
+
 
 @dataclass
 class StagePrinter:
@@ -279,11 +284,37 @@ class _Block:
             return once
 
         whole = writer.divide(count, some)
-        values = writer.loop(0, whole, 1, values, turn(some))
+        values = self._in_pieces(whole, own.largest // (width * some), some, values, turn(some))
         if own.rests(width * some):
             values = writer.loop(writer.multiply(whole, some), count, 1, values, turn(1))
         self.printer.elements.known.clear()
         return values
+
+    def _in_pieces(
+        self,
+        turns: Whole,
+        most: int,
+        each: int,
+        values: list[Value],
+        turn: Callable[[Whole, list[Value]], Sequence[Value]],
+    ) -> list[Value]:
+        """Runs so many turns; a long sum is one of shorter ones, where registers hold both."""
+        writer, arithmetic = self.printer.writer, self.printer.elements.arithmetic
+        piece = max(1, _PIECE // each)
+        sums = self.printer.stage.fold is Fold.SUM and self._scalar != "i32"
+        if not sums or most <= 2 * piece or len(values) > _FEW:
+            return writer.loop(0, turns, 1, values, turn)
+        zero = arithmetic.constant(0.0, values[0].scalar, values[0].lanes)
+
+        def some(number: Whole, totals: list[Value]) -> Sequence[Value]:
+            begin = writer.multiply(number, piece)
+            end = writer.least(writer.add(begin, piece), turns)
+            found = writer.loop(begin, end, 1, [zero] * len(totals), turn)
+            pairs = zip(totals, found, strict=True)
+            return [arithmetic.apply(Operation.ADD, [a, b]) for a, b in pairs]
+
+        count = writer.divide(writer.add(turns, piece - 1), piece)
+        return writer.loop(0, count, 1, values, some)
 
     def _step(self, places: Places, values: list[Value], mask: Value | None) -> list[Value]:
         """Folds one more element into each register."""
@@ -327,7 +358,7 @@ class _Block:
 
         count = writer.divide(own.extent, lanes)
         whole = writer.divide(count, chains)
-        values = writer.loop(0, whole, 1, values, turn(chains))
+        values = self._in_pieces(whole, own.largest // (lanes * chains), 1, values, turn(chains))
         if any(rest >= lanes for rest in own.rests(lanes * chains)):
             values = writer.loop(writer.multiply(whole, chains), count, 1, values, turn(1))
         if own.rests(lanes):

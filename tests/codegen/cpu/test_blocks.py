@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
 import pytest
 from drawn_ways import drawn_schedules
 from refereed import assert_right, wrong
-from running import MACHINES, drawn, program
+from running import MACHINES, drawn, program, run
 
 from aiosearch.codegen.cpu.schedule import Schedule
 from aiosearch.codegen.cpu.shape import Wishes
@@ -111,3 +112,13 @@ def test_tails_of_sums_at_the_end_of_memory() -> None:
     found = module(apply("sum", x * 4 + 1, axes=(1,)), apply("mean", x * x + 2, axes=(1,)))
     for one in own:
         assert_right(found, schedules={kernel.name: one for kernel in found.kernels})
+
+
+@pytest.mark.parametrize("lanes_folded", [True, False])
+def test_a_long_sum_is_a_sum_of_shorter_ones(lanes_folded: bool) -> None:
+    """One after the other, so many terms of one sign would be off by a hundred times as much."""
+    x = tensor("x", "f32", (300_001,)) if lanes_folded else tensor("x", "f32", (20_001, 16))
+    given = np.random.default_rng(0).random(x.shape).astype(np.float32)
+    (found,) = run(module(apply("sum", x, axes=(0,))), [given])
+    wanted = given.astype(np.float64).sum(axis=0)
+    assert np.max(np.abs(found - wanted) / wanted) < 1e-6
