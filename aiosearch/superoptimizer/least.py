@@ -84,7 +84,7 @@ class Least:
     def _width(self) -> int:
         """No tensor that is computed has elements of fewer bytes."""
         terms = self._reference.program.terms()
-        return min(_width(term) for term in terms if term.dtype is not DType.WEAK)
+        return min((_width(term) for term in terms if term.dtype is not DType.WEAK), default=1)
 
 
 def _width(term: Term) -> int:

@@ -17,7 +17,13 @@ from aiosearch.optimizer.plot import plot
 from aiosearch.optimizer.report import Found, Report, Tried
 
 FUNCTIONS = f"{Path(__file__).with_name('functions.py')}:"
-TRACED = (f"{FUNCTIONS}traced", "--arg=f32[64,64]", "--arg=f32[64,64]", "--effort=quick")
+TRACED = (
+    f"{FUNCTIONS}traced",
+    "--arg=f32[64,64]",
+    "--arg=f32[64,64]",
+    "--effort=quick",
+    "--no-kernels",
+)
 
 
 def test_a_function_from_source_to_answer(cli: Cli) -> None:

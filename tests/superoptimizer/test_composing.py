@@ -5,7 +5,7 @@ import pytest
 from aiosearch.devices import device
 from aiosearch.equivalence import verify
 from aiosearch.superoptimizer.composing import Composer
-from aiosearch.tensor import Program, apply, tensor
+from aiosearch.tensor import Program, apply, literal, tensor
 from aiosearch.tensor.programs import builtin
 
 A100 = device("A100")
@@ -44,3 +44,14 @@ def test_without_time_nothing_is_composed() -> None:
 
 def test_what_cannot_be_searched_is_left_alone() -> None:
     assert Composer(A100, 2.0).unfused(builtin("conv_bias_relu"), 2) == []
+
+
+def test_values_that_have_no_type_yet_have_a_width() -> None:
+    """Truths choose among numbers, and what is computed of those is as wide as it will be."""
+    x, y = (tensor(name, "bool", (3,)) for name in "XY")
+    chosen = apply("exp", apply("select", x, literal(1), literal(0)))
+    other = apply("select", y, literal(1), literal(0))
+    total = apply("sum", apply("cast", chosen, dtype="f32"), axes=(0,))
+    program = Program("scaled", (x, y), (chosen * other / total,))
+    for found in Composer(A100, 100.0).unfused(program, 2):
+        assert verify(program, found, floats=False).status.accepted
