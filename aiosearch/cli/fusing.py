@@ -9,6 +9,7 @@ from typing import Any
 from ..devices import Device, DeviceError, device, this_machine
 from ..superoptimizer.formal import Reference, UnsearchableError, read
 from ..superoptimizer.space import Space
+from ..superoptimizer.uncasting import uncast
 from ..tensor import Program
 from . import fused, targets
 from .callables import require_arguments
@@ -60,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _read(program: Program) -> Reference:
     try:
-        return read(program)
+        return read(uncast(program))
     except UnsearchableError as error:
         raise UsageError(f"{program.name} cannot be searched: {error}") from None
 

@@ -22,6 +22,7 @@ from .predicting import predict
 from .problem import Found, Fusion
 from .ranking import LOOKED_AT, Ranking
 from .space import Space
+from .uncasting import uncast
 
 MOST_OPERATORS = 8
 """Of a piece."""
@@ -65,9 +66,10 @@ class Composer:
         return reassembled(plan, [one or piece.program for one, piece in pairs])
 
     def _plan(self, program: Program) -> Plan | None:
+        searched = uncast(program)
         try:
             return partition(
-                program, self._price, MOST_OPERATORS, least=self._least, searchable=_searchable
+                searched, self._price, MOST_OPERATORS, least=self._least, searchable=_searchable
             )
         except (PartitionError, TensorError):
             return None

@@ -26,6 +26,7 @@ from .problem import Found, Fusion
 from .ranking import Ranked, Ranking
 from .space import Space
 from .threads import threaded
+from .uncasting import uncast
 from .verifying import verified
 
 
@@ -104,7 +105,7 @@ async def superoptimize(
     `opened` gets the search when it has begun: one that is stopped is ranked as far as it came.
     Raises UnsearchableError where the program has something that the superoptimizer does not know.
     """
-    fastest = Fastest(to_json(program), device, space or Space())
+    fastest = Fastest(to_json(uncast(program)), device, space or Space())
     clock = Clock()
     await to_thread.run_sync(fastest.prepare, going)
     fastest = fastest.tied()
