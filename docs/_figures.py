@@ -18,6 +18,8 @@ COMMAND = "uv run --group bench python benchmarks/{name}.py"
 CHECKOUT = re.compile(r"/[^\s:]*/(?=benchmarks/)")
 """Where the benchmarks lay that say where a function is."""
 KNOWN = ("figure", "value", "unit", "target", "load", "machine", "versions")
+DETAILS = ("ways", "ceilings", "jax", "kernel", "out", "compared", "compiling")
+"""What is for those who read a line as JSON."""
 
 HEAD = """\
 # Figures
@@ -74,7 +76,7 @@ def about(figure: dict[str, Any]) -> str:
 
 
 def row(figure: dict[str, Any]) -> str:
-    more = [f"{name} {shown(value)}" for name, value in figure.items() if name not in KNOWN]
+    more = [f"{name} {shown(value)}" for name, value in figure.items() if name not in (*KNOWN, *DETAILS)]
     cells = (
         figure["figure"],
         f"{shown(figure['value'])} {figure['unit']}",
