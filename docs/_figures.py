@@ -76,7 +76,9 @@ def about(figure: dict[str, Any]) -> str:
 
 
 def row(figure: dict[str, Any]) -> str:
-    more = [f"{name} {shown(value)}" for name, value in figure.items() if name not in (*KNOWN, *DETAILS)]
+    more = [
+        f"{name} {shown(value)}" for name, value in figure.items() if name not in (*KNOWN, *DETAILS)
+    ]
     cells = (
         figure["figure"],
         f"{shown(figure['value'])} {figure['unit']}",
