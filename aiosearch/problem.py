@@ -48,9 +48,10 @@ class Problem(Protocol[NodeT, SolutionT]):
       budget remains included), and one of them is explored.
     - `obligation(node) -> Obligation | None`: a z3 query that decides whether the subtree lives.
 
-    Optional attribute:
+    Optional attributes:
 
     - `axioms: Mapping[str, str]`: named SMT-LIB axiom sets for obligations.
+    - `lanes: int`: how many asynchronous `expand`s may be under way at once in one process (32).
     """
 
     def root(self) -> NodeT:

@@ -224,3 +224,8 @@ def check_problem(problem: Any) -> None:
             f"{type(problem).__qualname__} is no problem: it lacks "
             + ", ".join(f"{name}()" for name in missing)
         )
+    lanes = getattr(problem, "lanes", 1)
+    if not (isinstance(lanes, int) and lanes > 0):
+        raise AiosearchError(
+            f"{type(problem).__qualname__}.lanes must be a number of tasks, not {lanes!r}"
+        )

@@ -13,9 +13,10 @@ from kernelrows import Row
 from msgspec import Struct
 
 from aiosearch.measure import ArrayType
-from aiosearch.optimizer.contenders import Beforehand, Contender, Question, contest
+from aiosearch.optimizer.contenders import Beforehand, Contender, Question
 from aiosearch.optimizer.devices import described_gpu
 from aiosearch.optimizer.effort import Budget
+from aiosearch.optimizer.rewriting import Rewriter
 from aiosearch.optimizer.types import array_types
 from aiosearch.pool import usable_cores
 from aiosearch.tensor import Program
@@ -85,12 +86,13 @@ class Entrants(Struct, frozen=True):
         return [from_json(text) for text in dict.fromkeys(one.program for one in self.kernels)]
 
 
-def entrants(row: Row, budget: Budget, target: str) -> Entrants:
+async def entrants(row: Row, budget: Budget, target: str, process: Rewriter) -> Entrants:
     """Everyone that `optimize` would try for a target, and what is known by hand."""
     text = to_json(row.program)
     threads, gpu = (usable_cores(), "") if target == "cpu" else (0, described_gpu())
     question = Question(text, budget, 0, False, row.constant, threads, gpu)
-    naive, *others = contest(question, lambda text: None).contenders
+    found = await process.contest(question)
+    naive, *others = found.contenders
     plain = [one for one in others if not one.kernels]
     kernels = [one for one in others if one.kernels]
     return Entrants(naive, (*plain, *_by_hand(row, text)), tuple(kernels))

@@ -24,8 +24,10 @@ from aiosearch.optimizer.contenders import Contender
 from aiosearch.optimizer.effort import Budget
 from aiosearch.optimizer.entering import Packer, candidate, packer
 from aiosearch.optimizer.errors import OptimizeError
+from aiosearch.optimizer.rewriting import Rewriter
 from aiosearch.optimizer.settings import settings
 from aiosearch.optimizer.suiting import Suited, suited
+from aiosearch.optimizer.trials import Trials
 
 HEAT = 9
 """Rounds of the first race."""
@@ -95,13 +97,18 @@ class Raced(Struct, frozen=True):
 
 
 async def raced(
-    row: Row, entrants: Entrants, executor: JaxExecutor, budget: Budget, thorough: bool = True
+    row: Row,
+    entrants: Entrants,
+    executor: JaxExecutor,
+    budget: Budget,
+    process: Rewriter,
+    thorough: bool = True,
 ) -> Raced:
     """Compiles, races, checks, and races again; raises OptimizeError where the naive fails.
 
     Thoroughly, the best kernels are checked as `optimize` does it, which refuses more.
     """
-    racing = _Racing(row, executor)
+    racing = _Racing(row, executor, budget, process)
     everyone = [entrants.naive, *entrants.jax, *entrants.kernels]
     await racing.compile(everyone)
     last = await racing.last(entrants)
@@ -112,9 +119,11 @@ async def raced(
 
 
 class _Racing:
-    def __init__(self, row: Row, executor: JaxExecutor) -> None:
+    def __init__(self, row: Row, executor: JaxExecutor, budget: Budget, process: Rewriter) -> None:
         self._row = row
         self._executor = executor
+        self._budget = budget
+        self._process = process
         self._compiled: dict[Contender, Compiled] = {}
         self.out: list[str] = []
 
@@ -146,13 +155,13 @@ class _Racing:
     async def last(self, entrants: Entrants) -> list[Contender]:
         """Who runs in the last race, in its order."""
         ranks = await self._ranks()
+        kernels = await self._tuned(ranks)
         judge = await self._judge(entrants.naive)
         jax = [one for one in entrants.jax if one in ranks]
-        kernels = [one for one in entrants.kernels if one in ranks]
         return [
             *await self._best(jax, ranks, judge),
             entrants.naive,
-            *await self._best(kernels, ranks, judge),
+            *await self._best(list(kernels), kernels, judge),
         ]
 
     async def _ranks(self) -> Ranks:
@@ -166,6 +175,23 @@ class _Racing:
             else:
                 self._drop(one, str(lap.failure))
         return found
+
+    async def _tuned(self, ranks: Ranks) -> Ranks:
+        """The kernels that ran, and others near them that `optimize` would try, too."""
+        known = {one: ranks[one] for one in ranks if one.kernels}
+        if not known:
+            return known
+        best = min(known, key=lambda one: known[one][Clock.WALL])
+        trials = Trials(
+            self._executor, self._row.program, settings(), self._suited, self._process,
+            self._compiled[best], known[best][Clock.WALL],
+            lambda one, failure: self._drop(one, str(failure)),
+        )  # fmt: skip
+        taken = {one: seconds[Clock.WALL] for one, seconds in known.items()}
+        found = await trials.run(taken, self._budget)
+        self._compiled |= trials.compiled
+        both = {one: dict.fromkeys(Clock, seconds) for one, seconds in found.items()}
+        return {**known, **both}
 
     async def race(self, entrants: Sequence[Contender], rounds: int) -> Race:
         compiled = [self._compiled[one] for one in entrants]

@@ -36,8 +36,9 @@ from aiosearch.measure import Ceilings, JaxExecutor, Way, measure_ceilings, stor
 from aiosearch.optimizer.devices import platform
 from aiosearch.optimizer.effort import BUDGETS, Effort
 from aiosearch.optimizer.errors import OptimizeError
+from aiosearch.optimizer.rewriting import rewriter
 
-FULL = replace(BUDGETS[Effort.DEFAULT], kernels=16)
+FULL = replace(BUDGETS[Effort.DEFAULT], kernels=16, trials=32, trial_seconds=30.0)
 QUICK = replace(BUDGETS[Effort.QUICK], search_seconds=2.0, kernels=8, rounds=15)
 BESIDE_SECONDS = 2.0
 """For each comparison with torch."""
@@ -91,9 +92,12 @@ async def compare(options: argparse.Namespace) -> None:
     made: list[Costs] = []
     async with JaxExecutor(options.target) as executor:
         for row in options.table:
-            entered = entrants(row, budget, options.target)
             try:
-                races.append(await raced(row, entered, executor, budget, not options.quick))
+                async with rewriter(lambda text: None) as process:
+                    entered = await entrants(row, budget, options.target, process)
+                    races.append(
+                        await raced(row, entered, executor, budget, process, not options.quick)
+                    )
             except OptimizeError as error:
                 sys.stderr.write(f"{row.name} cannot be raced: {error}\n")
                 continue

@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from trees import Endless, Hungry, Judged, Priced, Streaming, Stuck, Waiting, Words
+from trees import Endless, Hungry, Judged, Priced, Single, Streaming, Stuck, Waiting, Words
 
 import aiosearch
 from aiosearch import Limits, Search, SearchStatus
@@ -182,6 +182,19 @@ async def test_asynchronous_expansions_overlap() -> None:
     start = time.monotonic()
     await _wait(problem, workers=0)
     assert time.monotonic() - start < problem.nodes * 0.05 / 2
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+async def test_no_more_expansions_overlap_than_a_problem_says(workers: int) -> None:
+    """Each process keeps to the problem's `lanes`."""
+    result = await _wait(Single(length=4), workers=workers)
+    assert len(result.solutions) == 81
+
+
+@pytest.mark.parametrize("lanes", [0, "2", 1.5])
+async def test_lanes_are_a_number_of_tasks(lanes: Any) -> None:
+    with pytest.raises(aiosearch.AiosearchError, match=r"Single\.lanes must be a number of tasks"):
+        Search(Single(lanes=lanes))
 
 
 async def test_opening_twice_is_refused() -> None:

@@ -34,7 +34,7 @@ weight and the node. Serial numbers differ, so comparing two entries never reach
 MOST_PARKED = 512
 """Nodes that may wait for verdicts at once; then the explorer waits with them."""
 LANES = 32
-"""Asynchronous expansions under way at once."""
+"""Asynchronous expansions under way at once, where the problem does not say how many."""
 MOST_VERDICTS = 200_000
 NO_BOUND = -math.inf
 
@@ -76,6 +76,7 @@ class GeneralExplorer(Explorer[NodeT]):
         self.parked = 0
         self._deferred: list[Entry] = []
         self._verdicts: dict[bytes, Status] = {}
+        self._most_lanes: int = getattr(problem, "lanes", LANES)
         self._lanes: dict[asyncio.Task[list[NodeT]], Entry] = {}
         self._method = "expand"
         self._claimed = False
@@ -202,7 +203,7 @@ class GeneralExplorer(Explorer[NodeT]):
         first = self.counts.nodes
         last = first + nodes
         while (self._heap or self._lanes) and clock() < deadline and self.counts.nodes < last:
-            while self._heap and len(self._lanes) < LANES and self.parked < MOST_PARKED:
+            while self._heap and len(self._lanes) < self._most_lanes and self.parked < MOST_PARKED:
                 if self._past_horizon or self.counts.nodes + len(self._lanes) >= last:
                     break
                 if self.clock() >= deadline and self._lanes:

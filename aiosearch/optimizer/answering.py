@@ -33,7 +33,7 @@ from .emit import merged
 from .reach import work
 from .report import CALLED, Found, Tell, Whole
 from .results import Results
-from .rewriting import contested
+from .rewriting import Rewriter, rewriter
 from .selecting import Selector
 from .selection import Selection
 from .settings import Settings
@@ -89,12 +89,14 @@ class Answering:
         budget = BUDGETS[self.effort]
         question = await to_thread.run_sync(self._question, subject)
         self.tell(f"{program.name}: rewriting")
-        executor, tried = await self._begun(question)
-        self.tell(f"{program.name}: {len(tried.contenders)} ways to write it")
-        selector = Selector(
-            executor, program, budget, self.seed, self.strict, self.tell, self.settings
-        )
-        selection = await selector.select(tried.contenders)
+        async with rewriter(self.tell) as process:
+            executor, tried = await self._begun(process, question)
+            count = len(tried.contenders)
+            self.tell(f"{program.name}: {count} way{'s' * (count != 1)} to write it")
+            selector = Selector(
+                executor, program, budget, self.seed, self.strict, self.tell, self.settings, process
+            )
+            selection = await selector.select(tried.contenders)
         answer = await to_thread.run_sync(self._answered, key, program.name, selection)
         if not selection.in_doubt:
             await to_thread.run_sync(self.store.keep, answer)
@@ -156,12 +158,12 @@ class Answering:
             f" {known.speedup:.2f} times as fast, which is not faster for certain"
         )
 
-    async def _begun(self, question: Question) -> tuple[Executor, Contest]:
+    async def _begun(self, process: Rewriter, question: Question) -> tuple[Executor, Contest]:
         """The executor starts while the program is rewritten."""
         try:
             async with asyncio.TaskGroup() as group:
                 executor = group.create_task(self._ready())
-                tried = group.create_task(contested(question, self.tell))
+                tried = group.create_task(process.contest(question))
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
         return executor.result(), tried.result()

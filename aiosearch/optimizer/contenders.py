@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..codegen.native.machine import host
 from ..devices import default_device, device
@@ -17,10 +18,11 @@ from ..tensor.files import from_json, to_json
 from .algebra import improve
 from .effort import Budget
 from .emit import emit, emit_pack, merged, names
-from .gpu_kernels import gpu_kernel_sources
+from .gpu_kernels import GpuKernels
 from .joining import prepared
-from .kernels import KernelSource, kernel_sources
+from .kernels import CpuKernels
 from .packing import Packing, packings
+from .places import Kernels, KernelSource, Place
 from .spelling import Spelling, spellings
 from .types import array_types
 
@@ -68,8 +70,13 @@ class Contender(Struct, frozen=True):
     verdict: tuple[str, ...]
     """What is known of the program and how; of the original, nothing need be."""
     beforehand: Beforehand | None = None
-    kernels: bool = False
-    """Whether it is machine code of ours rather than JAX."""
+    place: Place | None = None
+    """Where it lies among all ways to run it as kernels of ours; nothing where it is JAX."""
+
+    @property
+    def kernels(self) -> bool:
+        """Whether it is code of ours rather than JAX."""
+        return self.place is not None
 
 
 class Contest(Struct, frozen=True, tag=True):
@@ -79,23 +86,44 @@ class Contest(Struct, frozen=True, tag=True):
     refused: tuple[str, ...]
 
 
-def contest(question: Question, tell: Callable[[str], None]) -> Contest:
-    """Rewrites a program, verifies what comes out, and writes each down in several ways.
+class Rewriting:
+    """One question, and what stays known of it: all the kernels that could be made."""
 
-    Where inputs stay the same, as many ways again make something of them beforehand.
-    """
-    forms = _Forms(question, tell)
-    found = forms.accepted([*forms.improved(), *forms.composed()])
-    ways = [list(_ways(form)) for form in found]
-    chosen = _by_turns(ways, question.budget.contenders)
-    if question.constant:
-        found = forms.accepted(forms.improved(question.constant))
-        found = [*found, *forms.accepted(forms.prepared(found))[1:]]
-        ways = [list(_packed_ways(form, question.constant)) for form in found]
-        chosen += _by_turns(ways, question.budget.contenders)
-    if question.threads or question.gpu:
-        chosen += forms.kernels(found)
-    return Contest(tuple(chosen), tuple(forms.refused))
+    def __init__(self, question: Question, tell: Callable[[str], None]) -> None:
+        self._question = question
+        self._forms = _Forms(question, tell)
+
+    def contest(self) -> Contest:
+        """Rewrites a program, verifies what comes out, and writes each down in several ways.
+
+        Where inputs stay the same, as many ways again make something of them beforehand.
+        """
+        forms, question = self._forms, self._question
+        found = forms.accepted([*forms.improved(), *forms.composed()])
+        ways = [list(_ways(form)) for form in found]
+        chosen = _by_turns(ways, question.budget.contenders)
+        if question.constant:
+            found = forms.accepted(forms.improved(question.constant))
+            found = [*found, *forms.accepted(forms.prepared(found))[1:]]
+            ways = [list(_packed_ways(form, question.constant)) for form in found]
+            chosen += _by_turns(ways, question.budget.contenders)
+        if question.threads or question.gpu:
+            chosen += forms.kernels(found)
+        return Contest(tuple(chosen), tuple(forms.refused))
+
+    def beside(self, place: Place) -> list[Place]:
+        """The kernels that differ in one choice from some that were given."""
+        _, kernels = self._forms.made[place.form]
+        return [replace(one, form=place.form) for one in kernels.beside(place)]
+
+    def made(self, place: Place) -> Contender:
+        """A contender of these kernels; raises LookupError where there are none."""
+        return self._forms.contender(place)
+
+
+def contest(question: Question, tell: Callable[[str], None]) -> Contest:
+    """What can be tried, for whoever wants nothing further."""
+    return Rewriting(question, tell).contest()
 
 
 @dataclass(frozen=True)
@@ -120,6 +148,8 @@ class _Forms:
         self._original = from_json(question.program)
         self._known: dict[Program, _Form | None] = {self._original: _Form(self._original, 0, ())}
         self.refused: list[str] = []
+        self.made: list[tuple[_Form, Kernels]] = []
+        """The forms that can be run as kernels, with all ways to do it."""
 
     def improved(self, constant: tuple[int, ...] = ()) -> list[Program]:
         budget = self._question.budget
@@ -140,20 +170,26 @@ class _Forms:
         question, most = self._question, self._question.budget.kernels
         composer = Composer(default_device(), question.budget.search_seconds / 2)
         fused = composer.fused(self._original)
-        ways: dict[_Form, list[KernelSource]] = {}
-        for form in [*forms[:KERNEL_FORMS], *self.accepted([] if fused is None else [fused])]:
-            if form not in ways:
-                ways[form] = self._sources(form.program, most)
-        pairs = [(form, one) for form, some in ways.items() for one in some]
-        firsts = [(form, some[0]) for form, some in ways.items() if some]
-        pairs.sort(key=lambda pair: pair[1].seconds)
-        return [_with_kernels(*pair) for pair in list(dict.fromkeys([*firsts, *pairs]))[:most]]
+        some = [*forms[:KERNEL_FORMS], *self.accepted([] if fused is None else [fused])]
+        self.made = [(form, self._kernels(form.program)) for form in dict.fromkeys(some)]
+        ways = [
+            [replace(place, form=at) for place in kernels.first(most)]
+            for at, (_, kernels) in enumerate(self.made)
+        ]
+        firsts = [own[0] for own in ways if own]
+        others = sorted((one for own in ways for one in own[1:]), key=lambda one: one.seconds)
+        places = [*firsts, *others][:most]
+        return [self.contender(one) for one in places]
 
-    def _sources(self, program: Program, most: int) -> list[KernelSource]:
+    def contender(self, place: Place) -> Contender:
+        form, kernels = self.made[place.form]
+        return _with_kernels(form, kernels.source(place), place)
+
+    def _kernels(self, program: Program) -> Kernels:
         asked = self._question
         if asked.gpu:
-            return gpu_kernel_sources(program, device(asked.gpu), most)
-        return kernel_sources(program, host(), asked.threads, most, asked.constant)
+            return GpuKernels(program, device(asked.gpu))
+        return CpuKernels(program, host(), asked.threads, asked.constant)
 
     def prepared(self, forms: Iterable[_Form]) -> list[Program]:
         return [one for form in forms for one in prepared(form.program, self._question.constant)]
@@ -206,13 +242,12 @@ def _packed_ways(form: _Form, constant: tuple[int, ...]) -> Iterator[Contender]:
             )  # fmt: skip
 
 
-def _with_kernels(form: _Form, found: KernelSource) -> Contender:
+def _with_kernels(form: _Form, found: KernelSource, place: Place) -> Contender:
     before = Beforehand(found.positions, found.pack, found.types) if found.positions else None
-    how = f"{form.how}; {found.how}"
-    packed = to_json(form.program)
     return Contender(
-        how, form.number, packed, found.source, found.function, form.verdict, before, kernels=True
-    )
+        f"{form.how}; {found.how}", form.number, to_json(form.program), found.source,
+        found.function, form.verdict, before, place,
+    )  # fmt: skip
 
 
 def _beforehand(packing: Packing) -> Beforehand:

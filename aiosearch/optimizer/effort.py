@@ -33,10 +33,14 @@ class Budget(Struct, frozen=True):
     finalists: int
     kernels: int
     """Of the contenders, how many more are machine code of ours."""
+    trials: int = 0
+    """Of further kernels, beside the best of these."""
+    trial_seconds: float = 0.0
+    """For all of them."""
 
 
 BUDGETS = {
     Effort.QUICK: Budget(1.0, 3, 6, 45, 4.0, 3, 4),
-    Effort.DEFAULT: Budget(4.0, 6, 14, 63, 10.0, 4, 8),
-    Effort.EXHAUSTIVE: Budget(30.0, 24, 64, 99, 40.0, 8, 32),
+    Effort.DEFAULT: Budget(4.0, 6, 14, 63, 10.0, 4, 8, 16, 8.0),
+    Effort.EXHAUSTIVE: Budget(30.0, 24, 64, 99, 40.0, 8, 32, 96, 60.0),
 }

@@ -12,47 +12,66 @@ from ..codegen.pallas import CannotPrint, Tiling, choices, write
 from ..devices import Device
 from ..tensor import Program
 from .emit import names
-from .kernels import KernelSource
+from .places import KernelSource, Place
 
 _STEP = 4
 """Tilings side by side are much alike: every so many is taken."""
 
 
-def gpu_kernel_sources(program: Program, device: Device, most: int) -> list[KernelSource]:
-    """At most so many, those of a program in one kernel first.
+class GpuKernels:
+    """All ways to run one program; raises TensorError where it cannot be lowered."""
 
-    There are none where something cannot be printed. Raises TensorError where it cannot be lowered.
-    """
-    function, _ = names(program)
-    plain = replace(lower(program), name=function)
-    found: dict[str, KernelSource] = {}
-    for module in dict.fromkeys([fused(plain), plain]):
-        for one in _of(module, device, max(1, most // 2)):
-            found.setdefault(one.source, one)
-    return list(found.values())
+    def __init__(self, program: Program, device: Device) -> None:
+        function, _ = names(program)
+        plain = replace(lower(program), name=function)
+        self._modules = list(dict.fromkeys([fused(plain), plain]))
+        self._options = [_options(module, device) for module in self._modules]
 
+    def first(self, most: int) -> list[Place]:
+        """At most so many, those of a program in one kernel first.
 
-def _of(module: Module, device: Device, most: int) -> list[KernelSource]:
-    try:
-        options = [_some(kernel, device, most) for kernel in module.kernels]
-        if not all(options):
-            return []
-        turns = min(most, max(map(len, options), default=0))
-        return [_source(module, options, turn) for turn in range(turns)]
-    except CannotPrint:
+        There are none where something cannot be printed.
+        """
+        found = [
+            Place(module, tuple((min(turn, len(own) - 1),) for own in options), 1.0 + turn)
+            for module, options in enumerate(self._options)
+            for turn in range(min(max(1, most // 2), max(map(len, options), default=0)))
+        ]
+        return found[:most]
+
+    def beside(self, place: Place) -> list[Place]:
         return []
 
+    def source(self, place: Place) -> KernelSource:
+        """What runs it; raises LookupError where there is no such place."""
+        module, options = self._modules[place.module], self._options[place.module]
+        tilings = {
+            kernel.name: own[at]
+            for kernel, own, (at,) in zip(module.kernels, options, place.points, strict=True)
+        }
+        told = "; ".join(map(str, tilings.values()))
+        return KernelSource(
+            f"Pallas kernels [{told}]", place.seconds, write(module, tilings), module.name
+        )
 
-def _some(kernel: Kernel, device: Device, most: int) -> list[Tiling]:
-    return choices(kernel, device)[: most * _STEP : _STEP]
+
+def gpu_kernel_sources(program: Program, device: Device, most: int) -> list[KernelSource]:
+    """At most so many; raises TensorError where it cannot be lowered."""
+    kernels = GpuKernels(program, device)
+    return [kernels.source(one) for one in kernels.first(most)]
 
 
-def _source(module: Module, options: Sequence[Sequence[Tiling]], turn: int) -> KernelSource:
-    tilings = {
-        kernel.name: own[min(turn, len(own) - 1)]
-        for kernel, own in zip(module.kernels, options, strict=True)
-    }
-    told = "; ".join(str(one) for one in tilings.values())
-    return KernelSource(
-        f"Pallas kernels [{told}]", float(turn), write(module, tilings), module.name
-    )
+def _options(module: Module, device: Device) -> Sequence[Sequence[Tiling]]:
+    """Of each kernel; nothing where one cannot be printed."""
+    try:
+        found = [_some(kernel, device) for kernel in module.kernels]
+        write(
+            module, {kernel.name: own[0] for kernel, own in zip(module.kernels, found, strict=True)}
+        )
+    except CannotPrint:
+        return []
+    return found
+
+
+def _some(kernel: Kernel, device: Device) -> list[Tiling]:
+    return choices(kernel, device)[::_STEP]

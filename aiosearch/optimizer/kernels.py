@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..codegen.cpu.choices import different, priced
+from ..codegen.cpu.choices import different, space
 from ..codegen.cpu.packed import Layout
 from ..codegen.cpu.printer import native
 from ..codegen.cpu.schedule import Schedule
+from ..codegen.cpu.shape import Wishes
 from ..codegen.cpu.words import told
 from ..codegen.fusing import fused
 from ..codegen.ir import Module
@@ -23,86 +24,74 @@ from ..tensor import Program
 from ..tensor.text import write
 from .emit import module as module_of
 from .emit import names
+from .places import KernelSource, Place
+from .plans import Plan, Plans
 from .types import NUMPY
 
 _BEGUN = 5e-6
 """Seconds until all threads have begun a kernel."""
 
 
-@dataclass(frozen=True)
-class KernelSource:
-    """A source that calls kernels, and what it wants to be made beforehand."""
+class CpuKernels:
+    """All ways to run one program; raises TensorError where it cannot be lowered."""
 
-    how: str
-    """In words."""
-    seconds: float
-    """What it should take."""
-    source: str
-    function: str
-    positions: tuple[int, ...] = ()
-    """The inputs that are packed."""
-    pack: str = ""
-    """The function in the source that packs them."""
-    types: tuple[ArrayType, ...] = ()
-    """Of what it makes."""
+    def __init__(
+        self, program: Program, machine: Machine, threads: int, constant: Sequence[int] = ()
+    ) -> None:
+        self._program, self._machine = program, machine
+        function, self._parameters = names(program)
+        plain = replace(lower(program), name=function)
+        self._plans = [
+            _plans(module, machine, threads, [module.inputs[at].name for at in constant])
+            for module in dict.fromkeys([fused(plain), plain])
+        ]
+
+    def first(self, most: int) -> list[Place]:
+        """At most so many, best predicted first, and the first of each module at any rate."""
+        found: dict[Native, Place] = {}
+        for one in _best([list(self._first(at, most)) for at in range(len(self._plans))], most):
+            found.setdefault(self._writer(one).native, one)
+        return list(found.values())
+
+    def beside(self, place: Place) -> list[Place]:
+        """The ways that differ in one choice."""
+        plans = self._plans[place.module].beside(place.points)
+        return [Place(place.module, one.points, one.seconds) for one in plans]
+
+    def source(self, place: Place) -> KernelSource:
+        """What runs it; raises LookupError where there is no such place."""
+        return self._writer(place).source()
+
+    def _first(self, module: int, most: int) -> Iterator[Place]:
+        for one in self._plans[module].first(most, different):
+            yield Place(module, one.points, one.seconds)
+
+    def _writer(self, place: Place) -> _Writer:
+        plan = self._plans[place.module].at(place.points)
+        return _Writer(self._program, plan, self._machine, plan.module.name, self._parameters)
 
 
 def kernel_sources(
     program: Program, machine: Machine, threads: int, most: int, constant: Sequence[int] = ()
 ) -> list[KernelSource]:
     """At most so many, best predicted first; raises TensorError where it cannot be lowered."""
-    function, parameters = names(program)
-    plain = replace(lower(program), name=function)
-    plans = [
-        plan
-        for module in dict.fromkeys([fused(plain), plain])
-        for plan in _plans(module, machine, threads, most, constant)
-    ]
-    found: dict[Native, KernelSource] = {}
-    for plan in _best(plans, most):
-        one = _Writer(program, plan, machine, function, parameters)
-        if one.native not in found:
-            found[one.native] = one.source()
-    return list(found.values())
-
-
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """A module, and how each of its kernels is to run."""
-
-    module: Module
-    schedules: Mapping[str, Schedule]
-    seconds: float
-    """What it should take."""
+    ways = CpuKernels(program, machine, threads, constant)
+    return [ways.source(one) for one in ways.first(most)]
 
 
 def _plans(
-    module: Module, machine: Machine, threads: int, most: int, constant: Sequence[int]
-) -> list[_Plan]:
-    """The best of each kernel, then one kernel's next best after the other's."""
-    packable = _packable(module, [module.inputs[at].name for at in constant])
-    options = [
-        different(priced(kernel, machine, threads, packable), most) for kernel in module.kernels
-    ]
-    if not all(options):  # nothing is to be computed, or no tile fits
-        return []
-    found = []
-    for turn in range(min(most, max(map(len, options), default=0))):
-        chosen = [own[min(turn, len(own) - 1)] for own in options]
-        schedules = {
-            kernel.name: one for kernel, (_, one) in zip(module.kernels, chosen, strict=True)
-        }
-        found.append(_Plan(module, schedules, sum(cost + _BEGUN for cost, _ in chosen)))
-    return found
+    module: Module, machine: Machine, threads: int, constant: Sequence[str]
+) -> Plans[Schedule]:
+    packable = _packable(module, constant)
+    spaces = [space(kernel, machine, threads, packable) for kernel in module.kernels]
+    return Plans(module, spaces, _BEGUN)
 
 
-def _best(plans: Sequence[_Plan], most: int) -> list[_Plan]:
-    """Those that should be fastest, and the first of each module at any rate."""
-    firsts = {plan.module: plan for plan in reversed(plans)}
-    others = [plan for plan in plans if plan not in firsts.values()]
-    others.sort(key=lambda plan: plan.seconds)
-    chosen = [*firsts.values(), *others][:most]
-    return sorted(chosen, key=lambda plan: plan.seconds)
+def _best(ways: Sequence[Sequence[Place]], most: int) -> list[Place]:
+    firsts = [own[0] for own in ways if own]
+    others = [one for own in ways for one in own[1:]]
+    others.sort(key=lambda one: one.seconds)
+    return sorted([*firsts, *others][:most], key=lambda one: one.seconds)
 
 
 def _packable(module: Module, constant: Sequence[str]) -> list[str]:
@@ -116,7 +105,7 @@ class _Writer:
     """One module by one set of schedules."""
 
     program: Program
-    plan: _Plan
+    plan: Plan[Schedule]
     machine: Machine
     function: str
     parameters: Sequence[str]
@@ -190,6 +179,10 @@ def _short(schedule: Schedule) -> str:
         parts.append(f"{schedule.wishes.rows}x{schedule.wishes.vectors}")
     parts += [f"{name} packed" for name in schedule.layouts]
     parts += [f"{name} copied" for name in schedule.staged]
+    parts += [f"{name} in panels" for name in schedule.panels]
+    usual, wishes = Wishes(), schedule.wishes
+    parts += [f"{wishes.unroll} a turn"] * (wishes.unroll != usual.unroll)
+    parts += [f"{wishes.ahead} ahead"] * (wishes.ahead != usual.ahead)
     return f"[{', '.join(parts)}]"
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from ..engine.channel import enter_child
-from .contenders import Contest, Question, contest
+from .contenders import Contender, Contest, Question, Rewriting
 from .errors import OptimizeError
+from .places import Place
 from .report import Tell
-from .servants import Failed, servant, serving
+from .servants import Failed, Servant, servant, serving
 
 
 class Told(Struct, frozen=True, tag=True):
@@ -20,33 +23,99 @@ class Told(Struct, frozen=True, tag=True):
     text: str
 
 
-Message: TypeAlias = Told | Failed | Contest
+class Asked(Struct, frozen=True, tag=True):
+    """Begins: what can be tried?"""
+
+    question: Question
+
+
+class Beside(Struct, frozen=True, tag=True):
+    """What else lies near a place?"""
+
+    place: Place
+
+
+class Make(Struct, frozen=True, tag=True):
+    """What runs it?"""
+
+    place: Place
+
+
+class Places(Struct, frozen=True, tag=True):
+    places: tuple[Place, ...]
+
+
+class Made(Struct, frozen=True, tag=True):
+    contender: Contender
+
+
+Request: TypeAlias = Asked | Beside | Make
+Message: TypeAlias = Told | Failed | Contest | Places | Made
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_question = msgspec.msgpack.Decoder(Question).decode
+_decode_request: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
 _decode_message: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
-async def contested(question: Question, tell: Tell) -> Contest:
-    """What `contest` gives, from a process that is gone afterwards; raises OptimizeError."""
-    async with servant(__name__, "rewrites it") as process:
-        process.send(_encode(question))
+class Rewriter:
+    """The process, from outside: asked one thing after the other, the contest first.
+
+    Every method raises OptimizeError where there is no answer.
+    """
+
+    def __init__(self, process: Servant, tell: Tell) -> None:
+        self._process, self._tell = process, tell
+
+    async def contest(self, question: Question) -> Contest:
+        """All that is to be tried at first."""
+        found = await self._asked(Asked(question))
+        assert isinstance(found, Contest)
+        return found
+
+    async def beside(self, place: Place) -> tuple[Place, ...]:
+        """The kernels that differ in one choice from others."""
+        found = await self._asked(Beside(place))
+        assert isinstance(found, Places)
+        return found.places
+
+    async def made(self, place: Place) -> Contender:
+        """A contender of these kernels."""
+        found = await self._asked(Make(place))
+        assert isinstance(found, Made)
+        return found.contender
+
+    async def _asked(self, request: Request) -> Message:
+        self._process.send(_encode(request))
         while True:
-            match _decode_message.decode(await process.hear()):
+            match _decode_message.decode(await self._process.hear()):
                 case Told(text):
-                    tell(text)
+                    self._tell(text)
                 case Failed(reason):
                     raise OptimizeError(reason)
                 case found:
                     return found
 
 
+@asynccontextmanager
+async def rewriter(tell: Tell) -> AsyncIterator[Rewriter]:
+    """A process that is gone afterwards."""
+    async with servant(__name__, "rewrites it") as process:
+        yield Rewriter(process, tell)
+
+
+async def contested(question: Question, tell: Tell) -> Contest:
+    """What `contest` gives, from a process that is gone afterwards; raises OptimizeError."""
+    async with rewriter(tell) as process:
+        return await process.contest(question)
+
+
 def serve() -> None:
     """Answers questions until the host goes away or kills the process."""
     channel, _ = enter_child()
+    known: list[Rewriting] = []
 
     def answer(payload: bytes) -> bytes:
-        return _encode(_found(_decode_question(payload), tell))
+        return _encode(_found(_decode_request.decode(payload), known, tell))
 
     def tell(text: str) -> None:
         channel.send(_encode(Told(text)))
@@ -54,9 +123,16 @@ def serve() -> None:
     serving(channel, answer)
 
 
-def _found(question: Question, tell: Tell) -> Message:
+def _found(request: Request, known: list[Rewriting], tell: Tell) -> Message:
     try:
-        return contest(question, tell)
+        match request:
+            case Asked(question):
+                known[:] = [Rewriting(question, tell)]
+                return known[0].contest()
+            case Beside(place):
+                return Places(tuple(known[0].beside(place)))
+            case Make(place):
+                return Made(known[0].made(place))
     except Exception as error:  # a rule may meet what nobody has thought of
         return Failed(f"it cannot be rewritten: {type(error).__name__}: {error}")
 

@@ -17,13 +17,21 @@ from .deciding import CONFIRMING, decided, ratio, winning
 from .effort import Budget
 from .entering import candidate, packer
 from .errors import OptimizeError
+from .losing import lost, noise, objection
 from .report import Tell, Tried
 from .selection import Heat, Selection, times
 from .settings import Settings, settings
 from .suiting import Suited, suited
+from .trials import Maker, Trials
 
 MEMORY = """ (if it is a GPU's, this process may hold it: set XLA_PYTHON_CLIENT_PREALLOCATE=false \
 before it loads jax)"""
+
+
+_NEAR = 1.5
+"""Kernels that take so many times as long as the fastest are not worth further trials."""
+_TUNED = 2
+"""So many of those that were tried further enter the last race."""
 
 
 @dataclass
@@ -38,9 +46,12 @@ class Selector:
     tell: Tell
     settings: Settings = field(default_factory=settings)
     """Under which the winner will run."""
+    maker: Maker | None = None
+    """Makes further kernels, beside those among the contenders."""
     _compiled: dict[Contender, Compiled] = field(default_factory=dict)
     _notes: dict[Contender, str] = field(default_factory=dict)
     _finals: dict[Contender, Heat] = field(default_factory=dict)
+    _further: list[Contender] = field(default_factory=list)
     _in_doubt: bool = False
 
     async def select(self, contenders: Sequence[Contender]) -> Selection:
@@ -50,13 +61,13 @@ class Selector:
         self._require(original, original in self._compiled)
         inputs = await self._suit(original)
         self.tell(f"{len(self._compiled)} of {len(contenders)} compiled; racing on {inputs}")
-        last = await self._last_race(await self._finalists())
+        last = await self._last_race(await self._finalists(inputs))
         winner, floats = await self._winner(last, inputs)
         otherwise = winner
         if winner.beforehand is not None:
             otherwise, _ = await self._winner(last, inputs, beforehand=False)
         final = self._finals.get(winner, last)
-        tried = self._tried(contenders, last, winner)
+        tried = self._tried([*contenders, *self._further], last, winner)
         in_doubt = winner is original and self._in_doubt
         return Selection(winner, last, final, tried, inputs, otherwise, floats, in_doubt)
 
@@ -86,16 +97,40 @@ class Selector:
         }
         return found
 
-    async def _finalists(self) -> list[Contender]:
-        """Those that did best in a first race, where there are too many."""
+    async def _finalists(self, inputs: Suited) -> list[Contender]:
+        """Those that did best in a first race, where there are too many, and kernels near them."""
         everyone = list(self._compiled)
         if len(everyone) <= self.budget.finalists + 1:
             return everyone
         first = await self._race(everyone, self.budget.rounds // 3)
         finalists = first.best(self.budget.finalists)
         self._note_losers(first, finalists)
+        finalists += await self._tuned(first, inputs)
         self.tell(f"{len(finalists) - 1} beside the original in the last race")
         return finalists
+
+    async def _tuned(self, first: Heat, inputs: Suited) -> list[Contender]:
+        """The best kernels near those that ran, where one of these is among the fastest."""
+        if self.maker is None or not self.budget.trials:
+            return []
+        taken = {one: first.seconds(one) for one in first.entrants}
+        kernels = {one: seconds for one, seconds in taken.items() if one.kernels}
+        best = min(kernels, key=lambda one: kernels[one], default=None)
+        if best is None or kernels[best] > _NEAR * min(taken.values()):
+            return []
+        self.tell(f"trying kernels like {best.how}")
+        trials = Trials(
+            self.executor, self.program, self.settings, inputs, self.maker,
+            self._compiled[best], kernels[best], self._fails,
+        )  # fmt: skip
+        found = await trials.run(kernels, self.budget)
+        self._compiled |= trials.compiled
+        self._further = list(trials.compiled)
+        chosen = [one for one in found if found[one] < kernels[best]][:_TUNED]
+        for one in found.keys() - set(chosen):
+            told = f"{taken[first.entrants[0]] / found[one]:.2f} times in a trial"
+            self._notes.setdefault(one, told)
+        return chosen
 
     async def _last_race(self, finalists: Sequence[Contender]) -> Heat:
         async def racing() -> Race:
@@ -168,7 +203,7 @@ class Selector:
             return None
         if floats.outcome == "agree" and not floats.unseen:
             return floats
-        self._is_out(contender, _objection(floats))
+        self._is_out(contender, objection(floats))
         return None
 
     async def _confirmed(self, last: Heat, contender: Contender) -> bool:
@@ -182,7 +217,7 @@ class Selector:
         self._in_doubt |= final.race.seems(1)
         if final.race.speedup(1) is not None:
             told = f"{ratio(final.race, 1):.2f} times in a race of its own"
-            self._is_out(contender, f"not confirmed: {told}, with noise {_noise(final.race)}")
+            self._is_out(contender, f"not confirmed: {told}, with noise {noise(final.race)}")
         return False
 
     def _is_out(self, contender: Contender, why: str) -> None:
@@ -221,29 +256,4 @@ class Selector:
             return Tried(contender.how, None, None, note, verdict)
         low, middle, high = times(race, place)
         found = ratio(race, place)
-        return Tried(contender.how, middle, found, note or _lost(race, place), verdict, low, high)
-
-
-def _objection(floats: FloatEvidence) -> str:
-    """Why a candidate is not taken that the floats do not speak for."""
-    if floats.outcome == "differ":
-        return f"not as accurate: {floats}"
-    if floats.outcome == "unknown":
-        return f"not to be judged, as no inputs tell: {floats}"
-    unseen = ", ".join(map(str, floats.unseen))
-    return f"not to be judged, as no inputs tell of output {unseen}: {floats}"
-
-
-def _lost(race: Race, place: int) -> str:
-    """In which ways one that would be faster is slower."""
-    seems = ratio(race, place) > 1
-    lost = [
-        f"{found.median:.2f} times {way.told}"
-        for way in race.lost(place)
-        if (found := race.speedup(place, way=way)) is not None
-    ]
-    return f"slower in some way: {', '.join(lost)}" if seems and lost else ""
-
-
-def _noise(race: Race) -> str:
-    return f"{race.noise() or 0.0:.1%}"
+        return Tried(contender.how, middle, found, note or lost(race, place), verdict, low, high)

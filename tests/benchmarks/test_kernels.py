@@ -24,9 +24,10 @@ from truthful import Judge
 from aiosearch.measure import JaxExecutor, Way
 from aiosearch.measure.race import Clock
 from aiosearch.optimizer.effort import Budget
+from aiosearch.optimizer.rewriting import rewriter
 from aiosearch.tensor.programs import builtin
 
-LEAST = Budget(0.2, 1, 2, 7, 2.0, 1, 2)
+LEAST = Budget(0.2, 1, 2, 7, 2.0, 1, 2, 1, 10.0)
 SMALL = {
     "rms_norm": {"row": 1, "feature": 128, "column": 64},
     "gated_mlp": {"row": 1, "feature": 128, "hidden": 64},
@@ -84,11 +85,13 @@ def test_a_result_that_is_off_is_told_by_how_much() -> None:
     assert "off by 1.0e-02" in truthful.objection([1.01 * one for one in truthful.truth])
 
 
-def test_spellings_for_one_row_are_left_out_where_there_are_more() -> None:
+async def test_spellings_for_one_row_are_left_out_where_there_are_more() -> None:
     """They would only lose."""
     one = small("rms_norm")
     more = Row(("rms_norm", "f32", 8), one.program, one.constant)
-    told = [[each.how for each in entrants(row, LEAST, "cpu").jax] for row in (one, more)]
+    async with rewriter(print) as process:
+        found = [await entrants(row, LEAST, "cpu", process) for row in (one, more)]
+    told = [[each.how for each in all_.jax] for all_ in found]
     padded = [[how for how in each if how.startswith("by hand") and "two" in how] for each in told]
     assert padded[0]
     assert not padded[1]
@@ -112,10 +115,10 @@ def test_a_gpu_that_is_absent_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPa
 
 async def race() -> Raced:
     row = small("rms_norm")
-    all_ = entrants(row, LEAST, "cpu")
-    some = replace(all_, jax=all_.jax[-2:], kernels=all_.kernels[:2])
-    async with JaxExecutor(compilers=1) as executor:
-        return await raced(row, some, executor, LEAST)
+    async with JaxExecutor(compilers=1) as executor, rewriter(print) as process:
+        all_ = await entrants(row, LEAST, "cpu", process)
+        some = replace(all_, jax=all_.jax[-2:], kernels=all_.kernels[:2])
+        return await raced(row, some, executor, LEAST, process)
 
 
 async def test_a_row_is_raced_and_told(capsys: pytest.CaptureFixture[str]) -> None:

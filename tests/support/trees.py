@@ -7,7 +7,7 @@ import os
 import random
 import time
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,22 @@ class Waiting(Words):
         await asyncio.sleep(self.seconds)
         if self.failing and len(node) == 3:
             raise ConnectionError("far away is closed")
+        return Words.expand(self, node)
+
+
+@dataclass(frozen=True)
+class Single(Words):
+    """Words that come from a place where one may wait at a time."""
+
+    lanes: int = 1
+    waiting: list[Word] = field(default_factory=list)
+
+    async def expand(self, node: Word) -> Iterable[Word]:  # type: ignore[override]
+        self.waiting.append(node)
+        await asyncio.sleep(0)
+        if len(self.waiting) > self.lanes:
+            raise AssertionError(f"{len(self.waiting)} are waiting")
+        self.waiting.remove(node)
         return Words.expand(self, node)
 
 

@@ -1,20 +1,22 @@
-"""The schedules of a kernel that are worth a trial, those of the best prediction first.
+"""What is free in a kernel's schedule on a processor, as parameters with what limits them.
 
-What is free and what limits it: the registers hold rows times vectors of sums; a panel of packed
-columns is as wide as those vectors; a tile along the lanes is whole panels; the tiles that a block
-keeps fit the second cache; there are blocks enough for all threads.
+The registers hold rows times vectors of sums; a panel of packed columns is as wide as those
+vectors; a tile along the lanes is whole panels; the tiles that a block keeps fit the second cache;
+there are blocks enough for all threads.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
 
 from ...tensor.types import DType
-from ..ir import Buffer, Fold, Index, Kernel, alone
+from ..ir import Buffer, Fold, Kernel, alone
 from ..native.machine import Machine
-from .memory import STORED
+from ..parameters import Choice, Parameter, Space, choices_of
+from .kept import kept_bytes, tiles_of
 from .packed import Layout
 from .predicting import Predictor
 from .roles import Roles, packable, roles
@@ -26,90 +28,144 @@ _REGISTERS = ((8, 2), (6, 4), (4, 4), (4, 2), (2, 4), (12, 2), (14, 1), (1, 4), 
 _SERIAL = (16, 64, 128, 256, 512)
 _ROWS = (8, 16, 32, 64, 128, 256)
 _PANELS = (1, 2, 4, 8, 16, 32)
+_UNROLLED = (4, 1, 2, 8)
+_AHEAD = (0, 2, 4, 8, 16)
 _EXACT = 1024
 """So many products may be added one after the other."""
 _SMALL = 1 << 15
 """Elements of a block that maps."""
 
 
+def space(
+    kernel: Kernel, machine: Machine, threads: int, constant: Iterable[str] = ()
+) -> Space[Schedule]:
+    """All that is free; constant inputs may be laid out beforehand."""
+    own = roles(kernel, machine)
+    predictor = Predictor(kernel, own, machine, threads)
+    if own.stage.fold is Fold.NONE or own.shape.inner is None or own.along is None:
+        return _Maps(own, predictor)
+    return _Folds(kernel, own, machine, threads, packable(kernel, constant, machine), predictor)
+
+
 def choices(
     kernel: Kernel, machine: Machine, threads: int, constant: Iterable[str] = ()
 ) -> list[Schedule]:
     """All that keep to the limits, best predicted first."""
-    return [one for _, one in priced(kernel, machine, threads, constant)]
+    found = choices_of(space(kernel, machine, threads, constant))
+    return [one.schedule for one in found]
 
 
-def priced(
-    kernel: Kernel, machine: Machine, threads: int, constant: Iterable[str] = ()
-) -> list[tuple[float, Schedule]]:
-    """The same, each with the seconds that it should take."""
-    own = roles(kernel, machine)
-    layouts = packable(kernel, constant, machine)
-    if own.stage.fold is Fold.NONE or own.shape.inner is None or own.along is None:
-        found = [*_mapped(kernel, own, threads)]
-    else:
-        found = [*_Folded(kernel, own, layouts, machine).schedules(threads)]
-        if layouts:
-            found += _Folded(kernel, own, {}, machine).schedules(threads)
-    predictor = Predictor(kernel, own, machine, threads)
-    costs = [(predictor.seconds(one), one) for one in found]
-    return sorted(costs, key=lambda pair: pair[0])
-
-
-def different(
-    schedules: Sequence[tuple[float, Schedule]], most: int
-) -> list[tuple[float, Schedule]]:
+def different(found: Sequence[Choice[Schedule]], most: int) -> list[Choice[Schedule]]:
     """The first, and then always the first that uses registers and tiles unlike those before.
 
     What is left over goes to the best predicted.
     """
-    found: dict[tuple[object, ...], tuple[float, Schedule]] = {}
-    for pair in schedules:
-        one, wishes = pair[1], pair[1].wishes
-        laid = bool(one.layouts), bool(one.panels)
-        found.setdefault((wishes.rows, wishes.vectors, *laid, one.serial), pair)
-    chosen = list(found.values())[: max(1, most * 3 // 4)]
-    others = [pair for pair in schedules if all(pair is not other for other in chosen)]
+    kinds: dict[tuple[object, ...], Choice[Schedule]] = {}
+    for one in found:
+        schedule, wishes = one.schedule, one.schedule.wishes
+        laid = bool(schedule.layouts), bool(schedule.panels)
+        kinds.setdefault((wishes.rows, wishes.vectors, *laid, schedule.serial), one)
+    chosen = list(kinds.values())[: max(1, most * 3 // 4)]
+    others = [one for one in found if all(one is not other for other in chosen)]
     return [*chosen, *others[: most - len(chosen)]]
 
 
-def _mapped(kernel: Kernel, own: Roles, threads: int) -> Iterator[Schedule]:
+class _Maps:
     """Blocks of whole rows, as many as there is work for."""
-    for most in (_SMALL, _SMALL // 8):
+
+    parameters = (Parameter("block", (_SMALL, _SMALL // 8)),)
+
+    def __init__(self, own: Roles, predictor: Predictor) -> None:
+        self._own = own
+        self.seconds = predictor.seconds
+
+    def schedule(self, chosen: Mapping[str, Any]) -> Schedule:
         tiles: dict[str, int] = {}
         held = 1
-        for one in reversed(own.blocked):
-            tile = max(1, min(one.size, most // held))
+        for one in reversed(self._own.blocked):
+            tile = max(1, min(one.size, chosen["block"] // held))
             tiles[one.name] = tile
             held *= tile
-        yield Schedule(tiles)
+        return Schedule(tiles)
 
 
-class _Folded:
-    """The schedules of a kernel whose main stage folds, without what was laid out or with it."""
+class _Folds:
+    """The schedules of a kernel whose main stage folds."""
 
     def __init__(
-        self, kernel: Kernel, own: Roles, layouts: Mapping[str, Layout], machine: Machine
+        self,
+        kernel: Kernel,
+        own: Roles,
+        machine: Machine,
+        threads: int,
+        layouts: Mapping[str, Layout],
+        predictor: Predictor,
     ) -> None:
-        self._own, self._layouts, self._machine = own, layouts, machine
+        self._kernel, self._own, self._machine, self._threads = kernel, own, machine, threads
         self._lanes = machine.width // 4
         self._others = _others(own)
-        self._stagings = list(_stagings(kernel, own))
-        self._serials = list(_serials(own, kernel.outputs))
-        self._tiles = [*_tiles_kept(kernel)]
-        names = [one.name for one in kernel.inputs if one.name not in layouts]
-        self._panels = packable(kernel, names, machine)
+        self._kept = [*tiles_of(kernel)]
+        self._layouts = layouts
+        self._panels = {
+            packed: packable(
+                kernel,
+                [one.name for one in kernel.inputs if not (packed and one.name in layouts)],
+                machine,
+            )
+            for packed in (True, False)
+        }
+        self.seconds = predictor.seconds
 
-    def schedules(self, threads: int) -> Iterator[Schedule]:
-        """All that keep to the second cache."""
-        for rows, vectors in _fitting(self._own, self._machine):
-            for column in _columns(self._own, self._lanes * vectors, threads):
-                for row in _row_tiles(self._own):
-                    for name, length in self._serials:
-                        tiles = self._cut(column, row, name, length)
-                        yield from self._laid(tiles, name, rows, vectors, row)
+    @cached_property
+    def parameters(self) -> Sequence[Parameter]:
+        own, packed = self._own, (True, False) if self._layouts else (False,)
+        cut = own.along in own.blocked
+        return (
+            Parameter("packed", packed),
+            Parameter("registers", tuple(_fitting(own, self._machine))),
+            Parameter("panels", _PANELS if cut else _PANELS[:1]),
+            Parameter("row", tuple(_row_tiles(own))),
+            Parameter("serial", tuple(_serials(own, self._kernel.outputs))),
+            Parameter("staged", tuple(_stagings(self._kernel, own))),
+            Parameter("laid", (False, True) if any(self._panels.values()) else (False,)),
+            Parameter("unrolled", _UNROLLED, fine=True),
+            Parameter("ahead", _AHEAD, fine=True),
+        )
 
-    def _cut(self, column: int, row: int, serial: str | None, length: int) -> dict[str, int]:
+    def schedule(self, chosen: Mapping[str, Any]) -> Schedule | None:
+        rows, vectors = chosen["registers"]
+        column = self._column(chosen["panels"], self._lanes * vectors)
+        # Inputs are laid out in each block where several blocks of rows read the tile.
+        panels = self._panels[chosen["packed"]] if chosen["laid"] else {}
+        if column is None or (chosen["laid"] and not (panels and self._is_read_again(chosen))):
+            return None
+        layouts = self._layouts if chosen["packed"] else {}
+        width = self._lanes * vectors
+        found = Schedule(
+            self._tiles(column, chosen["row"], *chosen["serial"]),
+            chosen["serial"][0],
+            Wishes(rows, vectors, chosen["unrolled"], chosen["ahead"]),
+            {name: replace(one, width=width) for name, one in layouts.items()},
+            chosen["staged"],
+            {name: replace(one, width=width) for name, one in panels.items()},
+        )
+        return found if kept_bytes(self._kept, found) <= self._machine.l2 else None
+
+    def _column(self, count: int, panel: int) -> int | None:
+        """The tile along the lanes; nothing where fewer panels are as many."""
+        along = self._own.along
+        assert along is not None
+        if along not in self._own.blocked:
+            return along.size
+        most = -(-along.size // self._threads)
+        whole = -(-most // panel)
+        return panel * min(count, whole) if count == 1 or count // 2 < whole else None
+
+    def _is_read_again(self, chosen: Mapping[str, Any]) -> bool:
+        rows, _ = chosen["registers"]
+        return self._own.row is not None and bool(chosen["row"] >= 3 * rows)
+
+    def _tiles(self, column: int, row: int, serial: str | None, length: int) -> dict[str, int]:
         own, tiles = self._own, dict(self._others)
         if own.along in own.blocked and own.along is not None:
             tiles[own.along.name] = column
@@ -118,58 +174,6 @@ class _Folded:
         if serial is not None:
             tiles[serial] = length
         return tiles
-
-    def _laid(
-        self, tiles: dict[str, int], serial: str | None, rows: int, vectors: int, row: int
-    ) -> Iterator[Schedule]:
-        """Inputs are laid out in each block where several blocks of rows read the tile."""
-        wishes, width = Wishes(rows, vectors, 4), self._lanes * vectors
-        wide = {name: replace(one, width=width) for name, one in self._layouts.items()}
-        panels = {name: replace(one, width=width) for name, one in self._panels.items()}
-        again = self._own.row is not None and row >= 3 * rows and panels
-        for staged in self._stagings:
-            for laid in ({}, panels) if again else ({},):
-                one = Schedule(tiles, serial, wishes, wide, staged, laid)
-                if self._held(one) <= self._machine.l2:
-                    yield one
-
-    def _held(self, schedule: Schedule) -> int:
-        """Bytes of the tiles that a block keeps."""
-        copied = {*schedule.staged, *schedule.panels}
-        return sum(
-            one.bytes * math.prod(schedule.tile(each) for each in one.free)
-            for one in self._tiles
-            if one.is_kept(schedule.serial, copied)
-        )
-
-
-@dataclass(frozen=True)
-class _Tile:
-    """What a block may keep."""
-
-    free: tuple[Index, ...]
-    bytes: int
-    """Of an element."""
-    folded: frozenset[str] | None
-    """An output is kept while it is folded over these; scratch always."""
-    copy_of: str = ""
-
-    def is_kept(self, serial: str | None, copied: set[str]) -> bool:
-        if self.copy_of:
-            return self.copy_of in copied
-        return self.folded is None or serial in self.folded
-
-
-def _tiles_kept(kernel: Kernel) -> Iterator[_Tile]:
-    for stage in kernel.stages:
-        folded = frozenset(one.name for one in stage.folded)
-        kept = folded if stage.target in kernel.outputs else None
-        yield _Tile(stage.free, STORED[stage.target.dtype][1], kept)
-    for buffer in kernel.inputs:
-        loads = [load for stage in kernel.stages for load in stage.loads if load.buffer == buffer]
-        places = [alone(position) for load in loads for position in load.at]
-        free = tuple(dict.fromkeys(one for one in places if one is not None))
-        yield _Tile(free, STORED[buffer.dtype][1], None, buffer.name)
 
 
 def _fitting(own: Roles, machine: Machine) -> Iterator[tuple[int, int]]:
@@ -181,16 +185,6 @@ def _fitting(own: Roles, machine: Machine) -> Iterator[tuple[int, int]]:
         if kept * vectors + vectors + 1 <= registers and (kept, vectors) not in seen:
             seen.add((kept, vectors))
             yield kept, vectors
-
-
-def _columns(own: Roles, panel: int, threads: int) -> list[int]:
-    along = own.along
-    assert along is not None
-    if along not in own.blocked:
-        return [along.size]
-    most = -(-along.size // threads)
-    found = {min(panel * count, -(-most // panel) * panel) for count in _PANELS}
-    return sorted(found)
 
 
 def _row_tiles(own: Roles) -> list[int]:

@@ -1,0 +1,79 @@
+"""A module's kernels with a schedule each, and the plans that lie beside one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from ..codegen.ir import Module
+from ..codegen.parameters import Choice, Point, Space, beside, choice_at, choices_of
+
+ScheduleT = TypeVar("ScheduleT")
+
+
+@dataclass(frozen=True, eq=False)
+class Plan(Generic[ScheduleT]):
+    """How each kernel of a module is to run."""
+
+    module: Module
+    choices: tuple[Choice[ScheduleT], ...]
+    begun: float
+    """Seconds until a kernel has begun."""
+
+    @property
+    def schedules(self) -> Mapping[str, ScheduleT]:
+        pairs = zip(self.module.kernels, self.choices, strict=True)
+        return {kernel.name: one.schedule for kernel, one in pairs}
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        return tuple(one.point for one in self.choices)
+
+    @property
+    def seconds(self) -> float:
+        """What it should take."""
+        return sum(one.seconds + self.begun for one in self.choices)
+
+
+@dataclass(frozen=True, eq=False)
+class Plans(Generic[ScheduleT]):
+    """Of one module."""
+
+    module: Module
+    spaces: Sequence[Space[ScheduleT]]
+    """Of its kernels."""
+    begun: float
+
+    def first(
+        self,
+        most: int,
+        some: Callable[[Sequence[Choice[ScheduleT]], int], Sequence[Choice[ScheduleT]]],
+    ) -> Iterator[Plan[ScheduleT]]:
+        """The best of each kernel, then one kernel's next best after the other's.
+
+        Of a kernel's choices, `some` gives those that come first. There are none where nothing is
+        to be computed, or nothing fits.
+        """
+        options = [some(choices_of(space), most) for space in self.spaces]
+        turns = max(map(len, options), default=0) if all(options) else 0
+        for turn in range(min(most, turns)):
+            yield self._plan([own[min(turn, len(own) - 1)] for own in options])
+
+    def at(self, points: Sequence[Point]) -> Plan[ScheduleT]:
+        """The plan that has these points; raises LookupError where one is not legal."""
+        found = [choice_at(*pair) for pair in zip(self.spaces, points, strict=True)]
+        known = [one for one in found if one is not None]
+        if len(known) < len(found):
+            raise LookupError(f"{self.module.name}: no schedule is at {points}")
+        return self._plan(known)
+
+    def beside(self, points: Sequence[Point]) -> Iterator[Plan[ScheduleT]]:
+        """The plans in which one kernel's schedule differs in one parameter."""
+        own = self.at(points).choices
+        for at, (space, point) in enumerate(zip(self.spaces, points, strict=True)):
+            for other in beside(space, point):
+                yield self._plan([*own[:at], other, *own[at + 1 :]])
+
+    def _plan(self, choices: Sequence[Choice[ScheduleT]]) -> Plan[ScheduleT]:
+        return Plan(self.module, tuple(choices), self.begun)

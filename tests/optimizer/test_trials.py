@@ -1,0 +1,94 @@
+"""Kernels beside those of a first race are tried, on a clock that only the executor moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from aiosearch.measure import Act, Cause, MockExecutor, Stage
+from aiosearch.optimizer.contenders import Contender
+from aiosearch.optimizer.effort import BUDGETS, Effort
+from aiosearch.optimizer.errors import OptimizeError
+from aiosearch.optimizer.places import Place
+from aiosearch.optimizer.selecting import Selector
+from aiosearch.optimizer.selection import Selection
+from aiosearch.tensor.text import parse
+
+PROGRAM = parse("program doubled(x: f32[6]) {\n  a = mul(x, 2)\n  return a\n}\n")
+BUDGET = replace(BUDGETS[Effort.QUICK], trials=4, trial_seconds=60.0)
+
+
+def doubled(inputs: Any) -> tuple[Any, ...]:
+    return (inputs[0] * np.float32(2),)
+
+
+def act(milliseconds: float, **more: Any) -> Act:
+    return Act(seconds=milliseconds / 1e3, outputs=doubled, **more)
+
+
+def kernel(number: int) -> Contender:
+    place = Place(0, ((number,),), 1e-3)
+    how = f"kernel {number}"
+    return Contender(how, 1, b"", f"# {how}", "doubled", ("proved",), place=place)
+
+
+class Shop:
+    """Kernels in a row, of which some cannot be made."""
+
+    def __init__(self, missing: int = -1) -> None:
+        self.missing = missing
+        self.wanted: list[int] = []
+
+    async def beside(self, place: Place) -> list[Place]:
+        ((at,),) = place.points
+        return [Place(0, ((near,),), 1e-3) for near in (at - 1, at + 1) if 0 <= near < 6]
+
+    async def made(self, place: Place) -> Contender:
+        ((at,),) = place.points
+        self.wanted.append(at)
+        if at == self.missing:
+            raise OptimizeError("there is no such kernel")
+        return kernel(at)
+
+
+async def selected(acts: dict[str, Act], shop: Shop, known: int = 2) -> Selection:
+    names = [how for how in acts if not how.startswith("kernel")]
+    original, *others = (Contender(how, 0, b"", f"# {how}", "doubled", ()) for how in names)
+    async with MockExecutor(acts) as executor:
+        selector = Selector(executor, PROGRAM, BUDGET, 0, False, lambda text: None, maker=shop)
+        return await selector.select([original, kernel(known), *others])
+
+
+def acts(*milliseconds: float) -> dict[str, Act]:
+    """Of the original, of three other ways to say it, and of kernels."""
+    others = {f"other {number}": act(9) for number in range(3)}
+    return {"original": act(8), **others} | {
+        f"kernel {number}": act(one) for number, one in enumerate(milliseconds)
+    }
+
+
+async def test_a_kernel_that_a_trial_finds_wins() -> None:
+    """It was not among those that were proposed, and enters the last race."""
+    shop = Shop()
+    found = await selected(acts(7, 5, 4, 3, 2, 6), shop)
+    assert found.winner.how == "kernel 4"
+    assert shop.wanted[:2] in ([3, 4], [1, 3])
+    told = {one.how: one.note for one in found.tried}
+    assert any(note.endswith("times in a trial") for note in told.values())
+
+
+async def test_one_that_cannot_be_made_or_does_not_run_is_out_alone() -> None:
+    some = acts(7, 1, 4, 3, 2, 6)
+    some["kernel 1"] = act(1, fails=(Stage.RUN, Cause.CRASHED))
+    found = await selected(some, Shop(missing=4))
+    assert found.winner.how == "kernel 3"
+    assert "kernel 1 " in {one.how: one.note for one in found.tried}["kernel 1"]
+
+
+async def test_where_kernels_are_far_behind_no_others_are_tried() -> None:
+    shop = Shop()
+    found = await selected(acts(1, 1, 20, 1, 1, 1), shop)
+    assert found.winner.how == "original"
+    assert shop.wanted == []
