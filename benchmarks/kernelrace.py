@@ -6,7 +6,6 @@ noise. An entrant that computes something else is out.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
@@ -14,19 +13,18 @@ from typing import TypeAlias
 from entrants import Entrants
 from kernelrows import Row
 from msgspec import Struct
-from msgspec.structs import replace
 from truthful import Judge
 
-from aiosearch.measure import Compiled, Failure, JaxExecutor, Race, Ratio, Way
+from aiosearch.measure import Failure, JaxExecutor, Race, Ratio, Way
+from aiosearch.measure.candidates import Array
 from aiosearch.measure.race import Clock
-from aiosearch.optimizer.checking import check
 from aiosearch.optimizer.contenders import Contender
 from aiosearch.optimizer.effort import Budget
-from aiosearch.optimizer.entering import Packer, candidate, packer
+from aiosearch.optimizer.entering import packer
 from aiosearch.optimizer.errors import OptimizeError
+from aiosearch.optimizer.field import Field
 from aiosearch.optimizer.rewriting import Rewriter
 from aiosearch.optimizer.settings import settings
-from aiosearch.optimizer.suiting import Suited, suited
 from aiosearch.optimizer.trials import Trials
 
 HEAT = 9
@@ -49,9 +47,7 @@ class Raced(Struct, frozen=True):
     naive: int
     entered: int
     out: tuple[str, ...]
-    """Who failed or computes something else, and why."""
-    refused: tuple[int, ...] = ()
-    """The places of kernels that `optimize` would not take."""
+    """Who failed, computes something else, or would not be taken by `optimize`, and why."""
 
     @property
     def jax(self) -> list[int]:
@@ -60,9 +56,7 @@ class Raced(Struct, frozen=True):
 
     @property
     def kernels(self) -> list[int]:
-        """The places of those that count."""
-        places = [at for at, one in enumerate(self.entrants) if one.kernels and self._timed(at)]
-        return [at for at in places if at not in self.refused]
+        return [at for at, one in enumerate(self.entrants) if one.kernels and self._timed(at)]
 
     def best(self, places: Sequence[int], way: Way, clock: Clock = Clock.WALL) -> int:
         return min(places, key=lambda at: self.seconds(at, way, clock))
@@ -108,166 +102,125 @@ async def raced(
 
     Thoroughly, the best kernels are checked as `optimize` does it, which refuses more.
     """
-    racing = _Racing(row, executor, budget, process)
-    everyone = [entrants.naive, *entrants.jax, *entrants.kernels]
-    await racing.compile(everyone)
+    racing = _Racing(row, executor, budget, process, thorough)
     last = await racing.last(entrants)
     race = await racing.race(last, budget.rounds)
-    naive = last.index(entrants.naive)
-    found = Raced(row, race, tuple(last), naive, len(everyone), tuple(racing.out))
-    return await racing.without_refused(found) if thorough else found
+    return Raced(row, race, tuple(last), last.index(entrants.naive), racing.entered, racing.out)
 
 
 class _Racing:
-    def __init__(self, row: Row, executor: JaxExecutor, budget: Budget, process: Rewriter) -> None:
+    def __init__(
+        self, row: Row, executor: JaxExecutor, budget: Budget, process: Rewriter, thorough: bool
+    ) -> None:
         self._row = row
-        self._executor = executor
         self._budget = budget
         self._process = process
-        self._compiled: dict[Contender, Compiled] = {}
-        self.out: list[str] = []
-
-    async def compile(self, everyone: Sequence[Contender]) -> None:
-        """Compiles them, and has all draw inputs on which the naive is finite."""
-        wanted = [candidate(self._row.program, one, settings()) for one in everyone]
-        results = await asyncio.gather(*map(self._executor.compile, wanted))
-        for one, found in zip(everyone, results, strict=True):
-            if isinstance(found, Failure):
-                self._drop(one, str(found))
-            else:
-                self._compiled[one] = found
-        naive = everyone[0]
-        if naive not in self._compiled:
-            raise OptimizeError(self.out[0])
-        self._suited = await self._suit(naive)
-        self._compiled = {
-            one: self._suited.on(each, one.beforehand.positions if one.beforehand else ())
-            for one, each in self._compiled.items()
-        }
-
-    async def _suit(self, naive: Contender) -> Suited:
-        compiled = self._compiled[naive]
-        found = await suited(self._executor, self._row.program, compiled, SEED)
-        if isinstance(found, Failure):
-            raise OptimizeError(str(found))
-        return found
+        self._thorough = thorough
+        self._field = Field(executor, row.program, SEED, False, _said)
+        self._known: dict[Contender, bool] = {}
+        """Whether they are right."""
+        self._refused: set[int] = set()
+        """Forms of which a kernel was refused."""
 
     async def last(self, entrants: Entrants) -> list[Contender]:
         """Who runs in the last race, in its order."""
+        await self._field.begin([entrants.naive, *entrants.jax, *entrants.kernels])
         ranks = await self._ranks()
-        kernels = await self._tuned(ranks)
-        judge = await self._judge(entrants.naive)
+        judge = await self._judge()
         jax = [one for one in entrants.jax if one in ranks]
+        kernels = await self._tuned({one: ranks[one] for one in ranks if one.kernels}, judge)
         return [
             *await self._best(jax, ranks, judge),
             entrants.naive,
             *await self._best(list(kernels), kernels, judge),
         ]
 
+    async def race(self, entrants: Sequence[Contender], rounds: int) -> Race:
+        return (await self._field.race(entrants, rounds)).race
+
+    @property
+    def entered(self) -> int:
+        return len(self._field.compiled)
+
+    @property
+    def out(self) -> tuple[str, ...]:
+        return tuple(f"{one.how}: {why}" for one, why in self._field.notes.items())
+
     async def _ranks(self) -> Ranks:
-        everyone = list(self._compiled)
+        everyone = list(self._field.compiled)
         race = await self.race(everyone, HEAT)
         found = {}
         for one, lap in zip(everyone, race.laps, strict=True):
             if lap.failure is None:
                 samples = lap.samples[race.deciding]
                 found[one] = {clock: samples.median(clock) for clock in Clock}
-            else:
-                self._drop(one, str(lap.failure))
         return found
 
-    async def _tuned(self, ranks: Ranks) -> Ranks:
-        """The kernels that ran, and others near them that `optimize` would try, too."""
-        known = {one: ranks[one] for one in ranks if one.kernels}
-        if not known:
-            return known
-        best = min(known, key=lambda one: known[one][Clock.WALL])
-        trials = Trials(
-            self._executor, self._row.program, settings(), self._suited, self._process,
-            self._compiled[best], known[best][Clock.WALL],
-            lambda one, failure: self._drop(one, str(failure)),
-        )  # fmt: skip
-        taken = {one: seconds[Clock.WALL] for one, seconds in known.items()}
-        found = await trials.run(taken, self._budget)
-        self._compiled |= trials.compiled
-        both = {one: dict.fromkeys(Clock, seconds) for one, seconds in found.items()}
-        return {**known, **both}
+    async def _tuned(self, ranks: Ranks, judge: Judge) -> Ranks:
+        """These kernels, and others near those that are right that `optimize` would try, too."""
+        best = next(iter(await self._best(list(ranks), ranks, judge, 1)), None)
+        if best is None:
+            return {}
+        left = {one: taken for one, taken in ranks.items() if one.form not in self._refused}
+        known = {one: taken[Clock.WALL] for one, taken in left.items()}
+        trials = Trials(self._field, self._process, best, known[best])
+        found = await trials.run(known, self._budget)
+        return {**left, **{one: dict.fromkeys(Clock, taken) for one, taken in found.items()}}
 
-    async def race(self, entrants: Sequence[Contender], rounds: int) -> Race:
-        compiled = [self._compiled[one] for one in entrants]
-        return await self._executor.race(compiled, seed=SEED, rounds=rounds)
-
-    async def _judge(self, naive: Contender) -> Judge:
-        arrays = Judge.drawn(self._row.program, self._suited.draws, SEED)
-        outputs = await self._executor.run(self._compiled[naive], arrays)
+    async def _judge(self) -> Judge:
+        arrays = Judge.drawn(self._row.program, self._field.inputs.draws, SEED)
+        outputs = await self._run(self._field.original, arrays)
         if isinstance(outputs, Failure):
             raise OptimizeError(str(outputs))
         return Judge(self._row.program, arrays, outputs)
 
     async def _best(
-        self, entrants: Sequence[Contender], ranks: Ranks, judge: Judge
+        self, entrants: Sequence[Contender], ranks: Ranks, judge: Judge, most: int = BEST
     ) -> list[Contender]:
         """The first few by each clock of those that compute the same."""
-        known: dict[Contender, bool] = {}
         best: dict[Contender, None] = {}
         for clock in Clock:
             count = 0
             for one in sorted(entrants, key=lambda one: ranks[one][clock]):
-                if count == BEST:
+                if count == most:
                     break
-                if one not in known:
-                    known[one] = await self._is_right(one, judge)
-                if known[one]:
+                if await self._is_right(one, judge):
                     count += 1
                     best[one] = None
         return list(best)
 
     async def _is_right(self, one: Contender, judge: Judge) -> bool:
-        """Whether it computes the same on the inputs of the race; says why not."""
-        before = await self._packer(one)
-        wrong = before if isinstance(before, str) else await self._objection(one, judge, before)
-        if wrong:
-            self._drop(one, wrong)
-        return not wrong
+        """Whether it computes the same on the inputs of the race; says why not.
 
-    async def _objection(self, one: Contender, judge: Judge, before: Packer | None) -> str:
+        A kernel has to be one that `optimize` would take, too. Where one is not, then neither are
+        others that compute the same program.
+        """
+        if one not in self._known and not (one.kernels and one.form in self._refused):
+            wrong = await self._objection(one, judge)
+            if wrong:
+                self._field.is_out(one, wrong)
+            self._known[one] = not wrong and await self._is_taken(one)
+        return self._known.get(one, False)
+
+    async def _objection(self, one: Contender, judge: Judge) -> str:
+        before = await packer(self._field.executor, self._row.program, one, settings())
+        if isinstance(before, Failure):
+            return str(before)
         arrays = judge.arrays if before is None else await before.packed(judge.arrays)
         if isinstance(arrays, Failure):
             return str(arrays)
-        outputs = await self._executor.run(self._compiled[one], arrays)
+        outputs = await self._run(one, arrays)
         return str(outputs) if isinstance(outputs, Failure) else judge.objection(outputs)
 
-    async def _packer(self, one: Contender) -> Packer | str | None:
-        """What runs before it, or why that cannot."""
-        found = await packer(self._executor, self._row.program, one, settings())
-        return str(found) if isinstance(found, Failure) else found
+    async def _run(self, one: Contender, arrays: Sequence[Array]) -> Sequence[Array] | Failure:
+        return await self._field.executor.run(self._field.compiled[one], arrays)
 
-    async def without_refused(self, found: Raced) -> Raced:
-        """The same where the best kernel by each clock is one that `optimize` would take."""
-        taken: set[int] = set()
-        while unknown := {found.ours(clock) for clock in Clock if found.kernels} - taken:
-            place = min(unknown)
-            refusal = await self._refusal(found.entrants[place], found.entrants[found.naive])
-            if refusal:
-                self._drop(found.entrants[place], refusal)
-                found = replace(found, out=tuple(self.out), refused=(*found.refused, place))
-            else:
-                taken.add(place)
-        return found
+    async def _is_taken(self, one: Contender) -> bool:
+        if not (one.kernels and self._thorough) or await self._field.agreeing(one) is not None:
+            return True
+        self._refused.add(one.form)
+        return False
 
-    async def _refusal(self, one: Contender, naive: Contender) -> str:
-        before = await self._packer(one)
-        if isinstance(before, str):
-            return before
-        sides = self._compiled[naive], self._compiled[one]
-        found = await check(
-            self._executor, self._row.program, *sides, self._suited, before,
-            seed=SEED, strict=False,
-        )  # fmt: skip
-        if isinstance(found, Failure):
-            return str(found)
-        return "" if found.outcome == "agree" else str(found)
 
-    def _drop(self, one: Contender, why: str) -> None:
-        self.out.append(f"{one.how}: {why}")
-        sys.stderr.write(f"out: {self.out[-1]}\n")
+def _said(text: str) -> None:
+    sys.stderr.write(f"{text}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ..equivalence.floats import FloatEvidence
@@ -30,12 +31,13 @@ class Heat:
         place = self.entrants.index(contender)
         return math.inf if self.race.speedup(place) is None else times(self.race, place)[1]
 
-    def best(self, most: int) -> list[Contender]:
-        """The original, its best spelling, and the few others that did best.
+    def best(self, most: int, out: Collection[Contender] = ()) -> list[Contender]:
+        """The original, its best spelling, and the few others that did best and are not out.
 
         One of these makes nothing beforehand.
         """
-        timed = [one for one in range(1, len(self.entrants)) if self.race.speedup(one) is not None]
+        left = [place for place, one in enumerate(self.entrants) if place and one not in out]
+        timed = [place for place in left if self.race.speedup(place) is not None]
         places = sorted(timed, key=lambda place: -ratio(self.race, place))
         plain = [place for place in places if is_plain(self.entrants[place])][:1]
         unpacked = [place for place in places if self.entrants[place].beforehand is None][:1]

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ..measure import Compiled, Executor, Failure
-from ..tensor import Program
 from .contenders import Contender
 from .effort import Budget
-from .entering import candidate
 from .errors import OptimizeError
+from .field import Field
 from .places import Place
-from .settings import Settings
-from .suiting import Suited
+from .selection import Heat
 from .tuning import tuned
 
 _ROUNDS = 7
+_NEAR = 1.5
+"""Kernels that take so many times as long as the fastest are not worth further trials."""
+_BEST = 2
+"""So many of those that were tried are worth a real race."""
 
 
 class Maker(Protocol):
@@ -32,22 +33,50 @@ class Maker(Protocol):
         ...
 
 
+async def further(runners: Field, first: Heat, maker: Maker, budget: Budget) -> list[Contender]:
+    """The best kernels near those that ran, where one of these is right, and near the fastest."""
+    best = await _promising(runners, first) if budget.trials else None
+    if best is None:
+        return []
+    runners.tell(f"trying kernels like {best.how}")
+    taken = {one: first.seconds(one) for one in first.entrants}
+    trials = Trials(runners, maker, best, taken[best])
+    known = {one: taken[one] for one in taken if one.kernels and one not in runners.notes}
+    found = await trials.run(known, budget)
+    chosen = [one for one in found if found[one] < taken[best]][:_BEST]
+    for one in found.keys() - set(chosen):
+        runners.note([one], f"{taken[runners.original] / found[one]:.2f} times in a trial")
+    return chosen
+
+
+async def _promising(runners: Field, first: Heat) -> Contender | None:
+    """The fastest kernel that the device computes as well, if it is near the fastest of all.
+
+    Where one does not, neither do others that compute the same program.
+    """
+    for one in sorted(first.entrants, key=first.seconds):
+        if not one.kernels or one in runners.notes:
+            continue
+        left = [other for other in first.entrants if other not in runners.notes]
+        if first.seconds(one) > _NEAR * min(map(first.seconds, left)):
+            break
+        if await runners.agreeing(one) is not None:
+            return one
+        alike = [other for other in first.entrants if other.kernels and other.form == one.form]
+        runners.note(alike, f"out, as {one.how} is, which computes the same")
+    return None
+
+
 @dataclass
 class Trials:
     """One after the other, as an executor comes to them."""
 
-    executor: Executor
-    program: Program
-    settings: Settings
-    inputs: Suited
+    runners: Field
     maker: Maker
-    best: Compiled
+    best: Contender
     """What all others are raced against."""
     seconds: float
     """What that takes."""
-    fails: Callable[[Contender, Failure], None]
-    compiled: dict[Contender, Compiled] = field(default_factory=dict)
-    """Those that were tried and could be compiled."""
     _made: dict[Place, Contender] = field(default_factory=dict)
 
     async def run(self, known: Mapping[Contender, float], budget: Budget) -> dict[Contender, float]:
@@ -65,22 +94,8 @@ class Trials:
         except OptimizeError:  # no legal choice for the printer
             return None
         self._made[place] = contender
-        compiled = await self._compiled(contender)
-        if isinstance(compiled, Failure):
-            self.fails(contender, compiled)
+        if not await self.runners.enter(contender):
             return None
-        self.compiled[contender] = compiled
-        race = await self.executor.race([self.best, compiled], rounds=_ROUNDS)
-        ratio = race.speedup(1)
-        if ratio is not None:
-            return self.seconds / ratio.median
-        if race.laps[1].failure is not None:
-            self.fails(contender, race.laps[1].failure)
-        return None
-
-    async def _compiled(self, contender: Contender) -> Compiled | Failure:
-        found = await self.executor.compile(candidate(self.program, contender, self.settings))
-        if isinstance(found, Failure):
-            return found
-        before = contender.beforehand
-        return self.inputs.on(found, before.positions if before else ())
+        heat = await self.runners.race([self.best, contender], _ROUNDS)
+        ratio = heat.race.speedup(1)
+        return None if ratio is None else self.seconds / ratio.median

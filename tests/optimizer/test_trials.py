@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,10 +31,10 @@ def act(milliseconds: float, **more: Any) -> Act:
     return Act(seconds=milliseconds / 1e3, outputs=doubled, **more)
 
 
-def kernel(number: int) -> Contender:
-    place = Place(0, ((number,),), 1e-3)
+def kernel(number: int, form: int = 1) -> Contender:
+    place = Place(0, ((number,),), 1e-3, form)
     how = f"kernel {number}"
-    return Contender(how, 1, b"", f"# {how}", "doubled", ("proved",), place=place)
+    return Contender(how, form, b"", f"# {how}", "doubled", ("proved",), place=place)
 
 
 class Shop:
@@ -43,22 +46,26 @@ class Shop:
 
     async def beside(self, place: Place) -> list[Place]:
         ((at,),) = place.points
-        return [Place(0, ((near,),), 1e-3) for near in (at - 1, at + 1) if 0 <= near < 6]
+        near = (one for one in (at - 1, at + 1) if 0 <= one < 6)
+        return [Place(0, ((one,),), 1e-3, place.form) for one in near]
 
     async def made(self, place: Place) -> Contender:
         ((at,),) = place.points
         self.wanted.append(at)
         if at == self.missing:
             raise OptimizeError("there is no such kernel")
-        return kernel(at)
+        return kernel(at, place.form)
 
 
-async def selected(acts: dict[str, Act], shop: Shop, known: int = 2) -> Selection:
+async def selected(
+    acts: dict[str, Act], shop: Shop, known: Mapping[int, int] = MappingProxyType({2: 1})
+) -> Selection:
+    """With these kernels known, and the forms that they are of."""
     names = [how for how in acts if not how.startswith("kernel")]
     original, *others = (Contender(how, 0, b"", f"# {how}", "doubled", ()) for how in names)
     async with MockExecutor(acts) as executor:
         selector = Selector(executor, PROGRAM, BUDGET, 0, False, lambda text: None, maker=shop)
-        return await selector.select([original, kernel(known), *others])
+        return await selector.select([original, *itertools.starmap(kernel, known.items()), *others])
 
 
 def acts(*milliseconds: float) -> dict[str, Act]:
@@ -92,3 +99,20 @@ async def test_where_kernels_are_far_behind_no_others_are_tried() -> None:
     found = await selected(acts(1, 1, 20, 1, 1, 1), shop)
     assert found.winner.how == "original"
     assert shop.wanted == []
+
+
+async def test_kernels_that_are_wrong_lead_nowhere_and_the_next_ones_do() -> None:
+    """Nor do those that compute the same program, which need not be looked at."""
+
+    def wrong(inputs: Any) -> tuple[Any, ...]:
+        return (inputs[0] * np.float32(2.01),)
+
+    some = acts(2, 1, 2, 5, 4, 3)
+    some |= {f"kernel {at}": Act(seconds=at / 1e3, outputs=wrong) for at in (1, 2)}
+    shop = Shop()
+    found = await selected(some, shop, {1: 1, 2: 1, 3: 0})
+    assert found.winner.how == "kernel 5"
+    assert shop.wanted[0] == 4
+    told = {one.how: one.note for one in found.tried}
+    assert told["kernel 1"].startswith("not as accurate")
+    assert told["kernel 2"] == "out, as kernel 1 is, which computes the same"

@@ -1,0 +1,156 @@
+"""Who runs for a program: contenders that are compiled, what they draw, and who is out and why."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ..equivalence.floats import FloatEvidence
+from ..measure import Cause, Compiled, Executor, Failure
+from ..tensor import Program
+from .checking import check
+from .contenders import Contender
+from .entering import candidate, packer
+from .errors import OptimizeError
+from .losing import objection
+from .report import Tell
+from .selection import Heat
+from .settings import Settings, settings
+from .suiting import Suited, suited
+
+MEMORY = """ (if it is a GPU's, this process may hold it: set XLA_PYTHON_CLIENT_PREALLOCATE=false \
+before it loads jax)"""
+
+
+@dataclass
+class Field:
+    """Of one program; the first contender that enters is the original."""
+
+    executor: Executor
+    program: Program
+    seed: int
+    strict: bool
+    tell: Tell
+    settings: Settings = field(default_factory=settings)
+    """Under which the winner will run."""
+    compiled: dict[Contender, Compiled] = field(default_factory=dict)
+    notes: dict[Contender, str] = field(default_factory=dict)
+    """Of those that are out."""
+
+    async def begin(self, contenders: Sequence[Contender]) -> Suited:
+        """Compiles them, and has all draw inputs on which the original is finite.
+
+        Raises OptimizeError where the original itself cannot be run.
+        """
+        self.original = contenders[0]
+        async with asyncio.TaskGroup() as group:
+            for contender in contenders:
+                group.create_task(self._compile(contender))
+        self._require_original(self.original in self.compiled)
+        self.compiled = {one: self.compiled[one] for one in contenders if one in self.compiled}
+        compiled = self.compiled[self.original]
+        found = await suited(self.executor, self.program, compiled, self.seed)
+        if isinstance(found, Failure):
+            self.fails(self.original, found)
+            raise OptimizeError(self._not_running)
+        self.inputs = found
+        for contender in self.compiled:
+            self._suit(contender)
+        return found
+
+    async def enter(self, contender: Contender) -> bool:
+        """One more; says whether it compiles."""
+        if await self._compile(contender):
+            self._suit(contender)
+        return contender in self.compiled
+
+    async def race(
+        self,
+        entrants: Sequence[Contender],
+        rounds: int,
+        *,
+        seconds: float | None = None,
+        seed: int = 0,
+    ) -> Heat:
+        """Whoever fails is out; raises OptimizeError where the original does."""
+        race = await self.executor.race(
+            [self.compiled[one] for one in entrants],
+            seed=self.seed + seed,
+            rounds=rounds,
+            seconds=seconds,
+        )
+        for contender, lap in zip(entrants, race.laps, strict=True):
+            if lap.failure is not None:
+                self.fails(contender, lap.failure)
+        if entrants[0] is self.original:
+            self._require_original(race.laps[0].failure is None)
+        return Heat(tuple(entrants), race)
+
+    async def agreeing(self, contender: Contender) -> FloatEvidence | None:
+        """What speaks for a contender on the device; nothing where it is out."""
+        self.tell(f"checking {contender.how} on the device")
+        try:
+            floats = await self._checked(contender)
+        except OptimizeError as error:  # the judge's failure, and nobody else's
+            self.is_out(contender, f"not judged: {error}")
+            return None
+        if isinstance(floats, Failure):
+            self.fails(contender, floats)
+            return None
+        if floats.outcome == "agree" and not floats.unseen:
+            return floats
+        self.is_out(contender, objection(floats))
+        return None
+
+    def fails(self, contender: Contender, failure: Failure) -> None:
+        told = str(failure)
+        if failure.cause is Cause.MEMORY:
+            told += MEMORY
+        self.notes[contender] = told
+        self.tell(told)
+
+    def is_out(self, contender: Contender, why: str) -> None:
+        self.notes[contender] = why
+        self.tell(f"{contender.how} is {why}")
+
+    def note(self, contenders: Iterable[Contender], why: str) -> None:
+        """Says it of those of whom nothing is said."""
+        for contender in contenders:
+            self.notes.setdefault(contender, why)
+
+    async def _compile(self, contender: Contender) -> bool:
+        found = await self.executor.compile(candidate(self.program, contender, self.settings))
+        if isinstance(found, Failure):
+            self.fails(contender, found)
+            return False
+        self.compiled[contender] = found
+        return True
+
+    def _suit(self, contender: Contender) -> None:
+        before = contender.beforehand
+        packed = before.positions if before else ()
+        self.compiled[contender] = self.inputs.on(self.compiled[contender], packed)
+
+    def _require_original(self, runs: bool) -> None:
+        if not runs:
+            raise OptimizeError(self._not_running)
+
+    @property
+    def _not_running(self) -> str:
+        return f"the original does not run: {self.notes[self.original]}"
+
+    async def _checked(self, contender: Contender) -> FloatEvidence | Failure:
+        before = await packer(self.executor, self.program, contender, self.settings)
+        if isinstance(before, Failure):
+            return before
+        return await check(
+            self.executor,
+            self.program,
+            self.compiled[self.original],
+            self.compiled[contender],
+            self.inputs,
+            before,
+            seed=self.seed,
+            strict=self.strict,
+        )
