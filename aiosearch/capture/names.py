@@ -30,14 +30,15 @@ def input_names(function: Callable[..., Any], args: Sequence[Any]) -> list[str]:
     """A name for each leaf: the parameter's, and the way to the leaf in its tree."""
     names: list[str] = []
     for position, argument in enumerate(args):
-        stem = _parameter(function, position)
+        stem = parameter(function, position)
         for path, _ in jax.tree_util.tree_flatten_with_path(argument)[0]:
             steps = re.findall(r"\w+", jax.tree_util.keystr(path))
             names.append(_free("_".join([stem, *steps]), names))
     return names
 
 
-def _parameter(function: Callable[..., Any], position: int) -> str:
+def parameter(function: Callable[..., Any], position: int) -> str:
+    """The name of the parameter that takes what is given at a position."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):

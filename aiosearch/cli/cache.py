@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..checks import CacheStatistics, cache_stats, clear_cache, default_cache_path
 from .exits import Exit
-from .figures import size
+from .figures import of, size
 from .output import give, give_json, table
 from .settings import settle
 from .usage import UsageError
@@ -36,7 +36,7 @@ def _clear(path: Path, json: bool) -> None:
     if json:
         give_json({"path": str(path), "removed": removed})
     else:
-        give(f"removed {removed:,} verdicts from {path}")
+        give(f"removed {of(removed, 'verdict')} from {path}")
 
 
 def _show(stats: CacheStatistics, json: bool) -> None:

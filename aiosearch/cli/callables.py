@@ -29,6 +29,7 @@ def target(arguments: argparse.Namespace) -> Target:
     """What the command line names; a program is taken as JAX code that computes it."""
     name, given = arguments.function, targets.types(arguments.arg)
     if targets.is_function(name):
+        targets.require_no_dtype(name, arguments.dtype)
         function = targets.function(name)
         require_arguments(name, function, given)
         return Target(name, function, given, _places(arguments.constant, function, len(given)))

@@ -41,9 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _wanted(given: Sequence[str]) -> list[Section]:
     """What is asked for, in its order; nothing for what is usual."""
     names = [name.strip() for text in given for name in text.split(",") if name.strip()]
+    listed = ", ".join([*Section, _ALL])
+    if given and not names:
+        raise UsageError(f"--show {given[0]!r} names nothing: there are {listed}")
     for name in names:
         if name not in (*Section, _ALL):
-            listed = ", ".join([*Section, _ALL])
             raise UsageError(f"--show {name}: there are {listed}{nearest(name, Section)}")
     return [one for one in Section if one in names or _ALL in names]
 

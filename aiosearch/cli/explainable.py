@@ -23,8 +23,9 @@ from ..tensor import Program
 from ..tensor.programs import BUILTINS
 from . import targets
 from .explained import Kernels, Pallas, Plain
+from .figures import of
 from .output import tell
-from .results import answers_in, digits_of, meant
+from .results import answers_in, digits_of, meant, told_apart
 from .usage import UsageError, nearest
 
 _HEAD = re.compile(r"^# (\w+)\((.*)\) on .*$", re.MULTILINE)
@@ -59,7 +60,7 @@ def subject(arguments: argparse.Namespace) -> Subject:
 
 def _require_no_choice(arguments: argparse.Namespace) -> None:
     """An answer is what it is."""
-    for flag in ("shape", "constant"):
+    for flag in ("shape", "constant", "dtype"):
         if getattr(arguments, flag):
             raise UsageError(f"--{flag} is for programs; {arguments.target} is an answer")
 
@@ -83,7 +84,7 @@ def _tell_of_answers(name: str, answers: Sequence[Answer]) -> None:
     """A program's name does not stand for what was found for it."""
     own = [one for one in answers if one.name == name]
     if own:
-        ids = ", ".join(one.id[: digits_of(answers)] for one in own)
+        ids = ", ".join(told_apart(one, digits_of(answers)) for one in own)
         tell(f"{name} is the program; what optimize has found for it goes by its id: {ids}")
 
 
@@ -127,7 +128,7 @@ def _lowered(program: Program, constant: Sequence[str], gpu: Device) -> Subject:
     found = kernel_sources(program, host(), threads, 1, places)
     if not found:
         raise UsageError(f"{program.name} has no kernels: nothing is computed, or no tile fits")
-    told = f"{program.name} by the schedule of the best prediction, on {threads} threads"
+    told = f"{program.name} by the schedule of the best prediction, on {of(threads, 'thread')}"
     kernels = (Kernels(name, carried, gpu) for name, carried in inside(found[0].source))
     return Subject((told,), tuple(kernels))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ..capture.names import shown
 from ..capture.running import precision
 from ..optimizer.plot import plot
 from ..optimizer.reach import ceilings_of, reached
@@ -47,10 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not report.found:
         reasons = "; ".join(report.left_alone) or "it computes nothing"
         raise UsageError(f"nothing in {arguments.function} can be searched: {reasons}")
-    if arguments.emit and not made.source():
-        tell(f"nothing faster was found to write to {arguments.emit}")
-    else:
-        _write(arguments.emit, made.source)
+    _emit(arguments.emit, made)
     _write(arguments.plot, lambda: plot(report))
     if arguments.json:
         give_json(_facts(arguments, report))
@@ -105,6 +103,17 @@ def _program(found: Found, used: bool) -> dict[str, Any]:
         "ceiling": reached(found.answer),
         "tried": msgspec.to_builtins(found.tried),
     }
+
+
+def _emit(path: str | None, made: Made) -> None:
+    """Writes the code, and says where it is not the function itself."""
+    if path is not None and not made.source():
+        tell(f"nothing faster was found to write to {path}")
+        return
+    _write(path, made.source)
+    if path is not None and made.lacks:
+        name = shown(made.original)
+        tell(f"{path} has the parts that are replaced, and not {name} itself: {made.lacks}")
 
 
 def _write(path: str | None, made: Callable[[], str]) -> None:

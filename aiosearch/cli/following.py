@@ -17,6 +17,7 @@ from ..search import Search
 from ..superoptimizer.advice import limits_to_raise
 from ..superoptimizer.clock import Clock, cpu_seconds
 from ..superoptimizer.findings import Findings, superoptimize
+from ..superoptimizer.going import Noting
 from ..superoptimizer.refereeing import Refereed, referee
 from ..superoptimizer.space import Space
 from ..superoptimizer.tables import Tables
@@ -51,6 +52,8 @@ class Outcome:
     refereed: Refereed | None
     seconds: dict[str, float]
     """CPU seconds by what was done."""
+    undone: tuple[str, ...] = ()
+    """What a signal kept from being done once the search had ended."""
 
 
 class _BrokenOffError(Exception):
@@ -60,8 +63,9 @@ class _BrokenOffError(Exception):
 class Following:
     """Searches on the running loop; made and used once.
 
-    The first signal ends the search, or what comes after it; what was found is still verified. The
-    second ends everything, and so does one that comes before the search.
+    The first signal ends what is going on: the search, the ranking, the verification. What comes
+    after that is done, with what there is. The second ends everything, and so does one that comes
+    before the search.
     """
 
     def __init__(self, wanted: Wanted) -> None:
@@ -73,6 +77,11 @@ class Following:
         self._enough = False
         self._is_off = False
         self.interrupted = False
+
+    @property
+    def at(self) -> str:
+        """What is going on, or was when it ended."""
+        return self._now
 
     async def run(self) -> Outcome | None:
         """Gives what was found; nothing where a signal ended it before there was anything."""
@@ -95,14 +104,16 @@ class Following:
         findings = await self._found()
         clock = Clock()
         raised, refereed = [], None
+        noting = Noting(self._going)
         if not findings.graphs and findings.status == "complete":
-            raised = await to_thread.run_sync(limits_to_raise, findings.problem, self._going)
+            raised = await to_thread.run_sync(limits_to_raise, findings.problem, noting)
             clock.took("looking further")
         if self._wanted.referee:
             refereed = await self._refereed(findings.problem.tables)
             clock.took("referee")
         seconds = {"start-up": start_up, **findings.seconds, **clock.seconds}
-        return Outcome(findings, raised, refereed, seconds)
+        undone = (*findings.undone, *noting.undone)
+        return Outcome(findings, raised, refereed, seconds, undone)
 
     async def _refereed(self, tables: Tables) -> Refereed:
         processes = max(1, self._wanted.options["workers"])
@@ -152,7 +163,8 @@ class Following:
         if self._is_off:
             raise _BrokenOffError
         self._now = text
-        return not self._enough
+        goes_on, self._enough = not self._enough, False
+        return goes_on
 
     def _tell(self, text: str) -> None:
         self._screen.line(f"{self._past():>6}  {text}")

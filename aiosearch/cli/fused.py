@@ -64,7 +64,7 @@ def operators(program: Program) -> str:
 def text(outcome: Outcome) -> str:
     """The figures, a line for each program, and the best one whole."""
     findings = outcome.findings
-    parts = [f"{signature(findings.reference)} on {findings.device.name}", _figures(findings)]
+    parts = [f"{signature(findings.reference)} on {findings.device.name}", _figures(outcome)]
     if findings.answers:
         best = min(findings.answers, key=lambda answer: bool(answer.doubt))
         parts += [_listed(findings), write(best.program).rstrip()]
@@ -75,14 +75,16 @@ def text(outcome: Outcome) -> str:
         ]
     parts += [f"not taken: {why}" for why in findings.refused]
     if findings.status == "complete" and not findings.graphs:
-        parts.append(_advice(outcome.raised))
+        parts.append(_advice(outcome))
     if outcome.refereed is not None:
         parts.append(_refereed(outcome.refereed))
     return "\n\n".join([*parts, seconds_text(outcome.seconds)])
 
 
-def _advice(raised: Sequence[tuple[str, int]]) -> str:
-    ways = [f"--{limit.replace('_', '-')} {value}" for limit, value in raised]
+def _advice(outcome: Outcome) -> str:
+    ways = [f"--{limit.replace('_', '-')} {value}" for limit, value in outcome.raised]
+    if not ways and outcome.undone:
+        return "nothing equal is in this space; not all limits were tried higher"
     if not ways:
         return "nothing equal is in this space, nor where one limit is somewhat higher"
     return f"nothing equal is in this space; there is something with {' or with '.join(ways)}"
@@ -93,16 +95,20 @@ def _refereed(refereed: Refereed) -> str:
         f"z3 on {of(refereed.terms, 'term')}: {refereed.agree:,} values agree,"
         f" {refereed.unknown:,} unknown, {len(refereed.denied):,} denied"
     )
+    if refereed.left:
+        counts += f"; interrupted: {of(refereed.left, 'term')} of these not asked about"
     rows = [counts, *(f"  denied: {term}" for term in refereed.denied)]
     shown = [f"  unknown: {term}" for term in refereed.unproved[:UNPROVED]]
     more = len(refereed.unproved) - len(shown)
     return "\n".join([*rows, *shown, *([f"  and {more} more unknown"] if more else [])])
 
 
-def _figures(findings: Findings) -> str:
+def _figures(outcome: Outcome) -> str:
+    findings = outcome.findings
     sizes = findings.sizes
     rows = [
         *_searched(findings),
+        *(("interrupted", f"not done: {what}, and those after it") for what in outcome.undone),
         ("tables", f"{of(sizes['classes'], 'value')}, {of(sizes['steps'], 'step')} between them"),
         *(
             ("" if number else "pruned", f"{count:,} {reason}")
@@ -180,6 +186,7 @@ def facts(outcome: Outcome, drawn: Sequence[str]) -> dict[str, Any]:
         "pruned": dict(findings.pruned.most_common()),
         "answers": [_answer(one) for one in findings.answers],
         "refused": findings.refused,
+        "undone": outcome.undone,
         "raise": dict(outcome.raised),
         "referee": msgspec.to_builtins(outcome.refereed),
         "drawings": drawn,

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         following = Following(wanted)
         outcome = _searched(following)
     if outcome is None:
-        tell("interrupted, before anything was found")
+        tell(f"interrupted, with nothing to tell yet, while {following.at}")
         return Exit.INTERRUPTED
     _give(outcome, arguments)
     if outcome.refereed is not None and outcome.refereed.denied:
@@ -82,6 +82,7 @@ def _wanted(program: Program, arguments: argparse.Namespace) -> Wanted:
 def _program(arguments: argparse.Namespace) -> Program:
     name, types = arguments.function, targets.types(arguments.arg)
     if targets.is_function(name):
+        targets.require_no_dtype(name, arguments.dtype)
         require_arguments(name, targets.function(name), types)
         return targets.read_function(name, types)
     if types:

@@ -388,7 +388,6 @@ def _add_arg(parser: Parser) -> None:
 def _add_dtype(parser: Parser | argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--dtype",
-        default="bf16",
         metavar="TYPE",
         help="the element type of a built-in program; by default bf16",
     )

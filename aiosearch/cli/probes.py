@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ..errors import AiosearchError
 from ..pool import usable_cores
-from .figures import duration, size
+from .figures import duration, of, size
 from .findings import Finding, broken, missing
 
 SECONDS = 30.0
@@ -126,7 +126,7 @@ async def worker() -> Finding:
     except Exception as error:
         return broken("worker", str(error), "see the lines above it", essential=True)
     took = duration(time.monotonic() - started)
-    detail = f"a search on a process of its own took {took}, {len(found.solutions)} solutions"
+    detail = f"a search on a process of its own took {took}, {of(len(found.solutions), 'solution')}"
     return Finding("worker", detail, essential=True)
 
 

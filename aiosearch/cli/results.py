@@ -15,6 +15,7 @@ from ..optimizer.answer_file import AnswerFile
 from ..optimizer.answers import Answer
 from ..optimizer.results import default_results_path, export
 from .exits import Exit
+from .figures import of
 from .output import give, give_json, table
 from .usage import UsageError, nearest
 
@@ -40,7 +41,7 @@ def _list(path: Path, arguments: argparse.Namespace) -> None:
     elif not answers:
         give(f"no answers in {path}")
     else:
-        head = ("id", "program", "types", "device", "jax", "speed-up", "found")
+        head = ("id", "program", "asked for", "types", "device", "jax", "speed-up", "found")
         digits = digits_of(answers)
         rows = [head, *(_row(answer, digits) for answer in answers)]
         give(table(rows, right=frozenset({head.index("speed-up")})))
@@ -66,7 +67,7 @@ def _export(path: Path, arguments: argparse.Namespace) -> None:
     if arguments.json:
         give_json({"paths": [str(each) for each in paths]})
     else:
-        give(f"wrote {_count(len(paths))} to {folder}")
+        give(f"wrote {of(len(paths), 'answer')} to {folder}")
 
 
 def _forget(path: Path, arguments: argparse.Namespace) -> None:
@@ -81,7 +82,7 @@ def _forget(path: Path, arguments: argparse.Namespace) -> None:
     if arguments.json:
         give_json({"path": str(path), "removed": removed})
     else:
-        give(f"removed {_count(removed)} from {path}")
+        give(f"removed {of(removed, 'answer')} from {path}")
 
 
 def _remove(file: AnswerFile, names: Sequence[str]) -> int:
@@ -119,13 +120,19 @@ def meant(answers: Sequence[Answer], name: str) -> Answer:
     found = [answer for answer in answers if answer.name == name or answer.id.startswith(name)]
     if len(found) > 1:
         digits = digits_of(answers)
-        ids = ", ".join(f"{one.id[:digits]} ({one.key.inputs})" for one in found[:SHOWN])
+        ids = ", ".join(told_apart(one, digits) for one in found[:SHOWN])
         more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         raise UsageError(f"{name!r} may be any of {ids}{more}; name one by its id")
     if not found:
         close = nearest(name, {answer.name for answer in answers})
         raise UsageError(f"no answer {name!r}{close}; `aiosearch results list` shows them")
     return found[0]
+
+
+def told_apart(answer: Answer, digits: int) -> str:
+    """Its id, and what else tells it from answers of the same name."""
+    terms = f"; {answer.key.terms}" if answer.key.terms else ""
+    return f"{answer.id[:digits]} ({answer.key.inputs}{terms})"
 
 
 def digits_of(answers: Sequence[Answer]) -> int:
@@ -140,6 +147,7 @@ def _row(answer: Answer, digits: int) -> tuple[str, ...]:
     return (
         answer.id[:digits],
         answer.name,
+        answer.key.terms or "-",
         answer.key.inputs,
         answer.key.device,
         answer.key.jax,
@@ -155,7 +163,3 @@ def facts(answer: Answer) -> dict[str, Any]:
         **msgspec.to_builtins(answer),
         "speedup": answer.speedup if answer.faster else None,
     }
-
-
-def _count(number: int) -> str:
-    return "1 answer" if number == 1 else f"{number:,} answers"

@@ -24,6 +24,9 @@ Runs: TypeAlias = "JaxFunction | Program"
 
 _ARGUMENT = re.compile(r"(\w+)\[\s*(\d+(?:\s*,\s*\d+)*)?\s*\]")
 _TYPES = [dtype.value for dtype in DType if dtype is not DType.WEAK]
+_FLOATING = ("f64", "f32", "f16", "bf16")
+USUAL = DType.BF16
+"""The element type of built-in programs where none is said."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +74,21 @@ def find_program(target: str, given: Mapping[str, int]) -> Program:
     return found.program() if isinstance(found, Builtin) else found
 
 
-def typed_program(target: str, given: Mapping[str, int], dtype: str) -> Program:
+def typed_program(target: str, given: Mapping[str, int], dtype: str | None) -> Program:
     """The same, a built-in program of this element type."""
     if target not in BUILTINS:
-        return find_program(target, given)
-    if dtype not in _TYPES:
-        raise UsageError(f"--dtype {dtype}: there are f64, f32, f16, bf16")
-    return BUILTINS[target].program(dtype, **given)
+        found = find_program(target, given)
+        require_no_dtype(target, dtype)
+        return found
+    if dtype is not None and dtype not in _FLOATING:
+        raise UsageError(f"--dtype {dtype}: there are {', '.join(_FLOATING)}")
+    return BUILTINS[target].program(dtype or USUAL, **given)
+
+
+def require_no_dtype(target: str, dtype: str | None) -> None:
+    """Refuses an element type for what has its own."""
+    if dtype is not None:
+        raise UsageError(f"--dtype is for built-in programs; {target} says its types itself")
 
 
 def read_function(target: str, arguments: Sequence[TensorType]) -> Program:

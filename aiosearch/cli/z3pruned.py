@@ -42,6 +42,7 @@ _OTHER_WAY = (
     "referee",
     "shape",
     "arg",
+    "dtype",
 )
 
 

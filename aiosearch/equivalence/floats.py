@@ -15,6 +15,7 @@ from ..tensor.floats import Array
 from ..tensor.terms import Program
 from ..tensor.types import DType
 from .distributions import DISTRIBUTIONS, SPECIAL, draw
+from .drowning import remark
 from .machine import UNIT, Working, working
 from .measured import Measured
 from .sides import Executed, Side, require_comparable
@@ -104,6 +105,8 @@ class FloatEvidence:
     seed: int
     strict: bool
     trials: tuple[Trial, ...]
+    remark: str = ""
+    """Where nothing is known, what in the original may be why."""
 
     @property
     def outcome(self) -> str:
@@ -155,22 +158,40 @@ class FloatEvidence:
     def __str__(self) -> str:
         of = f" of {len(self.trials)}" if self.skipped else ""
         weak = "only " if 0 < self.counted < min(ENOUGH, len(self.trials)) else ""
-        parts = [f"{self.outcome} on {weak}{self.counted}{of} distributions"]
-        parts += [str(trial) for trial in self.trials if trial.status is not Status.PASSED]
+        many = "s" * (len(self.trials) != 1)
+        parts = [f"{self.outcome} on {weak}{self.counted}{of} distribution{many}"]
+        parts += [str(trial) for trial in self.trials if trial.status is Status.FAILED]
+        parts += self._skips()
         passed = [trial for trial in self.trials if trial.status is Status.PASSED]
         if passed:
             worst = max(passed, key=lambda trial: trial.candidate_error)
             parts.append(f"at most {worst.candidate_error:.2g} ulp where it passed")
         if self.newly_defined:
-            parts.append(f"more defined at {self.newly_defined} elements")
-        return "; ".join(parts)
+            many = "s" * (self.newly_defined != 1)
+            parts.append(f"more defined at {self.newly_defined} element{many}")
+        return "; ".join([*parts, *([self.remark] if self.remark else [])])
+
+    def _skips(self) -> list[str]:
+        """What says nothing, once for each reason."""
+        skipped = [trial for trial in self.trials if trial.status is Status.SKIPPED]
+        reasons = dict.fromkeys(trial.reason for trial in skipped)
+        return [
+            f"{', '.join(one.distribution for one in skipped if one.reason == reason)} skipped:"
+            f" {reason}"
+            for reason in reasons
+        ]
 
     def _named(self, status: Status) -> tuple[str, ...]:
         return tuple(trial.distribution for trial in self.trials if trial.status is status)
 
+    def remarked(self, original: Program) -> FloatEvidence:
+        """The same, with what may be why nothing is known, where that is so."""
+        return self if self.outcome != "unknown" else replace(self, remark=remark(original))
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "outcome": self.outcome,
+            "remark": self.remark,
             "seed": self.seed,
             "strict": self.strict,
             "inputs": "aiosearch.equivalence.distributions.draw(types, distribution, seed)",
@@ -201,9 +222,10 @@ def compare_floats(
 ) -> FloatEvidence:
     """Runs the original `a` and the candidate `b` in their own types, against float64."""
     require_comparable(a, b)
-    return compare_sides(
+    found = compare_sides(
         Executed(a), Executed(b), seed=seed, strict=strict, distributions=distributions
     )
+    return found.remarked(a)
 
 
 def compare_sides(

@@ -134,7 +134,8 @@ def _about(term: Term) -> str:
 
 def _undecided(floats: FloatEvidence) -> str:
     outputs = ", ".join(map(str, floats.undecided))
-    return f"on most inputs rounding decides what the original gives in output {outputs}"
+    told = f"on most inputs rounding decides what the original gives in output {outputs}"
+    return f"{told}: {floats.remark}" if floats.remark else told
 
 
 def _labels(a: Program, b: Program) -> str:

@@ -26,6 +26,8 @@ class Measured:
     value: Array
     noise: Array | None = None
     unit: float = 0.0
+    top: Array | None = None
+    """What it is no higher than, though its noise has no end: scores that a mask takes out."""
 
     @property
     def spread(self) -> Array:
@@ -35,13 +37,20 @@ class Measured:
         return np.abs(self.value) * self.unit if self.unit else NOTHING
 
     @property
+    def highest(self) -> Array:
+        """What no element is above."""
+        found = self.value + self.spread
+        return found if self.top is None else np.asarray(np.minimum(found, self.top))
+
+    @property
     def unsure(self) -> Array:
         return ~np.isfinite(self.spread)
 
     def moved(self, move: Callable[[Array], Array]) -> Measured:
         """The same elements elsewhere."""
         noise = None if self.noise is None else move(self.noise)
-        return Measured(move(self.value), noise, self.unit)
+        top = None if self.top is None else move(self.top)
+        return Measured(move(self.value), noise, self.unit, top)
 
 
 def exactly(value: Array) -> Measured:
@@ -88,16 +97,25 @@ def remembered(measured: Measured, dtype: DType) -> Measured:
         return Measured(measured.value, None, 0.0 if exact else max(unit, measured.unit))
     rounding = np.maximum(np.abs(measured.value) * unit, LEAST[dtype])
     kept = (measured.value == 0) | ~np.isfinite(measured.value)
+    certain = (measured.noise == 0) & ~kept
+    if certain.any():
+        kept |= certain & (rounded(measured.value, dtype) == measured.value)
     noise = measured.noise + np.where(kept, 0.0, rounding)
-    return Measured(measured.value, _near_the_end(measured.value, noise, MOST[dtype]))
+    end = _near_the_end(measured.value, noise, MOST[dtype])
+    if not end.any():
+        return Measured(measured.value, noise, top=measured.top)
+    top = np.where(end & (measured.value < 0), measured.value + END * noise, np.inf)
+    if measured.top is not None:
+        top = np.minimum(top, measured.top)
+    return Measured(measured.value, np.where(end, np.inf, noise), top=top)
 
 
 def _near_the_end(value: Array, noise: Array, most: float) -> Array:
-    """Infinite where rounding decides whether a value overflows."""
+    """Where rounding decides whether a value overflows."""
     size = np.abs(value)
     if not np.any(size > most / 2):
-        return noise
-    return np.where(np.abs(size - most) <= END * noise, np.inf, noise)
+        return np.zeros((), np.bool_)
+    return np.asarray((noise > 0) & (np.abs(size - most) <= END * noise))
 
 
 def _holds(dtype: DType, value: Array) -> bool:

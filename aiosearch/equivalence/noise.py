@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -18,7 +19,7 @@ from ..tensor.algebra import Function
 from ..tensor.floats import Array, Floats, Number
 from ..tensor.types import DType
 from .machine import LEAST, UNIT, Machine, Working
-from .measured import NOTHING, Measured, any_unsure, remembered, settled
+from .measured import END, NOTHING, Measured, any_unsure, remembered, settled
 
 _PLAIN = Floats(np.float64)
 _ROOT = 2.0**-26
@@ -62,7 +63,8 @@ class Noise:
 
     def subtract(self, x: Measured, y: Measured) -> Measured:
         noise = NOTHING if x is y else x.spread + y.spread
-        return self._made(x.value - y.value, noise, x, y)
+        found = self._made(x.value - y.value, noise, x, y)
+        return found if x.top is None else replace(found, top=x.highest - y.value + END * y.spread)
 
     def multiply(self, x: Measured, y: Measured) -> Measured:
         value = x.value * y.value
@@ -86,7 +88,7 @@ class Noise:
     def exp(self, x: Measured) -> Measured:
         value = np.exp(x.value)
         gone = self._vanished(value, lambda: np.isfinite(x.value))
-        return self._made(value, value * np.expm1(x.spread) + gone, x)
+        return self._made(value, _risen(x) + gone, x)
 
     def log(self, x: Measured) -> Measured:
         size = np.abs(x.value)
@@ -108,8 +110,8 @@ class Noise:
         return self._either(np.minimum(x.value, y.value), x, y)
 
     def _either(self, value: Array, x: Measured, y: Measured) -> Measured:
-        noise = np.broadcast_to(np.maximum(x.spread, y.spread), value.shape)
-        return settled(value, noise, lambda: any_unsure(x, y))
+        noise = np.maximum(_felt(x, value), _felt(y, value))
+        return settled(value, np.broadcast_to(noise, value.shape), lambda: any_unsure(x, y))
 
     def compare(self, how: str, x: Measured, y: Measured) -> Measured:
         value = _PLAIN.compare(how, x.value, y.value)
@@ -175,7 +177,7 @@ class Noise:
         value = _PLAIN.largest(x.value, axes)
         if x.noise is None:
             return Measured(value, None, x.unit)
-        noise = np.max(x.noise, axis=tuple(axes), keepdims=True, initial=0.0)
+        noise = np.max(_felt(x, value), axis=tuple(axes), keepdims=True, initial=0.0)
         return settled(value, noise, lambda: _any_along(x, axes))
 
     def matmul(self, x: Measured, y: Measured) -> Measured:
@@ -234,6 +236,20 @@ class Noise:
 
     def shape(self, x: Measured) -> tuple[int, ...]:
         return x.value.shape
+
+
+def _felt(x: Measured, chosen: Array) -> Array:
+    """The noise of those that may be the one that is chosen: of what is far from it, none is."""
+    far = np.abs(x.value - chosen) > END * x.spread
+    if x.top is not None:
+        far |= x.top < chosen
+    return np.where(far, 0.0, x.spread)
+
+
+def _risen(x: Measured) -> Array:
+    """By how much exp rises over the noise of what it is taken of, be that large or small."""
+    near = np.exp(x.value) * np.expm1(x.spread)
+    return np.where(x.spread > 1, np.exp(x.highest) - np.exp(x.value), near)
 
 
 def roundings(count: int, into: int) -> float:

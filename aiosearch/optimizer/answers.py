@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from .renaming import renamed
+
 SCHEMA = 4
 """Goes up when answers that were found before are not to be used any more."""
 
@@ -42,6 +44,11 @@ class Key(Struct, frozen=True):
             f"{one} constant" if at in self.constant else one for at, one in enumerate(self.types)
         )
         return ", ".join(told)
+
+    @property
+    def terms(self) -> str:
+        """What was asked for beside the usual, in words: such as plain JAX alone."""
+        return ", ".join([*(["strict"] if self.strict else []), *self.settings])
 
     @property
     def digest(self) -> bytes:
@@ -123,6 +130,7 @@ class Answer(Struct, frozen=True, dict=True):
             f"{self.name}({self.key.inputs}) on {self.key.device}",
             f"found {self.date} with jax {self.key.jax}, jaxlib {self.key.jaxlib},"
             f" effort {self.effort}",
+            *([f"asked for: {self.key.terms}"] if self.key.terms else []),
             *self._timed(),
             *self._used(),
             *self._needed(),
@@ -132,16 +140,12 @@ class Answer(Struct, frozen=True, dict=True):
         return "\n".join(f"# {line}".rstrip() for line in lines)
 
     def renamed(self, name: str) -> Answer:
-        """The same by another name, which its functions have too."""
+        """The same by another name, which its functions have too, and what they call."""
         own, packing = {self.function: name}, self.packing
         if packing is not None:
             own |= {packing.pack: f"{name}_pack", packing.run: f"{name}_packed"}
             packing = Packing(packing.positions, own[packing.pack], own[packing.run])
-
-        def given(found: re.Match[str]) -> str:
-            return f"def {own.get(found[1], found[1])}"
-
-        source = re.sub(r"^def (\w+)", given, self.source, flags=re.MULTILINE)
+        source = renamed(self.source, own, self.function, name)
         return msgspec.structs.replace(
             self, name=name, function=name, source=source, packing=packing
         )

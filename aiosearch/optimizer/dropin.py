@@ -38,12 +38,15 @@ class Optimized(Generic[P, R]):
         spliced: Spliced,
         *,
         source: str = "",
+        lacks: str = "",
         report: Report | None = None,
         device: Any = None,
     ) -> None:
         functools.update_wrapper(self, spliced.cut.function)  # first: it may have these attributes
         self.report = report
         """What the optimizer has to say about it."""
+        self.lacks = lacks
+        """Why `source()` is of parts of the function alone; nothing where it is the whole."""
         self._source = source
         self._spliced = spliced
         self._original: Callable[P, R] = spliced.cut.function
@@ -62,7 +65,11 @@ class Optimized(Generic[P, R]):
         return self._spliced
 
     def source(self) -> str:
-        """The code that runs in the place of the original, which stands alone."""
+        """The code that runs in the place of the original, which stands alone.
+
+        It takes and gives what the function does, less static arguments. Where `lacks` says why
+        that has no text, it is of the parts that were replaced, each a function of its own.
+        """
         return self._source
 
     def takes(self, *args: P.args, **kwargs: P.kwargs) -> bool:

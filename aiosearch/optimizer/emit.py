@@ -21,7 +21,8 @@ from .wording import say
 _INLINE = 40
 """Longer expressions get a name of their own."""
 
-_TAKEN = {"jax", "jnp", "lax"} | set(dir(builtins)) | set(keyword.kwlist)
+RESERVED = frozenset({"jax", "jnp", "lax", *dir(builtins), *keyword.kwlist})
+"""Names that mean something in what is written."""
 
 
 def emit(program: Program, spelling: Spelling = Spelling()) -> str:  # noqa: B008 - it is frozen
@@ -41,13 +42,13 @@ def merged(*sources: str) -> str:
 
 def names(program: Program) -> tuple[str, list[str]]:
     """What the function and its parameters are called."""
-    taken: set[str] = set(_TAKEN)
-    function = _name(program.name, taken)
-    return function, [_name(term.parameter("name"), taken) for term in program.inputs]
+    taken: set[str] = set(RESERVED)
+    function = free_name(program.name, taken)
+    return function, [free_name(term.parameter("name"), taken) for term in program.inputs]
 
 
-def _name(wanted: str, taken: set[str]) -> str:
-    """A name that Python allows and that is free."""
+def free_name(wanted: str, taken: set[str]) -> str:
+    """A name that Python allows and that is not taken, which it is from then on."""
     found = re.sub(r"\W", "_", wanted, flags=re.ASCII).strip("_") or "x"
     found = f"x{found}" if found[0].isdigit() else found
     tries = (f"{found}{number or '_'}" for number in count())
@@ -71,7 +72,7 @@ class _Module:
         self._always_tuple = always_tuple
         self._name, self._inputs = names(program)
         self._chosen = {term: spelling.of(number) for number, term in enumerate(products(program))}
-        self._free = _letters({self._name, *self._inputs, *_TAKEN})
+        self._free = _letters({self._name, *self._inputs, *RESERVED})
         self._pieces: dict[Term, Piece] = {
             term: Piece(name) for term, name in zip(program.inputs, self._inputs, strict=True)
         }

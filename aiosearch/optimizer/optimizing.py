@@ -126,7 +126,10 @@ async def optimize(
                     seconds = time.monotonic() - started
                     report = Report(tuple(answers.values()), told, seconds, whole)
                     code = source(found, faster)
-                    return Optimized(spliced, source=code, report=report, device=device(wanted))
+                    where = device(wanted)
+                    return Optimized(
+                        spliced, source=code.text, lacks=code.lacks, report=report, device=where
+                    )
 
                 made = await to_thread.run_sync(handed, faster, whole)
                 for why in made.report.left_alone[len(left_alone) :]:

@@ -176,7 +176,7 @@ def _verdict(case: Case, channel: Channel, letterbox: Letterbox) -> Judged | Fai
     try:
         program = Executed(from_json(case.program))
         ours, theirs = (_Elsewhere(side, program, channel, letterbox) for side in (0, 1))
-        return Judged(compared(case, ours, theirs))
+        return Judged(compared(case, ours, theirs).remarked(program.program))
     except (EOFError, ConnectionError):
         raise
     except Exception as error:  # memory may end, in many places

@@ -88,8 +88,8 @@ class Found(Struct, frozen=True):
         if not count:
             return ""
         return (
-            f"; gives numbers at {count:,} elements where the original gives none:"
-            " strict=True forbids it"
+            f"; gives numbers at {count:,} element{'s' * (count != 1)} where the original gives"
+            " none: strict=True forbids it"
         )
 
 

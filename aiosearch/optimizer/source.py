@@ -4,50 +4,80 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, count
+from dataclasses import dataclass
 
+import jax
 from jax.extend.source_info_util import summarize
 
 from ..capture.names import title
+from ..errors import AiosearchError
 from .answers import Answer
 from .emit import module, names
 from .splice.cutting import Cut
 from .splice.pieces import Piece, Subject
+from .wrapping import part_name, together, wrapped
 
 
-def source(cut: Cut, kept: Mapping[Subject, Answer]) -> str:
-    """The function, where one answer is all of it; else its parts, which say what they are."""
+@dataclass(frozen=True)
+class Source:
+    """Code that stands alone."""
+
+    text: str = ""
+    lacks: str = ""
+    """Why it is of parts of the function alone; nothing where it is the whole."""
+
+
+def source(cut: Cut, kept: Mapping[Subject, Answer]) -> Source:
+    """The function, with answers in their places; its parts where something in it has no text."""
     if not kept:
-        return ""
+        return Source()
     if _is_whole(cut):
         ((one, answer),) = kept.items()
-        return answer.renamed(names(one.program)[0]).text()
+        return Source(answer.renamed(names(one.program)[0]).text())
+    try:
+        text = together(*wrapped(cut, kept))
+        name = title(cut.function, None)
+        return Source(f"# {name}: its parts, then what puts them together\n\n{text}")
+    except AiosearchError as error:
+        return Source(_parts(cut, kept, str(error)), str(error))
+
+
+def _parts(cut: Cut, kept: Mapping[Subject, Answer], lacks: str) -> str:
+    """Each part, and comments that say where it belongs."""
     named = {
         one: answer.renamed(name)
         for (one, answer), name in zip(kept.items(), _names(cut, kept), strict=True)
     }
-    head = "\n".join(f"# {line}".rstrip() for line in _head(cut, named))
+    lines = [*_head(cut, named), f"It is not here as a whole: {lacks}."]
+    head = "\n".join(f"# {line}".rstrip() for line in lines)
     parts = "\n\n".join(map(_part, named.values()))
     return f"{head}\n\n{module(parts)}"
 
 
 def _is_whole(cut: Cut) -> bool:
-    """Whether one piece takes and gives what the function does, in the same order."""
+    """Whether one piece takes and gives what the function does, in the same order and no trees."""
     flat = cut.flat
-    return [(one.inputs, one.outputs) for one in cut.pieces if one.inputs] == [
+    return _is_plain(cut) and [(one.inputs, one.outputs) for one in cut.pieces if one.inputs] == [
         (flat.inputs, flat.outputs)
     ]
+
+
+def _is_plain(cut: Cut) -> bool:
+    """Whether each argument is one array, and so is each result, or the only one."""
+    call = cut.call
+    args = tuple(None if at in call.static else 0 for at in range(call.count))
+    kwargs = {name: None if name in call.static else 0 for name in call.keywords}
+    count = cut.tree.num_leaves
+    results = 0 if count == 1 else (0,) * count
+    structure = jax.tree_util.tree_structure
+    return bool(call.tree == structure((args, kwargs)) and cut.tree == structure(results))
 
 
 def _names(cut: Cut, parts: Iterable[Subject]) -> Iterator[str]:
     """The programs' own, as far as they are free: a part is not to hide the function either."""
     taken = {title(cut.function, None)}
     for part in parts:
-        own, _ = names(part.program)
-        tries = chain([own], (f"{own}_{number}" for number in count(1)))
-        name = next(one for one in tries if one not in taken)
-        taken.add(name)
-        yield name
+        yield part_name(part.program, taken)
 
 
 def _part(answer: Answer) -> str:
@@ -56,16 +86,19 @@ def _part(answer: Answer) -> str:
 
 def _head(cut: Cut, named: Mapping[Subject, Answer]) -> Iterator[str]:
     """Says which part stands where, in the order in which they run."""
-    function = f"{title(cut.function, None)}({', '.join(cut.call.names())})"
-    yield f"Parts of {function}, whose rest stays as it is written:"
+    yield f"Parts of {_call(cut)}, whose rest stays as it is written:"
     for piece in cut.regions:
         answer = named.get(piece.subject) if piece.subject else None
         if answer is not None:
-            yield f"  {_call(cut, piece, answer)}{_place(piece)}"
+            yield f"  {_called(cut, piece, answer)}{_place(piece)}"
     yield "where _ is what comes before, and * an array that is closed over."
 
 
-def _call(cut: Cut, piece: Piece, answer: Answer) -> str:
+def _call(cut: Cut) -> str:
+    return f"{title(cut.function, None)}({', '.join(cut.call.names())})"
+
+
+def _called(cut: Cut, piece: Piece, answer: Answer) -> str:
     """How a part is called in its place."""
     told = dict(zip(cut.flat.inputs, cut.call.names(), strict=True))
     told |= dict.fromkeys(cut.flat.constants, "*")

@@ -21,7 +21,7 @@ from ..tensor import Program
 from ..tensor.files import to_json
 from .clock import Clock
 from .fastest import Fastest, Priced
-from .going import Going, always
+from .going import Going, Noting, always
 from .problem import Found, Fusion
 from .ranking import Ranked, Ranking
 from .space import Space
@@ -59,7 +59,7 @@ class Findings:
     problem: Fusion
     device: Device
     status: str
-    """`complete` where nothing of the space was left out, but by a bound."""
+    """`complete` where nothing of the space was left out, but by a bound. It is of the search."""
     cut: Cut | None
     """Where a bound was: then only what was found on the way to the best is here."""
     graphs: int
@@ -76,6 +76,9 @@ class Findings:
     """How large the tables are."""
     seconds: dict[str, float] = field(default_factory=dict)
     """CPU seconds by what was done, those of workers among them."""
+    undone: tuple[str, ...] = ()
+    """What was left after the search because `going` said so, in the words that it was told: that,
+    and what is of its kind and would have come after it."""
 
 
 async def superoptimize(
@@ -106,7 +109,7 @@ async def superoptimize(
     Raises UnsearchableError where the program has something that the superoptimizer does not know.
     """
     fastest = Fastest(to_json(uncast(program)), device, space or Space())
-    clock = Clock()
+    clock, noting = Clock(), Noting(going)
     await to_thread.run_sync(fastest.prepare, going)
     fastest = fastest.tied()
     problem = fastest.fusion
@@ -129,10 +132,10 @@ async def superoptimize(
         if bound
         else partial(Ranking(problem.skeletons, device).best, found)
     )
-    ranked = await to_thread.run_sync(best, top, going)
+    ranked = await to_thread.run_sync(best, top, noting)
     clock.took("ranking")
     answered = [threaded(one.filling.program) for one in ranked]
-    judged = await verified(program, answered, floats, going, clock)
+    judged = await verified(program, answered, floats, noting, clock)
     answers = [
         Answer(one, made, verdict, doubt)
         for one, made, (verdict, doubt) in zip(ranked, answered, judged, strict=False)
@@ -151,6 +154,7 @@ async def superoptimize(
         tables.pruned,
         {"classes": len(tables.classes), "steps": sum(map(len, tables.steps))},
         clock.seconds,
+        tuple(noting.undone),
     )
 
 

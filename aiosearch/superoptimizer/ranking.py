@@ -56,8 +56,16 @@ class Ranking:
             best = self._quickly(one)
             if best is not None:
                 ranked = sorted([*ranked, (best, one)], key=lambda pair: rank_of(pair[0]))
-        refined = [self._of(one) or quick for quick, one in ranked[:most]]
-        return sorted(refined, key=rank_of)[:most]
+        return sorted(self._refined(ranked[:most], going), key=rank_of)
+
+    def _refined(self, ranked: Sequence[tuple[Ranked, Found]], going: Going) -> list[Ranked]:
+        """The same with the best of more block graphs, as long as there is time for them."""
+        refined: list[Ranked] = []
+        for number, (quick, one) in enumerate(ranked, 1):
+            if not going(f"trying more block graphs for {number} of {len(ranked)}"):
+                return [*refined, *(quick for quick, _ in ranked[number - 1 :])]
+            refined.append(self._of(one) or quick)
+        return refined
 
     def _least(self, found: Found) -> float:
         """No program with these kernels should take less."""

@@ -41,6 +41,9 @@ class Refereed:
     """How many of them z3 was asked about."""
     seconds: float
     """CPU seconds of z3."""
+    left: int = 0
+    """Terms that were not come to, as `going` ended it before; they are unknown, but no `unproved`
+    ones."""
 
 
 async def referee(
@@ -82,4 +85,5 @@ async def referee(
         len(terms),
         checked.checks,
         checked.cpu_seconds,
+        len(terms) - len(found),
     )

@@ -23,6 +23,7 @@ from aiosearch.optimizer.answers import Answer, Packing
 from aiosearch.optimizer.gpu_kernels import gpu_kernel_sources
 from aiosearch.optimizer.kernels import kernel_sources
 from aiosearch.optimizer.results import Results
+from aiosearch.tensor.programs import builtin
 from aiosearch.tensor.text import parse, write
 
 PACKED = """\
@@ -227,11 +228,15 @@ def test_lines_of_an_earlier_version_have_machine_code_alone(cli: Cli, kernels: 
 
 
 def test_a_name_is_first_that_of_a_program(cli: Cli) -> None:
-    """What was found for it is told of by its id."""
-    keep(answer(3, name="rms_norm"))
+    """What was found for it is told of by its id, and by what tells it from others."""
+    plain = answer(4, key=key(4, settings=("plain JAX",)), name="rms_norm")
+    keep(answer(3, name="rms_norm"), plain)
     told = cli("explain", "rms_norm", "--shape=row=2", "--show=program")
     assert "X: bf16[row=2, " in told.out
-    assert told.err.endswith(f"goes by its id: {answer(3).id[:8]}\n")
+    types = "f32[512, 512], f32[512, 512]"
+    (line,) = [line for line in told.err.splitlines() if "goes by its id: " in line]
+    assert f"{plain.id[:8]} ({types}; plain JAX)" in line
+    assert f"{answer(3).id[:8]} ({types})" in line
 
 
 def test_nothing_of_jax_is_loaded_for_a_program(cli: Cli, file: str) -> None:
@@ -252,6 +257,8 @@ assert not {{"jax", "z3", "rich"}} & set(sys.modules)
         ([], "TARGET"),
         (["rmsnorm"], "did you mean rms_norm?"),
         (["rms_norm", "--show=asembly"], "did you mean assembly?"),
+        (["rms_norm", "--show="], "--show '' names nothing: there are program, tile-ir, schedule"),
+        (["rms_norm", "--show", ","], "--show ',' names nothing: there are program, tile-ir"),
         (["rms_norm", "--constant=Z"], "--constant Z: no such input; there are X, W"),
         (["rms_norm", "--device=H9"], "no device 'H9': there are A100"),
         (["rms_norm", "--dtype=f12"], "--dtype f12: there are"),
@@ -259,6 +266,8 @@ assert not {{"jax", "z3", "rich"}} & set(sys.modules)
         (["rms_norm", "--svg=nowhere/x"], "--svg nowhere/x: No such file"),
         (["trace_of_product"], "may be any of"),
         (["rms_norm.py", "--shape=row=2"], "--shape is for programs; rms_norm.py is an answer"),
+        (["rms_norm.py", "--dtype=f32"], "--dtype is for programs; rms_norm.py is an answer"),
+        (["program.txt", "--dtype=f32"], "--dtype is for built-in programs; program.txt says its"),
         (["whole (whole)", "--constant=W"], "--constant is for programs; whole (whole) is an"),
         (["zeros.py"], "zeros.py: "),
         (["empty.py"], "there is no answer in empty.py"),
@@ -276,6 +285,7 @@ def test_wrong_usage(cli: Cli, arguments: list[str], told: str) -> None:
     Path("zeros.py").write_bytes(bytes(9))
     Path("damaged.py").write_text('def f(x):\n    return carried("""\nabc\n""")(x)\n')
     Path("wrong.py").write_text("def f(:\n")
+    Path("program.txt").write_text(write(builtin("rms_norm", row=4, feature=8, column=8)))
     outcome = cli("explain", *arguments)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith("aiosearch: ")

@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from console import Cli, Start
 
+from aiosearch.cli.following import Following
 from aiosearch.measure import Ceilings, machine_id, store_ceilings
 from aiosearch.superoptimizer.axioms import Questions
 from aiosearch.tensor.files import from_json, to_json
@@ -257,6 +260,76 @@ def test_ctrl_c_ends_the_search_with_what_there_is(start: Start) -> None:
     assert "Traceback" not in err
 
 
+@pytest.fixture
+def stopped_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Lets Ctrl-C come when what begins so is about to be done."""
+
+    def stop(text: str, twice: bool = False) -> None:
+        going = Following._going
+
+        def interrupted(following: Following, told: str) -> bool:
+            if told.startswith(text):
+                following._stop()
+                if twice:
+                    following._is_off = True
+            return going(following, told)
+
+        monkeypatch.setattr(Following, "_going", interrupted)
+
+    return stop
+
+
+@pytest.mark.parametrize(
+    ("text", "stage", "answers"),
+    [
+        ("ranking 3 ", "ranking 3 of ", 2),
+        ("trying more block graphs for 2 ", "trying more block graphs for 2 of 3", 3),
+        ("verifying 2 ", "verifying 2 of 3", 1),
+    ],
+)
+def test_ctrl_c_after_the_search_says_what_was_not_done(
+    cli: Cli, stopped_at: Callable[[str], None], text: str, stage: str, answers: int
+) -> None:
+    """The search itself was complete; what comes later is done with what there is."""
+    stopped_at(text)
+    told = cli("optimize", *NORM, ON, "--top=3", "--json", "--quiet")
+    assert told.code == 130
+    (facts,) = told.events
+    assert (facts["status"], len(facts["answers"])) == ("complete", answers)
+    assert [one.startswith(stage) for one in facts["undone"]] == [True]
+
+
+def test_what_z3_was_not_asked_about_is_counted(
+    cli: Cli, stopped_at: Callable[[str], None]
+) -> None:
+    """What is not done is told as text, too."""
+    stopped_at("verifying 2 ")
+    stopped_at("asking z3: 2 ")
+    told = cli("optimize", *NORM, ON, "--top=2", "--referee")
+    assert told.code == 130
+    assert re.search("search +complete\n", told.out)
+    assert re.search("interrupted +not done: verifying 2 of 2, and those after it\n", told.out)
+    (left,) = re.findall(r"; interrupted: ([\d,]+) terms of these not asked about", told.out)
+    assert int(left) > 0
+
+
+def test_which_limit_to_raise_is_not_said_where_that_was_interrupted(
+    cli: Cli, stopped_at: Callable[[str], None]
+) -> None:
+    stopped_at("looking with kernels 2")
+    told = cli("optimize", *NORM, ON, "--kernels=1", "--block-operators=3")
+    assert told.code == 130
+    assert "nothing equal is in this space; not all limits were tried higher" in told.out
+
+
+def test_who_breaks_off_hears_at_what(cli: Cli, stopped_at: Callable[..., None]) -> None:
+    """Then what was found is not told, and that is what is said."""
+    stopped_at("verifying 2 ", twice=True)
+    told = cli("optimize", *NORM, ON, "--top=3", "--quiet")
+    assert (told.code, told.out) == (130, "")
+    assert told.err == "interrupted, with nothing to tell yet, while verifying 1 of 3\n"
+
+
 def test_ctrl_c_ends_the_tables_at_once(start: Start) -> None:
     """Without them nothing can have been found."""
     process = start("optimize", "linear_layernorm", "--search-only")
@@ -275,6 +348,8 @@ def test_ctrl_c_ends_the_tables_at_once(start: Start) -> None:
         (["rmsnorm", "--search-only"], "did you mean rms_norm?"),
         (["rms_norm", "--search-only", "--arg=f32[3]"], "--arg is for functions"),
         (["rms_norm", "--search-only", "--dtype=f12"], "--dtype f12: there are"),
+        (["rms_norm", "--search-only", "--prune=z3", "--dtype=f32"], "--dtype is not for --prune"),
+        ([f"{FUNCTIONS}plain", "--search-only", "--dtype=f32"], "--dtype is for built-in programs"),
         (["rms_norm", "--search-only", "--device=H9"], "no device 'H9': there are A100"),
         (["rms_norm", "--search-only", "--effort=quick"], "--effort is about timing"),
         (["rms_norm", "--search-only", "--emit=x.py"], "--emit is about timing"),

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from answers import SOURCE, answer
+from answers import SOURCE, answer, key
 from console import Cli
 
 from aiosearch.optimizer.results import Results, default_results_path
@@ -62,6 +62,23 @@ def test_show_what_is_not_there(cli: Cli, kept: Path) -> None:
     assert outcome.code == 2
     assert "may be any of" in outcome.err
     assert outcome.err.count("(f32[512, 512], f32[512, 512])") == 2
+
+
+def test_answers_to_other_questions_of_one_name_are_told_apart(cli: Cli, kept: Path) -> None:
+    """With kernels of our own allowed or not, under strict or not: wherever they are listed."""
+    with Results.open(kept) as results:
+        results.keep(answer(5, key=key(5, settings=("plain JAX",), strict=True), name="gelu"))
+    plain, other, *_ = cli("results", "list").out.splitlines()[1:]
+    assert plain.split()[1:5] == ["gelu", "strict,", "plain", "JAX"]
+    assert other.split()[1:3] == ["gelu", "-"]
+    for command in (("results", "show"), ("results", "forget"), ("explain",)):
+        asked = cli(*command, "gelu")
+        assert asked.code == 2
+        for one, terms in ((plain, "; strict, plain JAX"), (other, "")):
+            assert f"{one.split()[0]} (f32[512, 512], f32[512, 512]{terms})" in asked.err
+    shown = cli("results", "show", plain.split()[0])
+    assert "# asked for: strict, plain JAX\n" in shown.out
+    assert "asked for" not in cli("results", "show", other.split()[0]).out
 
 
 def test_export(cli: Cli, kept: Path) -> None:

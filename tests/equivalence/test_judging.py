@@ -9,7 +9,8 @@ import pytest
 from random_programs import random_program
 
 from aiosearch.equivalence import Status, verify
-from aiosearch.tensor import Program, ShapeError, Term, apply, tensor
+from aiosearch.equivalence.machine import MOST
+from aiosearch.tensor import DType, Program, ShapeError, Term, apply, literal, tensor
 
 X = tensor("X", "f32", (4, 8))
 Y = tensor("Y", "f32", (4, 8))
@@ -99,6 +100,37 @@ def test_a_rewrite_may_define_more_unless_strict() -> None:
     a, b = program(X * Y / Y), program(X)
     assert verify(a, b).status is Status.PROVED
     assert verify(a, b, strict=True).status is Status.REFUTED
+
+
+def weights(scores: Term) -> Term:
+    e = apply("exp", scores - apply("max", scores, axes=[1], keep=True))
+    return e / apply("sum", e, axes=[1], keep=True)
+
+
+def other(scores: Term) -> Term:
+    e = apply("exp", scores - apply("max", scores, axes=[1], keep=True))
+    return e * (1 / apply("sum", e, axes=[1], keep=True))
+
+
+@pytest.mark.parametrize("low", [-1e9, float("-inf"), -float(MOST[DType.F32])])
+def test_scores_that_truth_values_mask_are_judged(low: float) -> None:
+    mask = tensor("M", "bool", (4, 8))
+    one, two = (
+        Program("p", (X, mask), (made(apply("select", mask, X, literal(low))),))
+        for made in (weights, other)
+    )
+    verdict = verify(one, two)
+    assert verdict.status.accepted, verdict.reason
+    assert verdict.floats is not None
+    assert verdict.floats.counted > 5
+
+
+def test_a_mask_that_drowns_everything_is_named() -> None:
+    """As any number, 1 less it times -1e9 leaves no digit of what it is added to."""
+    one, two = (program(made(X + (1 - Y) * -1e9)) for made in (weights, other))
+    verdict = verify(one, two)
+    assert verdict.status is Status.CANNOT_JUDGE
+    assert "it multiplies by -1e+09, beside which what is added is lost" in verdict.reason
 
 
 @pytest.mark.parametrize("sizes", [(1, 8), (4, 1), (1, 1), (0, 8), (4, 0)])

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from float_pairs import RIGHT, elementwise, over
+from float_pairs import RIGHT, elementwise, over, softmax
 from random_programs import random_program
 
 from aiosearch.equivalence.differences import MARGIN, measured, real
 from aiosearch.equivalence.distributions import draw_inputs
-from aiosearch.equivalence.machine import execute
+from aiosearch.equivalence.machine import MOST, execute
 from aiosearch.equivalence.measured import Measured, exactly, stored, stored_inputs
 from aiosearch.equivalence.noise import REAL, TYPED
-from aiosearch.tensor import DType, Floats, Program, Term, apply, evaluate, referee, tensor
+from aiosearch.tensor import DType, Floats, Program, Term, apply, evaluate, literal, referee, tensor
 from aiosearch.tensor.floats import Array
 
 
@@ -161,3 +161,65 @@ def test_empty_arrays_have_no_noise() -> None:
     a, _ = elementwise(lambda x: apply("exp", x) / 3, lambda x: x, shape=(0, 3))
     (one,) = measured(a, draw_inputs(a, "normal", 0))
     assert one.value.shape == (0, 3)
+
+
+def test_a_maximum_has_the_noise_of_what_may_be_the_largest_alone() -> None:
+    """What is far below says nothing, however little is known of it; what is near does."""
+    sizes = [1.0, 3.0, 1e9, 2.0]
+    for highest in (
+        lambda x: apply("max", x, axes=(0,)),
+        lambda x: apply("maximum", apply("min", x, axes=(0,)), literal(0)),
+    ):
+        assert measure(highest(-(X / 49 * 49)), sizes).spread < 1e-14
+    near = measure(apply("max", X / 49 * 49 - 1e9, axes=(0,)), [1.0, 1.0, 1.0, 1.0])
+    assert near.spread > 1e-8
+
+
+def test_what_is_far_below_is_nothing_to_exp_whatever_its_noise() -> None:
+    """The noise of the largest of these is so large that its own exponential overflows."""
+    one = measure(apply("exp", X / 49 * 49), [-1e25, -1e20, -1e300, -1e22])
+    assert one.value.tolist() == [0] * 4
+    assert np.all(one.spread < 1e-300)
+
+
+def scores(dtype: str, mask: Callable[[Term], Term]) -> Program:
+    """The weights of masked scores."""
+    q, k = (tensor(name, dtype, (16, 8)) for name in "QK")
+    masked = mask(q @ apply("transpose", k, axes=(1, 0)))
+    return Program("weights", (q, k), (softmax(masked),))
+
+
+def causal() -> Term:
+    row, column = (apply("iota", shape=(16, 16), axis=axis, dtype="i32") for axis in (0, 1))
+    return apply("less_equal", column, row)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
+@pytest.mark.parametrize("way", ["chosen", "added"])
+@pytest.mark.parametrize("low", [-1e4, -1e9, -np.inf, "the least"])
+def test_what_a_mask_takes_out_leaves_the_rest_determined(
+    dtype: str, way: str, low: float | str
+) -> None:
+    """Also where it is the least number of the type, beside which rounding decides overflows."""
+    number = literal(-MOST[DType(dtype)] if isinstance(low, str) else low)
+
+    def mask(x: Term) -> Term:
+        out = apply("cast", apply("select", causal(), literal(0), number), dtype=dtype)
+        return x + out if way == "added" else apply("select", causal(), x, number)
+
+    program = scores(dtype, mask)
+    inputs = draw_inputs(program, "small", 0)
+    (one,) = execute(program, TYPED, stored_inputs(program, inputs))
+    assert not one.unsure.any()
+    assert np.all(one.spread < 2.0**-5)
+
+
+def test_an_overflow_that_rounding_decides_is_open_where_it_is_not_masked() -> None:
+    """A large negative number is known to be low, and a large one is not."""
+    end = -float(MOST[DType.F32])
+    x = tensor("X", "f32", (4,))
+    low, high = x * 0.3 + end, x * 0.3 - end
+    program = Program("p", (x,), (apply("exp", low), low, apply("exp", high), 1 / low))
+    inputs = [np.float32([1, 2, 3, 4])]
+    found = execute(program, TYPED, stored_inputs(program, inputs))
+    assert [one.unsure.all() for one in found[:3]] == [False, True, True]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -10,10 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from answers import answer
 
+from aiosearch.devices import device
 from aiosearch.optimizer.answers import Answer, Packing
 from aiosearch.optimizer.emit import emit, names
-from aiosearch.optimizer.source import source
+from aiosearch.optimizer.gpu_kernels import gpu_kernel_sources
+from aiosearch.optimizer.source import Source, source
 from aiosearch.optimizer.splice import Subject, cut
+from aiosearch.tensor import Program
 
 A = jnp.linspace(-1.0, 2.0, 36).reshape(6, 6)
 B = jnp.cos(A)
@@ -48,7 +53,7 @@ def parted(a: Any, b: Any) -> Any:
 def test_of_one_piece_it_takes_the_functions_place() -> None:
     """Its name and the order of its arguments are the function's."""
     made = cut(traced, A, B)
-    text = source(made, kept(made.subjects))
+    text = source(made, kept(made.subjects)).text
     assert "def traced(a, b):" in text
     assert text.startswith("# traced(")
     np.testing.assert_allclose(run(text)["traced"](A, B), traced(A, B), rtol=1e-5)
@@ -60,18 +65,18 @@ def test_results_come_in_the_functions_order() -> None:
         return jnp.sum(early * y, axis=0), early
 
     made = cut(f, A, B)
-    module = run(source(made, kept(made.subjects)))
+    module = run(source(made, kept(made.subjects)).text)
     for found, wanted in zip(module["f"](A, B), f(A, B), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
 def test_where_nothing_is_kept_there_is_none() -> None:
-    assert source(cut(traced, A, B), {}) == ""
+    assert source(cut(traced, A, B), {}) == Source()
 
 
 def test_parts_have_names_of_their_own_and_say_where_they_belong() -> None:
     made = cut(parted, A, B)
-    text = source(made, kept(made.subjects))
+    text = source(made, kept(made.subjects)).text
     module, head = run(text), text.split("\n\n")[0].splitlines()
     assert [one for one in module if "parted" in one] == ["parted_1", "parted_2", "parted_3"]
     assert head[0] == "# Parts of parted(a, b), whose rest stays as it is written:"
@@ -91,20 +96,20 @@ def test_one_program_with_other_constants_is_a_part_of_its_own() -> None:
         return jnp.tanh(jnp.sort(jnp.tanh(x @ w)) @ W)
 
     made = cut(f, A, B)
-    module = run(source(made, kept(made.subjects)))
+    module = run(source(made, kept(made.subjects)).text)
     assert [one for one in module if one.startswith("f")] == ["f_1", "f_2"]
 
 
 def test_only_what_is_kept_is_in_it() -> None:
     made = cut(parted, A, B)
-    text = source(made, kept(made.subjects[1:2]))
+    text = source(made, kept(made.subjects[1:2])).text
     assert "parted_2(_, *)" in text
     assert not {"parted_1", "parted_3"} & run(text).keys()
 
 
 def test_a_function_with_an_array_that_is_closed_over_is_told_to_take_it() -> None:
     made = cut(lambda x: x @ W, A)
-    text = source(made, kept(made.subjects))
+    text = source(made, kept(made.subjects)).text
     assert "lambda_(x, *) at " in text
     np.testing.assert_allclose(run(text)["lambda_"](A, W), A @ W, rtol=1e-5)
 
@@ -129,10 +134,40 @@ def h(x, w):
         name="h", function="h", source=text, packing=Packing((1,), "h_pack", "h_packed"),
         evidence={"packed_bytes": 144},
     )  # fmt: skip
-    found = source(made, {made.subjects[0]: packed})
+    found = source(made, {made.subjects[0]: packed}).text
     name, _ = names(made.subjects[0].program)
     assert f"packed = {name}_pack(w)" in found
     module = run(found)
     (packed_w,) = module[f"{name}_pack"](W)
     for way in (module[name](A, W), module[f"{name}_packed"](A, packed_w)):
         np.testing.assert_allclose(way, A @ W, rtol=1e-5)
+
+
+def of_kernels(program: Program) -> Answer:
+    """As it is found for a program of another name, whose kernels have that name too."""
+    found = gpu_kernel_sources(replace(program, name="h"), device("H200"), 2)
+    one = min(found, key=lambda one: one.source.count("pl.pallas_call"))
+    assert one.function == "h"
+    return answer(name="h", function="h", source=one.source)
+
+
+def test_kernels_of_one_name_do_not_hide_each_other() -> None:
+    """Two answers of Pallas kernels, whose kernels are called the same, in one file."""
+
+    def f(x: Any, y: Any) -> Any:
+        first = jax.lax.sort(jnp.tanh(x) @ y)
+        return {"y": jnp.cos(first) @ y / jnp.sum(first, axis=1, keepdims=True)}
+
+    x, y = (jnp.tile(one, (3, 3))[:16, :16] for one in (A, B))
+    made = cut(f, x, y)
+    assert len(made.subjects) > 1
+    text = source(made, {one: of_kernels(one.program) for one in made.subjects}).text
+    module = run(text)
+    kernels = [name for name in module if re.fullmatch(r"_f_\d+_(\d+|kernel)", name)]
+    assert len(kernels) == text.count("pl.pallas_call(")
+    assert sorted(f'"{name[1:]}"' for name in kernels) == sorted(re.findall(r'name=(".*")', text))
+    for number, subject in enumerate(made.subjects, 1):
+        inputs = [x if at == 0 else y for at in range(len(subject.program.inputs))]
+        wanted = run(emit(subject.program))[names(subject.program)[0]](*inputs)
+        found = module[f"f_{number}"](*inputs, interpret=True)
+        np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=1e-3)

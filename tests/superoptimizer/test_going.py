@@ -8,7 +8,7 @@ from aiosearch.devices import device
 from aiosearch.events import AnyEvent, Improved
 from aiosearch.search import Search
 from aiosearch.superoptimizer.findings import superoptimize
-from aiosearch.superoptimizer.going import always
+from aiosearch.superoptimizer.going import Noting, always
 from aiosearch.superoptimizer.problem import Fusion
 from aiosearch.tensor.files import to_json
 from aiosearch.tensor.programs import builtin
@@ -38,8 +38,10 @@ async def test_who_has_enough_gets_what_was_ranked() -> None:
         return not text.startswith("ranking 3")
 
     findings = await superoptimize(NORM, device("A100"), top=10, going=going)
-    assert list(dict.fromkeys(told)) == ["computing", "ranking", "verifying"]
+    assert list(dict.fromkeys(told)) == ["computing", "ranking", "trying", "verifying"]
     assert told.count("ranking") == 3
+    (undone,) = findings.undone
+    assert undone.startswith("ranking 3 of ")
     assert 1 <= len(findings.answers) <= 2
     assert findings.graphs > 3
 
@@ -57,3 +59,9 @@ async def test_a_search_that_is_stopped_is_ranked_as_far_as_it_came() -> None:
     assert findings.status == "cancelled"
     assert findings.graphs >= 1
     assert findings.answers
+
+
+def test_what_was_not_done_is_noted() -> None:
+    noting = Noting(lambda text: text != "two")
+    assert [noting(text) for text in ("one", "two", "three")] == [True, False, True]
+    assert noting.undone == ["two"]

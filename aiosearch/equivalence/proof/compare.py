@@ -36,7 +36,9 @@ class Proof:
     def __str__(self) -> str:
         if not self.proved:
             return f"none found: {self.obstacle}"
-        return f"found, by {len(self.rules)} rules" + "".join(f"\n      {r}" for r in self.rules)
+        count = len(self.rules)
+        told = f"found, by {count} rule{'s' * (count != 1)}"
+        return told + "".join(f"\n      {rule}" for rule in self.rules)
 
     def to_dict(self) -> dict[str, Any]:
         if not self.proved:

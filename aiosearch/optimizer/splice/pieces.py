@@ -192,20 +192,23 @@ class _Pieces:
 
     def read(self, piece: Piece, names: Sequence[str]) -> Program | None:
         """The program, where the region as a whole can be read as one."""
-        inputs = [unknown(var, name) for var, name in zip(piece.inputs, names, strict=True)]
-        reader = Reader(Constants())
-        found = reader.open(piece.jaxpr, (), [*map(reader.constant, piece.held), *inputs])
-        values = [one for one in found if isinstance(one, Value)]
-        terms: list[Term] = [one.term for one in inputs if isinstance(one, Value)]
-        if len(values) < len(found) or len(terms) < len(inputs):
-            return None
         number = f"_{len(self.programs) + 1}" if self.programs else ""
-        try:
-            return Program(
-                f"{self.title}{number}", tuple(terms), tuple(value.full() for value in values)
-            )
-        except CaptureError:
-            return None
+        return read(piece, names, f"{self.title}{number}")
+
+
+def read(piece: Piece, names: Sequence[str], title: str) -> Program | None:
+    """What a piece computes, with these names for its inputs, where it can be read as a whole."""
+    inputs = [unknown(var, name) for var, name in zip(piece.inputs, names, strict=True)]
+    reader = Reader(Constants())
+    found = reader.open(piece.jaxpr, (), [*map(reader.constant, piece.held), *inputs])
+    values = [one for one in found if isinstance(one, Value)]
+    terms: list[Term] = [one.term for one in inputs if isinstance(one, Value)]
+    if len(values) < len(found) or len(terms) < len(inputs):
+        return None
+    try:
+        return Program(title, tuple(terms), tuple(value.full() for value in values))
+    except CaptureError:
+        return None
 
 
 def _sorted(own: Sequence[Var], first: Sequence[Atom]) -> list[int]:
