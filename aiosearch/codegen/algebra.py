@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -160,8 +159,7 @@ class Values:
         if not several:
             return x
         if 0 in (x.shape[axis] for axis in several):
-            nothing = Number(0.0 if fold is Fold.SUM else -math.inf)
-            return self.broadcast(self.make(nothing, (), (), x.dtype), shape)
+            return self.broadcast(self.make(Number(fold.neutral), (), (), x.dtype), shape)
         return self.make(Folding(fold, several), (x,), shape, x.dtype)
 
 

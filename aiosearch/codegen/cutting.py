@@ -26,8 +26,6 @@ from .moves import Places
 from .positions import ZERO, shifted, substituted
 from .reindexing import Draft, Fresh
 
-_JOINS = {Fold.SUM: Operation.ADD, Fold.MAX: Operation.MAXIMUM}
-
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -75,7 +73,7 @@ def joined(draft: Draft, place: Cut, loads: Sequence[Load]) -> Draft:
     first, second = loads
     value: Expression
     if place.one in draft.folded:
-        value = applied(_JOINS[draft.fold], first, second)
+        value = applied(draft.fold.operation, first, second)
     else:
         value = within([(index(place.one), 0, place.place)], first, second)
     return replace(draft, value=value, folded=(), fold=Fold.NONE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from .ir import (
     Position,
     Round,
     Within,
-    walk,
 )
 from .meanings import MEANINGS
 from .positions import bounds
@@ -66,18 +65,6 @@ def within(limits: Limits, value: Expression, otherwise: Expression) -> Expressi
     if isinstance(value, Within) and value.otherwise == otherwise:
         left, value = [*left, *value.limits], value.value
     return Within(tuple(left), value, otherwise) if left else value
-
-
-def places(value: Expression) -> Iterator[Position]:
-    """Every position in an expression."""
-    for one in walk(value):
-        match one:
-            case Count():
-                yield one.position
-            case Load():
-                yield from one.at
-            case Within():
-                yield from (at for at, _, _ in one.limits)
 
 
 def relocated(value: Expression, change: Callable[[Position], Position]) -> Expression:

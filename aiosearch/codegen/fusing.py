@@ -6,11 +6,11 @@ What one kernel leaves for the next then never goes through memory, and nobody w
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import replace
+from itertools import count
 
 from .ir import Buffer, Index, Kernel, Module, Stage
-from .merging import merged, renamed
+from .merging import in_place, merged, renamed
 
 _ENOUGH = 64
 """So many blocks keep a machine busy."""
@@ -57,41 +57,30 @@ def _into_a_later(kernels: list[Kernel], place: int, module: Module) -> list[Ker
 def _joined(first: Kernel, second: Kernel) -> Kernel | None:
     own = {one: Index(f"{one.name}'", one.size) for one in first.indices}
     stages = merged([*(renamed(stage, own) for stage in first.stages), *second.stages])
-    if not _in_place(stages) or not _pays(stages, second.outputs):
+    if not in_place(stages) or not _pays(stages, second.outputs):
         return None
     inputs = dict.fromkeys([*first.inputs, *second.inputs])
     kept = tuple(one for one in inputs if one not in first.outputs)
     return _named(Kernel(second.name, kept, second.outputs, tuple(stages)))
 
 
-def _in_place(stages: list[Stage]) -> bool:
-    """Whether everything is read at the places, and along the indices, that it is written by."""
-    written = {stage.target: stage.at for stage in stages}
-    loads = [load for stage in stages for load in stage.loads]
-    return all(written.get(load.buffer, load.at) == load.at for load in loads)
-
-
 def _pays(stages: list[Stage], outputs: tuple[Buffer, ...]) -> bool:
-    work = {stage: _work(stage) for stage in stages}
     folded = {one for stage in stages for one in stage.folded}
     free = {one for stage in stages if stage.target in outputs for one in stage.free} - folded
-    heavy = [stage for stage in stages if work[stage] * _AGAIN > _LITTLE * sum(work.values())]
+    little = _LITTLE * sum(stage.work for stage in stages)
+    heavy = [stage for stage in stages if stage.work * _AGAIN > little]
     common = free.intersection(*(stage.free for stage in heavy))
     return math.prod(one.size for one in common) >= _ENOUGH
 
 
-def _work(stage: Stage) -> int:
-    return math.prod(one.size for one in (*stage.free, *stage.folded))
-
-
 def _named(kernel: Kernel) -> Kernel:
     """With a name of its own for each index."""
-    taken = Counter(one.name.rstrip("'") for one in kernel.indices)
-    seen: Counter[str] = Counter()
-    names: dict[Index, Index] = {}
+    names: dict[str, Index] = {}
     for one in kernel.indices:
-        base = one.name.rstrip("'")
-        number = seen[base]
-        seen[base] += 1
-        names[one] = Index(f"{base}{number}" if number and taken[base] > 1 else base, one.size)
-    return replace(kernel, stages=tuple(renamed(stage, names) for stage in kernel.stages))
+        name = base = one.name.rstrip("'")
+        numbers = count(1)
+        while name in names:
+            name = f"{base}{next(numbers)}"
+        names[name] = one
+    own = {one: Index(name, one.size) for name, one in names.items()}
+    return replace(kernel, stages=tuple(renamed(stage, own) for stage in kernel.stages))

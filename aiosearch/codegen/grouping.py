@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from .ir import Buffer, Fold, Stage
-from .merging import merged
+from .merging import in_place, merged
 from .staging import Unit
 
 _ROW = 1 << 16
@@ -40,19 +40,12 @@ def _read(stage: Stage) -> set[Buffer]:
 
 def _joins(stage: Stage, unit: Unit) -> bool:
     stages = merged([*unit.stages, stage])
-    if unit.owner is not None or not _in_place(stages):
+    if unit.owner is not None or not in_place(stages):
         return False
     own, folds = stages[-1], [one for one in stages if one.fold is not Fold.NONE]
     if own.fold is Fold.NONE and (not folds or set(own.free) <= set(folds[0].free)):
         return True
     return _chained(stages, folds)
-
-
-def _in_place(stages: Sequence[Stage]) -> bool:
-    """Whether everything is read at the places, and along the indices, that it is written by."""
-    written = {stage.target: stage.at for stage in stages}
-    loads = [load for stage in stages for load in stage.loads]
-    return all(written.get(load.buffer, load.at) == load.at for load in loads)
 
 
 def _chained(stages: Sequence[Stage], folds: Sequence[Stage]) -> bool:

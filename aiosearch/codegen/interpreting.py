@@ -56,7 +56,7 @@ def _of(buffer: Buffer, held: dict[str, Array]) -> Array:
 
 
 def _fill(stage: Stage, held: dict[str, Array]) -> None:
-    running = (*stage.free, *stage.folded)
+    running = stage.indices
     value = _value(stage.value, _grid(running), held)
     value = np.broadcast_to(value, [one.size for one in running])
     if stage.fold is not Fold.NONE:

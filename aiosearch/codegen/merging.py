@@ -42,12 +42,19 @@ def renamed(stage: Stage, others: dict[Index, Index]) -> Stage:
     )
 
 
+def in_place(stages: Sequence[Stage]) -> bool:
+    """Whether everything is read at the places, and along the indices, that it is written by."""
+    written = {stage.target: stage.at for stage in stages}
+    loads = [load for stage in stages for load in stage.loads]
+    return all(written.get(load.buffer, load.at) == load.at for load in loads)
+
+
 class _Classes:
     """Indices that are to be one."""
 
     def __init__(self, stages: Sequence[Stage]) -> None:
         self._members: dict[Index, frozenset[Index]] = {}
-        self._own = [frozenset((*stage.free, *stage.folded)) for stage in stages]
+        self._own = [frozenset(stage.indices) for stage in stages]
         for own in self._own:
             self._members.update({one: frozenset({one}) for one in own})
 

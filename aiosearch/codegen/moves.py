@@ -65,7 +65,7 @@ class Slice(Move):
 
     def places(self, at: Places) -> Places:
         moved = total([(at[self.axis], self.step)], self.start)
-        return (*at[: self.axis], moved, *at[self.axis + 1 :])
+        return replaced(at, self.axis, moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,11 @@ class Windows(Move):
         place, within = at[self.axis], at[self.axis + 1]
         seen = total([(place, self.stride), (within, self.dilation)])
         return (*at[: self.axis], seen, *at[self.axis + 2 :])
+
+
+def replaced(at: Places, axis: int, place: Position) -> Places:
+    """The same with another place along an axis."""
+    return (*at[:axis], place, *at[axis + 1 :])
 
 
 def met(shape: Sequence[int], at: Places) -> Places:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import permutations
 
-from .expressions import places, relocated
-from .ir import Affine, Expression, Fold, Index, Position, alone, index
+from .expressions import relocated
+from .ir import Affine, Expression, Fold, Index, Position, alone, index, places
 from .positions import ZERO, divisions, substituted, sums
 
 Fresh = Callable[[int], Index]

@@ -88,6 +88,10 @@ class Uses:
         return isinstance(user.what, Product) and user.dtype in HALVES
 
     def _carrying(self) -> frozenset[Value]:
+        """The last forms that folds take before anything is computed of them, kept in their place.
+
+        Each form has all elements of the one before, and nobody else asks for that.
+        """
         parents: dict[Value, set[Value]] = {value: set() for value in self._order}
         for value in self._order:
             for argument in value.arguments:
@@ -105,12 +109,17 @@ class Uses:
         return frozenset(found - self._wanted)
 
     def _count(self) -> None:
+        """Who computes something of each value, through whatever moves lie between."""
         for value in self._order:
             if not self.moves(value):
                 for argument in value.arguments:
                     self._users[self.source(argument)].append(value)
 
     def _choose(self) -> None:
+        """From results to operands: what is computed again has its operands computed again.
+
+        That ends at what is kept, and what is dear is kept where it would be computed again.
+        """
         heavy, dear = self._heavy(), self._dear()
         again: set[Value] = set()
         for value in reversed(self._order):
@@ -122,6 +131,7 @@ class Uses:
                 again.discard(value)
 
     def _must(self, value: Value) -> bool:
+        """Whether it is kept whatever it costs."""
         stored = value in self._wanted or value in self._carriers
         return stored or isinstance(value.what, Folding | Kept)
 

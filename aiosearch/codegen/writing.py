@@ -23,7 +23,7 @@ from .ir import (
     used,
     walk,
 )
-from .moves import Move, Places, met
+from .moves import Move, Places, met, replaced
 from .positions import shifted
 from .uses import DEAR, Uses
 from .values import (
@@ -173,7 +173,7 @@ class Writer:
 
     def _padded(self, value: Value, what: Padding, at: Places, body: Body) -> Expression:
         place = shifted(at[what.axis], -what.low)
-        inside = self._value(value, _moved(at, what.axis, place), body)
+        inside = self._value(value, replaced(at, what.axis, place), body)
         return within([(place, 0, value.shape[what.axis])], inside, Constant(what.fill))
 
     def _joined(
@@ -189,7 +189,7 @@ class Writer:
         size = first.shape[axis]
         if not others:
             return write(first, at, body)
-        behind = _moved(at, axis, shifted(at[axis], -size))
+        behind = replaced(at, axis, shifted(at[axis], -size))
         otherwise = self._joined(others, axis, behind, body, write)
         inside = write(first, at, body) if size else Constant(0.0)
         return within([(at[axis], 0, size)], inside, otherwise)
@@ -212,7 +212,3 @@ def _dear(value: Expression) -> bool:
 def _single(position: Position) -> bool:
     """Whether a place depends on one index, by which a fold can be cut."""
     return isinstance(position, Affine) and [factor for _, factor in position.terms] == [1]
-
-
-def _moved(at: Places, axis: int, place: Position) -> Places:
-    return (*at[:axis], place, *at[axis + 1 :])

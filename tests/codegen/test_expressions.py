@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from aiosearch.codegen.expressions import applied, converted, places, relocated, simple, within
+from aiosearch.codegen.expressions import applied, converted, relocated, simple, within
 from aiosearch.codegen.ir import (
     Apply,
     Buffer,
@@ -17,6 +17,7 @@ from aiosearch.codegen.ir import (
     Within,
     affine,
     index,
+    places,
 )
 from aiosearch.codegen.positions import shifted
 from aiosearch.tensor import DType

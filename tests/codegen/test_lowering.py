@@ -31,7 +31,7 @@ from aiosearch.tensor import (
 )
 from aiosearch.tensor.programs import BUILTINS, builtin
 
-PARTS, EACH = 4, 120
+PARTS, EACH = 4, 60
 SMALL = {"head": 2, "row": 4, "rank": 2, "batch": 2, "window_height": 3, "window_width": 3}
 
 
@@ -86,7 +86,7 @@ def test_custom_kernels_are_computed(made: Callable[[], Program]) -> None:
     assert not difference(made())
 
 
-@pytest.mark.parametrize("name", ["rms_norm", "gated_mlp", "lora", "gqa"])
+@pytest.mark.parametrize("name", ["lora", "gqa"])
 def test_what_the_superoptimizer_finds_is_computed(name: str) -> None:
     """Programs of one custom kernel, with numbers that are drawn for their sizes."""
     sizes = {label: SMALL.get(label, 8) for label in BUILTINS[name].sizes}

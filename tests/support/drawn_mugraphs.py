@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from random import Random
 
@@ -39,9 +39,9 @@ def drawn() -> Iterator[Program]:
         seed += 1
 
 
-def found() -> Iterator[Program]:
+def found(names: Sequence[str] = FOUND) -> Iterator[Program]:
     """Answers of searches, with numbers drawn for their grids and loops, of each search in turn."""
-    searches = [_answers(name) for name in FOUND]
+    searches = [_answers(name) for name in names]
     while searches:
         for search in list(searches):
             program = next(search, None)

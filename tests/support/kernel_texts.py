@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from aiosearch.codegen.ir import Buffer
+from aiosearch.codegen.native.lines import text_of
+from aiosearch.codegen.native.machine import host
 from aiosearch.codegen.native.native import Native, Phase
 from aiosearch.tensor.types import DType
 
@@ -17,6 +19,12 @@ WORDS = {
     DType.I32: "i32",
     DType.BOOL: "i8",
 }
+
+
+def source_of(native: Native, name: str = "function") -> str:
+    """The text of a module that defines a program as a function of this name."""
+    given = f'carried("""\n{text_of(native, host())}\n""")'
+    return f"from aiosearch.codegen.native.carrying import carried\n\n{name} = {given}\n"
 
 
 def looping(symbol: str, arrays: Sequence[str], lines: Sequence[str]) -> str:

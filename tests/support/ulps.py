@@ -60,9 +60,13 @@ def off(results: Any, exact: Any) -> Any:
 
 def worst(scalar: Any, exact: Exact, *operands: Any) -> float:
     """How far a function is off at most."""
+    return float(off(scalar(*operands), wider(exact, *operands)).max())
+
+
+def wider(exact: Exact, *operands: Any) -> Any:
+    """What a function should be, in more bits."""
     with np.errstate(all="ignore"):
-        wanted = exact(*(one.astype(WIDER[one.dtype.type]) for one in operands))
-    return float(off(scalar(*operands), wanted).max())
+        return exact(*(one.astype(WIDER[one.dtype.type]) for one in operands))
 
 
 def drawn(dtype: DType, size: int, seed: int = 0) -> Any:

@@ -1,1 +1,12 @@
-"""From the tile IR to LLVM IR for the processor at hand."""
+"""From the tile IR to LLVM IR for the processor at hand.
+
+From the outside in: `printer` prints a module, `kernels` a kernel as a function of its blocks,
+`blocks` what a block does in `passes`, `stages` a stage's loops around blocks of `registers`.
+`folds` says what those come to, by `rowfolds` or `lanefolds`, long ones in `pieces`, each turn by
+`steps` or `dots`. `elements` computes one expression, `access` and `memory` read and write,
+`locating` finds out where; `arithmetic` and `vectors` make instructions of it, `writer` notes them.
+
+Before, `preparing` changes the kernel as its `schedule` asks, `storages` gives each buffer its
+place, and `shape` lays a stage into registers. `packed` and `panels` are about inputs that are laid
+out anew. `choices` lists the schedules that are worth a trial; `words` tells one to people.
+"""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .writer import Value, Whole, Writer
+from .values import Value, Whole
+from .writer import Writer
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ...tensor.types import DType
 from ..native.machine import Machine
 from .linear import Linear
-from .writer import Value, Writer, typed
+from .values import Value, splat, suffix, typed
+from .writer import Writer
 
 STORED = {
     DType.F64: ("double", 8),
@@ -75,7 +76,7 @@ class Memory:
             )
         if lanes == 1:
             return self._guarded(pointer, scalar, size, mask)
-        name = f"llvm.masked.load.v{lanes}{_short(scalar)}.p0"
+        name = f"llvm.masked.load.{suffix(scalar, lanes)}.p0"
         self._declare(f"declare {type_} @{name}(ptr, i32, <{lanes} x i1>, {type_})")
         text = (
             f"call {type_} @{name}(ptr {pointer.text}, i32 {size}, {mask}, {type_} zeroinitializer)"
@@ -98,7 +99,7 @@ class Memory:
         lanes = offsets.lanes
         type_, pointers = typed(scalar, lanes), typed("ptr", lanes)
         where = self._spread(storage, offsets)
-        name = f"llvm.masked.gather.v{lanes}{_short(scalar)}.v{lanes}p0"
+        name = f"llvm.masked.gather.{suffix(scalar, lanes)}.v{lanes}p0"
         self._declare(f"declare {type_} @{name}({pointers}, i32, <{lanes} x i1>, {type_})")
         given = f"{where}, i32 {size}, {_all(mask, lanes)}, {type_} zeroinitializer"
         text = f"call {type_} @{name}({given})"
@@ -112,7 +113,7 @@ class Memory:
             self._writer.say(f"store {value}, ptr {pointer.text}, align {size}")
             return
         assert value.lanes > 1, "a single element is stored or not"
-        name = f"llvm.masked.store.v{value.lanes}{_short(value.scalar)}.p0"
+        name = f"llvm.masked.store.{suffix(value.scalar, value.lanes)}.p0"
         self._declare(f"declare void @{name}({value.type}, ptr, i32, <{value.lanes} x i1>)")
         self._writer.say(f"call void @{name}({value}, ptr {pointer.text}, i32 {size}, {mask})")
 
@@ -120,7 +121,7 @@ class Memory:
         _, size = STORED[storage.dtype]
         lanes = value.lanes
         where = self._spread(storage, offsets)
-        name = f"llvm.masked.scatter.v{lanes}{_short(value.scalar)}.v{lanes}p0"
+        name = f"llvm.masked.scatter.{suffix(value.scalar, lanes)}.v{lanes}p0"
         self._declare(f"declare void @{name}({value.type}, {where.type}, i32, <{lanes} x i1>)")
         self._writer.say(f"call void @{name}({value}, {where}, i32 {size}, {_all(mask, lanes)})")
 
@@ -141,7 +142,7 @@ class Memory:
         """One element, or zero: what is not to be read may not be there."""
         loaded = self._writer.when(
             mask,
-            [Value("zeroinitializer" if scalar == "ptr" else _zero(scalar), scalar)],
+            [Value(_zero(scalar), scalar)],
             lambda _: [
                 self._writer.new(f"load {scalar}, ptr {pointer.text}, align {size}", scalar)
             ],
@@ -160,11 +161,3 @@ def _all(mask: Value | None, lanes: int) -> str:
     if mask is not None:
         return str(mask)
     return f"<{lanes} x i1> {splat('i1', 'true', lanes)}"
-
-
-def splat(scalar: str, text: str, lanes: int) -> str:
-    return f"<{', '.join([f'{scalar} {text}'] * lanes)}>"
-
-
-def _short(scalar: str) -> str:
-    return {"float": "f32", "double": "f64"}.get(scalar, scalar)

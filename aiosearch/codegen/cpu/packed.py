@@ -7,10 +7,9 @@ an even number of rows, is zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..ir import Load, Position
 from .linear import Linear
 from .memory import Storage
 from .writer import Writer
@@ -56,17 +55,14 @@ class Packed:
     def pairs(self) -> bool:
         return self.layout.pairs
 
-    def offset(
-        self, load: Load, place: Callable[[Position], Linear], writer: Writer
-    ) -> tuple[Linear, Linear]:
-        """Of an element, and which one of a pair it is.
+    def offset(self, at: Sequence[Linear], writer: Writer) -> tuple[Linear, Linear]:
+        """How far in the element at a place is, and which one of a pair.
 
         Rows are counted by twos where they are paired, columns by panels.
         """
         layout = self.layout
         shape = layout.shape(self.sizes)
-        axes = zip(load.at, self.origin, strict=True)
-        local = [place(position) - first for position, first in axes]
+        local = [place - first for place, first in zip(at, self.origin, strict=True)]
         found, odd = Linear(), Linear()
         for axis, size in enumerate(self.sizes):
             if axis not in (layout.row, layout.column):

@@ -3,48 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from ..ir import Index, Load, Stage, alone
-from .elements import Elements, Spot
-from .linear import Linear, linear
+from .access import Access
+from .linear import linear
 from .packed import Packed
 from .ranges import Range
-from .writer import Value, Whole
+from .spots import Places, Spot
+from .values import Value
 
-Places = Mapping[Index, Linear]
 
-
-@dataclass
 class PanelPrinter:
     """A stage that does nothing but copy an input's tile."""
 
-    stage: Stage
-    ranges: Mapping[Index, Range]
-    target: Packed
-    lanes: int
-    elements: Elements
+    def __init__(
+        self, stage: Stage, ranges: Mapping[Index, Range], lanes: int, access: Access
+    ) -> None:
+        self._stage = stage
+        self._ranges = ranges
+        self._lanes = lanes
+        self._access = access
+        self._writer = access.vectors.writer
+        target = access.storages[stage.target]
+        assert isinstance(target, Packed)
+        self._target = target
+        self._row = self._index(target.layout.row)
+        self._column = self._index(target.layout.column)
 
     def print(self) -> None:
-        layout = self.target.layout
-        own = [alone(position) for position in self.stage.at]
-        batch = [
-            one
-            for axis, one in enumerate(own)
-            if one is not None and axis not in (layout.row, layout.column)
-        ]
-        self._batch(batch, {})
-
-    @property
-    def _row(self) -> Index:
-        return self._index(self.target.layout.row)
-
-    @property
-    def _column(self) -> Index:
-        return self._index(self.target.layout.column)
+        own = (self._row, self._column)
+        self._batch([one for one in self._stage.free if one not in own], {})
 
     def _index(self, axis: int) -> Index:
-        found = alone(self.stage.at[axis])
+        found = alone(self._stage.at[axis])
         assert found is not None
         return found
 
@@ -53,72 +45,55 @@ class PanelPrinter:
             self._rows(places)
             return
         one, *rest = left
-        own = self.ranges[one]
-
-        def turn(at: Whole, _: list[Value]) -> Sequence[Value]:
-            self._batch(rest, {**places, one: own.base + linear(at)})
-            return ()
-
-        self.elements.writer.loop(0, own.extent, 1, (), turn)
+        own = self._ranges[one]
+        own.steps(self._writer, 0, own.extent, 1, lambda at: self._batch(rest, {**places, one: at}))
 
     def _rows(self, places: Places) -> None:
-        own, writer = self.ranges[self._row], self.elements.writer
-        step = 2 if self.target.pairs else 1
+        """One by one, or two by two, where the last may be alone."""
+        writer, row, step = self._writer, self._row, 1 + self._target.pairs
+        own = self._ranges[row]
         count = writer.divide(own.extent, step)
-
-        def turn(at: Whole, _: list[Value]) -> Sequence[Value]:
-            self._columns({**places, self._row: own.base + linear(at) * step}, whole=True)
-            return ()
-
-        writer.loop(0, count, 1, (), turn)
+        own.steps(writer, 0, count, step, lambda at: self._columns({**places, row: at}, True))
         if own.rests(step):
-            last = {**places, self._row: own.base + linear(count) * step}
+            last = {**places, row: own.base + linear(count) * step}
+            odd = writer.below(0, writer.remainder(own.extent, step))
+            writer.only_when(odd, lambda: self._columns(last, False))
 
-            def alone_left(_: list[Value]) -> Sequence[Value]:
-                self._columns(last, whole=False)
-                return ()
-
-            writer.when(writer.below(0, writer.remainder(own.extent, step)), (), alone_left)
-
-    def _columns(self, places: Places, *, whole: bool) -> None:
-        own, writer, lanes = self.ranges[self._column], self.elements.writer, self.lanes
+    def _columns(self, places: Places, whole: bool) -> None:
+        writer, column, lanes = self._writer, self._column, self._lanes
+        own = self._ranges[column]
         count = writer.divide(own.extent, lanes)
-
-        def turn(at: Whole, _: list[Value]) -> Sequence[Value]:
-            self._vector({**places, self._column: own.base + linear(at) * lanes}, None, whole)
-            return ()
-
-        writer.loop(0, count, 1, (), turn)
+        own.steps(writer, 0, count, lanes, lambda at: self._vector({**places, column: at}, whole))
         if own.rests(lanes):
             left = writer.remainder(own.extent, lanes)
+            last = {**places, column: own.base + linear(count) * lanes}
 
-            def some(_: list[Value]) -> Sequence[Value]:
-                at = {**places, self._column: own.base + linear(count) * lanes}
-                self._vector(at, self.elements.first(left, lanes), whole)
-                return ()
+            def some() -> None:
+                self._vector(last, whole, self._access.vectors.first(left, lanes))
 
-            writer.when(writer.below(0, left), (), some)
+            writer.only_when(writer.below(0, left), some)
 
-    def _vector(self, places: Places, mask: Value | None, whole: bool) -> None:
+    def _vector(self, places: Places, whole: bool, mask: Value | None = None) -> None:
         """Lanes of one row, or of two that are interleaved; zero where there is nothing."""
-        self.elements.known.clear()
-        spot = Spot(places, self._column, self.lanes, mask)
+        access, spot = self._access, Spot(places, self._column, self._lanes, mask)
+        access.forget()
         value = self._read(spot)
-        if self.target.pairs:
-            below = {**places, self._row: places[self._row] + 1}
-            second = (
-                self._read(Spot(below, self._column, self.lanes, mask))
-                if whole
-                else self.elements.arithmetic.constant(0, value.scalar, self.lanes)
-            )
-            value = self.elements.interleaved(value, second)
-        load = Load(self.stage.target, self.stage.at)
-        offset, _ = self.elements.unpacked(self.target, load, spot)
-        self.elements.memory.store(self.target.flat, offset, value, None)
-        self.elements.known.clear()
+        if self._target.pairs:
+            value = access.vectors.interleaved(value, self._below(spot, whole, value.scalar))
+        load = Load(self._stage.target, self._stage.at)
+        offset, _ = access.in_panels(self._target, load, spot)
+        access.memory.store(self._target.flat, offset, value, None)
+        access.forget()
+
+    def _below(self, spot: Spot, whole: bool, scalar: str) -> Value:
+        """The row behind, if it is there."""
+        if not whole:
+            return self._access.vectors.constant(0, scalar, self._lanes)
+        places = {**spot.places, self._row: spot.places[self._row] + 1}
+        return self._read(replace(spot, places=places))
 
     def _read(self, spot: Spot) -> Value:
         """As it is stored."""
-        load = self.stage.value
+        load = self._stage.value
         assert isinstance(load, Load)
-        return self.elements.stored(load, spot)
+        return self._access.stored(load, spot)

@@ -39,7 +39,7 @@ def passes(kernel: Kernel, serial: Index | None) -> list[Pass]:
     found = [Pass() for _ in range(max(levels.values(), default=0) + 1)]
     for stage in kernel.stages:
         level = levels[stage.target]
-        if serial is None or serial not in (*stage.free, *stage.folded):
+        if serial is None or serial not in stage.indices:
             found[level].before.append(stage)
         else:
             found[level].along.append(stage)

@@ -10,11 +10,11 @@ from ...tensor.types import DType
 from ..ir import Apply, Fold, Index, Kernel, Load, Operation, Stage, alone, indices
 from ..native.machine import Machine
 from .packed import Layout
-from .printer import plain
 from .ranges import known
 from .schedule import blocked, serial
 from .shape import Shape, Wishes, shape
-from .writer import Value
+from .storages import plain
+from .values import Value
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...tensor.types import DType
-from ..ir import Affine, Buffer, Fold, Index, Load, Position, Stage, indices
-from .memory import STORED, Storage
+from ..ir import Affine, Buffer, Fold, Index, Load, Position, Stage, indices, used
+from .memory import Storage
 from .packed import Packed
 from .ranges import Range
 
@@ -57,39 +56,40 @@ def shape(
     """By what neighbours in memory are, and by what can be used again."""
     along = _along(stage, ranges, storages, lanes)
     if stage.fold is Fold.NONE:
-        return Shape(along, vectors=1)
-    inner = _inner(stage, ranges, along)
+        return Shape(along)
+    row, column = _reused(stage, ranges, along)
     if along in stage.folded:
-        row, column = _reused(stage, ranges, along)
         rows = min(wishes.rows or 4, ranges[row].largest) if row else 1
         columns = min(4, ranges[column].largest) if column else 1
         unroll = 1 if rows * columns >= 4 else 4
         return Shape(along, row, rows, column, columns, along, unroll)
-    row = _reused(stage, ranges, along)[0]
+    vectors = wishes.vectors or _vectors(ranges, row, registers)
     most = -(-ranges[along].largest // lanes) if along else 1
-    vectors = max(1, min(wishes.vectors or _vectors(ranges, row, registers), most))
-    rows = (
-        max(1, min(wishes.rows or (registers - 2) // vectors - 1, ranges[row].largest))
-        if row
-        else 1
-    )
-    if isinstance(storages.get(_columns(stage, along)), Packed):
-        vectors = wishes.vectors or vectors
+    fitting = max(1, min(vectors, most))
+    rows = wishes.rows or (registers - 2) // fitting - 1
+    rows = max(1, min(rows, ranges[row].largest)) if row else 1
+    if not (wishes.vectors and _in_panels(stage, along, storages)):
+        vectors = fitting
+    inner = _inner(stage, ranges, along)
     return Shape(along, row, rows, None, vectors, inner, wishes.unroll, wishes.ahead)
 
 
 def _vectors(ranges: Mapping[Index, Range], row: Index | None, registers: int) -> int:
+    """As many as leave room for the sums of several rows."""
     rows = ranges[row].largest if row else 1
     return max(1, min(4, (registers - 4) // (min(rows, 8) + 1)))
 
 
-def _columns(stage: Stage, along: Index | None) -> Buffer:
-    moving = [load.buffer for load in stage.loads if _uses(load, along)]
-    return moving[0] if moving else stage.target
+def _in_panels(
+    stage: Stage, along: Index | None, storages: Mapping[Buffer, Storage | Packed]
+) -> bool:
+    """Whether the lanes read a packed buffer, which is there to the end of its panels."""
+    moving = next((load.buffer for load in stage.loads if _uses(load, along)), stage.target)
+    return isinstance(storages.get(moving), Packed)
 
 
 def _uses(load: Load, index: Index | None) -> bool:
-    return any(index in set(indices(position)) for position in load.at)
+    return index is not None and index in used(load)
 
 
 def _along(
@@ -111,7 +111,7 @@ def _along(
 
     wanted = [
         one
-        for one in (*stage.free, *stage.folded)
+        for one in stage.indices
         if ranges[one].largest > 1
         and not any(_scattered(load, one, storages) for load in stage.loads)
     ]
@@ -171,7 +171,3 @@ def _reused(
     ]
     found.sort(key=lambda one: -ranges[one].largest)
     return (found[0] if found else None), (found[1] if len(found) > 1 else None)
-
-
-def bytes_of(dtype: DType) -> int:
-    return STORED[dtype][1]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from ..ir import Kernel
 from .packed import Layout
+from .preparing import along
 from .schedule import Schedule, blocked
-from .schedule import serial as serials
 
 
 def told(kernel: Kernel, schedule: Schedule) -> str:
@@ -29,9 +29,9 @@ def _blocks(kernel: Kernel, schedule: Schedule) -> str:
 
 
 def _way(kernel: Kernel, schedule: Schedule) -> Iterator[str]:
-    for one in serials(kernel):
-        if one.name == schedule.serial and schedule.tile(one) < one.size:
-            yield f"goes along {one} by {schedule.tile(one)}"
+    way = along(kernel, schedule)
+    if way is not None:
+        yield f"goes along {way} by {schedule.tile(way)}"
 
 
 def _registers(kernel: Kernel, schedule: Schedule) -> Iterator[str]:

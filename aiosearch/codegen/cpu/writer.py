@@ -4,32 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TypeAlias
 
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """What an instruction gave: its name, and its type by element and lanes."""
-
-    text: str
-    scalar: str
-    lanes: int = 1
-
-    @property
-    def type(self) -> str:
-        return typed(self.scalar, self.lanes)
-
-    def __str__(self) -> str:
-        return f"{self.type} {self.text}"
-
-
-Whole: TypeAlias = Value | int
-"""A whole number: known now, or an `i64` when it runs."""
-
-
-def typed(scalar: str, lanes: int) -> str:
-    return scalar if lanes == 1 else f"<{lanes} x {scalar}>"
+from .values import Value, Whole, typed
 
 
 class Writer:
@@ -175,6 +151,24 @@ class Writer:
             lambda inner: self._turns(begin, end, step, inner, body),
         )
 
+    def repeat(self, begin: Whole, end: Whole, body: Callable[[Whole], None]) -> None:
+        """A loop by ones that hands nothing from turn to turn."""
+
+        def turn(at: Whole, _: list[Value]) -> Sequence[Value]:
+            body(at)
+            return ()
+
+        self.loop(begin, end, 1, (), turn)
+
+    def only_when(self, condition: Value | bool, body: Callable[[], None]) -> None:
+        """Does something where a condition holds."""
+
+        def then(_: list[Value]) -> Sequence[Value]:
+            body()
+            return ()
+
+        self.when(condition, (), then)
+
     def _turns(
         self,
         begin: Whole,
@@ -224,11 +218,6 @@ class Writer:
     def _begin(self, label: str) -> None:
         self._label = label
         self.lines.append(f"{label}:")
-
-
-def whole(value: Whole) -> str:
-    """With its type, as an argument."""
-    return f"i64 {_text(value)}"
 
 
 def _text(value: Whole) -> str:

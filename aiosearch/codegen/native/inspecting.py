@@ -10,6 +10,13 @@ from .compiling import Effort, prepared, target_machine
 from .machine import Machine
 from .native import Native
 
+_FUNCTION = re.compile(r"\s+\.type\s+(\S+),\s*[@%]function")
+_LABEL = re.compile(r'("?[^\s"#:]+"?):')
+_INSTRUCTION = re.compile(r"\s+[a-z]")
+_REMARK = re.compile(r"\s(#|//).*")
+_VECTOR = re.compile(r"(?:%[xyz]mm|\b[vqdsh])(\d+)\b")
+"""Of x86 and of Arm, whose narrower names are parts of the same registers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Figures:
@@ -65,11 +72,3 @@ def _counted(name: str, lines: list[str]) -> Figures:
         sum("-byte Spill" in line or "-byte Folded Spill" in line for line in code),
         sum("-byte Reload" in line or "-byte Folded Reload" in line for line in code),
     )
-
-
-_FUNCTION = re.compile(r"\s+\.type\s+(\S+),\s*[@%]function")
-_LABEL = re.compile(r'("?[^\s"#:]+"?):')
-_INSTRUCTION = re.compile(r"\s+[a-z]")
-_REMARK = re.compile(r"\s(#|//).*")
-_VECTOR = re.compile(r"(?:%[xyz]mm|\b[vqdsh])(\d+)\b")
-"""Of x86 and of Arm, whose narrower names are parts of the same registers."""

@@ -35,6 +35,11 @@ class Machine:
         return 32 if self.has("avx2") else 16
 
     @property
+    def registers(self) -> int:
+        """Of vectors."""
+        return 32 if self.width == 64 or self.is_arm else 16
+
+    @property
     def fma(self) -> bool:
         """Whether a product and a sum are one instruction, rounded once."""
         return self.has("fma") or self.is_arm

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from ...tensor.types import DType
 from ..ir import Operation
-from . import errors, exponentials, halves, logarithms, plain, powers, trigonometry
+from . import erf, exponentials, halves, logarithms, plain, powers, trigonometry
 from .writing import Body, Value
 
 
@@ -27,7 +27,7 @@ Wanted: TypeAlias = tuple[Name, int, DType]
 
 FUNCTIONS: dict[Operation, Callable[..., Value]] = {
     Operation.COS: trigonometry.cos,
-    Operation.ERF: errors.erf,
+    Operation.ERF: erf.erf,
     Operation.EXP: exponentials.exp,
     Operation.FLOOR: plain.floor,
     Operation.LOG: logarithms.log,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .turning import ONE, table, turned
+from .turning import ONE, TABLE, table, turned
 from .writing import Body, Value
 
 FAR = 2.0**20
@@ -16,7 +16,7 @@ def brought_near(x: Value) -> tuple[Value, Value, Value]:
     body = x.body
     text, calls = turned(body.fused)
     body.declarations |= calls
-    body.helpers |= {"@aio.two_over_pi": table(), ONE: text}
+    body.helpers |= {TABLE: table(), ONE: text}
     called = ONE if body.lanes == 1 else f"{ONE}.v{body.lanes}"
     if body.lanes > 1:
         body.helpers[called] = _each(body, called)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 
 from .writing import Value
 
@@ -55,7 +54,3 @@ def at_most(value: Value, most: float) -> Value:
 def at_least(value: Value, least: float) -> Value:
     """What is not a number stays so."""
     return value.body.select(value < least, least, value)
-
-
-def infinite(value: Value) -> Value:
-    return absolute(value).equals(inf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -188,8 +189,14 @@ def literal(value: Number, element: str) -> str:
         return "true" if value else "false"
     if element not in WHOLE:
         return str(int(value))
-    value = float(value)
-    if element == "float" and abs(value) != float("inf"):
-        (value,) = struct.unpack("<f", struct.pack("<f", value))
-    (bits,) = struct.unpack("<Q", struct.pack("<d", value))
+    near = _single(float(value)) if element == "float" else float(value)
+    (bits,) = struct.unpack("<Q", struct.pack("<d", near))
     return f"0x{bits:016X}"
+
+
+def _single(value: float) -> float:
+    """The nearest in 32 bits; infinite where it is too large for them."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)

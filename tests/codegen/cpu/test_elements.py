@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from refereed import assert_right
-from running import program
+from running import MACHINES, program
 
 from aiosearch.codegen.ir import (
     Affine,
@@ -29,11 +31,17 @@ from aiosearch.codegen.ir import (
 from aiosearch.codegen.lowering import lower
 from aiosearch.tensor import DType, Term, apply, tensor
 
-TYPES = [DType.F64, DType.F32, DType.F16, DType.BF16, DType.I32, DType.BOOL]
+TYPES = [DType.F64, DType.F32, DType.F16, DType.BF16, DType.BOOL, DType.I32]
 
 
 def check(*outputs: Term) -> None:
     assert_right(lower(program(*outputs)))
+
+
+def check_on_one(dtype: DType, *outputs: Term) -> None:
+    """On the machine whose turn it is: every one has types of several sizes."""
+    machine = list(MACHINES.values())[TYPES.index(dtype) % len(MACHINES)]
+    assert_right(lower(program(*outputs)), machines=[machine])
 
 
 def one_stage(stage: Stage, *inputs: Buffer) -> Module:
@@ -46,21 +54,24 @@ def test_slices(dtype: DType) -> None:
     """Beginning anywhere, with steps, along either axis, of elements of any size."""
     x = tensor("X", dtype, (7, 41))
     first = apply("slice", x, axis=1, start=3, stop=40)
-    check(first, *(apply("slice", first, axis=a, start=1, stop=7, step=2) for a in (0, 1)))
+    steps = [apply("slice", first, axis=axis, start=1, stop=7, step=2) for axis in (0, 1)]
+    check_on_one(dtype, first, *steps)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_turned_axes(dtype: DType) -> None:
     """Lanes lie along what is read or what is written; the other side is gathered or scattered."""
     x = tensor("X", dtype, (3, 19, 18))
-    check(*(apply("transpose", x, axes=axes) for axes in ((0, 2, 1), (2, 1, 0), (1, 2, 0))))
+    turned = ((0, 2, 1), (2, 1, 0), (1, 2, 0))
+    check_on_one(dtype, *(apply("transpose", x, axes=axes) for axes in turned))
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_things_side_by_side(dtype: DType) -> None:
     """Each is read only where it is, whatever lies beside it in memory."""
     x, y = tensor("X", dtype, (5, 9)), tensor("Y", dtype, (5, 20))
-    check(apply("concatenate", x, y, x, axis=1), apply("stack", x, x, axis=1))
+    both = apply("concatenate", x, y, x, axis=1), apply("stack", x, x, axis=1)
+    check_on_one(dtype, *both)
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -132,14 +143,14 @@ def edges(value: Position, low: int, high: int, x: Buffer, size: int) -> Module:
     return Module("edges", (x,), (all_, total), (kernel,))
 
 
-@pytest.mark.parametrize("size", [3, 16, 21, 50])
+@pytest.mark.parametrize(("size", "machines"), [(3, ["host"]), (16, ["host"]), (21, MACHINES)])
 @pytest.mark.parametrize("factor", [1, 2, -1])
-def test_edges(size: int, factor: int) -> None:
+def test_edges(size: int, machines: Iterable[str], factor: int) -> None:
     """What is beyond an edge is neither read nor counted, wherever vectors end."""
     x = Buffer("X", DType.F32, (13,))
     i = Index("i", size)
     place = index(i, factor, -4 if factor > 0 else 8)
-    assert_right(edges(place, 0, 13, x, size))
+    assert_right(edges(place, 0, 13, x, size), machines=[MACHINES[one] for one in machines])
 
 
 def test_an_element_that_all_lanes_share_and_that_is_not_there() -> None:

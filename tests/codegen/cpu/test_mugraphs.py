@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
+from itertools import islice
 from random import Random
 
 import numpy as np
-import pytest
-from drawn_mugraphs import mugraphs
+from drawn_mugraphs import drawn as drawn_programs
+from drawn_mugraphs import found
 from drawn_ways import drawn_schedules
 from refereed import assert_right, errors
 from running import MACHINES, drawn, run
@@ -15,27 +15,33 @@ from running import MACHINES, drawn, run
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import host
 from aiosearch.tensor import Program
+from aiosearch.tensor.programs import builtin
 
-COUNT = 20
-
-
-@cache
-def programs() -> list[Program]:
-    return list(mugraphs(COUNT))
+COUNT = 15
 
 
-@pytest.mark.parametrize("number", range(COUNT))
-def test_random_mugraphs(number: int) -> None:
-    """Answers of searches and drawn ones compute what they say, by plain and by drawn schedules."""
-    module, machine = lower(programs()[number]), list(MACHINES.values())[number % len(MACHINES)]
+def check(program: Program, number: int) -> None:
+    module, machine = lower(program), list(MACHINES.values())[number % len(MACHINES)]
     inputs = drawn(module, number)
     ways = drawn_schedules(module, Random(number), machine) if number % 2 else None
     assert_right(module, inputs, ways, [machine])
 
 
+def test_random_mugraphs() -> None:
+    """Drawn ones compute what they say, by plain and by drawn schedules."""
+    for number, program in enumerate(islice(drawn_programs(), COUNT)):
+        check(program, number)
+
+
+def test_answers_of_a_search() -> None:
+    """So do those that the superoptimizer finds."""
+    for number, program in enumerate(islice(found(["rms_norm"]), 4)):
+        check(program, number)
+
+
 def test_errors_are_counted_in_units_of_the_last_place() -> None:
     """Of the largest element of an output; what is exact is not off at all."""
-    program = programs()[0]
+    program = builtin("rms_norm", "f32", row=4, feature=24, column=24)
     module = lower(program)
     inputs = drawn(module)
     exact = [np.asarray(one) for one in run(module, inputs, machine=host())]

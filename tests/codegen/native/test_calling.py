@@ -19,6 +19,7 @@ from aiosearch.codegen.native.errors import NativeError
 from aiosearch.codegen.native.loading import load
 from aiosearch.codegen.native.machine import host, masked, portable
 from aiosearch.codegen.native.objects import default_objects_path, objects_in
+from aiosearch.codegen.native.trial import Trial
 from aiosearch.tensor.types import DType
 
 pytestmark = pytest.mark.usefixtures("expendable")
@@ -179,7 +180,9 @@ def test_a_kernel_that_fails_its_trial_is_not_called() -> None:
 def test_a_kernel_that_would_end_its_process_ends_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a process that is worth something, a kernel is tried out elsewhere first."""
     monkeypatch.setattr("aiosearch.measure.expendable._expendable", False)
-    with pytest.raises(NativeError, match="reads or writes outside of its arrays"):
+    monkeypatch.setattr("aiosearch.codegen.native.calling.try_out", _never)
+    monkeypatch.setattr("aiosearch.codegen.native.calling.tried_elsewhere", _died)
+    with pytest.raises(NativeError, match="died elsewhere"):
         function(reading(1000, 1))
 
 
@@ -199,6 +202,10 @@ def test_a_trial_of_other_code_is_not_enough(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("aiosearch.codegen.native.calling.try_out", _never)
     with pytest.raises(AssertionError, match="was tried out"):
         function(native)
+
+
+def _died(trial: Trial) -> None:
+    raise NativeError(f"{trial.native.name} died elsewhere")
 
 
 def _never(*_: Any) -> None:

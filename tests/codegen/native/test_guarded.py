@@ -1,4 +1,4 @@
-"""Trial runs, of kernels that survive them."""
+"""Trial runs: what survives them, what is found out, and what dies."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 
 import pytest
+from doomed import ends
 from kernel_texts import (
     WORDS,
     adding,
@@ -14,8 +15,10 @@ from kernel_texts import (
     forgetting,
     keeping,
     load,
+    reading,
     reversing,
     store,
+    writing,
 )
 
 from aiosearch.codegen.native.compiling import compiled, compiled_handler
@@ -23,7 +26,7 @@ from aiosearch.codegen.native.errors import NativeError
 from aiosearch.codegen.native.guarded import try_out
 from aiosearch.codegen.native.loading import load as loaded
 from aiosearch.codegen.native.machine import host
-from aiosearch.codegen.native.native import Native
+from aiosearch.codegen.native.native import Native, Phase
 from aiosearch.tensor.types import DType
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -48,9 +51,21 @@ def test_temporaries_and_scratch_too(size: int) -> None:
     tried(counting(size))
 
 
+def test_out_of_bounds() -> None:
+    """Whoever touches an element beside its arrays, or writes to an input, does not survive."""
+    beyond_scratch = replace(keeping(10), phases=(Phase(10, 64),))
+    beyond_temporary = replace(reversing(64), temporaries=(4 * 48,))
+    outside = [reading(1000, 1), reading(1000, -1), writing(1000, 1), writing(1000, 0, "a")]
+    *found, good = ends([*outside, beyond_scratch, beyond_temporary, reversing(64)])
+    assert good == ""
+    assert len(found) == 6
+    assert set(found) <= {"SIGSEGV", "SIGBUS"}
+
+
 def test_unwritten_elements() -> None:
     """An output that is not written everywhere is found out, as memory holds something else."""
-    with pytest.raises(NativeError, match="does not write to every element"):
+    said = r"forgetting gave two different o: f32\[100\] .* does not write to every element"
+    with pytest.raises(NativeError, match=said):
         tried(forgetting(100))
 
 

@@ -7,9 +7,8 @@ import zlib
 
 import msgspec
 import pytest
-from kernel_texts import adding
+from kernel_texts import adding, source_of
 
-from aiosearch.codegen.native.carrying import source_of
 from aiosearch.codegen.native.compiling import Effort
 from aiosearch.codegen.native.errors import NativeError
 from aiosearch.codegen.native.lines import Carried, Origin, inside, opened, text_of
@@ -42,7 +41,7 @@ def test_damaged_lines_are_told(text: str) -> None:
 
 
 def test_a_modules_functions_are_found_without_running_it() -> None:
-    source = source_of(NATIVE, host(), "added")
+    source = source_of(NATIVE, "added")
     source += f'\n\ndef other(a):\n    return carried("""{text_of(NATIVE, host())}""")(a)\n'
     assert [name for name, _ in inside(f"{source}\nraise SystemExit")] == ["added", "other"]
     assert inside("def f(x): return x") == []

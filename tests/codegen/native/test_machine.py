@@ -32,6 +32,13 @@ def test_instructions() -> None:
     assert not portable(LARGE).f16c
 
 
+def test_registers() -> None:
+    """The wider vectors come with more of them; processors of another kind have as many."""
+    assert LARGE.registers == 32
+    assert masked(LARGE, "avx512").registers == 16
+    assert Machine("aarch64-linux-gnu", "generic", "").registers == 32
+
+
 def test_arm() -> None:
     """A processor of another kind has vectors of 16 bytes, and products and sums in one."""
     arm = Machine("aarch64-linux-gnu", "neoverse-v2", "+neon,+fullfp16")

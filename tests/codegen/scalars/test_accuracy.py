@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ulps import EXACT, drawn, worst
+from ulps import EXACT, drawn, off, wider
 from vectorly import Scalar
 
 from aiosearch.codegen.ir import Operation
@@ -16,7 +16,7 @@ from aiosearch.codegen.scalars.catalogue import FUNCTIONS
 from aiosearch.tensor.types import DType
 
 FLOATS = (DType.F32, DType.F64)
-SIZES = {DType.F32: 1 << 18, DType.F64: 1 << 15}
+SIZES = {DType.F32: 1 << 17, DType.F64: 1 << 14}
 LANES = {DType.F32: (16, 8, 4, 1), DType.F64: (8, 4, 2, 1)}
 
 
@@ -33,15 +33,16 @@ def machine(fused: bool) -> Machine:
     return host() if fused else portable(host())
 
 
-@pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("operation", sorted(FUNCTIONS))
-def test_stated_errors_hold(operation: Operation, dtype: DType, fused: bool) -> None:
+def test_stated_errors_hold(operation: Operation, dtype: DType) -> None:
     """Of numbers of every kind, of zeros, infinities, and what is no number."""
-    lanes = LANES[dtype][0 if fused else 2]
-    function = Scalar(operation, lanes, dtype, fused, machine(fused))
-    found = worst(function, EXACT[operation], *operands(operation, dtype, SIZES[dtype]))
-    assert found <= ERRORS[operation, dtype].of(fused=fused)
+    values = operands(operation, dtype, SIZES[dtype])
+    exact = wider(EXACT[operation], *values)
+    for fused in (True, False):
+        lanes = LANES[dtype][0 if fused else 2]
+        found = Scalar(operation, lanes, dtype, fused, machine(fused))(*values)
+        assert off(found, exact).max() <= ERRORS[operation, dtype].of(fused=fused)
 
 
 def test_every_function_has_its_error_stated() -> None:
@@ -60,14 +61,11 @@ def test_results_depend_neither_on_lanes_nor_on_the_machine(
 ) -> None:
     """The same text gives the same bits wherever it runs; nowhere does it call a library."""
     values = operands(operation, dtype, 1 << 11)
-    widest, half, quarter, one = LANES[dtype]
+    widest, _, quarter, one = LANES[dtype]
     first = Scalar(operation, widest if fused else quarter, dtype, fused, machine(fused))
-    others = [(half, masked(host(), "avx512")), (one, host())]
-    if not fused:
-        others = [(widest, masked(host(), "avx", "fma", "f16c")), (one, portable(host()))]
-    expected = bits(first(*values))
-    for lanes, other in others:
-        assert bits(Scalar(operation, lanes, dtype, fused, other)(*values)) == expected
+    less = masked(host(), "avx512") if fused else masked(host(), "avx", "fma", "f16c")
+    other = Scalar(operation, one if fused else widest, dtype, fused, less)
+    assert bits(other(*values)) == bits(first(*values))
 
 
 def bits(values: Any) -> bytes:

@@ -15,6 +15,7 @@ from aiosearch.codegen.scalars.writing import Body, Value, literal
         (1.0, "double", "0x3FF0000000000000"),
         (0.1, "float", "0x3FB99999A0000000"),
         (-math.inf, "float", "0xFFF0000000000000"),
+        (-1e300, "float", "0xFFF0000000000000"),
         (-3, "i32", "-3"),
         (1, "i1", "true"),
     ],

@@ -29,7 +29,8 @@ def module(*outputs: Term) -> Module:
 def test_sizes_of_vectors(size: int, dtype: DType) -> None:
     """Whole vectors, what is left of one, and nothing, element by element and added up."""
     x, y = (tensor(name, dtype, (size,)) for name in "XY")
-    assert_right(module(apply("silu", x) * y, apply("sum", x * y, axes=(0,))))
+    found = module(apply("silu", x) * y, apply("sum", x * y, axes=(0,)))
+    assert_right(found, machines=MACHINES.values() if dtype is DType.F32 else [host()])
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -38,7 +39,7 @@ def test_sizes_of_folds(size: int, axis: int) -> None:
     """Folded along the rows and down the columns, of sizes that no number of lanes divides."""
     x = tensor("X", DType.F32, (5, size) if axis else (size, 5))
     folds = [apply("sum", x, axes=(0,)), apply("max", x, axes=(1,))]
-    assert_right(module(*folds))
+    assert_right(module(*folds), machines=[host(), MACHINES["portable"]])
 
 
 @pytest.mark.parametrize("rows", [0, 1, 17])
@@ -59,19 +60,27 @@ def test_lengths_of_products(inner: int) -> None:
 
 
 @pytest.mark.parametrize("turned", [(False, True), (True, False), (True, True)])
-@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.F64])
-def test_turned_operands(turned: tuple[bool, bool], dtype: DType) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "machine"),
+    [
+        (DType.F32, "host"),
+        (DType.BF16, "host"),
+        (DType.BF16, "portable"),
+        (DType.F64, "without AVX-512"),
+    ],
+)
+def test_turned_operands(turned: tuple[bool, bool], dtype: DType, machine: str) -> None:
     """A product reads either operand along its rows or down its columns."""
     x, y = (
         apply("transpose", tensor(name, dtype, shape[::-1]), axes=(1, 0))
         if turn
         else tensor(name, dtype, shape)
-        for name, shape, turn in zip("XY", [(9, 21), (21, 19)], turned, strict=True)
+        for name, shape, turn in zip("XY", [(4, 21), (21, 19)], turned, strict=True)
     )
-    assert_right(module(x @ y), machines=[host(), MACHINES["portable"]])
+    assert_right(module(x @ y), machines=[MACHINES[machine]])
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 8])
+@pytest.mark.parametrize("rows", [1, 3, 8])
 @pytest.mark.parametrize("vectors", [1, 2, 4])
 def test_blocks_of_any_shape(rows: int, vectors: int) -> None:
     """However many rows and vectors are in registers at once, the product is the same."""

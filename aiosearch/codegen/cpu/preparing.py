@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from ...tensor.types import DType
 from ..expressions import reloaded
-from ..ir import (
-    Affine,
-    Apply,
-    Buffer,
-    Expression,
-    Index,
-    Kernel,
-    Load,
-    Module,
-    Round,
-    Stage,
-    Within,
-    alone,
-)
+from ..ir import Affine, Buffer, Index, Kernel, Load, Module, Stage, alone, index
 from .packed import Layout
-from .schedule import Schedule
+from .schedule import Schedule, blocked, serial
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A kernel as its blocks run it."""
+
+    kernel: Kernel
+    parallel: tuple[Index, ...]
+    """What is cut into blocks."""
+    serial: Index | None
+    """What a block goes along tile by tile."""
+    panels: Mapping[Buffer, Layout]
+    """How tiles are laid out that are not as the rest."""
+
+
+def prepared(kernel: Kernel, schedule: Schedule) -> Prepared:
+    """The kernel with everything that a schedule says of what it keeps and copies."""
+    way = along(kernel, schedule)
+    copying, panels = staged(kernel, schedule)
+    summing = accumulating(copying, way)
+    parallel = blocked(summing)
+    return Prepared(private(summing, parallel), parallel, way, panels)
+
+
+def along(kernel: Kernel, schedule: Schedule) -> Index | None:
+    """The index that a block goes along, where one tile is not all of it."""
+    named = (one for one in serial(kernel) if one.name == schedule.serial)
+    return next((one for one in named if schedule.tile(one) < one.size), None)
 
 
 def staged(kernel: Kernel, schedule: Schedule) -> tuple[Kernel, dict[Buffer, Layout]]:
@@ -44,7 +59,7 @@ def staged(kernel: Kernel, schedule: Schedule) -> tuple[Kernel, dict[Buffer, Lay
                 copies[load] = copy.target
                 if name in schedule.panels:
                     panels[copy.target] = schedule.panels[name]
-        stages.append(_replaced(stage, copies) if stage.folded else stage)
+        stages.append(_copied(stage, copies) if stage.folded else stage)
     return replace(kernel, stages=tuple(stages)), panels
 
 
@@ -58,8 +73,7 @@ def separated(module: Module) -> Module:
             outputs.append(one)
             continue
         copy = replace(one, name=f"{one.name}.copy{number}")
-        free = [Index(f"i{axis}", size) for axis, size in enumerate(one.shape)]
-        at = tuple(Affine(((each, 1),)) for each in free)
+        at = tuple(index(Index(f"i{axis}", size)) for axis, size in enumerate(one.shape))
         stage = Stage(copy, at, Load(one, at))
         copies.append(Kernel(copy.name, (one,), (copy,), (stage,)))
         outputs.append(copy)
@@ -79,7 +93,7 @@ def accumulating(kernel: Kernel, serial: Index | None) -> Kernel:
         free = stage.free
         dtype = stage.target.dtype if wide else DType.F32
         total = Buffer(f"{stage.target.name}.sum", dtype, tuple(one.size for one in free))
-        places = tuple(Affine(((one, 1),)) for one in free)
+        places = tuple(map(index, free))
         stages.append(replace(stage, target=total, at=places))
         stages.append(Stage(stage.target, stage.at, Load(total, places)))
     return replace(kernel, stages=tuple(stages))
@@ -111,26 +125,15 @@ def _copy(load: Load, number: int) -> Stage | None:
         return None
     shape = tuple(one.size for one in free)
     target = Buffer(f"{load.buffer.name}.tile{number}", load.buffer.dtype, shape)
-    return Stage(target, tuple(Affine(((one, 1),)) for one in free), load)
+    return Stage(target, tuple(map(index, free)), load)
 
 
-def _replaced(stage: Stage, copies: dict[Load, Buffer]) -> Stage:
-    return replace(stage, value=_changed(stage.value, copies))
+def _copied(stage: Stage, copies: Mapping[Load, Buffer]) -> Stage:
+    """The stage with loads of the copies."""
 
+    def change(load: Load) -> Load:
+        if load not in copies:
+            return load
+        return Load(copies[load], tuple(position for position in load.at if position != Affine()))
 
-def _changed(value: Expression, copies: dict[Load, Buffer]) -> Expression:
-    match value:
-        case Load() if value in copies:
-            at = tuple(position for position in value.at if position != Affine())
-            return Load(copies[value], at)
-        case Apply():
-            return replace(value, arguments=tuple(_changed(one, copies) for one in value.arguments))
-        case Round():
-            return replace(value, value=_changed(value.value, copies))
-        case Within():
-            return replace(
-                value,
-                value=_changed(value.value, copies),
-                otherwise=_changed(value.otherwise, copies),
-            )
-    return value
+    return replace(stage, value=reloaded(stage.value, change))

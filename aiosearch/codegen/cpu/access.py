@@ -1,0 +1,136 @@
+"""Elements of buffers, read and written at a spot: one, neighbours, those that lie apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from ..ir import Buffer, Index, Load, Position
+from .linear import Linear
+from .locating import Locator
+from .memory import Memory, Storage
+from .packed import Packed
+from .spots import Spot
+from .values import Value, i64
+from .vectors import Vectors
+
+Storages: TypeAlias = Mapping[Buffer, Storage | Packed]
+"""Where each buffer lies."""
+
+
+class Access:
+    """Reads and writes where a writer stands. What was read before is not read again."""
+
+    def __init__(self, storages: Storages, memory: Memory, vectors: Vectors) -> None:
+        self.storages = storages
+        self.memory = memory
+        self.vectors = vectors
+        self.locator = Locator(vectors)
+        self._known: dict[tuple[object, ...], Value] = {}
+
+    def forget(self) -> None:
+        """For whoever has written to memory, or begins or leaves a turn of a loop."""
+        self._known.clear()
+
+    def stored(self, load: Load, spot: Spot) -> Value:
+        """Of each lane, or the one that all share, as it is in memory."""
+        storage = self.storages[load.buffer]
+        if isinstance(storage, Packed):
+            return self._of_panel(storage, load, spot)
+        stride = self.stride(storage, load.at, spot.along) if spot.lanes > 1 else 0
+        if stride not in (0, 1):
+            return self.memory.gather(storage, self._offsets(storage, load.at, spot), spot.mask)
+        lanes = 1 if stride == 0 else spot.lanes
+        offset = self.offset(storage, load.at, spot)
+        mask = spot.mask if lanes == spot.lanes else self._any(spot)
+        return self.once(storage, offset, lanes, mask)
+
+    def store(self, target: Buffer, at: tuple[Position, ...], value: Value, spot: Spot) -> None:
+        """Of a value as it is stored. Where lanes lie along an index, the places follow it."""
+        storage = self.storages[target]
+        assert isinstance(storage, Storage)
+        if spot.lanes == 1 or self.stride(storage, at, spot.along) == 1:
+            self.memory.store(storage, self.offset(storage, at, spot), value, spot.mask)
+        else:
+            self.memory.scatter(storage, self._offsets(storage, at, spot), value, spot.mask)
+
+    def fetch(self, load: Load, spot: Spot) -> None:
+        """Has it brought near, for later."""
+        storage = self.storages[load.buffer]
+        if isinstance(storage, Packed):
+            self.memory.prefetch(storage.flat, self.in_panels(storage, load, spot)[0])
+        else:
+            self.memory.prefetch(storage, self.offset(storage, load.at, spot))
+
+    def once(self, storage: Storage, offset: Linear, lanes: int, mask: Value | None) -> Value:
+        """What is stored there, loaded where it was not yet."""
+        key = (storage.pointer, offset, lanes, mask)
+        if key not in self._known:
+            self._known[key] = self.memory.load(storage, offset, lanes, mask)
+        return self._known[key]
+
+    def pair(self, storage: Storage, offset: Linear) -> Value:
+        """An element of 16 bits and the one behind it as one number, loaded the same way."""
+        key = (storage.pointer, offset, "i32")
+        if key not in self._known:
+            self._known[key] = self.memory.read(storage, offset, "i32")
+        return self._known[key]
+
+    def stride(self, storage: Storage, at: tuple[Position, ...], along: Index | None) -> int | None:
+        """How far apart neighbouring lanes' elements are; nothing where that is not the same."""
+        steps = [self.locator.step(position, along) for position in at]
+        if None in steps:
+            return None
+        return sum(step * own for step, own in zip(steps, storage.strides, strict=True) if step)
+
+    def offset(self, storage: Storage, at: tuple[Position, ...], spot: Spot) -> Linear:
+        """How far into a buffer the first lane's element is."""
+        return storage.offset([self.locator.first(position, spot) for position in at])
+
+    def in_panels(self, storage: Packed, load: Load, spot: Spot) -> tuple[Linear, Linear]:
+        """How far into a packed buffer it is, and which one of a pair."""
+        places = [self.locator.first(position, spot) for position in load.at]
+        return storage.offset(places, self.vectors.writer)
+
+    def _offsets(self, storage: Storage, at: tuple[Position, ...], spot: Spot) -> Value:
+        """How far into a buffer each lane's element is."""
+        vectors, lanes = self.vectors, spot.lanes
+        stride = self.stride(storage, at, spot.along)
+        if stride is not None:
+            first = self.offset(storage, at, spot).whole(vectors.writer)
+            return vectors.steps(first, stride, lanes)
+        found = vectors.constant(0, "i64", lanes)
+        for position, origin, own in zip(at, storage.origin, storage.strides, strict=True):
+            back = vectors.spread(i64(origin.whole(vectors.writer)), lanes)
+            local = vectors.two("sub", self.locator.all(position, spot), back)
+            moved = vectors.two("mul", local, vectors.constant(own, "i64", lanes))
+            found = vectors.two("add", found, moved)
+        return found
+
+    def _of_panel(self, storage: Packed, load: Load, spot: Spot) -> Value:
+        """From a packed buffer: panels are there to their end, whatever counts of them."""
+        offset, odd = self.in_panels(storage, load, spot)
+        position, origin = load.at[storage.column], storage.origin[storage.column]
+        if spot.lanes == 1 or not self.locator.step(position, spot.along):
+            return self.once(storage.flat, offset, 1, None)
+        place = self.locator.first(position, spot) - origin
+        assert place.divisible(spot.lanes), "a vector lies in one panel"
+        if not storage.pairs:
+            return self.once(storage.flat, offset, spot.lanes, None)
+        return self._one_of(self.once(storage.flat, offset - odd, 2 * spot.lanes, None), odd)
+
+    def _one_of(self, pairs: Value, which: Linear) -> Value:
+        """One of two rows that are interleaved; which one may be known only when it runs."""
+        vectors = self.vectors
+        if not which.terms:
+            return vectors.every_second(pairs, which.constant)
+        odd = i64(which.whole(vectors.writer))
+        truth = vectors.spread(vectors.writer.pure(f"icmp ne {odd}, 0", "i1"), pairs.lanes // 2)
+        second, first = vectors.every_second(pairs, 1), vectors.every_second(pairs, 0)
+        return vectors.choose(truth, second, first)
+
+    def _any(self, spot: Spot) -> Value | None:
+        """Whether a lane counts at all, where that matters to what they share."""
+        if not spot.guarded or spot.mask is None or spot.mask.lanes == 1:
+            return spot.mask if spot.guarded else None
+        return self.vectors.some(spot.mask)

@@ -1,0 +1,47 @@
+"""A block of registers: rows and vectors of a tile's elements that are computed at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .spots import Places, Spot
+from .tiles import Tile
+from .values import Value
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows and some vectors, beginning at some places."""
+
+    tile: Tile
+    places: Places
+    rows: int
+    vectors: int
+    mask: Value | None
+    """The lanes that count; all, where there is none."""
+
+    @property
+    def size(self) -> int:
+        return self.rows * self.vectors
+
+    def spots(self, places: Places) -> list[Spot]:
+        """Where each register's lanes are when the block is at other places, row by row."""
+        rows, vectors = range(self.rows), range(self.vectors)
+        return [self._spot(places, row, vector) for row in rows for vector in vectors]
+
+    def targets(self) -> list[Spot]:
+        """Where each register's result belongs."""
+        spots = self.spots(self.places)
+        if not self.tile.lane_folded:
+            return spots
+        return [replace(spot, along=None, lanes=1, mask=None) for spot in spots]
+
+    def _spot(self, places: Places, row: int, vector: int) -> Spot:
+        shape, lanes, own = self.tile.shape, self.tile.lanes, dict(places)
+        if shape.row is not None:
+            own[shape.row] = places[shape.row] + row
+        if shape.column is not None:
+            own[shape.column] = places[shape.column] + vector
+        elif shape.along is not None and not self.tile.lane_folded:
+            own[shape.along] = places[shape.along] + vector * lanes
+        return Spot(own, shape.along, lanes if shape.along else 1, self.mask)

@@ -1,0 +1,58 @@
+"""One more element folded into each register of a block."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir import Apply, Operation, used
+from .registers import Block
+from .spots import Places, Spot
+from .values import Value
+
+
+class Step:
+    """The innermost of a fold."""
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+        self._tile = block.tile
+        self._arithmetic = block.tile.elements.arithmetic
+
+    def taken(self, places: Places, values: list[Value], mask: Value | None = None) -> list[Value]:
+        """With what is at some places; of lanes that are folded, those of a mask alone."""
+        self.fetch(places)
+        found = []
+        for spot, old in zip(self._block.spots(places), values, strict=True):
+            own = spot if mask is None else replace(spot, mask=mask)
+            found.append(self._multiplied(old, own) or self._folded(old, own))
+        return found
+
+    def fetch(self, places: Places) -> None:
+        """Has vectors of a later turn brought near."""
+        tile, shape = self._tile, self._tile.shape
+        if not shape.ahead or shape.inner is None or tile.lane_folded or shape.along is None:
+            return
+        later = {**places, shape.inner: places[shape.inner] + shape.ahead * 2}
+        for load in tile.stage.loads:
+            if {shape.along, shape.inner} <= set(used(load)):
+                for vector in range(self._block.vectors):
+                    along = later[shape.along] + vector * tile.lanes
+                    tile.access.fetch(load, Spot({**later, shape.along: along}))
+
+    def _multiplied(self, old: Value, spot: Spot) -> Value | None:
+        """A product added to a sum of floats in one instruction, where it is one."""
+        if spot.mask is not None or not self._tile.sums_floats:
+            return None
+        match self._tile.stage.value:
+            case Apply(operation=Operation.MULTIPLY, arguments=arguments):
+                factors = [self._tile.elements.value(one, spot) for one in arguments]
+                return self._arithmetic.multiplied(old, factors)
+        return None
+
+    def _folded(self, old: Value, spot: Spot) -> Value:
+        tile, arithmetic = self._tile, self._arithmetic
+        new = arithmetic.convert(tile.elements.value(tile.stage.value, spot), old.scalar)
+        new = arithmetic.vectors.spread(new, old.lanes)
+        if spot.mask is not None and tile.lane_folded:
+            new = arithmetic.vectors.choose(spot.mask, new, tile.neutral())
+        return arithmetic.apply(tile.stage.fold.operation, [old, new])

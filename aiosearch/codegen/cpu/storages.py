@@ -1,0 +1,130 @@
+"""Where a kernel's buffers lie: those of the device, and tiles in a thread's own memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..ir import Buffer, Index, Kernel, Position, Stage, alone
+from ..native.handler import LINE, rounded
+from .linear import Linear
+from .memory import STORED, Storage
+from .packed import Layout, Packed
+from .preparing import Prepared
+from .ranges import Range
+from .schedule import Schedule
+from .values import Value
+from .writer import Writer
+
+
+def plain(pointer: Value, buffer: Buffer) -> Storage:
+    """A buffer in row-major order."""
+    strides = tuple(math.prod(buffer.shape[axis + 1 :]) for axis in range(len(buffer.shape)))
+    return Storage(pointer, buffer.dtype, strides, _origin(buffer.shape))
+
+
+def packed(pointer: Value, buffer: Buffer, layout: Layout) -> Packed:
+    flat = Storage(pointer, buffer.dtype, (1,), _origin((1,)))
+    return Packed(flat, layout, buffer.shape, _origin(buffer.shape))
+
+
+def device(
+    kernel: Kernel, layouts: Mapping[str, Layout], numbers: Mapping[Buffer, int], writer: Writer
+) -> dict[Buffer, Storage | Packed]:
+    """The kernel's inputs and outputs, by where their pointers stand."""
+    found: dict[Buffer, Storage | Packed] = {}
+    for buffer in dict.fromkeys((*kernel.inputs, *kernel.outputs)):
+        slot = writer.pure(f"getelementptr ptr, ptr %buffers, i64 {numbers[buffer]}", "ptr")
+        pointer = writer.new(f"load ptr, ptr {slot.text}, align 8", "ptr")
+        layout = layouts.get(buffer.name)
+        found[buffer] = packed(pointer, buffer, layout) if layout else plain(pointer, buffer)
+    return found
+
+
+def moved(
+    storage: Storage | Packed, stage: Stage, ranges: Mapping[Index, Range]
+) -> Storage | Packed:
+    """Where the tile of a stage begins now."""
+    own = [alone(position) for position in stage.at]
+    return replace(
+        storage, origin=tuple(Linear() if one is None else ranges[one].base for one in own)
+    )
+
+
+@dataclass(frozen=True)
+class _Room:
+    """For one tile."""
+
+    tile: Buffer
+    """With the sizes of the tile."""
+    layout: Layout | None
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Rows that would begin at the same places of the cache are moved apart."""
+        sizes, size = self.tile.shape, STORED[self.tile.dtype][1]
+        found = [1] * len(sizes)
+        for axis in range(len(sizes) - 2, -1, -1):
+            found[axis] = found[axis + 1] * max(sizes[axis + 1], 1)
+            if axis == len(sizes) - 2 and found[axis] * size % 1024 == 0:
+                found[axis] += LINE // size
+        return tuple(found)
+
+    @property
+    def bytes(self) -> int:
+        """With a line behind it, and never none."""
+        sizes, size = self.tile.shape, STORED[self.tile.dtype][1]
+        length = self.strides[0] * sizes[0] if sizes else 1
+        if self.layout is not None:
+            length = math.prod(self.layout.shape(sizes))
+        return rounded(max(length * size, 1)) + LINE
+
+    def storage(self, pointer: Value) -> Storage | Packed:
+        if self.layout is not None:
+            return packed(pointer, self.tile, self.layout)
+        return replace(plain(pointer, self.tile), strides=self.strides)
+
+
+class Scratch:
+    """Room for the tiles of a kernel, one after the other."""
+
+    def __init__(self, prepared: Prepared, schedule: Schedule) -> None:
+        self._prepared = prepared
+        self._schedule = schedule
+        kernel = prepared.kernel
+        self._rooms = {
+            stage.target: self._room(stage)
+            for stage in kernel.stages
+            if stage.target not in kernel.outputs
+        }
+
+    @property
+    def bytes(self) -> int:
+        return sum(room.bytes for room in self._rooms.values())
+
+    def storages(self, writer: Writer) -> dict[Buffer, Storage | Packed]:
+        found: dict[Buffer, Storage | Packed] = {}
+        begin = 0
+        for buffer, room in self._rooms.items():
+            pointer = writer.pure(f"getelementptr i8, ptr %scratch, i64 {begin}", "ptr")
+            found[buffer] = room.storage(pointer)
+            begin += room.bytes
+        return found
+
+    def _room(self, stage: Stage) -> _Room:
+        axes = zip(stage.at, stage.target.shape, strict=True)
+        sizes = tuple(self._longest(one, size) for one, size in axes)
+        layout = self._prepared.panels.get(stage.target)
+        return _Room(replace(stage.target, shape=sizes), layout)
+
+    def _longest(self, position: Position, size: int) -> int:
+        """Of a tile along an axis."""
+        own = alone(position)
+        if own is not None and own in (*self._prepared.parallel, self._prepared.serial):
+            return self._schedule.tile(own)
+        return size
+
+
+def _origin(sizes: Sequence[int]) -> tuple[Linear, ...]:
+    return (Linear(),) * len(sizes)

@@ -1,0 +1,105 @@
+"""What is computed together: stages that fill buffers, kernels of stages, modules of kernels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .expressions import Buffer, Expression, Load, Operation, walk
+from .positions import Index, Position, indices
+
+
+class Fold(StrEnum):
+    """How what is computed for many indices becomes one element."""
+
+    NONE = "none"
+    SUM = "sum"
+    MAX = "max"
+
+    @property
+    def operation(self) -> Operation:
+        """What makes one of two, of a fold that is one."""
+        return {Fold.SUM: Operation.ADD, Fold.MAX: Operation.MAXIMUM}[self]
+
+    @property
+    def neutral(self) -> float:
+        """What a fold over nothing comes to, in floats."""
+        return {Fold.SUM: 0.0, Fold.MAX: -math.inf}[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Fills a buffer: `target[at] = fold of value over folded`, for all of the other indices.
+
+    The places `at` of different indices differ, and cover the buffer.
+    """
+
+    target: Buffer
+    at: tuple[Position, ...]
+    value: Expression
+    folded: tuple[Index, ...] = ()
+    fold: Fold = Fold.NONE
+
+    @property
+    def free(self) -> tuple[Index, ...]:
+        """The indices of the places, in the order of the axes."""
+        return tuple(dict.fromkeys(one for at in self.at for one in indices(at)))
+
+    @property
+    def indices(self) -> tuple[Index, ...]:
+        """All that it runs along: the free ones, and then those that it folds over."""
+        return (*self.free, *self.folded)
+
+    @property
+    def work(self) -> int:
+        """For how many elements the value is computed."""
+        return math.prod(one.size for one in self.indices)
+
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        """Each different one, in the order of the expression."""
+        return tuple(dict.fromkeys(one for one in walk(self.value) if isinstance(one, Load)))
+
+    def __str__(self) -> str:
+        places = ", ".join(map(str, self.at))
+        over = f"{self.fold} over {', '.join(map(str, self.folded))} of " if self.folded else ""
+        return f"{self.target.name}[{places}] = {over}{self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Stages that run in one launch, operands first. What they fill and is no output is scratch."""
+
+    name: str
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    stages: tuple[Stage, ...]
+
+    @property
+    def indices(self) -> tuple[Index, ...]:
+        """All of them, the free ones of the last stages first."""
+        found: dict[Index, None] = {}
+        for stage in reversed(self.stages):
+            found.update(dict.fromkeys(stage.indices))
+        return tuple(found)
+
+    def __str__(self) -> str:
+        inputs, outputs = (", ".join(map(str, some)) for some in (self.inputs, self.outputs))
+        lines = [f"kernel {self.name}({inputs}) -> ({outputs})"]
+        lines += [f"    for {one} < {one.size}" for one in self.indices]
+        return "\n".join([*lines, *(f"    {stage}" for stage in self.stages)])
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """Kernels in the order in which they run; what one fills, later ones read by the same name."""
+
+    name: str
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    """May be inputs, and one twice."""
+    kernels: tuple[Kernel, ...]
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.kernels))
