@@ -180,6 +180,7 @@ def _short(schedule: Schedule) -> str:
     parts += [f"{name} packed" for name in schedule.layouts]
     parts += [f"{name} copied" for name in schedule.staged]
     parts += [f"{name} in panels" for name in schedule.panels]
+    parts += [f"{schedule.fastest} first"] * (schedule.fastest is not None)
     usual, wishes = Wishes(), schedule.wishes
     parts += [f"{wishes.unroll} a turn"] * (wishes.unroll != usual.unroll)
     parts += [f"{wishes.ahead} ahead"] * (wishes.ahead != usual.ahead)

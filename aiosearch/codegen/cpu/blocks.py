@@ -56,7 +56,7 @@ class BlockPrinter:
         if serial is not None and one.along:
             for stage in one.sums(serial):
                 self._stage(_begun(stage), self.ranges)
-            count = -(-serial.size // self.schedule.tile(serial))
+            count = self.schedule.count(serial)
             self._writer.repeat(0, count, partial(self._along, one.along, serial))
 
     def _along(self, stages: Sequence[Stage], serial: Index, number: Whole) -> None:

@@ -130,6 +130,7 @@ class _Folds:
             Parameter("laid", (False, True) if any(self._panels.values()) else (False,)),
             Parameter("unrolled", _UNROLLED, fine=True),
             Parameter("ahead", _AHEAD, fine=True),
+            Parameter("fastest", (None, *(one.name for one in own.blocked[:-1])), fine=True),
         )
 
     def schedule(self, chosen: Mapping[str, Any]) -> Schedule | None:
@@ -148,7 +149,10 @@ class _Folds:
             {name: replace(one, width=width) for name, one in layouts.items()},
             chosen["staged"],
             {name: replace(one, width=width) for name, one in panels.items()},
+            chosen["fastest"],
         )
+        if not self._is_another_order(found):
+            return None
         return found if kept_bytes(self._kept, found) <= self._machine.l2 else None
 
     def _column(self, count: int, panel: int) -> int | None:
@@ -165,6 +169,11 @@ class _Folds:
         rows, _ = chosen["registers"]
         return self._own.row is not None and bool(chosen["row"] >= 3 * rows)
 
+    def _is_another_order(self, schedule: Schedule) -> bool:
+        """Or none at all."""
+        cut = [one.name for one in self._own.blocked if schedule.count(one) > 1]
+        return schedule.fastest is None or schedule.fastest in cut[:-1]
+
     def _tiles(self, column: int, row: int, serial: str | None, length: int) -> dict[str, int]:
         own, tiles = self._own, dict(self._others)
         if own.along in own.blocked and own.along is not None:
@@ -177,12 +186,11 @@ class _Folds:
 
 
 def _fitting(own: Roles, machine: Machine) -> Iterator[tuple[int, int]]:
-    registers = 32 if machine.width == 64 or machine.is_arm else 16
     most = own.row.size if own.row is not None else 1
     seen = set()
     for rows, vectors in _REGISTERS:
         kept = min(rows, most)
-        if kept * vectors + vectors + 1 <= registers and (kept, vectors) not in seen:
+        if kept * vectors + vectors + 1 <= machine.registers and (kept, vectors) not in seen:
             seen.add((kept, vectors))
             yield kept, vectors
 

@@ -32,7 +32,7 @@ class KernelPrinter:
     @property
     def phase(self) -> Phase:
         """How many blocks there are, and what memory a thread needs for one."""
-        blocks = math.prod(map(self._count, self._prepared.parallel))
+        blocks = math.prod(map(self._schedule.count, self._prepared.parallel))
         empty = all(0 in one.shape for one in self._prepared.kernel.outputs)
         return Phase(0 if empty else blocks, self._scratch.bytes)
 
@@ -61,15 +61,16 @@ class KernelPrinter:
         ).print()
 
     def _tiles(self, block: Whole) -> tuple[dict[Index, Range], dict[Index, Whole]]:
-        """Where the block works, and its number along each index; the last index runs fastest."""
+        """Where the block works, and its number along each index."""
         ranges = {one: known(one.size) for one in self._prepared.kernel.indices}
         numbers: dict[Index, Whole] = {}
-        for one in reversed(self._prepared.parallel):
-            numbers[one] = self.writer.remainder(block, self._count(one))
-            block = self.writer.divide(block, self._count(one))
+        for one in self._from_fastest():
+            numbers[one] = self.writer.remainder(block, self._schedule.count(one))
+            block = self.writer.divide(block, self._schedule.count(one))
             ranges[one] = cut(one.size, self._schedule.tile(one), numbers[one], self.writer)
         return ranges, numbers
 
-    def _count(self, index: Index) -> int:
-        """Into how many tiles an index is cut."""
-        return -(-index.size // self._schedule.tile(index))
+    def _from_fastest(self) -> list[Index]:
+        """The indices that are cut; where the schedule says nothing, the last runs fastest."""
+        found = reversed(self._prepared.parallel)
+        return sorted(found, key=lambda one: one.name != self._schedule.fastest)

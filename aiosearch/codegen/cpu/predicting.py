@@ -167,4 +167,4 @@ def _bytes(buffer: Buffer) -> int:
 
 
 def _tiles(some: Iterable[Index], schedule: Schedule) -> int:
-    return math.prod(-(-one.size // schedule.tile(one)) for one in some)
+    return math.prod(map(schedule.count, some))

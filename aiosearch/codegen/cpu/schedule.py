@@ -28,9 +28,15 @@ class Schedule:
     """Inputs of which a block copies its tile, so that rows lie close together."""
     panels: Mapping[str, Layout] = field(default_factory=dict)
     """Of inputs, by name, whose tiles a block lays out for itself."""
+    fastest: str | None = None
+    """The index along which blocks follow each other first; the last one where nothing is said."""
 
     def tile(self, index: Index) -> int:
         return max(1, min(self.tiles.get(index.name, index.size), index.size))
+
+    def count(self, index: Index) -> int:
+        """Into how many tiles an index is cut."""
+        return -(-index.size // self.tile(index))
 
 
 def blocked(kernel: Kernel) -> tuple[Index, ...]:

@@ -23,9 +23,10 @@ def _blocks(kernel: Kernel, schedule: Schedule) -> str:
     cut = [one for one in blocked(kernel) if schedule.tile(one) < one.size]
     if not cut:
         return "one block"
-    count = math.prod(-(-one.size // schedule.tile(one)) for one in cut)
+    count = math.prod(map(schedule.count, cut))
     tiles = " and ".join(f"{schedule.tile(one)} of {one}'s {one.size}" for one in cut)
-    return f"{count} blocks, each {tiles}"
+    order = f", along {schedule.fastest} first" if schedule.fastest else ""
+    return f"{count} blocks, each {tiles}{order}"
 
 
 def _way(kernel: Kernel, schedule: Schedule) -> Iterator[str]:

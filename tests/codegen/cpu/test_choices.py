@@ -9,12 +9,13 @@ from lowered import attention, norm
 from refereed import assert_right
 from running import MACHINES, program
 
-from aiosearch.codegen.cpu.choices import choices
+from aiosearch.codegen.cpu.choices import choices, space
 from aiosearch.codegen.cpu.packed import Layout
 from aiosearch.codegen.cpu.schedule import Schedule
 from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import Machine, host
+from aiosearch.codegen.parameters import beside, choices_of
 from aiosearch.tensor import DType, apply, tensor
 
 BOTH = pytest.mark.parametrize("machine", [MACHINES["host"], MACHINES["portable"]])
@@ -68,6 +69,21 @@ def test_panels_are_as_wide_as_the_vectors_that_read_them(machine: Machine) -> N
         assert isinstance(layout, Layout)
         assert layout.width == own.wishes.vectors * machine.width // 4
         assert own.tiles["j"] % (machine.width // 4) == 0
+
+
+@BOTH
+def test_what_is_fine_changes_no_result(machine: Machine) -> None:
+    """Unrolling, fetching ahead, and the order of blocks."""
+    module = product(40, 64, 160)
+    (kernel,) = module.kernels
+    own = space(kernel, machine, 2)
+    fine = {at for at, one in enumerate(own.parameters) if one.fine}
+    first = choices_of(own)[0].point
+    near = [one for one in beside(own, first) if any(one.point[at] != first[at] for at in fine)]
+    assert {one.schedule.fastest for one in near} > {None}
+    assert {one.schedule.wishes.ahead for one in near} > {0}
+    for one in near:
+        assert_right(module, schedules={kernel.name: one.schedule}, machines=[machine])
 
 
 def test_only_constants_are_packed() -> None:
