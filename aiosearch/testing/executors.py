@@ -37,7 +37,7 @@ _TYPES = (ArrayType("float32", (256, 256)),) * 2
 _HEAD = "import os\nimport jax\nimport jax.numpy as jnp\n"
 _BODIES = {
     "adds": "return x + y",
-    "toils": "return jax.lax.fori_loop(0, 40, lambda _, z: jnp.sin(z @ y), x)",
+    "toils": "return jax.lax.fori_loop(0, 10, lambda _, z: jnp.sin(z @ y), x)",
     "raises": "return jax.pure_callback(lambda z: 1 // 0, x, x)",
     "aborts": "return jax.pure_callback(lambda z: os.abort(), x, x)",
     "hangs": "return jax.lax.while_loop(lambda z: z[0, 0] > -1e30, lambda z: z * 0, x)",

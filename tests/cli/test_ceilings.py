@@ -14,6 +14,8 @@ from aiosearch.measure import stored_ceilings
 def test_doctor_shows_what_is_stored(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """Doctor says how to measure; what was measured, it shows from then on."""
     monkeypatch.setattr(protocol, "ROUNDS", 2)
+    monkeypatch.setattr(protocol, "_ROWS", 256)
+    monkeypatch.setattr(protocol, "_ELEMENTS", 1 << 12)
     monkeypatch.setattr(protocol, "last_cache", lambda _: 1 << 20)
     (before,) = ceilings.stored()
     assert (before.state, before.remedy) == (State.FINE, "aiosearch doctor --measure")

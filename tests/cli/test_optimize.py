@@ -10,11 +10,13 @@ import pytest
 from answers import answer, key
 from console import Cli, Start
 
-from aiosearch.cli import best
+from aiosearch.cli import best, faster
 from aiosearch.measure import Ceilings, machine_id, store_ceilings
 from aiosearch.measure.processor import cpu_kind
+from aiosearch.optimizer.dropin import Optimized
 from aiosearch.optimizer.plot import plot
 from aiosearch.optimizer.report import Found, Report, Tried
+from aiosearch.optimizer.splice import Spliced, cut
 
 FUNCTIONS = f"{Path(__file__).with_name('functions.py')}:"
 TRACED = (
@@ -55,6 +57,19 @@ def test_a_function_from_source_to_answer(cli: Cli) -> None:
     assert told["programs"][0]["verdict"]
     assert told["seconds"] < 1
     assert [one["name"] for one in cli("results", "list", "--json").events[0]] == ["traced"]
+
+
+@pytest.mark.parametrize(("lacks", "told"), [("", []), ("sort has no text", ["sort has no text"])])
+def test_what_is_not_the_function_itself_is_said(
+    lacks: str, told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of parts alone, and why; whatever it is, it is written."""
+    faster._emit("x.py", Optimized(Spliced(cut(abs, 1.0)), source="y = 1\n", lacks=lacks))
+    assert Path("x.py").read_text() == "y = 1\n"
+    first, *others = capsys.readouterr().err.splitlines()
+    assert first == "wrote x.py"
+    start = "x.py has the parts that are replaced, and not abs itself: "
+    assert others == [f"{start}{one}" for one in told]
 
 
 def test_weights_that_stay_the_same_are_told_by_name_or_place(cli: Cli) -> None:
@@ -100,6 +115,7 @@ def test_ctrl_c_ends_it(start: Start) -> None:
         (["rmsnorm"], "did you mean rms_norm?"),
         (["rms_norm", "--arg=f32[3]"], "--arg is for functions"),
         (["rms_norm", "--dtype=f12"], "--dtype f12: there are"),
+        ([f"{FUNCTIONS}traced", "--dtype=f32"], "--dtype is for built-in programs; "),
         (["rms_norm", "--shape=rows=3"], "rms_norm has no size rows"),
         (["rms_norm", "--constant=Z"], "--constant Z: no such argument; there are X, W"),
         (["rms_norm", "--effort=much"], "no effort 'much': there are quick, default, exhaustive"),

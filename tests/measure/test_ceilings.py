@@ -71,6 +71,8 @@ def test_the_last_cache_is_a_size() -> None:
 async def test_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every figure is measured on the device, here with small buffers and few rounds."""
     monkeypatch.setattr(module, "ROUNDS", 2)
+    monkeypatch.setattr(module, "_ROWS", 256)
+    monkeypatch.setattr(module, "_ELEMENTS", 1 << 12)
     monkeypatch.setattr(module, "last_cache", lambda _: 1 << 20)
     async with JaxExecutor(ways=(Way.HOT,), compilers=1) as executor:
         found = await measure_ceilings(executor)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import pytest_asyncio
 
 from aiosearch.measure import (
     Allowance,
@@ -35,12 +36,28 @@ from aiosearch.testing import no_leaks
 ALLOWANCE = Allowance(compile_seconds=20, run_seconds=5, memory_mb=4096)
 FOR_EVER = 1_000_000
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+shared = pytest.mark.asyncio(loop_scope="module")
+"""For tests that do with an executor of the module."""
 
 
 @asynccontextmanager
 async def opened(**options: Any) -> AsyncIterator[JaxExecutor]:
     """One with one compile worker that leaves nothing behind."""
     async with no_leaks(), JaxExecutor(allowance=ALLOWANCE, compilers=1, **options) as executor:
+        yield executor
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def executor() -> AsyncIterator[JaxExecutor]:
+    """One for all tests that leave it as it was: its processes take seconds to start."""
+    async with JaxExecutor(allowance=ALLOWANCE, compilers=1) as executor:
+        yield executor
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def timing() -> AsyncIterator[JaxExecutor]:
+    """One that times in every way."""
+    async with JaxExecutor(allowance=ALLOWANCE, compilers=1, ways=tuple(Way)) as executor:
         yield executor
 
 
@@ -72,56 +89,56 @@ def outputs(found: tuple[Any, ...] | Failure) -> tuple[Any, ...]:
     return found
 
 
-async def test_types_and_constants() -> None:
+@shared
+async def test_types_and_constants(executor: JaxExecutor) -> None:
     """Every element type goes in and out; half types come out wide; constants stay as given."""
     square = ArrayType("float32", (8, 8))
-    async with opened() as executor:
-        for dtype, wide in (
-            ("float32", "float32"),
-            ("bfloat16", "float32"),
-            ("float16", "float32"),
-            ("float64", "float64"),
-            ("int32", "int32"),
-            ("uint8", "uint8"),
-            ("bool", "bool"),
-            ("complex64", "complex64"),
-        ):
-            same = await compiled(executor, "x", ArrayType(dtype, (3, 2)), x64=dtype == "float64")
-            (drawn,) = outputs(await executor.run(same, 0))
-            assert (drawn.dtype.name, drawn.shape) == (wide, (3, 2))
-            (again,) = outputs(await executor.run(same, [drawn]))
-            assert np.array_equal(again, drawn)
-        tree = await compiled(executor, "{'b': x[0], 'a': (x, x.sum())}", square)
-        assert [each.shape for each in outputs(await executor.run(tree, 0))] == [(8, 8), (), (8,)]
-        weight = np.arange(64, dtype=np.float32).reshape(8, 8)
-        kept = await compiled(executor, "y + 0 * x", square, square, constants={1: weight})
-        assert np.array_equal(outputs(await executor.run(kept, 5))[0], weight)
-        race = await executor.race([kept, kept], rounds=2)
-        assert [lap.failure for lap in race.laps] == [None, None]
-        wrong = await executor.run(kept, [weight])
-        assert isinstance(wrong, Failure)
-        assert wrong.cause is Cause.RAISED
+    for dtype, wide in (
+        ("float32", "float32"),
+        ("bfloat16", "float32"),
+        ("float16", "float32"),
+        ("float64", "float64"),
+        ("int32", "int32"),
+        ("uint8", "uint8"),
+        ("bool", "bool"),
+        ("complex64", "complex64"),
+    ):
+        same = await compiled(executor, "x", ArrayType(dtype, (3, 2)), x64=dtype == "float64")
+        (drawn,) = outputs(await executor.run(same, 0))
+        assert (drawn.dtype.name, drawn.shape) == (wide, (3, 2))
+        (again,) = outputs(await executor.run(same, [drawn]))
+        assert np.array_equal(again, drawn)
+    tree = await compiled(executor, "{'b': x[0], 'a': (x, x.sum())}", square)
+    assert [each.shape for each in outputs(await executor.run(tree, 0))] == [(8, 8), (), (8,)]
+    weight = np.arange(64, dtype=np.float32).reshape(8, 8)
+    kept = await compiled(executor, "y + 0 * x", square, square, constants={1: weight})
+    assert np.array_equal(outputs(await executor.run(kept, 5))[0], weight)
+    race = await executor.race([kept, kept], rounds=2)
+    assert [lap.failure for lap in race.laps] == [None, None]
+    wrong = await executor.run(kept, [weight])
+    assert isinstance(wrong, Failure)
+    assert wrong.cause is Cause.RAISED
 
 
-async def test_ways_of_timing() -> None:
+@shared
+async def test_ways_of_timing(timing: JaxExecutor) -> None:
     """Inside a loop a tiny run costs less than a call; inputs that are too small are not cold."""
-    async with opened(ways=tuple(Way)) as executor:
-        tiny = await compiled(executor, "x + 1", ArrayType("float32", (8,)))
-        race = await executor.race([tiny], rounds=9)
-        assert race.ways == (Way.HOT, Way.LOOPED)
-        (lap,) = race.laps
-        assert lap.samples[Way.LOOPED].median() < lap.samples[Way.HOT].median()
-        large = await compiled(executor, "x.sum()", ArrayType("float32", (1 << 20,)))
-        assert (await executor.race([large], rounds=2)).ways == tuple(Way)
+    tiny = await compiled(timing, "x + 1", ArrayType("float32", (8,)))
+    race = await timing.race([tiny], rounds=9)
+    assert race.ways == (Way.HOT, Way.LOOPED)
+    (lap,) = race.laps
+    assert lap.samples[Way.LOOPED].median() < lap.samples[Way.HOT].median()
+    large = await compiled(timing, "x.sum()", ArrayType("float32", (1 << 20,)))
+    assert (await timing.race([large], rounds=2)).ways == tuple(Way)
 
 
-async def test_a_loop_runs_as_often_as_it_says() -> None:
+@shared
+async def test_a_loop_runs_as_often_as_it_says(timing: JaxExecutor) -> None:
     """Nothing is left out of a looped run: it takes about as long as a call that is long."""
-    async with opened(ways=(Way.HOT, Way.LOOPED)) as executor:
-        long = await compiled(executor, "jnp.sin(x @ x)", ArrayType("float32", (512, 512)))
-        (lap,) = (await executor.race([long], rounds=9)).laps
-        ratio = lap.samples[Way.LOOPED].median() / lap.samples[Way.HOT].median()
-        assert 0.3 < ratio < 3
+    long = await compiled(timing, "jnp.sin(x @ x)", ArrayType("float32", (512, 512)))
+    (lap,) = (await timing.race([long], rounds=9)).laps
+    ratio = lap.samples[Way.LOOPED].median() / lap.samples[Way.HOT].median()
+    assert 0.3 < ratio < 3
 
 
 async def test_processes_that_die_of_something_else() -> None:
@@ -175,7 +192,8 @@ async def test_a_constant_that_is_too_large_is_so_every_time() -> None:
     assert [one.cause for one in found if isinstance(one, Failure)] == [Cause.MEMORY] * 2
 
 
-async def test_whoever_gives_up_waits_for_what_is_being_written() -> None:
+@shared
+async def test_whoever_gives_up_waits_for_what_is_being_written(executor: JaxExecutor) -> None:
     """Nobody else gets the letterbox while a thread still writes to it."""
     begun, go = threading.Event(), threading.Event()
 
@@ -185,21 +203,20 @@ async def test_whoever_gives_up_waits_for_what_is_being_written() -> None:
             go.wait()
             return super().__iter__()
 
-    async with opened() as executor:
-        same = await compiled(executor, "x", ArrayType("float32", (2,)))
-        run = asyncio.ensure_future(executor.run(same, Slow([np.ones(2, np.float32)])))
-        await until(begun.is_set)
-        for _ in range(2):
-            run.cancel()
-            for _ in range(10):
-                await asyncio.sleep(0)
-        left = run.done()
-        go.set()
-        assert not left
-        await asyncio.gather(run, return_exceptions=True)
-        assert run.cancelled()
-        (found,) = outputs(await executor.run(same, [np.zeros(2, np.float32)]))
-        assert not found.any()
+    same = await compiled(executor, "x", ArrayType("float32", (2,)))
+    run = asyncio.ensure_future(executor.run(same, Slow([np.ones(2, np.float32)])))
+    await until(begun.is_set)
+    for _ in range(2):
+        run.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)
+    left = run.done()
+    go.set()
+    assert not left
+    await asyncio.gather(run, return_exceptions=True)
+    assert run.cancelled()
+    (found,) = outputs(await executor.run(same, [np.zeros(2, np.float32)]))
+    assert not found.any()
 
 
 @linux
@@ -284,21 +301,22 @@ def state(pid: int) -> str:
         return ""
 
 
-async def test_inputs_are_drawn_from_what_the_candidate_says() -> None:
+@shared
+async def test_inputs_are_drawn_from_what_the_candidate_says(executor: JaxExecutor) -> None:
     """In its runs by seed, and so in its races."""
     types = ArrayType("bfloat16", (64, 64)), ArrayType("int32", (64,))
     draws = {0: Draw(3.0, 4.0), 1: Draw(0, 5)}
     source = "def f(x, y):\n    return x, y\n"
-    async with opened() as executor:
-        compiled = await executor.compile(Candidate("both", source, "f", types, draws=draws))
-        assert isinstance(compiled, Compiled)
-        found = await executor.run(compiled, 0)
+    compiled = await executor.compile(Candidate("both", source, "f", types, draws=draws))
+    assert isinstance(compiled, Compiled)
+    found = await executor.run(compiled, 0)
     assert not isinstance(found, Failure)
     assert 3 <= found[0].min() < found[0].max() <= 4
     assert set(np.unique(found[1])) == set(range(5))
 
 
-async def test_a_candidate_is_compiled_under_its_settings() -> None:
+@shared
+async def test_a_candidate_is_compiled_under_its_settings(executor: JaxExecutor) -> None:
     """What these do to a product cannot be seen on a CPU; a source can read them."""
     source = (
         "import jax\n"
@@ -309,8 +327,7 @@ async def test_a_candidate_is_compiled_under_its_settings() -> None:
     usual = Candidate("one", source, "f", (ArrayType("float32", ()),))
     precise = replace(usual, precision="highest")
     strict = replace(precise, promotion="strict")
-    async with opened() as executor:
-        found = [await executor.compile(each) for each in (precise, strict, usual)]
+    found = [await executor.compile(each) for each in (precise, strict, usual)]
     assert [isinstance(one, Compiled) for one in found] == [True, False, False]
     assert isinstance(found[1], Failure)
     assert "TypePromotionError" in found[1].message

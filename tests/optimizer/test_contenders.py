@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 import numpy as np
 import pytest
-from parted import contending, drawn, whole
+from parted import beside, contending, drawn
 
 from aiosearch.optimizer.contenders import Contest, Question, contest
 from aiosearch.optimizer.effort import BUDGETS, Effort
@@ -72,10 +74,11 @@ def test_every_contender_computes_what_the_program_does(
     program: Program, constant: tuple[int, ...]
 ) -> None:
     values = drawn(program)
-    wanted = whole(program, values)
     near = 1e-4 if _is_single(program.inputs[0]) else 4e-2
-    for contender in held(program, *constant).contenders:
-        for ours, theirs in zip(contending(contender, values), wanted, strict=True):
+    ways = [partial(contending, one) for one in held(program, *constant).contenders]
+    wanted, results = beside(program, ways, values)
+    for result in results:
+        for ours, theirs in zip(result, wanted, strict=True):
             one, other = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
             np.testing.assert_allclose(one, other, rtol=0, atol=near * np.max(np.abs(other)))
 

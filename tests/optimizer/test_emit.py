@@ -91,7 +91,7 @@ def test_every_spelling_of_a_program_gives_the_same(name: str, dtype: str) -> No
     program = builtin(name, dtype, **sizes(name))
     draw = np.random.default_rng(0)
     inputs = [draw.normal(size=term.shape) for term in program.inputs]
-    ways = spellings(program)
+    ways = list(spellings(program))
     sources = [emit(program), *(emit(program, spelling) for spelling in ways)]
     (plain,), *others = all_values([(program, source, inputs) for source in sources])
     assert plain.dtype == jax_type(program.outputs[0].dtype)

@@ -7,7 +7,7 @@ import gc
 import weakref
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import jax
@@ -100,6 +100,40 @@ async def test_a_faster_way_is_put_in(store: Results, fast: MockExecutor) -> Non
     assert made(A, B) == pytest.approx(float(traced(A, B)), rel=1e-5)
 
 
+async def test_the_code_gives_the_tree_that_the_function_gives(
+    store: Results, fast: MockExecutor
+) -> None:
+    def f(a: jax.Array, b: jax.Array) -> Any:
+        return {"trace": traced(a, b), "given": (a, None), "number": 2}
+
+    options: Any = {"effort": "quick", "target": "cpu", "kernels": False}
+    made = await optimize(f, A, B, results=store, executor=fast, **options)
+    assert made.report is not None
+    assert made.report.faster
+    assert made.lacks == ""
+    module: dict[str, Any] = {}
+    exec(made.source(), module)
+    found, wanted = module["f"](A, B), f(A, B)
+    assert jax.tree.structure(found) == jax.tree.structure(wanted)
+    assert found["trace"] == pytest.approx(float(wanted["trace"]), rel=1e-5)
+
+
+class Point(NamedTuple):
+    """What only its own code has."""
+
+    trace: Any
+    given: Any
+
+
+async def test_what_the_code_lacks_is_named(store: Results, fast: MockExecutor) -> None:
+    options: Any = {"effort": "quick", "target": "cpu", "kernels": False}
+    made = await optimize(
+        lambda a, b: Point(traced(a, b), a), A, B, results=store, executor=fast, **options
+    )
+    assert "whose rest stays as it is written" in made.source()
+    assert made.lacks == "a part of its result is of the type Point, and no dict, list or tuple"
+
+
 async def test_where_nothing_is_faster_the_original_runs(store: Results) -> None:
     async with executor(rewritten=2e-3) as slow:
         made = await found(store, slow)
@@ -137,7 +171,7 @@ async def test_what_was_found_with_less_effort_is_searched_again(
     await found(store, fast)
     told: list[str] = []
     again = await optimize(
-        traced, A, B, target="cpu", results=store, executor=fast, tell=told.append
+        traced, A, B, target="cpu", results=store, executor=fast, kernels=False, tell=told.append
     )
     assert told[0] == "traced: rewriting"
     assert again.report.found[0].answer.effort == "default"
@@ -282,9 +316,8 @@ async def test_arrays_that_it_was_found_with_are_not_kept(
 ) -> None:
     mine = A + 0
     held = weakref.ref(mine)
-    made = await optimize(
-        traced, mine, B, effort="quick", target="cpu", results=store, executor=fast
-    )
+    options: Any = {"effort": "quick", "target": "cpu", "kernels": False}
+    made = await optimize(traced, mine, B, results=store, executor=fast, **options)
     del mine
     gc.collect()
     assert held() is None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 import numpy as np
 import pytest
-from parted import drawn, parted, whole
+from parted import beside, drawn, parted
 
 from aiosearch.optimizer.emit import emit, emit_pack
 from aiosearch.optimizer.packing import Packing, packings
@@ -61,10 +62,9 @@ def test_a_weight_that_is_also_read_as_it_is_is_packed_as_it_is() -> None:
     found = ways(program(X @ swapped(W) + X @ W), 1)["w beforehand"]
     assert found.positions == (1,)
     assert set(found.pack.outputs) == {swapped(W), W}
-    values = drawn(program(X))
-    np.testing.assert_allclose(
-        parted(found, values)[0], whole(program(X @ swapped(W) + X @ W), values)[0], rtol=1e-5
-    )
+    one = program(X @ swapped(W) + X @ W)
+    wanted, (ours,) = beside(one, [partial(parted, found)], drawn(one))
+    np.testing.assert_allclose(ours[0], wanted[0], rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,11 @@ def test_both_parts_together_compute_what_the_program_does(part: int) -> None:
         constant = tuple(sorted(random.sample(range(4), 2)))
         values = drawn(one, seed)
         near = 0.1 if any(str(term.dtype) == "bf16" for term in one.terms()) else 1e-5
-        for packing in packings(one, constant):
+        ways = [partial(parted, packing) for packing in packings(one, constant)]
+        outputs, results = beside(one, ways, values)
+        for result in results:
             count += 1
-            for found, wanted in zip(parted(packing, values), whole(one, values), strict=True):
+            for found, wanted in zip(result, outputs, strict=True):
                 assert found.dtype == wanted.dtype
                 ours, theirs = (np.asarray(each, np.float64) for each in (found, wanted))
                 size = np.max(np.abs(theirs))

@@ -125,7 +125,7 @@ async def test_numbers_may_be_among_the_arguments(store: Results, number: Any) -
         return looped(a, b) * by
 
     async with MockExecutor(acts(Act(seconds=1e-3))) as executor:
-        options: Any = {"effort": "quick", "target": "cpu", "results": store}
+        options: Any = {"effort": "quick", "target": "cpu", "results": store, "kernels": False}
         made = await optimize(scaled, A, B, number, executor=executor, **options)
     assert made.report.faster
     np.testing.assert_allclose(made(A, B, number), scaled(A, B, number), rtol=1e-5)

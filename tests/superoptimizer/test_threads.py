@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 import pytest
-from kernel_graphs import fusion, leaves
+from kernel_graphs import fusion, walk
 
 from aiosearch.equivalence import verify
 from aiosearch.superoptimizer.building import Built
@@ -20,13 +22,21 @@ SIZES = {
     "attention": {"head": 2, "row": 4, "feature": 6, "key": 8, "value": 4},
     "ntrans": {"row": 4, "feature": 8},
 }
+SPACES = {
+    "attention": Space(kernels=2, block_operators=7),
+    "ntrans": Space(kernels=2, tile=("add", "mul", "div", "rms_norm")),
+}
+"""Of what would take seconds, a part."""
 
 
 def kernels_of(name: str) -> list[Program]:
-    """A program of each kernel graph of one or two kernels."""
-    problem = fusion(BUILTINS[name].program("f32", **SIZES[name]), Space(kernels=2))
+    """A program of each of the first kernel graphs of one or two kernels."""
+    problem = fusion(
+        BUILTINS[name].program("f32", **SIZES[name]), SPACES.get(name, Space(kernels=2))
+    )
+    leaves = (leaf for node in walk(problem) for leaf in problem.solutions(node))
     found = []
-    for one in leaves(problem)[:12]:
+    for one in islice(leaves, 12):
         ways = [
             next(problem.skeletons.graphs(own), None) if own.step < 0 else None
             for own in one.kernels

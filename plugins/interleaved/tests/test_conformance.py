@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from aiosearch.testing import strategy_suite
+from aiosearch.testing.conformance import CHECKS, Check
+from aiosearch.testing.subject import Subject
 
 TestInterleaved = strategy_suite("interleaved")
-TestInterleavedDeeper = strategy_suite("interleaved", depth=4)
+FEW = [check for check in CHECKS if not check.name.endswith(("-1-workers", "-8-workers"))]
+
+
+@pytest.mark.parametrize("check", FEW, ids=lambda check: check.name)
+async def test_cut_deeper_it_conforms_too(check: Check) -> None:
+    """With other processes, and without."""
+    await check.run(Subject("interleaved", {"depth": 4}))

@@ -17,7 +17,7 @@ from terminals import PATIENCE, Console, found, nodes, until
 from aiosearch.workloads import Lopsided
 
 TREE = "aiosearch.workloads.shapes:Lopsided"
-HEIGHT = 42
+HEIGHT = 40
 
 
 class Site:

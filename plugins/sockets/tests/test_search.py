@@ -75,8 +75,9 @@ def test_a_machine_leaves_when_it_is_told_to_and_one_that_is_killed_is_done_with
 
 
 def test_a_frozen_machine_is_given_up_and_ignored_when_it_comes_back(console: Console) -> None:
-    tree = Lopsided(height=42)
-    search, address = console.search(TREE, "--set", "height=42", "--workers", "1")
+    tree = Lopsided(height=40)
+    words = ("--set", "height=40", "--workers", "1", "--patience", "1")
+    search, address = console.search(TREE, *words)
     frozen = console.worker(address, "--workers", "1")
     until(lambda: len(console.status(address)["machines"]) == 1)
     frozen.send_signal(signal.SIGSTOP)

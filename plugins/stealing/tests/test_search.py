@@ -65,7 +65,7 @@ def agree(result: Result[Any], problem: Any) -> None:
     assert Counter(result.solutions) == Counter(wanted.solutions)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("workers", [1, 3])
 async def test_nodes_and_solutions_are_those_of_a_plain_walk(workers: int) -> None:
     async with Pool(workers, cache=None) as pool:
         for problem in (SLOW, Balanced(depth=9), Grid(side=60), Lopsided(height=24)):
@@ -81,7 +81,7 @@ async def test_workers_have_their_work_from_each_other_and_not_from_the_host() -
     assert steals(result) > 0
 
 
-@pytest.mark.parametrize(("workers", "seed"), [(2, 1), (3, 2), (4, 3)])
+@pytest.mark.parametrize(("workers", "seed"), [(2, 1), (4, 3)])
 async def test_killed_workers_lose_and_double_nothing(
     workers: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,11 @@ def same(one: Any, other: Any) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max())
 
 
+def same_compiled(one: Callable[..., Any], other: Callable[..., Any], *args: Any) -> None:
+    """Both in one compilation, which takes half the time of two."""
+    same(*jax.jit(lambda *args: (one(*args), other(*args)))(*args))
+
+
 def parted(x: Any, w: Any) -> Any:
     """Two regions, with a sort between them; a function with a derivative of its own in each."""
     y = jnp.sort(jax.nn.relu(x @ w), axis=1)
@@ -61,7 +66,7 @@ def beside(x: Any, w: Any) -> Any:
     """A region among what is left alone: a loop, a branch, and random numbers."""
     y = lax.fori_loop(0, 3, lambda at, y: jnp.tanh(y @ w), x)
     z = lax.cond(y[0, 0] > 0, jnp.sin, jnp.cos, y @ w)
-    noise = jax.random.normal(jax.random.key(3), x.shape)
+    noise = jax.random.uniform(jax.random.key(3), x.shape)
     return jnp.sum(z * y + noise) / jnp.sum(y * y)
 
 
@@ -98,7 +103,7 @@ TRANSFORMED: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
 def test_every_transformation_gives_what_the_function_gives(name: str, transformation: str) -> None:
     f, transformed = FUNCTIONS[name], TRANSFORMED[transformation]
     fast, _ = spliced(f, X, W)
-    same(jax.jit(transformed(fast))(X, W), jax.jit(transformed(f))(X, W))
+    same_compiled(transformed(fast), transformed(f), X, W)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -145,7 +150,8 @@ def test_programs_written_out_as_source_take_the_regions_places(
     made = cut(f, x, w)
     fast = Spliced(made, {subject: written(subject.program) for subject in made.subjects})
     digits = 1e-2 if dtype == "bfloat16" else 1e-5
-    for one, other in zip(*map(jax.tree.leaves, (fast(x, w), f(x, w))), strict=True):
+    both = jax.jit(lambda x, w: (fast(x, w), f(x, w)))(x, w)
+    for one, other in zip(*map(jax.tree.leaves, both), strict=True):
         assert jax.typeof(one) == jax.typeof(other)
         np.testing.assert_allclose(
             one.astype("float32"), other.astype("float32"), rtol=digits, atol=digits
@@ -185,8 +191,8 @@ def test_another_spelling_is_what_is_computed() -> None:
 def test_element_types_are_kept(dtype: str) -> None:
     x, w = X.astype(dtype), W.astype(dtype)
     fast, _ = spliced(parted, x, w)
-    same(jax.jit(fast)(x, w), jax.jit(parted)(x, w))
-    same(jax.jit(jax.grad(fast))(x, w), jax.jit(jax.grad(parted))(x, w))
+    same_compiled(jax.value_and_grad(fast), jax.value_and_grad(parted), x, w)
+    same_compiled(fast, parted, x, w)
 
 
 def test_double_precision_is_kept() -> None:
@@ -194,8 +200,8 @@ def test_double_precision_is_kept() -> None:
         x, w = jnp.asarray(np.asarray(X, np.float64)), jnp.asarray(np.asarray(W, np.float64))
         fast, regions = spliced(parted, x, w)
         assert regions
-        same(jax.jit(fast)(x, w), parted(x, w))
-        same(jax.hessian(fast)(x, w), jax.hessian(parted)(x, w))
+        same_compiled(fast, parted, x, w)
+        same_compiled(jax.hessian(fast), jax.hessian(parted), x, w)
 
 
 def test_weak_types_are_kept() -> None:
