@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .. import ir
-from .folds import combined, folded, initial
+from .folds import folded, initial
 from .layout import Layout
 from .loops import Loops
 from .names import Names
 from .nodes import Node
 from .positions import STEP
+from .running import Running
 from .scope import Scope
 from .tiles import Tiles
 from .values import Value, cast, spread
@@ -77,29 +78,35 @@ class _Writer:
         """Runs along the loop's index, adding to the accumulators and storing what it may."""
         inner = Scope(self._names, self._scope)
         tiles = Tiles(self._layout, inner, self._refs)
+        names = {node: self._names.fresh(node.stage.target.name) for node in totals}
+        running = Running(tiles, self._loops, names)
+        parts: dict[Node, Value] = {}
         for node in self._loops.needed(totals, stored):
-            self._bind(tiles, node)
+            if node in names:
+                parts[node] = self._part(tiles, node)
+                running.add(node, parts[node])
+            else:
+                self._bind(tiles, node)
         for node in stored:
             tiles.store(node)
-        self._enclose(inner, totals, [self._part(tiles, node) for node in totals])
+        self._enclose(inner, names, parts, [running.total(node, parts[node]) for node in totals])
+        for node, name in names.items():
+            self._known(node, running.settled(node, parts[node]), name)
 
     def _part(self, tiles: Tiles, node: Node) -> Value:
         """What one iteration adds to an accumulator, in the type that it is added up in."""
         part, axes = folded(tiles, node), self._layout.axes(node.indices)
         return Value(spread(part, axes), part.dtype, axes)
 
-    def _enclose(self, inner: Scope, totals: Sequence[Node], parts: Sequence[Value]) -> None:
+    def _enclose(
+        self, inner: Scope, named: dict[Node, str], parts: dict[Node, Value], added: Sequence[str]
+    ) -> None:
         assert self._layout.loop is not None
-        names = [self._names.fresh(node.stage.target.name) for node in totals]
-        shapes = [self._layout.shape(part.axes) for part in parts]
+        names = list(named.values())
         carry, loop = self._names.fresh("carry"), self._names.fresh("loop")
-        added = [
-            combined(node.fold, name, part.text)
-            for node, name, part in zip(totals, names, parts, strict=True)
-        ]
         begun = [
-            initial(node.fold, part.dtype, shape)
-            for node, part, shape in zip(totals, parts, shapes, strict=True)
+            initial(node.fold, parts[node].dtype, self._layout.shape(parts[node].axes))
+            for node in named
         ]
         unpacked = [f"{_tuple(names)} = {carry}"] if names else []
         body = [*unpacked, *inner.lines, f"return {_tuple(added)}"]
@@ -110,12 +117,10 @@ class _Writer:
             *(_INDENT + line for line in body),
             f"{_tuple(names)} = {run}" if names else run,
         ]
-        for node, name, part in zip(totals, names, parts, strict=True):
-            self._known(node, replace(part, text=name))
 
-    def _known(self, node: Node, total: Value) -> None:
+    def _known(self, node: Node, total: Value, name: str) -> None:
         kept = self._kept(total, node)
-        if kept.text == total.text:
+        if kept.text == name:
             self._scope.let(node, kept)
         else:
             self._scope.bind(node, node.stage.target.name, kept)

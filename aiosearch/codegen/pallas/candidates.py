@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from ...tensor.types import DType
 from .. import ir
+from .counting import Demand, demand
 from .errors import CannotPrint
 from .factors import matrices
 from .layout import LEAST, Layout, parallel, serial
 from .nodes import Nodes
-from .predicting import Demand, demand
+from .predicting import Prediction
 from .tiling import Tiling
 
 if TYPE_CHECKING:
@@ -72,23 +72,36 @@ def _powers(one: ir.Index, least: int, most: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def choices(kernel: ir.Kernel, device: Device) -> list[Tiling]:
-    """The legal tilings by the time that is predicted, each first with the fewest warps it takes.
+@dataclass(frozen=True)
+class Ranked:
+    """A tiling, and what is predicted of it."""
 
-    Behind them stand the same ones with other numbers of warps and stages.
+    tiling: Tiling
+    seconds: float
+    blocks: int
+
+
+def choices(kernel: ir.Kernel, device: Device) -> list[Tiling]:
+    """The legal tilings that are worth a try, the most promising first.
+
+    These differ in their tiles, each with the warps and stages that suit it best; behind them stand
+    the same ones with other numbers of warps and stages.
     """
+    return [one.tiling for one in ranked(kernel, device)]
+
+
+def ranked(kernel: ir.Kernel, device: Device) -> list[Ranked]:
+    """The same with what is predicted."""
     nodes = Nodes(kernel)
-    dtype = min((one.dtype for one in nodes.loaded), key=list(DType).index, default=DType.F32)
-    found: list[tuple[int, float, int, Tiling]] = []
+    found: list[tuple[int, float, int, Ranked]] = []
     for tiles in _tiles(parameters(nodes)):
         with suppress(CannotPrint):
             asked = demand(Layout(nodes, Tiling(tiles)))
-            seconds = asked.seconds(dtype, device)
-            legal = _legal(tiles, asked, device)
-            found += [(turn, seconds, asked.steps, one) for turn, one in enumerate(legal)]
+            legal = sorted(_legal(tiles, asked, device), key=lambda one: one.seconds)
+            found += [(turn, one.seconds, asked.steps, one) for turn, one in enumerate(legal)]
     if not found:
         raise CannotPrint(f"kernel {kernel.name}: no tiling of it finds room on {device.name}")
-    return [tiling for _, _, _, tiling in sorted(found, key=lambda one: one[:3])]
+    return [one for *_, one in sorted(found, key=lambda one: one[:3])]
 
 
 def _tiles(free: Sequence[Parameter]) -> Iterator[dict[str, int]]:
@@ -99,7 +112,8 @@ def _tiles(free: Sequence[Parameter]) -> Iterator[dict[str, int]]:
             yield chosen
 
 
-def _legal(tiles: dict[str, int], asked: Demand, device: Device) -> Iterator[Tiling]:
-    for warps, stages in product(WARPS, STAGES if asked.steps > 1 else STAGES[-1:]):
-        if asked.fits(warps, stages, device):
-            yield Tiling(tiles, warps, stages)
+def _legal(tiles: dict[str, int], asked: Demand, device: Device) -> Iterator[Ranked]:
+    for warps, stages in product(WARPS, STAGES if asked.streamed_bytes else STAGES[-1:]):
+        found = Prediction(asked, warps, stages, device)
+        if found.fits:
+            yield Ranked(Tiling(tiles, warps, stages), found.seconds, asked.blocks)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from .. import ir
-from .nodes import Node, Nodes, dependencies
+from .nodes import Node, Nodes, dependencies, loads
+from .values import WIDTHS
 
 Axes = Callable[[ir.Expression], Iterable[ir.Index]]
 """The axes of an expression's tile."""
@@ -21,6 +22,16 @@ class Side:
     """Its axes that are not summed over."""
     summed: frozenset[ir.Index]
 
+    @property
+    def width(self) -> int:
+        """The bytes of an element, where it is kept in the type that it is loaded in."""
+        found = (WIDTHS[one.buffer.dtype] for part in self.factors for one in loads(part))
+        return max(found, default=4)
+
+    def computed(self, node: Node) -> bool:
+        """Whether it is more than what a node loads of the caller's."""
+        return len(self.factors) > 1 or self.factors[0] not in node.taken
+
     def with_(self, other: Side) -> Side:
         factors = (*self.factors, *other.factors)
         return Side(factors, self.own | other.own, self.summed | other.summed)
@@ -32,6 +43,10 @@ class Contraction:
     right: Side
     scale: tuple[ir.Expression, ...]
     """Factors that are the same for the whole tile."""
+
+    @property
+    def turned(self) -> Contraction:
+        return Contraction(self.right, self.left, self.scale)
 
 
 def contraction(node: Node, axes: Axes) -> Contraction | None:

@@ -75,8 +75,6 @@ def _dot(tiles: Tiles, node: Node, found: Contraction) -> Value:
     """The product of two matrices."""
     layout = tiles.layout
     left, right = found.left, found.right
-    if layout.axes(left.own | right.own)[0] in right.own:
-        left, right = right, left
     rows, columns, summed = (layout.axes(one) for one in (left.own, right.own, left.summed))
     one = _operand(tiles, node, left, (*rows, *summed))
     other = _operand(tiles, node, right, (*summed, *columns))

@@ -25,6 +25,8 @@ class Layout:
     def __init__(self, nodes: Nodes, tiling: Tiling) -> None:
         self.nodes, self.tiling = nodes, tiling
         self._dots: set[ir.Index] = set()
+        self._found: dict[Node, Contraction | None] = {}
+        self._sizes: dict[frozenset[ir.Index], int] = {}
         self._order: dict[ir.Index, int] = {}
         for one in (*nodes.kernel.indices, *(one for node in nodes.all for one in node.folded)):
             self._order.setdefault(one, len(self._order))
@@ -58,14 +60,22 @@ class Layout:
             )
 
     def dot(self, node: Node) -> Contraction | None:
-        """The sides of a node that is a dot: large enough for a matrix unit, and of floats."""
+        """A node that is a dot, rows first: large enough for a matrix unit, and of floats."""
+        if node not in self._found:
+            self._found[node] = self._dot(node)
+        return self._found[node]
+
+    def _dot(self, node: Node) -> Contraction | None:
         found = contraction(node, lambda value: self.axes(dependencies(value, node.reads)))
         if found is None:
             return None
         sides = (found.left.own, found.right.own, found.left.summed)
         whole = any(one.buffer.dtype in (DType.I32, DType.BOOL) for one in loads(node.value))
         large = all(math.prod(self.shape(side)) >= LEAST for side in sides)
-        return found if large and not whole else None
+        if whole or not large:
+            return None
+        first = self.axes(found.left.own | found.right.own)[0]
+        return found if first in found.left.own else found.turned
 
     def _check(self, chosen: list[ir.Index], loops: list[ir.Index]) -> None:
         kernel = self.nodes.kernel.name
@@ -121,6 +131,16 @@ class Layout:
 
     def shape(self, axes: Iterable[ir.Index]) -> tuple[int, ...]:
         return tuple(self.tile(one) for one in axes)
+
+    def size(self, indices: frozenset[ir.Index]) -> int:
+        """The elements of a tile over these."""
+        if indices not in self._sizes:
+            self._sizes[indices] = math.prod(map(self.tile, indices))
+        return self._sizes[indices]
+
+    def inside(self, indices: frozenset[ir.Index]) -> int:
+        """Those of them that are not beyond an index's size in all tiles."""
+        return math.prod(min(one.size, self.tile(one)) for one in indices)
 
     def reach(self, one: ir.Index) -> int:
         """How many values an index takes, those beyond its size included."""

@@ -2,7 +2,8 @@
 
 A node that folds the loop's index is an accumulator: it has its value behind a loop. What an
 accumulator feeds comes after that loop; where that depends on the index too, it starts another
-loop, which computes again what it needs of the first one.
+loop, which computes again what it needs of the first one. But what only scales with a maximum is
+added up in the same loop: with the maximum of what was seen so far, and scaled as that grows.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from .. import ir
 from .nodes import Node, Nodes
+from .scaling import along
 
 
 class Loops:
@@ -18,23 +20,60 @@ class Loops:
 
     def __init__(self, nodes: Nodes, loop: ir.Index | None) -> None:
         self._nodes, self._stored, self._loop = nodes.all, nodes.outputs, loop
+        self._repeats: dict[Node, bool] = {}
         self._levels: dict[Node, int] = {}
+        self._open: dict[Node, tuple[int, frozenset[Node]]] = {}
+        self._running: dict[Node, dict[Node, float]] = {}
         for node in self._nodes:
-            before = (self._levels[one] + self.accumulates(one) for one in node.reads.values())
-            self._levels[node] = max(before, default=0)
+            self._open[node] = self._opened(node)
+            self._levels[node] = self._leveled(node)
+
+    def _opened(self, node: Node) -> tuple[int, frozenset[Node]]:
+        """The loops that are over before it at any rate, and the maxima that may be running."""
+        least, most = 0, frozenset[Node]()
+        for one in node.reads.values():
+            if self.accumulates(one) and one.fold is ir.Fold.MAX:
+                most |= {one}
+            elif self.accumulates(one) or not self.repeats(one):
+                least = max(least, self._levels[one] + self.accumulates(one))
+            else:
+                inner, others = self._open[one]
+                least, most = max(least, inner), most | others
+        return least, most
+
+    def _leveled(self, node: Node) -> int:
+        least, most = self._open[node]
+        found = {one: self._weight(node, one) for one in most}
+        late = (self._levels[one] + (weight is None) for one, weight in found.items())
+        level = max((least, *late))
+        along = {one: weight for one, weight in found.items() if self._levels[one] == level}
+        self._running[node] = {one: weight for one, weight in along.items() if weight}
+        return level
+
+    def _weight(self, node: Node, most: Node) -> float | None:
+        """How an accumulator scales with a maximum, where it may run along with it."""
+        return along(node, most) if self.accumulates(node) else None
 
     @property
     def count(self) -> range:
         """The loops, and one more for what comes after the last one."""
-        return range(max(map(self.done, self._nodes), default=0) + 1)
+        lasting = (one for one in self._nodes if one in self._stored or not self.repeats(one))
+        return range(max(map(self.done, lasting), default=0) + 1)
 
     def accumulates(self, node: Node) -> bool:
         return self._loop in node.folded
 
-    def repeats(self, node: Node, level: int | None = None) -> bool:
-        """Whether a node has another value, or place, in every iteration; of one loop, if any."""
-        if self.accumulates(node) or level not in (None, self.level(node)):
-            return False
+    def running(self, node: Node) -> dict[Node, float]:
+        """The maxima that an accumulator is scaled with, and how: as exp(number * maximum)."""
+        return self._running[node]
+
+    def repeats(self, node: Node) -> bool:
+        """Whether a node has another value, or place, in every iteration."""
+        if node not in self._repeats:
+            self._repeats[node] = not self.accumulates(node) and self._moves(node)
+        return self._repeats[node]
+
+    def _moves(self, node: Node) -> bool:
         moves = node in self._stored and self._loop in node.stage.free
         return moves or self._loop in node.indices or any(map(self.repeats, node.reads.values()))
 
@@ -57,9 +96,9 @@ class Loops:
         return [one for one in self._nodes if self.level(one) == level and self.accumulates(one)]
 
     def needed(self, totals: Iterable[Node], stored: Iterable[Node]) -> list[Node]:
-        """What repeats, of all that a loop's accumulators and stores need, operands first."""
-        found = set(stored)
-        stack = [*totals, *found]
+        """A loop's accumulators and stores, and what repeats that they need, operands first."""
+        found = {*totals, *stored}
+        stack = list(found)
         while stack:
             for one in stack.pop().reads.values():
                 if self.repeats(one) and one not in found:

@@ -8,8 +8,9 @@ slice or a transposition of what was computed costs nothing but computing it the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from .. import ir
 from .errors import CannotPrint
@@ -28,6 +29,25 @@ class Node:
     """The nodes that stand for loads of what the kernel fills."""
     indices: frozenset[ir.Index]
     """What its element depends on."""
+    at: tuple[ir.Position, ...]
+    """The places."""
+
+    @cached_property
+    def all_indices(self) -> frozenset[ir.Index]:
+        """Those too that are folded."""
+        return self.indices | set(self.folded)
+
+    @cached_property
+    def applied(self) -> Sequence[tuple[ir.Operation, frozenset[ir.Index]]]:
+        """The functions of its expression, each with the indices on which it depends."""
+        found = (one for one in ir.walk(self.value) if isinstance(one, ir.Apply))
+        return [(one.operation, frozenset(dependencies(one, self.reads))) for one in found]
+
+    @cached_property
+    def taken(self) -> Mapping[ir.Load, frozenset[ir.Index]]:
+        """What it loads of the caller's, and the indices on which that depends."""
+        own = dict.fromkeys(load for load in loads(self.value) if load not in self.reads)
+        return {load: frozenset(one for at in load.at for one in ir.indices(at)) for load in own}
 
 
 @dataclass
@@ -66,14 +86,15 @@ class Nodes:
         return self._made[key]
 
     def _computed(self, stage: ir.Stage, places: dict[ir.Index, ir.Position]) -> Node:
+        at = tuple(moved(one, places) for one in stage.at)
         folded, places = _renamed(stage, places)
         if any(one.size == 0 for one in folded):
             empty = ir.Constant(0.0 if stage.fold is ir.Fold.SUM else -math.inf)
-            return Node(stage, empty, (), ir.Fold.NONE, {}, frozenset())
+            return Node(stage, empty, (), ir.Fold.NONE, {}, frozenset(), at)
         value = rewritten(stage.value, places)
         reads = {load: self._read(load) for load in loads(value) if load.buffer in self._stages}
         own = frozenset(dependencies(value, reads)) - set(folded)
-        return Node(stage, value, folded, stage.fold, reads, own)
+        return Node(stage, value, folded, stage.fold, reads, own, at)
 
     def _read(self, load: ir.Load) -> Node:
         stage = self._stages[load.buffer]

@@ -1,156 +1,135 @@
-"""What a tiled kernel asks of a GPU, and how long that takes at best.
+"""How long a tiled kernel takes on a GPU at best.
 
-Bytes are counted once from the device's memory, and for each block from its cache; a device that
-has fewer blocks than units works with as many units as there are blocks.
+Bytes are counted once from the device's memory, and for each block from its cache. Both come as
+fast as the blocks that are there at one time ask for them; the multiprocessor that has most blocks
+is the last to end.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...tensor.types import DType
-from .. import ir
-from .layout import Layout
-from .loops import Loops
-from .nodes import Node, loads
+from .counting import Demand, Product
+from .warping import QUARTERS, TALL, Warping
 
 if TYPE_CHECKING:
     from ...devices import Device
 
-BYTES = {
-    DType.F64: 8,
-    DType.F32: 4,
-    DType.F16: 2,
-    DType.BF16: 2,
-    DType.I32: 4,
-    DType.BOOL: 1,
-}
-
 _REGISTERS = 255
 """Of four bytes, that a thread may have."""
-_SPARE = 0.75
-"""The part of them that tiles may take; the rest is for places and masks."""
+_UNIT_REGISTERS = 65536
+"""Of a multiprocessor (CUDA C++ Programming Guide, technical specifications)."""
+_OTHERS = 40
+"""Of a thread's registers, those for places, masks and what the compiler likes to keep."""
 _WARP = 32
 _SPECIAL_RATE = 16
 """A multiprocessor has 16 units for these, of 128 that multiply and add (CUDA C++ Programming
-Guide, throughput of native arithmetic instructions)."""
-_SPECIAL = {
-    ir.Operation.DIVIDE,
-    ir.Operation.SQRT,
-    ir.Operation.EXP,
-    ir.Operation.LOG,
-    ir.Operation.TANH,
-    ir.Operation.ERF,
-    ir.Operation.SIN,
-    ir.Operation.COS,
-    ir.Operation.POW,
-}
+Guide, throughput of native arithmetic instructions), which count twice."""
+
+_WAY = 6e-7
+"""Seconds from asking the device's memory to having it; assumed."""
+_DOT = 2e-8
+"""Seconds of one matrix instruction, which the next one on the same sums waits for; assumed."""
+_DEPTH = 16
+"""What it sums over."""
+_BARRIER = 1e-7
+"""Seconds in which the warps of a block wait for each other, in each iteration; assumed."""
+_SMALL = 0.62
+"""What of the matrix units' rate smaller products come to at best; assumed, for Hopper."""
 
 
 @dataclass(frozen=True)
-class Demand:
-    """What one block takes, and what all blocks do together."""
+class Prediction:
+    """Of a block's demand with so many warps, and so many iterations' operands on their way."""
 
-    blocks: int
-    steps: int
-    register_bytes: int
-    shared_bytes: int
-    """Of one iteration's operands."""
-    loaded_bytes: int
-    """By all blocks, from cache or memory."""
-    memory_bytes: int
-    operations: int
-    special: int
-    """Of the operations, those that are exp, a root, a division and the like."""
+    asked: Demand
+    warps: int
+    stages: int
+    device: Device
 
-    def fits(self, warps: int, stages: int, device: Device) -> bool:
-        """Whether a block's tiles find room."""
-        room = _REGISTERS * 4 * _WARP * warps * _SPARE
-        shared = self.shared_bytes * (stages if self.steps > 1 else 1)
-        return self.register_bytes <= room and shared <= device.shared_bytes
+    @cached_property
+    def registers(self) -> int:
+        """Of a thread."""
+        return _OTHERS + self.asked.pressure.registers(self._warping)
 
-    def seconds(self, dtype: DType, device: Device) -> float:
+    @property
+    def shared_bytes(self) -> int:
+        """Of a block; a tall dot still reads what it was given when the next one is loaded."""
+        tall = any(one.rows >= TALL for one in self.asked.products)
+        copies = self.stages - (not tall) if self.asked.steps > 1 else 1
+        return self.asked.shared_bytes + self.asked.streamed_bytes * max(1, copies)
+
+    @property
+    def fits(self) -> bool:
+        """Whether a block's tiles find room, and all of them in registers."""
+        return self.shared_bytes <= self.device.shared_bytes and self.registers <= _REGISTERS
+
+    @cached_property
+    def _warping(self) -> Warping:
+        return self.asked.warping(self.warps)
+
+    @cached_property
+    def resident(self) -> int:
+        """The blocks that a multiprocessor has at one time."""
+        device, threads = self.device, self.warps * _WARP
+        room = device.unit_shared_bytes // (self.shared_bytes + device.block_reserved_bytes or 1)
+        registers = _UNIT_REGISTERS // (threads * min(self.registers, _REGISTERS))
+        most = min(device.unit_blocks, device.unit_threads // threads)
+        return max(1, min(self._turns, room, registers, most))
+
+    @property
+    def _turns(self) -> int:
+        """The blocks of the multiprocessor that has most."""
+        return -(-self.asked.blocks // self.device.units)
+
+    @property
+    def seconds(self) -> float:
         """How long it takes at best."""
-        busy = min(1.0, self.blocks / device.units)
-        slowest = max(
-            self.memory_bytes / device.bytes_per_second,
-            self.loaded_bytes / device.cache_bytes_per_second,
-            self.operations / device.rate(dtype),
-            self.special / (device.rate(DType.F32) / _SPECIAL_RATE),
+        begun = self.device.launch_seconds + _WAY * (1 + self.asked.loops)
+        return begun + max(self._memory, self._cache, self._arithmetic, self._chain)
+
+    @property
+    def _uneven(self) -> float:
+        """How much more the busiest multiprocessor does than it would if all did the same."""
+        return self._turns * self.device.units / self.asked.blocks
+
+    @property
+    def _memory(self) -> float:
+        """From the device's memory: what is on its way limits how much comes."""
+        ahead = self.stages - 1 if self.asked.streamed_bytes else 1
+        blocks = min(self.asked.blocks, self.resident * self.device.units)
+        coming = blocks * self.asked.step_bytes * ahead / _WAY
+        return self.asked.memory_bytes / min(self.device.bytes_per_second, max(1.0, coming))
+
+    @property
+    def _cache(self) -> float:
+        return self._uneven * self.asked.loaded_bytes / self.device.cache_bytes_per_second
+
+    @property
+    def _arithmetic(self) -> float:
+        """Matrix units and the others, which take turns where a unit has few warps."""
+        busy = min(1.0, self.warps * self.resident / QUARTERS)
+        rate = self.device.rate(DType.F32)
+        others = self.asked.operations / rate + self.asked.special * _SPECIAL_RATE / rate
+        products = sum(
+            one.operations / (self.device.rate(one.dtype) * self._share(one))
+            for one in self.asked.products
         )
-        return slowest / busy
+        return self._uneven * (products + others) / busy
 
+    def _share(self, product: Product) -> float:
+        """What of the matrix units' rate a product reaches."""
+        tall = product.rows >= TALL and self.warps % QUARTERS == 0
+        return (1.0 if tall else _SMALL) * self._warping.of(product.node) / self.warps
 
-def demand(layout: Layout) -> Demand:
-    """Counts them."""
-    return _Counting(layout).demand()
-
-
-class _Counting:
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-        self._loops = Loops(layout.nodes, layout.loop)
-        self._steps = layout.steps(layout.loop) if layout.loop else 1
-
-    def demand(self) -> Demand:
-        layout, nodes = self._layout, self._layout.nodes
-        blocks = math.prod(layout.steps(one) for one in layout.grid)
-        stored = [node.stage.target for node in nodes.outputs]
-        memory = sum(math.prod(one.shape) * BYTES[one.dtype] for one in (*nodes.loaded, *stored))
-        return Demand(
-            blocks,
-            self._steps,
-            self._registers(),
-            sum(size for node in nodes.all for size in self._operands(node)),
-            blocks * sum(map(self._loaded, nodes.all)),
-            memory,
-            blocks * sum(self._operations(node, 2) for node in nodes.all),
-            blocks * sum(self._operations(node, _special(node)) for node in nodes.all),
-        )
-
-    def _size(self, indices: Iterable[ir.Index]) -> int:
-        return math.prod(self._layout.shape(set(indices)))
-
-    def _times(self, indices: Iterable[ir.Index]) -> int:
-        return self._steps if self._layout.loop in set(indices) else 1
-
-    def _registers(self) -> int:
-        """All accumulators, and the largest of the other tiles."""
-        nodes = self._layout.nodes.all
-        totals = [node for node in nodes if self._loops.accumulates(node)]
-        kept = sum(4 * self._size(node.indices) for node in totals)
-        return kept + max((4 * self._widest(node) for node in nodes), default=0)
-
-    def _widest(self, node: Node) -> int:
-        """The elements of the largest tile that is worked on; a dot's operands are shared."""
-        if list(self._operands(node)):
-            return self._size(node.indices)
-        return self._size((*node.indices, *node.folded))
-
-    def _operands(self, node: Node) -> Iterable[int]:
-        """The bytes of a dot's sides."""
-        found = self._layout.dot(node)
-        for side in (found.left, found.right) if found else ():
-            types = [BYTES[one.buffer.dtype] for part in side.factors for one in loads(part)]
-            yield self._size(side.own | side.summed) * max(types, default=4)
-
-    def _loaded(self, node: Node) -> int:
-        total = 0
-        for load in dict.fromkeys(loads(node.value)):
-            if load not in node.reads:
-                found = {one for at in load.at for one in ir.indices(at)}
-                total += self._size(found) * BYTES[load.buffer.dtype] * self._times(found)
-        return total
-
-    def _operations(self, node: Node, each: int) -> int:
-        indices = {*node.indices, *node.folded}
-        return each * self._size(indices) * self._times(indices)
-
-
-def _special(node: Node) -> int:
-    """How many functions an element takes that have units of their own."""
-    applied = (one for one in ir.walk(node.value) if isinstance(one, ir.Apply))
-    return sum(one.operation in _SPECIAL for one in applied)
+    @property
+    def _chain(self) -> float:
+        """What a block does one after the other; only operands of dots are loaded ahead."""
+        each = _BARRIER if self.asked.streamed_bytes else _WAY
+        waits = self.asked.loops * self.asked.steps * each
+        dots = sum(math.ceil(one.summed / _DEPTH) for one in self.asked.products) * _DOT
+        return self._turns / self.resident * (waits + dots)

@@ -1,84 +1,160 @@
-"""A kernel's sums shared out among more blocks: each adds up a part, a second kernel the parts.
+"""A kernel's folds shared out among more blocks: each folds a part, a second kernel the parts.
 
 This is split-K of a product and split-KV of an attention. What each part comes to is kept as the
-accumulators are, before anything is rounded to what the outputs hold.
+accumulators are, before anything is rounded to what the outputs hold. What scales with a maximum is
+added up with the part's own one, and scaled when all parts are known.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ...tensor.types import DType
 from .. import ir
+from ..expressions import reloaded
 from .errors import CannotPrint
 from .nodes import Node, Nodes, rewritten
 from .places import moved
+from .scaling import along
+from .values import HALVES
 
 
 def split(module: ir.Module, kernel: str, index: str, parts: int) -> ir.Module:
     """The module, where what a kernel folds over an index is folded in so many parts at once."""
     kernels: list[ir.Kernel] = []
     for one in module.kernels:
-        kernels += _halves(one, index, parts) if one.name == kernel else [one]
+        kernels += halves(one, index, parts) if one.name == kernel else [one]
     if len(kernels) == len(module.kernels):
         raise CannotPrint(f"{module.name} has no kernel {kernel}")
     return ir.Module(module.name, module.inputs, module.outputs, tuple(kernels))
 
 
-def _halves(kernel: ir.Kernel, name: str, parts: int) -> list[ir.Kernel]:
-    nodes = Nodes(kernel)
-    whole = next((one for one in kernel.indices if one.name == name), None)
+def halves(kernel: ir.Kernel, index: str, parts: int) -> tuple[ir.Kernel, ir.Kernel]:
+    """The kernel that folds the parts, and the one that folds what these come to."""
+    whole = next((one for one in kernel.indices if one.name == index), None)
     totals = [stage for stage in kernel.stages if whole in stage.folded]
     if whole is None or not totals:
-        raise CannotPrint(f"kernel {kernel.name} folds nothing over {name}")
-    _check(nodes, whole, parts)
-    part = ir.Index(f"{name}_part", parts)
-    partial = {
-        stage.target: ir.Buffer(
-            f"{kernel.name}_{stage.target.name}_parts",
-            stage.target.dtype,
-            (parts, *stage.target.shape),
-        )
-        for stage in totals
-    }
-    first = [_cut(stage, whole, part, partial) for stage in kernel.stages]
-    filled = tuple(partial.values())
-    second = [_joined(stage, part, partial) for stage in kernel.stages if whole not in stage.free]
-    return [
-        ir.Kernel(f"{kernel.name}_parts", kernel.inputs, filled, tuple(first)),
-        ir.Kernel(kernel.name, (*kernel.inputs, *filled), kernel.outputs, tuple(second)),
-    ]
-
-
-def _check(nodes: Nodes, whole: ir.Index, parts: int) -> None:
-    """Parts have to be equal, and what is folded has to be known from the inputs alone."""
-    kernel = nodes.kernel.name
+        raise CannotPrint(f"kernel {kernel.name} folds nothing over {index}")
     if parts < 2 or whole.size % parts:
-        raise CannotPrint(f"kernel {kernel}: {whole.size} of {whole} are not {parts} equal parts")
-    late = [node for node in nodes.all if whole in node.folded and _totals(node, whole)]
-    if late or any(whole in node.indices for node in nodes.outputs):
+        raise CannotPrint(
+            f"kernel {kernel.name}: {whole.size} of {whole} are not {parts} equal parts"
+        )
+    paces = _paces(Nodes(kernel), whole)
+    part = ir.Index(f"{index}_part", parts)
+    partial = {stage.target: _partial(kernel, stage.target, parts) for stage in totals}
+    first = [_cut(stage, whole, part, partial) for stage in kernel.stages]
+    second = [
+        _joined(stage, part, partial, paces) for stage in kernel.stages if whole not in stage.free
+    ]
+    return (
+        _kernel(f"{kernel.name}_parts", kernel.inputs, tuple(partial.values()), first),
+        _kernel(kernel.name, (*kernel.inputs, *partial.values()), kernel.outputs, second),
+    )
+
+
+def _partial(kernel: ir.Kernel, total: ir.Buffer, parts: int) -> ir.Buffer:
+    dtype = DType.F32 if total.dtype in HALVES else total.dtype
+    return ir.Buffer(f"{kernel.name}_{total.name}_parts", dtype, (parts, *total.shape))
+
+
+def _kernel(
+    name: str,
+    inputs: Iterable[ir.Buffer],
+    outputs: tuple[ir.Buffer, ...],
+    stages: Sequence[ir.Stage],
+) -> ir.Kernel:
+    """With no more stages and inputs than the outputs need."""
+    kept, needed = list[ir.Stage](), set(outputs)
+    for stage in reversed(stages):
+        if stage.target in needed:
+            kept.append(stage)
+            needed |= {load.buffer for load in stage.loads}
+    read = tuple(one for one in inputs if one in needed)
+    return ir.Kernel(name, read, outputs, tuple(reversed(kept)))
+
+
+def _paces(nodes: Nodes, whole: ir.Index) -> dict[ir.Buffer, dict[Node, float]]:
+    """By total the maxima that scale it, and how; all else has to be known from the inputs."""
+    totals = [node for node in nodes.all if whole in node.folded]
+    found: dict[ir.Buffer, dict[Node, float]] = {node.stage.target: {} for node in totals}
+    late = any(whole in node.indices for node in nodes.outputs)
+    for node in totals:
+        for below in dict.fromkeys(_below(node, whole)):
+            weight = _weight(node, below)
+            late |= weight is None
+            found[node.stage.target] |= {below: weight} if weight else {}
+    if late:
+        kernel = nodes.kernel.name
         raise CannotPrint(f"kernel {kernel}: what it folds over {whole} is needed along {whole}")
+    return found
 
 
-def _totals(node: Node, whole: ir.Index) -> bool:
-    """Whether a node is made of what is folded over an index."""
-    return any(whole in one.folded or _totals(one, whole) for one in node.reads.values())
+def _weight(node: Node, most: Node) -> float | None:
+    """How a total scales with another one, where both are read at the places that they fill."""
+    moved_ = any(one.at != one.stage.at for one in (node, most))
+    return None if moved_ or not most.indices <= node.indices else along(node, most)
+
+
+def _below(node: Node, whole: ir.Index) -> Iterator[Node]:
+    """The totals that a node is made of."""
+    for one in node.reads.values():
+        if whole in one.folded:
+            yield one
+        yield from _below(one, whole)
 
 
 def _cut(
-    stage: ir.Stage, whole: ir.Index, part: ir.Index, partial: dict[ir.Buffer, ir.Buffer]
+    stage: ir.Stage, whole: ir.Index, part: ir.Index, partial: Mapping[ir.Buffer, ir.Buffer]
 ) -> ir.Stage:
     """A stage for one part of the index; a total goes to its part of a buffer."""
     own = ir.Index(whole.name, whole.size // part.size)
     places = {whole: ir.affine({part: own.size, own: 1})}
+
+    def read(load: ir.Load) -> ir.Load:
+        return _of_part(load, part, partial) if load.buffer in partial else load
+
     at = tuple(moved(one, places) for one in stage.at)
     folded = tuple(own if one == whole else one for one in stage.folded)
-    value = rewritten(stage.value, places)
-    if stage.target not in partial:
-        return ir.Stage(stage.target, at, value, folded, stage.fold)
-    return ir.Stage(partial[stage.target], (ir.index(part), *at), value, folded, stage.fold)
+    value = reloaded(rewritten(stage.value, places), read)
+    found = ir.Load(stage.target, at)
+    if stage.target in partial:
+        found = _of_part(found, part, partial)
+    return ir.Stage(found.buffer, found.at, value, folded, stage.fold)
 
 
-def _joined(stage: ir.Stage, part: ir.Index, partial: dict[ir.Buffer, ir.Buffer]) -> ir.Stage:
+def _of_part(load: ir.Load, part: ir.Index, partial: Mapping[ir.Buffer, ir.Buffer]) -> ir.Load:
+    return ir.Load(partial[load.buffer], (ir.index(part), *load.at))
+
+
+def _joined(
+    stage: ir.Stage,
+    part: ir.Index,
+    partial: Mapping[ir.Buffer, ir.Buffer],
+    paces: Mapping[ir.Buffer, Mapping[Node, float]],
+) -> ir.Stage:
     """A total as the fold of its parts; any other stage as it is."""
     if stage.target not in partial:
         return stage
-    load = ir.Load(partial[stage.target], (ir.index(part), *stage.at))
-    return ir.Stage(stage.target, stage.at, load, (part,), stage.fold)
+    found: ir.Expression = _of_part(ir.Load(stage.target, stage.at), part, partial)
+    for most, weight in paces.get(stage.target, {}).items():
+        whole = ir.Load(most.stage.target, most.at)
+        found = _scaled(found, _of_part(whole, part, partial), whole, weight)
+    return ir.Stage(stage.target, stage.at, found, (part,), stage.fold)
+
+
+def _scaled(total: ir.Expression, own: ir.Load, most: ir.Load, weight: float) -> ir.Expression:
+    """A part's sum, scaled from its own maximum to that of all parts.
+
+    One that has seen nothing but minus infinity has added up what is no number; it counts only
+    where no other part has seen more. So it goes unseen if a factor was infinite there.
+    """
+    over = ir.Apply(ir.Operation.SUBTRACT, (own, most))
+    if weight != -1:
+        over = ir.Apply(ir.Operation.MULTIPLY, (over, ir.Constant(-weight)))
+    scale = ir.Apply(ir.Operation.EXP, (over,))
+    nothing = ir.Apply(ir.Operation.EQUAL, (own, ir.Constant(-math.inf)))
+    alike = ir.Apply(ir.Operation.EQUAL, (own, most))
+    scaled = ir.Apply(ir.Operation.MULTIPLY, (total, scale))
+    others = ir.Apply(ir.Operation.SELECT, (nothing, ir.Constant(0.0), scaled))
+    return ir.Apply(ir.Operation.SELECT, (alike, total, others))

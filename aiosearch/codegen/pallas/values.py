@@ -20,6 +20,16 @@ NAMES = {
     DType.BOOL: "jnp.bool_",
 }
 
+WIDTHS = {
+    DType.F64: 8,
+    DType.F32: 4,
+    DType.F16: 2,
+    DType.BF16: 2,
+    DType.I32: 4,
+    DType.BOOL: 1,
+}
+"""In bytes."""
+
 _RANKS = [DType.WEAK, DType.BOOL, DType.I32, DType.F32, DType.F64]
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.pallas import choices, parameters, write
+from aiosearch.codegen.pallas.counting import demand
 from aiosearch.codegen.pallas.layout import Layout
 from aiosearch.codegen.pallas.nodes import Nodes
-from aiosearch.codegen.pallas.predicting import demand
 from aiosearch.devices import device
 from aiosearch.tensor import DType
 from aiosearch.tensor.programs import BUILTINS, builtin

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from aiosearch.codegen.fusing import fused
 from aiosearch.codegen.lowering import lower
-from aiosearch.codegen.pallas import choices, cubin, write
+from aiosearch.codegen.pallas import choices, cubin, plans, write
+from aiosearch.codegen.pallas.counting import demand
 from aiosearch.codegen.pallas.cubin import Argument, CannotCompile, compiled, missing
+from aiosearch.codegen.pallas.layout import Layout
+from aiosearch.codegen.pallas.nodes import Nodes
+from aiosearch.codegen.pallas.predicting import Prediction
 from aiosearch.devices import device
 from aiosearch.tensor import DType
-from aiosearch.tensor.programs import builtin
+from aiosearch.tensor.programs import BUILTINS, builtin
 
 H200 = device("H200")
 wheels = pytest.mark.skipif(missing() is not None, reason=missing() or "")
@@ -24,13 +29,27 @@ async def test_without_the_wheels_a_sentence_says_what_to_install(
 
 
 @wheels
-async def test_a_printed_module_becomes_machine_code_without_spills() -> None:
-    module = lower(builtin("gated_mlp", DType.BF16))
-    tilings = {kernel.name: choices(kernel, H200)[0] for kernel in module.kernels}
+@pytest.mark.parametrize("name", BUILTINS)
+async def test_the_best_plan_of_every_built_in_becomes_machine_code_without_spills(
+    name: str,
+) -> None:
+    (best,) = plans(fused(lower(builtin(name, DType.BF16))), H200, 1)
+    given = [Argument(one.dtype, one.shape) for one in best.module.inputs]
+    made = await compiled(write(best.module, best.tilings), name, given, H200)
+    assert [one.name for one in made.kernels] == [one.name for one in best.module.kernels]
+    assert all(not one.spilled_bytes for one in made.kernels)
+
+
+@wheels
+async def test_shared_memory_is_what_was_predicted() -> None:
+    module = fused(lower(builtin("gated_mlp", DType.BF16)))
+    (kernel,) = module.kernels
     given = [Argument(one.dtype, one.shape) for one in module.inputs]
-    made = await compiled(write(module, tilings), module.name, given, H200)
-    assert [one.name for one in made.kernels] == [one.name for one in module.kernels]
-    assert all(not one.spilled_bytes and one.shared_bytes for one in made.kernels)
+    tiling = choices(kernel, H200)[0]
+    made = await compiled(write(module, {kernel.name: tiling}), module.name, given, H200)
+    asked = demand(Layout(Nodes(kernel), tiling))
+    wanted = Prediction(asked, tiling.warps, tiling.stages, H200)
+    assert [one.shared_bytes for one in made.kernels] == [wanted.shared_bytes]
 
 
 @wheels

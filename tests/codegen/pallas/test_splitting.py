@@ -41,6 +41,50 @@ def test_parts_that_are_not_equal_are_refused() -> None:
         split(module, module.kernels[0].name, "l", 5)
 
 
+def _masked_softmax() -> ir.Module:
+    """The maximum of each row, and the sum of its numerators times other numbers."""
+    i, k = ir.Index("i", 6), ir.Index("k", 64)
+    row, whole = (ir.index(i),), (ir.index(i), ir.index(k))
+    x, v = ir.Buffer("X", DType.F32, (6, 64)), ir.Buffer("V", DType.F32, (6, 64))
+    most, out = ir.Buffer("most", DType.F32, (6,)), ir.Buffer("out", DType.BF16, (6,))
+    less = ir.Apply(ir.Operation.SUBTRACT, (ir.Load(x, whole), ir.Load(most, row)))
+    numerator = ir.Apply(ir.Operation.EXP, (less,))
+    weighted = ir.Apply(ir.Operation.MULTIPLY, (numerator, ir.Load(v, whole)))
+    stages = (
+        ir.Stage(most, row, ir.Load(x, whole), (k,), ir.Fold.MAX),
+        ir.Stage(out, row, weighted, (k,), ir.Fold.SUM),
+    )
+    return ir.Module("m", (x, v), (most, out), (ir.Kernel("k", (x, v), (most, out), stages),))
+
+
+def test_each_part_has_its_own_maximum_and_parts_of_nothing_count_nothing() -> None:
+    x, v = np.random.default_rng(0).normal(size=(2, 6, 64))
+    x[0] += 20 * np.arange(64)
+    x[1] -= 20 * np.arange(64)
+    x[2, :40] = -np.inf
+    x[3] = -np.inf
+    x[4, 50] = np.inf
+    x[5, 5] = np.nan
+    module = _masked_softmax()
+    wanted = interpret(module, [x, v])
+    for found, right in zip(interpret(split(module, "k", "k", 4), [x, v]), wanted, strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-12)
+
+
+def test_parts_are_added_up_before_anything_is_rounded() -> None:
+    (parts, joined) = split(_masked_softmax(), "k", "k", 4).kernels
+    assert [one.dtype for one in parts.outputs] == [DType.F32, DType.F32]
+    assert [one.dtype for one in joined.outputs] == [DType.F32, DType.BF16]
+
+
+def test_neither_kernel_computes_or_reads_more_than_it_has_to() -> None:
+    module = _attention()
+    (parts, joined) = split(module, module.kernels[0].name, "l", 4).kernels
+    assert {stage.target for stage in joined.stages} >= set(module.outputs)
+    assert joined.inputs == parts.outputs
+    assert not set(module.outputs) & {stage.target for stage in parts.stages}
+
+
 def test_what_needs_a_total_along_the_same_index_is_not_split() -> None:
     module = lower(builtin("moe_gate", DType.F32, row=2, feature=8, expert=4))
     kernel = module.kernels[-1]

@@ -1,0 +1,119 @@
+"""What scales with a maximum."""
+
+from __future__ import annotations
+
+import pytest
+
+from aiosearch.codegen import ir
+from aiosearch.codegen.ir import (
+    Apply,
+    Buffer,
+    Constant,
+    Fold,
+    Index,
+    Kernel,
+    Load,
+    Operation,
+    Stage,
+)
+from aiosearch.codegen.pallas.nodes import Node, Nodes
+from aiosearch.codegen.pallas.scaling import along
+from aiosearch.tensor import DType
+
+I, K = Index("i", 4), Index("k", 6)  # noqa: E741
+ROW, WHOLE = (ir.index(I),), (ir.index(I), ir.index(K))
+X, Y = (Buffer(name, DType.F32, (4, 6)) for name in "XY")
+MOST, TOTAL = (Buffer(name, DType.F32, (4,)) for name in ("most", "total"))
+x, y, most = Load(X, WHOLE), Load(Y, WHOLE), Load(MOST, ROW)
+
+
+def _apply(operation: Operation, *arguments: ir.Expression) -> ir.Expression:
+    return Apply(operation, arguments)
+
+
+def _times(*values: ir.Expression) -> ir.Expression:
+    return _apply(Operation.MULTIPLY, *values)
+
+
+def _less(value: ir.Expression) -> ir.Expression:
+    return _apply(Operation.SUBTRACT, value, most)
+
+
+def _exp(value: ir.Expression) -> ir.Expression:
+    return _apply(Operation.EXP, value)
+
+
+def _nodes(value: ir.Expression, dtype: DType = DType.F32, fold: Fold = Fold.SUM) -> list[Node]:
+    """The maximum of x along a row, and the fold of a value along it."""
+    rounded = Buffer("most", dtype, (4,))
+    at = Load(rounded, ROW)
+    stages = (
+        Stage(rounded, ROW, x, (K,), Fold.MAX),
+        Stage(TOTAL, ROW, _read(value, at), (K,), fold),
+    )
+    return Nodes(Kernel("k", (X, Y), (rounded, TOTAL), stages)).all
+
+
+def _read(value: ir.Expression, at: Load) -> ir.Expression:
+    if value == most:
+        return at
+    if isinstance(value, Apply):
+        return Apply(value.operation, tuple(_read(one, at) for one in value.arguments))
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "weight"),
+    [
+        (_exp(_less(x)), -1),
+        (_times(_exp(_less(x)), y), -1),
+        (_exp(_times(_less(x), Constant(0.5))), -0.5),
+        (_times(_exp(_less(x)), _exp(_times(Constant(2), _less(x)))), -3),
+        (_apply(Operation.DIVIDE, _exp(_times(_less(x), Constant(3))), _exp(_less(x))), -2),
+        (_apply(Operation.SELECT, x, _exp(_less(x)), Constant(0)), -1),
+        (_apply(Operation.ADD, _exp(_less(x)), _times(y, _exp(_less(x)))), -1),
+        (_times(x, y), 0),
+    ],
+)
+def test_a_sum_scales_as_its_numerators_do(value: ir.Expression, weight: float) -> None:
+    most_of_x, total = _nodes(value)
+    assert along(total, most_of_x) == weight
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        _less(x),
+        _times(_exp(_less(x)), most),
+        _apply(Operation.ADD, _exp(_less(x)), y),
+        _apply(Operation.SQRT, _exp(_less(x))),
+        _exp(_times(_less(x), most)),
+        _exp(_less(y)),
+        _exp(_less(_times(x, Constant(2)))),
+    ],
+)
+def test_what_depends_on_the_maximum_otherwise_does_not_scale(value: ir.Expression) -> None:
+    most_of_x, total = _nodes(value)
+    assert along(total, most_of_x) is None
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, float("inf")])
+def test_only_what_vanishes_below_the_maximum_runs_along(factor: float) -> None:
+    """So what comes before anything but minus infinity was seen adds nothing."""
+    most_of_x, total = _nodes(_exp(_times(_less(x), Constant(factor))))
+    assert along(total, most_of_x) is None
+
+
+def test_a_sum_that_grows_with_its_maximum_cannot_run_along() -> None:
+    most_of_x, total = _nodes(_apply(Operation.DIVIDE, x, _exp(_less(x))))
+    assert along(total, most_of_x) is None
+
+
+def test_a_maximum_that_is_rounded_is_not_what_is_seen_on_the_way() -> None:
+    most_of_x, total = _nodes(_exp(_less(x)), DType.BF16)
+    assert along(total, most_of_x) is None
+
+
+def test_only_sums_are_scaled() -> None:
+    most_of_x, total = _nodes(_exp(_less(x)), fold=Fold.MAX)
+    assert along(total, most_of_x) is None
