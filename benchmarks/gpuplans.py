@@ -20,13 +20,14 @@ from kernelrows import ROWS, Row, gpu_rows
 from aiosearch.codegen.fusing import fused
 from aiosearch.codegen.ir import Fold, Kernel, Module
 from aiosearch.codegen.lowering import lower
-from aiosearch.codegen.pallas import Plan, Tiling, plans, write
+from aiosearch.codegen.pallas import Tiling, plans, write
 from aiosearch.codegen.pallas.counting import demand
 from aiosearch.codegen.pallas.cubin import Argument, Machine, compiled, missing
 from aiosearch.codegen.pallas.layout import Layout
 from aiosearch.codegen.pallas.nodes import Nodes
 from aiosearch.codegen.pallas.predicting import Prediction
 from aiosearch.codegen.pallas.values import WIDTHS
+from aiosearch.codegen.plans import Plan
 from aiosearch.devices import Device, device, device_names
 from aiosearch.tensor import DType
 
@@ -51,7 +52,7 @@ def tell(row: Row, gpu: Device, most: int) -> None:
     for plan in plans(module, gpu, most):
         made = machines(plan, gpu)
         for kernel in plan.module.kernels:
-            tiling = plan.tilings[kernel.name]
+            tiling = plan.schedules[kernel.name]
             figure(
                 f"plan of {row.name}: {kernel.name}",
                 round(predicted(kernel, tiling, gpu).seconds * 1e6, 2),
@@ -97,12 +98,12 @@ def _facts(kernel: Kernel, tiling: Tiling, gpu: Device) -> dict[str, object]:
     }
 
 
-def machines(plan: Plan, gpu: Device) -> dict[str, Machine]:
+def machines(plan: Plan[Tiling], gpu: Device) -> dict[str, Machine]:
     """The kernels as machine code, where that can be made."""
     if missing() is not None:
         return {}
     given = [Argument(one.dtype, one.shape) for one in plan.module.inputs]
-    text = write(plan.module, plan.tilings)
+    text = write(plan.module, plan.schedules)
     made = asyncio.run(compiled(text, plan.module.name, given, gpu))
     return {one.name: one for one in made.kernels}
 

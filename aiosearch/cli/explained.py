@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -197,15 +196,15 @@ def _table(counted: tuple[Figures, ...]) -> str:
 
 
 def _pallas(text: str, device: Device) -> str:
-    """The kernels of a program for a GPU, by the tilings of the best prediction."""
+    """The kernels of a program for a GPU, by the plan of the best prediction."""
     from ..codegen import pallas
+    from ..codegen.fusing import fused
     from ..codegen.lowering import lower
 
     try:
-        module = lower(parse(text))
-        tilings: Mapping[str, pallas.Tiling] = {
-            kernel.name: pallas.choices(kernel, device)[0] for kernel in module.kernels
-        }
-        return pallas.write(module, tilings).rstrip()
+        plain = lower(parse(text))
+        ways = [pallas.plans(one, device, 1)[0] for one in dict.fromkeys([fused(plain), plain])]
+        best = min(ways, key=lambda plan: plan.seconds)
+        return pallas.write(best.module, best.schedules).rstrip()
     except (pallas.CannotPrint, TensorError) as error:
         raise AbsentError(f"it cannot be printed for {device.name}: {error}") from None

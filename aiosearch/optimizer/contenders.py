@@ -22,7 +22,7 @@ from .gpu_kernels import GpuKernels
 from .joining import prepared
 from .kernels import CpuKernels
 from .packing import Packing, packings
-from .places import Kernels, KernelSource, Place
+from .places import Kernels, KernelSource, Place, best
 from .spelling import Spelling, spellings
 from .types import array_types
 
@@ -176,10 +176,7 @@ class _Forms:
             [replace(place, form=at) for place in kernels.first(most)]
             for at, (_, kernels) in enumerate(self.made)
         ]
-        firsts = [own[0] for own in ways if own]
-        others = sorted((one for own in ways for one in own[1:]), key=lambda one: one.seconds)
-        places = [*firsts, *others][:most]
-        return [self.contender(one) for one in places]
+        return [self.contender(one) for one in best(ways, most)]
 
     def contender(self, place: Place) -> Contender:
         form, kernels = self.made[place.form]

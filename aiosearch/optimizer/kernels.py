@@ -19,13 +19,13 @@ from ..codegen.lowering import lower
 from ..codegen.native.lines import Origin, text_of
 from ..codegen.native.machine import Machine
 from ..codegen.native.native import Native
+from ..codegen.plans import Plan, Plans
 from ..measure import ArrayType
 from ..tensor import Program
 from ..tensor.text import write
 from .emit import module as module_of
 from .emit import names
-from .places import KernelSource, Place
-from .plans import Plan, Plans
+from .places import KernelSource, Place, best
 from .types import NUMPY
 
 _BEGUN = 5e-6
@@ -49,7 +49,7 @@ class CpuKernels:
     def first(self, most: int) -> list[Place]:
         """At most so many, best predicted first, and the first of each module at any rate."""
         found: dict[Native, Place] = {}
-        for one in _best([list(self._first(at, most)) for at in range(len(self._plans))], most):
+        for one in best([list(self._first(at, most)) for at in range(len(self._plans))], most):
             found.setdefault(self._writer(one).native, one)
         return list(found.values())
 
@@ -85,13 +85,6 @@ def _plans(
     packable = _packable(module, constant)
     spaces = [space(kernel, machine, threads, packable) for kernel in module.kernels]
     return Plans(module, spaces, _BEGUN)
-
-
-def _best(ways: Sequence[Sequence[Place]], most: int) -> list[Place]:
-    firsts = [own[0] for own in ways if own]
-    others = [one for own in ways for one in own[1:]]
-    others.sort(key=lambda one: one.seconds)
-    return sorted([*firsts, *others][:most], key=lambda one: one.seconds)
 
 
 def _packable(module: Module, constant: Sequence[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -45,6 +46,14 @@ class KernelSource:
     """The function in the source that packs them."""
     types: tuple[ArrayType, ...] = ()
     """Of what it makes."""
+
+
+def best(ways: Sequence[Sequence[Place]], most: int) -> list[Place]:
+    """Those that should be fastest of all ways, and the first of each at any rate."""
+    firsts = [own[0] for own in ways if own]
+    others = [one for own in ways for one in own[1:]]
+    others.sort(key=lambda one: one.seconds)
+    return sorted([*firsts, *others][:most], key=lambda one: one.seconds)
 
 
 class Kernels(Protocol):

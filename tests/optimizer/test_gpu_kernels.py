@@ -11,7 +11,7 @@ from aiosearch.devices import device
 from aiosearch.optimizer.contenders import Question, contest
 from aiosearch.optimizer.effort import BUDGETS, Effort
 from aiosearch.optimizer.emit import merged
-from aiosearch.optimizer.gpu_kernels import gpu_kernel_sources
+from aiosearch.optimizer.gpu_kernels import GpuKernels, gpu_kernel_sources
 from aiosearch.tensor import Program
 from aiosearch.tensor.files import to_json
 from aiosearch.tensor.programs import builtin
@@ -36,6 +36,17 @@ def test_sources_stand_alone_and_compute_the_program(program: Program) -> None:
         run = space[one.function]
         assert callable(run)
         np.testing.assert_allclose(run(x, w, interpret=True), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_beside_a_way_are_others_that_can_be_written(program: Program) -> None:
+    kernels = GpuKernels(program, device("H200"))
+    (first,) = kernels.first(1)
+    near = kernels.beside(first)
+    assert len({one.key for one in near} - {first.key}) == len(near) > 4
+    for one in near:
+        source = kernels.source(one)
+        assert source.source != kernels.source(first).source
+        assert source.seconds >= first.seconds
 
 
 def test_a_gpu_that_is_described_gets_kernels_and_another_none(program: Program) -> None:

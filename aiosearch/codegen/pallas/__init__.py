@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from .candidates import Parameter, choices, parameters
+from .candidates import choices, parameters
 from .errors import CannotPrint
-from .parting import Plan, modules, plans
+from .parting import all_plans, different, modules, plans
 from .splitting import split
 from .tiling import Tiling
 from .writing import write
 
 __all__ = [
     "CannotPrint",
-    "Parameter",
-    "Plan",
     "Tiling",
+    "all_plans",
     "choices",
+    "different",
     "modules",
     "parameters",
     "plans",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import ir
+from ..parameters import Choice, Parameter, choices_of
 from .counting import Demand, demand
 from .errors import CannotPrint
 from .factors import matrices
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 WARPS = (4, 8, 2)
 STAGES = (3, 4, 2)
+_WARPS, _STAGES = "warps", "stages"
 
 _MATRIX = (LEAST, 128)
 _SUMMED = (LEAST, 256)
@@ -32,22 +35,20 @@ indices that are only gone through, and of those that neighbours in memory belon
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """A free choice: an index's tile, or 0 for all of it."""
+class Cut(Parameter):
+    """An index's tile, or 0 for all of it."""
 
-    name: str
-    values: tuple[int, ...]
     loop: bool = False
     """Of all loops, one at most is not 0."""
 
 
-def parameters(nodes: Nodes) -> list[Parameter]:
+def parameters(nodes: Nodes) -> list[Cut]:
     """What may be chosen of a kernel: how its outputs are shared out, and along what it loops."""
     sides, batch, summed = matrices(nodes)
     free = parallel(nodes)
     alone = (1,) if len(sides & set(free)) > 2 else ()
     last = {one for node in nodes.outputs for at in node.stage.at[-1:] for one in ir.indices(at)}
-    found = []
+    found: list[Cut] = []
     for one in free:
         if one in sides:
             values = (*alone, *_powers(one, *_MATRIX))
@@ -55,11 +56,11 @@ def parameters(nodes: Nodes) -> list[Parameter]:
             values = (1,)
         else:
             values = _powers(one, *(_ALONG if one in last else _ROWS))
-        found.append(Parameter(one.name, values))
+        found.append(Cut(one.name, values))
     for one in serial(nodes):
         values = _powers(one, *(_SUMMED if one in summed or one in sides else _ALONG))
         cuts = tuple(tile for tile in values if tile < one.size) or (1,) * (one in summed)
-        found.append(Parameter(one.name, (0, *cuts), loop=True))
+        found.append(Cut(one.name, (0, *cuts), loop=True))
     return found
 
 
@@ -70,6 +71,47 @@ def _powers(one: ir.Index, least: int, most: int) -> tuple[int, ...]:
         found.append(tile)
         tile *= 2
     return tuple(found)
+
+
+class Tilings:
+    """The space of a kernel's tilings on a device: tiles, and the warps and stages of a block."""
+
+    def __init__(self, kernel: ir.Kernel, device: Device) -> None:
+        self._nodes, self._device = Nodes(kernel), device
+        self._tiles = parameters(self._nodes)
+        self._demands: dict[tuple[tuple[str, int], ...], Demand | None] = {}
+        self.parameters = (
+            *self._tiles,
+            Parameter(_WARPS, WARPS),
+            Parameter(_STAGES, STAGES),
+        )
+
+    def schedule(self, chosen: Mapping[str, Any]) -> Tiling | None:
+        """Nothing where it finds no room; what loads nothing ahead has the fewest stages."""
+        tiles = {one.name: chosen[one.name] for one in self._tiles if chosen[one.name]}
+        if sum(one.loop for one in self._tiles if one.name in tiles) > 1:
+            return None
+        found = Tiling(tiles, chosen[_WARPS], chosen[_STAGES])
+        asked = self.demand(found)
+        if asked is None or not (asked.streamed_bytes or found.stages == min(STAGES)):
+            return None
+        return found if self._prediction(found, asked).fits else None
+
+    def seconds(self, schedule: Tiling) -> float:
+        asked = self.demand(schedule)
+        return math.inf if asked is None else self._prediction(schedule, asked).seconds
+
+    def demand(self, tiling: Tiling) -> Demand | None:
+        """What its blocks ask for; nothing where it cannot be laid out."""
+        key = tuple(tiling.tiles.items())
+        if key not in self._demands:
+            self._demands[key] = None
+            with suppress(CannotPrint):
+                self._demands[key] = demand(Layout(self._nodes, Tiling(tiling.tiles)))
+        return self._demands[key]
+
+    def _prediction(self, tiling: Tiling, asked: Demand) -> Prediction:
+        return Prediction(asked, tiling.warps, tiling.stages, self._device)
 
 
 @dataclass(frozen=True)
@@ -92,28 +134,23 @@ def choices(kernel: ir.Kernel, device: Device) -> list[Tiling]:
 
 def ranked(kernel: ir.Kernel, device: Device) -> list[Ranked]:
     """The same with what is predicted."""
-    nodes = Nodes(kernel)
-    found: list[tuple[int, float, int, Ranked]] = []
-    for tiles in _tiles(parameters(nodes)):
-        with suppress(CannotPrint):
-            asked = demand(Layout(nodes, Tiling(tiles)))
-            legal = sorted(_legal(tiles, asked, device), key=lambda one: one.seconds)
-            found += [(turn, one.seconds, asked.steps, one) for turn, one in enumerate(legal)]
+    space = Tilings(kernel, device)
+    found = []
+    for one in by_tiles(choices_of(space)):
+        asked = space.demand(one.schedule)
+        assert asked is not None, "a tiling without a layout is not legal"
+        found.append(Ranked(one.schedule, one.seconds, asked.blocks))
     if not found:
         raise CannotPrint(f"kernel {kernel.name}: no tiling of it finds room on {device.name}")
-    return [one for *_, one in sorted(found, key=lambda one: one[:3])]
+    return found
 
 
-def _tiles(free: Sequence[Parameter]) -> Iterator[dict[str, int]]:
-    loops = {one.name for one in free if one.loop}
-    for values in product(*(one.values for one in free)):
-        chosen = {one.name: value for one, value in zip(free, values, strict=True) if value}
-        if len(chosen.keys() & loops) <= 1:
-            yield chosen
-
-
-def _legal(tiles: dict[str, int], asked: Demand, device: Device) -> Iterator[Ranked]:
-    for warps, stages in product(WARPS, STAGES if asked.streamed_bytes else STAGES[-1:]):
-        found = Prediction(asked, warps, stages, device)
-        if found.fits:
-            yield Ranked(Tiling(tiles, warps, stages), found.seconds, asked.blocks)
+def by_tiles(found: Iterable[Choice[Tiling]]) -> list[Choice[Tiling]]:
+    """First the best of those with the same tiles, then the next best."""
+    turns: Counter[tuple[tuple[str, int], ...]] = Counter()
+    placed = []
+    for one in found:
+        tiles = tuple(one.schedule.tiles.items())
+        placed.append((turns[tiles], one))
+        turns[tiles] += 1
+    return [one for _, one in sorted(placed, key=lambda pair: pair[0])]

@@ -7,13 +7,15 @@ where a kernel's blocks leave multiprocessors idle, or where that should be fast
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .. import ir
-from .candidates import Ranked, ranked
+from ..parameters import Choice
+from ..plans import Plan, Plans
+from .candidates import Ranked, Tilings, by_tiles, ranked
 from .errors import CannotPrint
 from .layout import LEAST, serial
 from .nodes import Nodes
@@ -32,15 +34,6 @@ _STEP = 4
 """Tilings side by side are much alike: every so many is taken."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A module with a tiling of each kernel, and the seconds that are predicted of it."""
-
-    module: ir.Module
-    tilings: Mapping[str, Tiling]
-    seconds: float
-
-
 def modules(module: ir.Module, device: Device) -> list[ir.Module]:
     """The module, and with folds of its kernels in parts where that may be faster; best first.
 
@@ -49,15 +42,27 @@ def modules(module: ir.Module, device: Device) -> list[ir.Module]:
     return [_module(module, chosen) for chosen in _chosen(module, device)]
 
 
-def plans(module: ir.Module, device: Device, most: int) -> list[Plan]:
+def plans(module: ir.Module, device: Device, most: int) -> list[Plan[Tiling]]:
     """At most so many ways to run a module, the best first: those of the same with other tilings.
 
     Each of the modules is there once at least, if there is room. Raises CannotPrint as they do.
     """
-    options = [_tiled(module, chosen, most) for chosen in _chosen(module, device)]
+    options = [
+        list(all_plans(one, device).first(most, different)) for one in modules(module, device)
+    ]
     firsts = [own[0] for own in options][:most]
     others = sorted((one for own in options for one in own[1:]), key=lambda one: one.seconds)
     return sorted([*firsts, *others][:most], key=lambda one: one.seconds)
+
+
+def all_plans(module: ir.Module, device: Device) -> Plans[Tiling]:
+    """All ways to run a module's kernels as they are."""
+    return Plans(module, [Tilings(kernel, device) for kernel in module.kernels])
+
+
+def different(found: Sequence[Choice[Tiling]], most: int) -> Sequence[Choice[Tiling]]:
+    """Those that are unlike each other, the best first."""
+    return by_tiles(found)[: most * _STEP : _STEP]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,17 +86,6 @@ def _chosen(module: ir.Module, device: Device) -> list[tuple[_Way, ...]]:
 
 def _module(module: ir.Module, chosen: Iterable[_Way]) -> ir.Module:
     return replace(module, kernels=tuple(kernel for way in chosen for kernel, _ in way.kernels))
-
-
-def _tiled(module: ir.Module, chosen: Iterable[_Way], most: int) -> list[Plan]:
-    options = [(kernel.name, own[::_STEP]) for way in chosen for kernel, own in way.kernels]
-    turns = min(most, max((len(own) for _, own in options), default=1))
-    picked = [[(name, own[min(at, len(own) - 1)]) for name, own in options] for at in range(turns)]
-    whole = _module(module, chosen)
-    return [
-        Plan(whole, {name: own.tiling for name, own in one}, sum(own.seconds for _, own in one))
-        for one in picked
-    ]
 
 
 def _ways(kernel: ir.Kernel, device: Device) -> list[_Way]:

@@ -35,7 +35,7 @@ async def test_the_best_plan_of_every_built_in_becomes_machine_code_without_spil
 ) -> None:
     (best,) = plans(fused(lower(builtin(name, DType.BF16))), H200, 1)
     given = [Argument(one.dtype, one.shape) for one in best.module.inputs]
-    made = await compiled(write(best.module, best.tilings), name, given, H200)
+    made = await compiled(write(best.module, best.schedules), name, given, H200)
     assert [one.name for one in made.kernels] == [one.name for one in best.module.kernels]
     assert all(not one.spilled_bytes for one in made.kernels)
 

@@ -40,7 +40,7 @@ def test_a_kernel_that_leaves_units_idle_is_split_until_they_have_a_block(
     best, other = plans(module, H200, 2)
     assert (len(best.module.kernels), len(other.module.kernels)) == (2, 1)
     (parts, _) = best.module.kernels
-    assert demand(Layout(Nodes(parts), best.tilings[parts.name])).blocks >= H200.units - 4
+    assert demand(Layout(Nodes(parts), best.schedules[parts.name])).blocks >= H200.units - 4
 
 
 def test_what_fills_the_device_stays_as_it_is() -> None:
@@ -60,7 +60,7 @@ def test_plans_come_by_prediction_each_module_among_them() -> None:
     assert len(found) == 6
     assert {len(one.module.kernels) for one in found} == {1, 2}
     assert [one.seconds for one in found] == sorted(one.seconds for one in found)
-    assert all(write(one.module, one.tilings) for one in found)
+    assert all(write(one.module, one.schedules) for one in found)
 
 
 def test_a_second_kernel_is_not_for_nothing() -> None:

@@ -36,7 +36,7 @@ def test_every_built_in_gives_what_it_means_at_awkward_sizes_by_the_best_plan(
     program: Program,
 ) -> None:
     (best,) = plans(fused(lower(program)), H200, 1)
-    agrees(program, best.tilings, best.module)
+    agrees(program, best.schedules, best.module)
 
 
 def _rms_norm(dtype: DType) -> Program:

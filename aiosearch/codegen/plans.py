@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ..codegen.ir import Module
-from ..codegen.parameters import Choice, Point, Space, beside, choice_at, choices_of
+from .ir import Module
+from .parameters import Choice, Point, Space, beside, choice_at, choices_of
 
 ScheduleT = TypeVar("ScheduleT")
 
@@ -18,8 +18,8 @@ class Plan(Generic[ScheduleT]):
 
     module: Module
     choices: tuple[Choice[ScheduleT], ...]
-    begun: float
-    """Seconds until a kernel has begun."""
+    begun: float = 0.0
+    """Seconds until a kernel has begun, where no prediction counts them."""
 
     @property
     def schedules(self) -> Mapping[str, ScheduleT]:
@@ -43,7 +43,7 @@ class Plans(Generic[ScheduleT]):
     module: Module
     spaces: Sequence[Space[ScheduleT]]
     """Of its kernels."""
-    begun: float
+    begun: float = 0.0
 
     def first(
         self,

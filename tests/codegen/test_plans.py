@@ -8,7 +8,7 @@ from aiosearch.codegen.cpu.choices import different, space
 from aiosearch.codegen.cpu.schedule import Schedule
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import host
-from aiosearch.optimizer.plans import Plans
+from aiosearch.codegen.plans import Plans
 from aiosearch.tensor.programs import builtin
 
 

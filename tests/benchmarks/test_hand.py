@@ -1,0 +1,69 @@
+"""The benchmark of kernels by hand: what they compute, and what is said of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import hand
+import pytest
+from handmade import Workshop, lacking
+from handrace import judge_of
+from kernelrows import Row
+
+from aiosearch.optimizer.effort import Budget
+from aiosearch.tensor.programs import builtin
+
+LEAST = Budget(0.1, 1, 1, 7, 0.1, 1, 1)
+SIZES = {
+    "rms_norm": {"row": 1, "feature": 128, "column": 128},
+    "gated_mlp": {"row": 8, "feature": 128, "hidden": 64},
+    "gqa": {"head": 2, "row": 16, "feature": 64, "key": 512, "value": 64},
+}
+CONSTANT = {"rms_norm": (1,), "gated_mlp": (1, 2)}
+
+compiled = pytest.mark.skipif(bool(lacking()), reason=lacking())
+
+
+def small(name: str, dtype: str) -> Row:
+    sizes = SIZES[name]
+    program = builtin(name, dtype, **sizes)
+    return Row((name, dtype, sizes["row"]), program, CONSTANT.get(name, ()))
+
+
+@compiled
+@pytest.mark.parametrize(("name", "dtype"), [("gated_mlp", "bf16"), ("gqa", "f32")])
+def test_a_kernel_by_hand_computes_its_program(name: str, dtype: str, tmp_path: Path) -> None:
+    """On two threads, which wait for each other's parts, call after call."""
+    row = small(name, dtype)
+    judge = judge_of(row)
+    kernel = Workshop(tmp_path, 2).kernel(row, judge.arrays)
+    for _ in range(3):
+        assert not judge.objection([kernel()])
+
+
+@compiled
+def test_a_row_is_timed_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """By both clocks, with what each gets through, and whether it is as fast as asked."""
+    hand.compare([small("rms_norm", "f32")], 0.01, LEAST)
+    written = capsys.readouterr()
+    row, all_of_them = map(json.loads, written.out.splitlines())
+    assert row["figure"] == "hand: rms_norm, f32, 1 row"
+    assert row["low"] <= row["value"] <= row["high"]
+    assert row["cpu"]["low"] <= row["cpu"]["value"] <= row["cpu"]["high"]
+    assert min(row["hand"].values()) > 0
+    assert all_of_them["value"] + len(all_of_them["below"]) == all_of_them["target"] == 1
+    assert (row["value"] < hand.TARGET) == bool(all_of_them["below"])
+    assert written.err.splitlines()[-1].startswith("rms_norm, f32, 1 row")
+
+
+def test_without_a_compiler_it_says_so_and_does_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is compared has to be there."""
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(sys, "argv", ["hand.py"])
+    hand.main()
+    assert capsys.readouterr() == ("", "there is nothing to compare with: no C compiler (cc)\n")
