@@ -1,0 +1,131 @@
+"""Kernels that were written by hand in C for AVX-512: compiled when they are wanted, and called.
+
+`hand/` holds the text. What it leaves open is given to the compiler: whether elements are bf16, how
+many rows and vectors stay in registers, and how many threads there are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from kernelrows import Row
+
+from aiosearch.codegen.native.machine import host
+from aiosearch.optimizer.types import NUMPY
+
+FOLDER = Path(__file__).parent / "hand"
+FLAGS = ("-O3", "-march=native", "-shared", "-fPIC", "-pthread")
+LANES = 16
+VECTORS: Mapping[int, int] = MappingProxyType({1: 4, 8: 2, 16: 1})
+"""By the rows of a product, how many vectors of sums each has in registers."""
+TILE = 8
+"""Rows of an attention that are in registers at once."""
+
+
+def lacking() -> str:
+    """Why there can be no such kernels here; nothing where there can."""
+    if shutil.which("cc") is None:
+        return "no C compiler (cc)"
+    if not host().bf16_dot:
+        return f"no AVX-512 with bf16 on {host().name}"
+    return ""
+
+
+def compiler() -> str:
+    """Which one, and its version."""
+    told = subprocess.run(["cc", "--version"], capture_output=True, text=True, check=True)
+    return told.stdout.partition("\n")[0]
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Compiles into a folder; a library is there as long as the process."""
+
+    folder: Path
+    threads: int
+
+    def kernel(self, row: Row, arrays: Sequence[Any]) -> Callable[[], Any]:
+        """A row's program on these inputs; each call gives the same array, filled anew."""
+        name, dtype, rows = row.key
+        half = int(dtype == "bf16")
+        if name not in BUILT:
+            raise ValueError(f"nobody wrote a kernel for {name}")
+        return BUILT[name](self, name, half, rows, list(map(jnp.asarray, arrays)), _empty(row))
+
+    def library(self, text: str, **numbers: int) -> ctypes.CDLL:
+        """Compiles one of the texts, with names in it set to numbers."""
+        own = {"THREADS": self.threads, **numbers}
+        named = "_".join(f"{key.lower()}{value}" for key, value in own.items())
+        target = self.folder / f"{text}_{named}.so"
+        if not target.exists():
+            given = [f"-D{key}={value}" for key, value in own.items()]
+            texts = [str(FOLDER / f"{one}.c") for one in (text, "pool")]
+            command = ["cc", *FLAGS, *given, *texts, "-lm", "-o", str(target)]
+            subprocess.run(command, check=True)
+        return ctypes.CDLL(str(target))
+
+
+def _product(
+    shop: Workshop, name: str, half: int, rows: int, arrays: Sequence[Any], out: Any
+) -> Callable[[], Any]:
+    library = shop.library("linear", HALF=half, ROWS=rows, VECTORS=VECTORS[rows])
+    x, *weights = arrays
+    panels = [in_panels(one, LANES * VECTORS[rows], half) for one in weights]
+    return _calling(getattr(library, name), weights[0].shape, [x, *panels], out)
+
+
+def _attention(
+    shop: Workshop, name: str, half: int, rows: int, arrays: Sequence[Any], out: Any
+) -> Callable[[], Any]:
+    library = shop.library("attention", HALF=half, ROWS=TILE)
+    heads, queries, _ = arrays[0].shape
+    return _calling(getattr(library, name), (heads, queries, arrays[1].shape[2]), arrays, out)
+
+
+BUILT = MappingProxyType({"rms_norm": _product, "gated_mlp": _product, "gqa": _attention})
+
+
+def in_panels(weights: Any, width: int, half: int) -> Any:
+    """Columns cut into panels, whose rows follow each other, bf16 by twos."""
+    depth, columns = weights.shape
+    if half:
+        cut = weights.reshape(depth // 2, 2, columns // width, width).transpose(2, 0, 3, 1)
+    else:
+        cut = weights.reshape(depth, columns // width, width).transpose(1, 0, 2)
+    return jax.block_until_ready(cut)  # type: ignore[no-untyped-call]
+
+
+@dataclass(frozen=True)
+class _Call:
+    function: Any
+    given: Sequence[Any]
+    arrays: Sequence[Any]
+    """Stay where they are as long as this is there."""
+    out: Any
+
+    def __call__(self) -> Any:
+        self.function(*self.given)
+        return self.out
+
+
+def _calling(function: Any, sizes: Sequence[int], arrays: Sequence[Any], out: Any) -> _Call:
+    places = (*(one.unsafe_buffer_pointer() for one in arrays), out.ctypes.data)
+    given = (*map(ctypes.c_long, sizes), *map(ctypes.c_void_p, places))
+    function.restype = None
+    return _Call(function, given, arrays, out)
+
+
+def _empty(row: Row) -> Any:
+    (output,) = row.program.outputs
+    shape = tuple(int(str(size)) for size in output.shape)
+    return np.empty(shape, jnp.dtype(NUMPY[output.dtype]))
