@@ -89,7 +89,7 @@ def _text(scalar: Scalar) -> str:
         f"  %x{k} = load {operand}, ptr %p{k}, align 1"
         for k in range(2)
     ]
-    text = library([wanted], fused=scalar.fused)
+    text = library([wanted], fused=scalar.fused, scaling=scalar.machine.scaling)
     head = text[text.index(f"{symbol(*wanted)}(") :].partition("\n")[0]
     operands = ", ".join(f"{operand} %x{k}" for k in range(head.count("%")))
     return "\n".join([

@@ -29,7 +29,7 @@ _SERIAL = (16, 64, 128, 256, 512)
 _ROWS = (8, 16, 32, 64, 128, 256)
 _PANELS = (1, 2, 4, 8, 16, 32)
 _UNROLLED = (4, 1, 2, 8)
-_AHEAD = (0, 2, 4, 8, 16)
+_AHEAD = (0, 2, 4, 8, 16, 32, 64)
 _EXACT = 1024
 """So many products may be added one after the other."""
 _SMALL = 1 << 15

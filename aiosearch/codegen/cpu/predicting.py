@@ -25,6 +25,8 @@ _UNEVEN = 0.2
 """Of a block, how much longer the last thread takes than the others."""
 _TURN = 6.0
 """Cycles that a block of registers costs before it begins."""
+_MIXING = 3.0
+"""Instructions that put pairs of rows beside each other, for each vector that was not laid out."""
 _LONG = {Operation.EXP, Operation.LOG, Operation.TANH, Operation.ERF, Operation.SIN, Operation.COS}
 _CYCLES = {Operation.DIVIDE: 8.0, Operation.SQRT: 8.0, Operation.POW: 40.0} | dict.fromkeys(
     _LONG, 10.0
@@ -140,8 +142,8 @@ class Predictor:
         rows, vectors = min(schedule.wishes.rows or 4, tile), schedule.wishes.vectors or 2
         packed = not one.read.isdisjoint((*schedule.layouts, *schedule.panels))
         pair = 2 if one.dots else 1
-        mixing = 5.0 * vectors if one.dots and not packed else 0.0
-        step = max(rows * vectors / 2, (rows + vectors + mixing) / 2, 4.0)
+        mixing = _MIXING * vectors if one.dots and not packed else 0.0
+        step = max((rows * vectors + mixing) / 2, (rows + vectors + mixing) / 2, 4.0)
         depth = schedule.tile(shape.inner) if shape.inner is not None else 1
         full = -(-tile // rows) * rows / tile
         begun = (rows * vectors + _TURN) / (max(depth / pair, 1) * step)

@@ -50,7 +50,8 @@ def _text(functions: Sequence[str], printers: Sequence[KernelPrinter], machine: 
     """The functions, with all that they call."""
     wanted = {one for printer in printers for one in printer.arithmetic.wanted}
     declared = {line for printer in printers for line in printer.writer.declared}
-    called = library(sorted(wanted), fused=machine.fma and machine.f16c)
+    fused = machine.fma and machine.f16c
+    called = library(sorted(wanted), fused=fused, scaling=machine.scaling)
     others = sorted(line for line in declared if line not in called)
     return "\n".join([called, *others, *functions])
 

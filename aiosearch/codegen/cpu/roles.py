@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ...tensor.types import DType
@@ -61,35 +62,46 @@ def work(stage: Stage) -> int:
 
 
 def packable(kernel: Kernel, constant: Iterable[str], machine: Machine) -> dict[str, Layout]:
-    """Of constant inputs that one product reads along its lanes: layouts of one vector's width."""
-    found: dict[str, Layout] = {}
+    """Of constant inputs that one product reads along its lanes: layouts of one vector's width.
+
+    Of a product, one factor at most.
+    """
     names = set(constant)
     loads = [load for stage in kernel.stages for load in stage.loads]
+    readers = Counter(load.buffer.name for load in loads)
+    found: dict[str, Layout] = {}
     for stage in kernel.stages:
         if stage.fold is not Fold.SUM or len(stage.folded) != 1:
             continue
-        own = natural(kernel, stage, machine)
-        for load in stage.loads:
-            readers = [other for other in loads if other.buffer == load.buffer]
-            if load.buffer.name not in names or len(readers) != 1:
-                continue
-            layout = _layout(stage, load, own, machine)
-            if layout is not None:
-                found[load.buffer.name] = layout
+        wanted = [load for load in stage.loads if load.buffer.name in names]
+        columns = {load: _column(stage, load) for load in wanted if readers[load.buffer.name] == 1}
+        wide = [
+            (load, one) for load, one in columns.items() if one and one.size >= machine.width // 4
+        ]
+        if wide:
+            load, column = max(wide, key=_preferred(natural(kernel, stage, machine)))
+            found[load.buffer.name] = _layout(stage, load, column, machine)
     return found
 
 
-def _layout(stage: Stage, load: Load, own: Shape, machine: Machine) -> Layout | None:
+def _preferred(own: Shape) -> Callable[[tuple[Load, Index]], tuple[bool, int]]:
+    """What lies along the lanes anyway, else what is longest."""
+    return lambda pair: (pair[1] == own.along, pair[1].size)
+
+
+def _column(stage: Stage, load: Load) -> Index | None:
+    """The longest index of a factor that the others do not have, where its places are indices."""
     places = [alone(position) for position in load.at]
-    inner = stage.folded[0]
+    if None in places or stage.folded[0] not in places or len(set(places)) < len(places):
+        return None
     columns = [one for one in stage.free if one in places and not _shared(stage, load, one)]
-    if None in places or inner not in places or len(set(places)) < len(places) or not columns:
-        return None
-    column = max(columns, key=lambda one: one.size)
-    if column.size < machine.width // 4:
-        return None
+    return max(columns, key=lambda one: one.size, default=None)
+
+
+def _layout(stage: Stage, load: Load, column: Index, machine: Machine) -> Layout:
+    places = [alone(position) for position in load.at]
     pairs = machine.bf16_dot and halves(stage)
-    return Layout(places.index(inner), places.index(column), machine.width // 4, pairs)
+    return Layout(places.index(stage.folded[0]), places.index(column), machine.width // 4, pairs)
 
 
 def _shared(stage: Stage, load: Load, index: Index) -> bool:

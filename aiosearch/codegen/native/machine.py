@@ -50,6 +50,11 @@ class Machine:
         return self.has("f16c") or self.is_arm
 
     @property
+    def scaling(self) -> bool:
+        """Whether it multiplies by powers of two in one instruction."""
+        return self.width == 64
+
+    @property
     def bf16_dot(self) -> bool:
         """Whether it has AVX-512's product of pairs of bf16, and its rounding to bf16."""
         return self.has("avx512bf16") and self.width == 64

@@ -150,7 +150,7 @@ define internal void @tell(ptr %team) {
   ret void
 }
 
-; Looks for a microsecond or so, then sleeps.
+; Looks for some ten microseconds, less than it takes to be woken, then sleeps.
 define internal void @await(ptr %team) {
 entry:
   %done = getelementptr %Team, ptr %team, i64 0, i32 1
@@ -167,7 +167,7 @@ look:
   br i1 %ready, label %over, label %again
 again:
   %i.next = add i64 %i, 1
-  %patient = icmp ult i64 %i.next, 2000
+  %patient = icmp ult i64 %i.next, 40000
   br i1 %patient, label %look, label %sleep
 sleep:
   %0 = call i32 @pthread_mutex_lock(ptr %mutex)

@@ -55,31 +55,34 @@ def symbol(name: Name, lanes: int, dtype: DType) -> str:
     return f"@aio.{name}.{'' if lanes == 1 else f'v{lanes}'}{dtype}"
 
 
-def definition(name: Name, lanes: int, dtype: DType, *, fused: bool = True) -> tuple[str, str]:
+def definition(
+    name: Name, lanes: int, dtype: DType, *, fused: bool = True, scaling: bool = False
+) -> tuple[str, str]:
     """A function's symbol and its text. What it calls comes with `library`.
 
     `fused` says that the machine has FMA, and with it SSE 4.1 and F16C: all with AVX2 do. Without,
-    nothing is used that LLVM would call a library for anywhere.
+    nothing is used that LLVM would call a library for anywhere. `scaling` says that it has AVX-512.
+    Neither `scaling` nor the number of lanes changes a result.
     """
-    text, _ = _written(name, lanes, dtype, fused)
+    text, _ = _written(name, lanes, dtype, fused, scaling)
     return symbol(name, lanes, dtype), text
 
 
-def library(wanted: Iterable[Wanted], *, fused: bool = True) -> str:
+def library(wanted: Iterable[Wanted], *, fused: bool = True, scaling: bool = False) -> str:
     """The texts of functions, each once, after what they call. It does not depend on the order."""
     declarations: set[str] = set()
     helpers: dict[str, str] = {}
     texts = {}
     for one in wanted:
-        texts[symbol(*one)], body = _written(*one, fused)
+        texts[symbol(*one)], body = _written(*one, fused, scaling)
         declarations |= body.declarations
         helpers |= body.helpers
     functions = [text for _, text in [*sorted(helpers.items()), *sorted(texts.items())]]
     return "\n".join([*sorted(declarations), *functions])
 
 
-def _written(name: Name, lanes: int, dtype: DType, fused: bool) -> tuple[str, Body]:
-    body = Body(lanes, fused)
+def _written(name: Name, lanes: int, dtype: DType, fused: bool, scaling: bool) -> tuple[str, Body]:
+    body = Body(lanes, fused, scaling)
     function, element = _found(name, dtype)
     operands = [Value(body, element, f"%{one}") for one in signature(function).parameters]
     result = function(*operands)

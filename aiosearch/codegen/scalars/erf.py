@@ -70,7 +70,7 @@ def _beyond(size: Value) -> Value:
 def _falling(x: Value) -> Value:
     """e^-x², for numbers of which it is not small enough to be denormal."""
     body, form = x.body, format_of(x)
-    powers, rest = reduced(-(x * x), form.bias)
+    near, _, rest = reduced(-(x * x), form.bias)
     tail = body.polynomial(rest, EXP[x.element])
     value = body.fma(body.fma(tail, rest, 1.0), rest, 1.0)
-    return value * (powers << form.mantissa).cast("bitcast", x.element)
+    return value * (near.bits << form.mantissa).cast("bitcast", x.element)

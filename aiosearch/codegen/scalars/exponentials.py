@@ -42,28 +42,30 @@ FLAT = {"float": 9.1, "double": 19.1}
 def exp(x: Value) -> Value:
     """Denormal results are rounded once more; what is too large is infinite, too small is zero."""
     x = at_least(at_most(x, LIMITS[x.element][1]), LIMITS[x.element][0])
-    powers, rest = reduced(x, 2 * format_of(x).bias)
+    near, times, rest = reduced(x, 2 * format_of(x).bias)
     tail = x.body.polynomial(rest, EXP[x.element])
     value = x.body.fma(x.body.fma(tail, rest, 1.0), rest, 1.0)
-    return scaled(value, powers)
+    return scaled(value, near, times)
 
 
-def reduced(x: Value, offset: int) -> tuple[Value, Value]:
-    """A whole number whose lowest bits are n plus an offset, and the rest."""
+def reduced(x: Value, offset: int) -> tuple[Value, Value, Value]:
+    """A number whose lowest bits are n plus an offset, then n, and the rest."""
     magic = format_of(x).magic + offset
     near = x.body.fma(x, LOG2_E, magic)
     times = near - magic
     high, low = LN2[x.element]
-    return near.bits, x.body.fma(times, -low, x.body.fma(times, -high, x))
+    return near, times, x.body.fma(times, -low, x.body.fma(times, -high, x))
 
 
-def scaled(value: Value, powers: Value) -> Value:
-    """A value times two to a power, to which twice the bias is added, by two factors.
+def scaled(value: Value, near: Value, times: Value) -> Value:
+    """A value times two to a power: as a number to whose lowest bits twice the bias is added, too.
 
-    One factor alone could be neither as small as a denormal result needs it nor twice as large as
-    the largest number.
+    Where no instruction does it, by two factors: one alone could be neither as small as a denormal
+    result needs it nor twice as large as the largest number.
     """
-    mantissa = format_of(value).mantissa
+    if value.body.scales(value):
+        return value.body.scale(value, times)
+    powers, mantissa = near.bits, format_of(value).mantissa
     first = (powers >> 1) << mantissa
     second = (powers << mantissa) - first
     value = value * first.cast("bitcast", value.element)
@@ -74,8 +76,8 @@ def tanh(x: Value) -> Value:
     """From e²ˣ - 1, which loses nothing near zero."""
     body, one = x.body, format_of(x)
     twice = at_most(absolute(x), FLAT[x.element]) * 2.0
-    powers, rest = reduced(twice, one.bias)
-    power = (powers << one.mantissa).cast("bitcast", x.element)
+    near, _, rest = reduced(twice, one.bias)
+    power = (near.bits << one.mantissa).cast("bitcast", x.element)
     tail = body.polynomial(rest, EXP[x.element])
     grown = body.fma(tail * rest, rest, rest)
     less = body.fma(power, grown, power - 1.0)

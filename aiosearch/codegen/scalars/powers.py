@@ -42,10 +42,10 @@ def _size(x: Value, y: Value) -> Value:
     low, high = LIMITS[x.element]
     inside = absolute(near) < -low
     rest = body.select(inside, body.fma(rest, y, lost), body.number(0.0, x.element))
-    powers, left = reduced(at_least(at_most(near, high), low), 2 * format_of(x).bias)
+    power, times, left = reduced(at_least(at_most(near, high), low), 2 * format_of(x).bias)
     left = left + rest
     tail = body.polynomial(left, EXP[x.element])
-    return scaled(body.fma(body.fma(tail, left, 1.0), left, 1.0), powers)
+    return scaled(body.fma(body.fma(tail, left, 1.0), left, 1.0), power, times)
 
 
 def _logarithm(x: Value) -> Pair:

@@ -113,6 +113,8 @@ class Body:
     lanes: int
     fused: bool
     """Whether the machine multiplies and adds in one instruction, and rounds in one."""
+    scaling: bool = False
+    """Whether it multiplies 64 bytes by powers of two in one instruction, as AVX-512 does."""
     lines: list[str] = field(default_factory=list)
     declarations: set[str] = field(default_factory=set)
     helpers: dict[str, str] = field(default_factory=dict)
@@ -160,6 +162,19 @@ class Body:
         self.declarations.add(f"declare {first.kind} {called}({kinds})")
         listed = ", ".join(f"{one.kind} {one.text}" for one in operands)
         return self.line(first.element, f"call {first.kind} {called}({listed})")
+
+    def scales(self, value: Value) -> bool:
+        """Whether there is an instruction that scales such values."""
+        return self.scaling and self.lanes * BITS[value.element] == 512
+
+    def scale(self, value: Value, powers: Value) -> Value:
+        """Times two to whole powers, rounded once."""
+        kind, mask = value.kind, f"i{self.lanes}"
+        short = "ps" if value.element == "float" else "pd"
+        called = f"@llvm.x86.avx512.mask.scalef.{short}.512"
+        self.declarations.add(f"declare {kind} {called}({kind}, {kind}, {kind}, {mask}, i32)")
+        given = f"{kind} {value.text}, {kind} {powers.text}, {kind} zeroinitializer"
+        return self.line(value.element, f"call {kind} {called}({given}, {mask} -1, i32 4)")
 
     def some(self, conditions: Value) -> Value:
         """Whether a condition holds in any lane; one truth value."""

@@ -30,6 +30,18 @@ def test_exponentials_run_down_to_the_least_denormal_and_up_to_infinity(
 
 
 @pytest.mark.parametrize(("dtype", "kind"), FLOATS)
+def test_wide_vectors_give_the_same_down_to_the_least_denormal(dtype: DType, kind: type) -> None:
+    """Where one instruction scales them, and where two factors do."""
+    limits = np.finfo(kind)
+    ends = [np.nan, -np.inf, limits.min, limits.max, np.inf, 0, -0.0, 1]
+    lowest, highest = (np.log(2) * one for one in (limits.minexp - limits.nmant, limits.maxexp))
+    x = np.concatenate([np.linspace(lowest - 2, highest + 2, 4096 - len(ends)), ends]).astype(kind)
+    wide = Scalar(Operation.EXP, 512 // np.dtype(kind).itemsize // 8, dtype)(x)
+    assert wide.tobytes() == Scalar(Operation.EXP, 1, dtype)(x).tobytes()
+    assert (wide[wide > 0] < limits.tiny).any()
+
+
+@pytest.mark.parametrize(("dtype", "kind"), FLOATS)
 def test_one_is_exact(dtype: DType, kind: type) -> None:
     ones = Scalar(Operation.EXP, 1, dtype)(np.array([0.0, -0.0, np.finfo(kind).tiny], kind))
     assert ones.tolist() == [1, 1, 1]
