@@ -38,7 +38,7 @@ from aiosearch.optimizer.effort import BUDGETS, Effort
 from aiosearch.optimizer.errors import OptimizeError
 from aiosearch.optimizer.rewriting import rewriter
 
-FULL = replace(BUDGETS[Effort.DEFAULT], kernels=16, trials=32, trial_seconds=30.0)
+FULL = replace(BUDGETS[Effort.DEFAULT], kernels=16, trials=24, trial_seconds=15.0)
 QUICK = replace(BUDGETS[Effort.QUICK], search_seconds=2.0, kernels=8, rounds=15)
 BESIDE_SECONDS = 2.0
 """For each comparison with torch."""
