@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -19,16 +20,20 @@ from truthful import Judge
 
 from aiosearch.codegen.native.errors import NativeError
 from aiosearch.measure.race import Clock
-from aiosearch.optimizer.contenders import Contender, Question, contest
+from aiosearch.optimizer.contenders import Contender, Question, Rewriting
 from aiosearch.optimizer.effort import BUDGETS, Budget, Effort
+from aiosearch.optimizer.places import Place
+from aiosearch.optimizer.tuning import tuned
 from aiosearch.pool import usable_cores
 from aiosearch.tensor.files import to_json
 
-BUDGET = replace(BUDGETS[Effort.DEFAULT], kernels=16)
+BUDGET = replace(BUDGETS[Effort.DEFAULT], kernels=16, trials=24, trial_seconds=15.0)
 COPIES = 2
 """Of a hand kernel's weights, before and after ours, for it matters where in memory they lie."""
 HEAT = 7
 """Samples of each, to find the best."""
+FINALISTS = 3
+"""Of ours that are proposed, and of those that trials find."""
 REST = 0.001
 """Seconds until all threads sleep."""
 SEED = 0
@@ -64,15 +69,15 @@ def paired(row: Row, shop: Workshop, seconds: float, budget: Budget = BUDGET) ->
     """Compiles, checks, and times; raises ValueError where one side has nothing that is right."""
     judge = judge_of(row)
     arrays = [jnp.asarray(one) for one in judge.arrays]
-    out: list[str] = []
     hands = [_hand(row, shop, arrays) for _ in range(COPIES)]
-    own = [one for one in ours(row, arrays, budget, out) if _is_right(one, judge, out)]
+    own = Own(row, arrays, judge, budget)
+    found = own.best()
     hands += [_hand(row, shop, arrays) for _ in range(COPIES)]
-    if not own or not _is_right(hands[0], judge, out):
-        raise ValueError(f"{row.name}: {'; '.join(out)}")
-    best, (hand, again, *_) = fastest(own)[0], fastest(hands)
+    if not found or not _is_right(hands[0], judge, own.out):
+        raise ValueError(f"{row.name}: {'; '.join(own.out)}")
+    best, (hand, again, *_) = fastest(found)[0], fastest(hands)
     clocks = in_turns((hand, best, again), seconds)
-    return Paired(row, best.how, len(own), tuple(out), clocks)
+    return Paired(row, best.how, len(own.made), tuple(own.out), clocks)
 
 
 def _hand(row: Row, shop: Workshop, arrays: Sequence[Any]) -> Kernel:
@@ -92,16 +97,56 @@ def _is_right(one: Kernel, judge: Judge, out: list[str]) -> bool:
     return not wrong
 
 
-def ours(row: Row, arrays: Sequence[Any], budget: Budget, out: list[str]) -> Iterator[Kernel]:
+class Own:
     """What `optimize` would try, of the program as written and rewritten, as users call it."""
-    text, threads = to_json(row.program), usable_cores()
-    question = Question(text, budget, SEED, False, row.constant, threads)
-    for one in contest(question, lambda text: None).contenders:
-        if one.kernels:
-            try:
-                yield Kernel(one.how, _called(one, arrays))
-            except NativeError as error:
-                out.append(f"{one.how}: {error}")
+
+    def __init__(self, row: Row, arrays: Sequence[Any], judge: Judge, budget: Budget) -> None:
+        question = Question(to_json(row.program), budget, SEED, False, row.constant, usable_cores())
+        self._rewriting = Rewriting(question, lambda text: None)
+        self._arrays, self._judge, self._budget = arrays, judge, budget
+        self.made: dict[Place, Kernel] = {}
+        """Those that are right."""
+        self.out: list[str] = []
+        """Who computes something else, or does not run."""
+
+    def best(self) -> list[Kernel]:
+        """The first few of those that are proposed, and of those that trials find beside them."""
+        for one in self._rewriting.contest().contenders:
+            if one.place is not None:
+                self._enter(one, one.place)
+        known = {place: least(kernel) for place, kernel in self.made.items()}
+        budget = self._budget
+        found = asyncio.run(
+            tuned(known, self._beside, self._time, budget.trials, budget.trial_seconds)
+        )
+        first = sorted(known, key=lambda place: known[place])[:FINALISTS]
+        return [self.made[one] for one in [*first, *(one.place for one in found[:FINALISTS])]]
+
+    async def _beside(self, place: Place) -> Sequence[Place]:
+        return self._rewriting.beside(place)
+
+    async def _time(self, place: Place) -> float | None:
+        try:
+            contender = self._rewriting.made(place)
+        except LookupError:
+            return None
+        self._enter(contender, place)
+        return least(self.made[place]) if place in self.made else None
+
+    def _enter(self, one: Contender, place: Place) -> None:
+        try:
+            kernel = Kernel(one.how, _called(one, self._arrays))
+        except NativeError as error:
+            self.out.append(f"{one.how}: {error}")
+            return
+        if _is_right(kernel, self._judge, self.out):
+            self.made[place] = kernel
+
+
+def least(one: Kernel) -> float:
+    """Of a few samples: what disturbs only makes times longer."""
+    count = repeats(one.call)
+    return min(sampled(one, count).wall for _ in range(HEAT))
 
 
 def _called(one: Contender, arrays: Sequence[Any]) -> Callable[[], Any]:

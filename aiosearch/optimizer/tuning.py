@@ -93,6 +93,8 @@ async def tuned(
     known: Mapping[Place, float], beside: Beside, time: Time, trials: int, seconds: float
 ) -> list[Timed]:
     """Those that were found, the fastest first; what was known is not among them."""
+    if not (known and trials):
+        return []
     left = trials
 
     async def counted(place: Place) -> float | None:
