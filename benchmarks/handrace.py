@@ -126,11 +126,7 @@ class Own:
         return self._rewriting.beside(place)
 
     async def _time(self, place: Place) -> float | None:
-        try:
-            contender = self._rewriting.made(place)
-        except LookupError:
-            return None
-        self._enter(contender, place)
+        self._enter(self._rewriting.made(place), place)
         return least(self.made[place]) if place in self.made else None
 
     def _enter(self, one: Contender, place: Place) -> None:

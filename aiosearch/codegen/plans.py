@@ -4,12 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
+from ..errors import AiosearchError
 from .ir import Module
 from .parameters import Choice, Point, Space, beside, choice_at, choices_of
 
 ScheduleT = TypeVar("ScheduleT")
+
+
+Some: TypeAlias = Callable[[Sequence[Choice[ScheduleT]], int], Sequence[Choice[ScheduleT]]]
+"""Picks so many at most of choices that come best first."""
+
+
+class Predicted(Protocol):
+    """Something that should take some time."""
+
+    @property
+    def seconds(self) -> float: ...
+
+
+PredictedT = TypeVar("PredictedT", bound=Predicted)
+
+
+class IllegalPointError(AiosearchError):
+    """No schedule is there."""
+
+
+def best(ways: Sequence[Sequence[PredictedT]], most: int) -> list[PredictedT]:
+    """Those that should be fastest of all ways, and the first of each at any rate."""
+    firsts = [own[0] for own in ways if own]
+    others = sorted((one for own in ways for one in own[1:]), key=lambda one: one.seconds)
+    return sorted([*firsts, *others][:most], key=lambda one: one.seconds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +71,7 @@ class Plans(Generic[ScheduleT]):
     """Of its kernels."""
     begun: float = 0.0
 
-    def first(
-        self,
-        most: int,
-        some: Callable[[Sequence[Choice[ScheduleT]], int], Sequence[Choice[ScheduleT]]],
-    ) -> Iterator[Plan[ScheduleT]]:
+    def first(self, most: int, some: Some[ScheduleT]) -> Iterator[Plan[ScheduleT]]:
         """The best of each kernel, then one kernel's next best after the other's.
 
         Of a kernel's choices, `some` gives those that come first. There are none where nothing is
@@ -61,11 +83,11 @@ class Plans(Generic[ScheduleT]):
             yield self._plan([own[min(turn, len(own) - 1)] for own in options])
 
     def at(self, points: Sequence[Point]) -> Plan[ScheduleT]:
-        """The plan that has these points; raises LookupError where one is not legal."""
+        """The plan that has these points; raises IllegalPointError where one is not legal."""
         found = [choice_at(*pair) for pair in zip(self.spaces, points, strict=True)]
         known = [one for one in found if one is not None]
         if len(known) < len(found):
-            raise LookupError(f"{self.module.name}: no schedule is at {points}")
+            raise IllegalPointError(f"{self.module.name}: no schedule is at {points}")
         return self._plan(known)
 
     def beside(self, points: Sequence[Point]) -> Iterator[Plan[ScheduleT]]:

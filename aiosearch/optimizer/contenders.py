@@ -9,8 +9,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..codegen.native.machine import host
+from ..codegen.plans import best
 from ..devices import default_device, device
 from ..equivalence import verify
+from ..errors import AiosearchError
 from ..measure import ArrayType
 from ..superoptimizer.composing import Composer
 from ..tensor import Program
@@ -22,7 +24,7 @@ from .gpu_kernels import GpuKernels
 from .joining import prepared
 from .kernels import CpuKernels
 from .packing import Packing, packings
-from .places import Kernels, KernelSource, Place, best
+from .places import Kernels, KernelSource, Place
 from .spelling import Spelling, spellings
 from .types import array_types
 
@@ -117,7 +119,7 @@ class Rewriting:
         return [replace(one, form=place.form) for one in kernels.beside(place)]
 
     def made(self, place: Place) -> Contender:
-        """A contender of these kernels; raises LookupError where there are none."""
+        """A contender of these kernels; raises AiosearchError where there are none."""
         return self._forms.contender(place)
 
 
@@ -176,7 +178,13 @@ class _Forms:
             [replace(place, form=at) for place in kernels.first(most)]
             for at, (_, kernels) in enumerate(self.made)
         ]
-        return [self.contender(one) for one in best(ways, most)]
+        found = []
+        for place in best(ways, most):
+            try:
+                found.append(self.contender(place))
+            except AiosearchError as error:  # a tiling may have no text where another one has
+                self._tell(f"kernels are left out: {error}")
+        return found
 
     def contender(self, place: Place) -> Contender:
         form, kernels = self.made[place.form]

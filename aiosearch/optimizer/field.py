@@ -37,6 +37,8 @@ class Field:
     compiled: dict[Contender, Compiled] = field(default_factory=dict)
     notes: dict[Contender, str] = field(default_factory=dict)
     """Of those that are out."""
+    original: Contender = field(init=False)
+    inputs: Suited = field(init=False)
 
     async def begin(self, contenders: Sequence[Contender]) -> Suited:
         """Compiles them, and has all draw inputs on which the original is finite.
@@ -61,9 +63,10 @@ class Field:
 
     async def enter(self, contender: Contender) -> bool:
         """One more; says whether it compiles."""
-        if await self._compile(contender):
+        compiles = await self._compile(contender)
+        if compiles:
             self._suit(contender)
-        return contender in self.compiled
+        return compiles
 
     async def race(
         self,

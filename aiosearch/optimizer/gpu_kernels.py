@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from ..codegen.fusing import fused
@@ -13,7 +12,7 @@ from ..codegen.plans import Plan, Plans
 from ..devices import Device
 from ..tensor import Program
 from .emit import names
-from .places import KernelSource, Place, best
+from .places import KernelSource, Place, Planned
 
 
 class GpuKernels:
@@ -25,31 +24,23 @@ class GpuKernels:
     def __init__(self, program: Program, device: Device) -> None:
         function, _ = names(program)
         plain = replace(lower(program), name=function)
-        self._plans: list[Plans[Tiling]] = []
-        for module in dict.fromkeys([fused(plain), plain]):
-            self._plans += _plans(module, device)
+        modules = dict.fromkeys([fused(plain), plain])
+        plans = [own for module in modules for own in _plans(module, device)]
+        self._planned = Planned(plans, different)
 
     def first(self, most: int) -> list[Place]:
         """At most so many, best predicted first, and the first of each module at any rate."""
-        return best([list(self._first(at, most)) for at in range(len(self._plans))], most)
+        return self._planned.first(most)
 
     def beside(self, place: Place) -> list[Place]:
         """The ways that differ in one choice."""
-        plans = self._plans[place.module].beside(place.points)
-        return [Place(place.module, one.points, one.seconds) for one in plans]
+        return self._planned.beside(place)
 
     def source(self, place: Place) -> KernelSource:
-        """What runs it; raises LookupError where there is no such place, or it does not print."""
-        plan = self._plans[place.module].at(place.points)
-        try:
-            text = write(plan.module, plan.schedules)
-        except CannotPrint as error:
-            raise LookupError(str(error)) from None
+        """Raises IllegalPointError where there is no such place, CannotPrint without a text."""
+        plan = self._planned.plan(place)
+        text = write(plan.module, plan.schedules)
         return KernelSource(_how(plan), plan.seconds, text, plan.module.name)
-
-    def _first(self, module: int, most: int) -> Iterator[Place]:
-        for one in self._plans[module].first(most, different):
-            yield Place(module, one.points, one.seconds)
 
 
 def gpu_kernel_sources(program: Program, device: Device, most: int) -> list[KernelSource]:

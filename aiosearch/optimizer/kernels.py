@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -25,7 +25,7 @@ from ..tensor import Program
 from ..tensor.text import write
 from .emit import module as module_of
 from .emit import names
-from .places import KernelSource, Place, best
+from .places import KernelSource, Place, Planned
 from .types import NUMPY
 
 _BEGUN = 5e-6
@@ -41,34 +41,35 @@ class CpuKernels:
         self._program, self._machine = program, machine
         function, self._parameters = names(program)
         plain = replace(lower(program), name=function)
-        self._plans = [
-            _plans(module, machine, threads, [module.inputs[at].name for at in constant])
-            for module in dict.fromkeys([fused(plain), plain])
-        ]
+        constants = [plain.inputs[at].name for at in constant]
+        modules = dict.fromkeys([fused(plain), plain])
+        plans = [_plans(module, machine, threads, constants) for module in modules]
+        self._planned = Planned(plans, different)
+        self._writers: dict[tuple[object, ...], _Writer] = {}
 
     def first(self, most: int) -> list[Place]:
         """At most so many, best predicted first, and the first of each module at any rate."""
         found: dict[Native, Place] = {}
-        for one in best([list(self._first(at, most)) for at in range(len(self._plans))], most):
+        for one in self._planned.first(most):
             found.setdefault(self._writer(one).native, one)
         return list(found.values())
 
     def beside(self, place: Place) -> list[Place]:
         """The ways that differ in one choice."""
-        plans = self._plans[place.module].beside(place.points)
-        return [Place(place.module, one.points, one.seconds) for one in plans]
+        return self._planned.beside(place)
 
     def source(self, place: Place) -> KernelSource:
-        """What runs it; raises LookupError where there is no such place."""
+        """What runs it; raises IllegalPointError where there is no such place."""
         return self._writer(place).source()
 
-    def _first(self, module: int, most: int) -> Iterator[Place]:
-        for one in self._plans[module].first(most, different):
-            yield Place(module, one.points, one.seconds)
-
     def _writer(self, place: Place) -> _Writer:
-        plan = self._plans[place.module].at(place.points)
-        return _Writer(self._program, plan, self._machine, plan.module.name, self._parameters)
+        """The same for the same place, which prints once."""
+        if place.key not in self._writers:
+            plan = self._planned.plan(place)
+            self._writers[place.key] = _Writer(
+                self._program, plan, self._machine, plan.module.name, self._parameters
+            )
+        return self._writers[place.key]
 
 
 def kernel_sources(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
 from ..codegen.parameters import Point
+from ..codegen.plans import Plan, Plans, Some, best
 from ..measure import ArrayType
+
+ScheduleT = TypeVar("ScheduleT")
 
 
 class Place(Struct, frozen=True):
@@ -48,14 +51,6 @@ class KernelSource:
     """Of what it makes."""
 
 
-def best(ways: Sequence[Sequence[Place]], most: int) -> list[Place]:
-    """Those that should be fastest of all ways, and the first of each at any rate."""
-    firsts = [own[0] for own in ways if own]
-    others = [one for own in ways for one in own[1:]]
-    others.sort(key=lambda one: one.seconds)
-    return sorted([*firsts, *others][:most], key=lambda one: one.seconds)
-
-
 class Kernels(Protocol):
     """All ways to run one program on one device."""
 
@@ -68,5 +63,35 @@ class Kernels(Protocol):
         ...
 
     def source(self, place: Place) -> KernelSource:
-        """What runs it; raises LookupError where there is no such place."""
+        """What runs it; raises AiosearchError where there is no such place."""
         ...
+
+
+@dataclass(frozen=True)
+class Planned(Generic[ScheduleT]):
+    """The plans of all modules that a program was lowered to, by their places."""
+
+    plans: Sequence[Plans[ScheduleT]]
+    some: Some[ScheduleT]
+    """Of a kernel's choices, those that come first."""
+
+    def first(self, most: int) -> list[Place]:
+        """At most so many, best predicted first, and the first of each module at any rate."""
+        ways = [
+            [_place(at, one) for one in own.first(most, self.some)]
+            for at, own in enumerate(self.plans)
+        ]
+        return best(ways, most)
+
+    def beside(self, place: Place) -> list[Place]:
+        """Those that differ in one choice."""
+        found = self.plans[place.module].beside(place.points)
+        return [_place(place.module, one) for one in found]
+
+    def plan(self, place: Place) -> Plan[ScheduleT]:
+        """Raises IllegalPointError where there is none."""
+        return self.plans[place.module].at(place.points)
+
+
+def _place(module: int, plan: Plan[Any]) -> Place:
+    return Place(module, plan.points, plan.seconds)

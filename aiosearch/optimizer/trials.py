@@ -82,16 +82,23 @@ class Trials:
     async def run(self, known: Mapping[Contender, float], budget: Budget) -> dict[Contender, float]:
         """What kernels near the known ones take, the fastest first."""
         places = {one.place: taken for one, taken in known.items() if one.place is not None}
-        found = await tuned(
-            places, self.maker.beside, self._time, budget.trials, budget.trial_seconds
-        )
+        found = await tuned(places, self._beside, self._time, budget.trials, budget.trial_seconds)
         return {self._made[one.place]: one.seconds for one in found}
+
+    async def _beside(self, place: Place) -> Sequence[Place]:
+        """The kernels near a place; none where the process that knows them is gone."""
+        try:
+            return await self.maker.beside(place)
+        except OptimizeError as error:
+            self.runners.tell(f"no further kernels are tried: {error}")
+            return ()
 
     async def _time(self, place: Place) -> float | None:
         """What these kernels take; nothing where they do not run."""
         try:
             contender = await self.maker.made(place)
-        except OptimizeError:  # no legal choice for the printer
+        except OptimizeError as error:
+            self.runners.tell(f"kernels are left out: {error}")
             return None
         self._made[place] = contender
         if not await self.runners.enter(contender):

@@ -52,12 +52,12 @@ def _checks() -> Iterator[Check]:
     for workers in (0, 1, 2, 8):
         trees = partial(same_answers, workers=workers, cases=TREES)
         yield Check(f"same-answers-{workers}-workers", trees)
-    for workers in (0, 8):
+    for workers in (0, 2, 8):
         loads = partial(same_answers, workers=workers, cases=LOADS)
         yield Check(f"many-and-lopsided-subtrees-{workers}-workers", loads)
     for workers in (0, 2):
         yield from _ends(workers)
-    for workers in (1, 8):
+    for workers in (1, 2, 8):
         deaths = partial(disturbances.deaths_lose_nothing, workers=workers)
         yield Check(f"killed-workers-lose-nothing-{workers}-workers", deaths)
 

@@ -8,7 +8,7 @@ from aiosearch.codegen.cpu.choices import different, space
 from aiosearch.codegen.cpu.schedule import Schedule
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import host
-from aiosearch.codegen.plans import Plans
+from aiosearch.codegen.plans import IllegalPointError, Plans
 from aiosearch.tensor.programs import builtin
 
 
@@ -44,5 +44,5 @@ def test_beside_a_plan_one_kernel_differs() -> None:
 
 def test_points_that_are_not_legal_are_said() -> None:
     found = plans()
-    with pytest.raises(LookupError, match="no schedule is at"):
+    with pytest.raises(IllegalPointError, match="no schedule is at"):
         found.at([tuple(len(one.values) - 1 for one in own.parameters) for own in found.spaces])

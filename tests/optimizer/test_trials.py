@@ -116,3 +116,14 @@ async def test_kernels_that_are_wrong_lead_nowhere_and_the_next_ones_do() -> Non
     told = {one.how: one.note for one in found.tried}
     assert told["kernel 1"].startswith("not as accurate")
     assert told["kernel 2"] == "out, as kernel 1 is, which computes the same"
+
+
+async def test_where_the_maker_is_gone_the_race_goes_on() -> None:
+    """What was compiled before is there still."""
+
+    class Gone(Shop):
+        async def beside(self, place: Place) -> list[Place]:
+            raise OptimizeError("the process that rewrites it has died")
+
+    found = await selected(acts(7, 5, 4, 3, 2, 6), Gone())
+    assert found.winner.how == "kernel 2"

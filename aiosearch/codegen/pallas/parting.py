@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from .. import ir
 from ..parameters import Choice
-from ..plans import Plan, Plans
+from ..plans import Plan, Plans, best
 from .candidates import Ranked, Tilings, by_tiles, ranked
 from .errors import CannotPrint
 from .layout import LEAST, serial
@@ -50,9 +50,7 @@ def plans(module: ir.Module, device: Device, most: int) -> list[Plan[Tiling]]:
     options = [
         list(all_plans(one, device).first(most, different)) for one in modules(module, device)
     ]
-    firsts = [own[0] for own in options][:most]
-    others = sorted((one for own in options for one in own[1:]), key=lambda one: one.seconds)
-    return sorted([*firsts, *others][:most], key=lambda one: one.seconds)
+    return best(options, most)
 
 
 def all_plans(module: ir.Module, device: Device) -> Plans[Tiling]:
