@@ -170,7 +170,8 @@ def _short(schedule: Schedule) -> str:
     """The tiles, rows and vectors in registers, and what is packed, as short as can be."""
     parts = [f"{name} {size}" for name, size in schedule.tiles.items()]
     if schedule.wishes.rows:
-        parts.append(f"{schedule.wishes.rows}x{schedule.wishes.vectors}")
+        unit = " by matrix unit" if schedule.wishes.matrix else ""
+        parts.append(f"{schedule.wishes.rows}x{schedule.wishes.vectors}{unit}")
     parts += [f"{name} packed" for name in schedule.layouts]
     parts += [f"{name} copied" for name in schedule.staged]
     parts += [f"{name} in panels" for name in schedule.panels]

@@ -26,11 +26,12 @@ def _schedule(module: Module, kernel: Kernel, random: Random, machine: Machine) 
     along = random.choice([None, *serial(kernel)])
     if along is not None:
         tiles[along.name] = random.randint(1, max(1, along.size))
-    rows, vectors = random.choice([0, 1, 2, 3, 8]), random.choice([0, 1, 2, 4])
+    rows, vectors = random.choice([0, 1, 2, 3, 8, 16, 20]), random.choice([0, 1, 2, 4])
+    matrix = machine.bf16_matrix and random.random() < 0.5
     own = Schedule(
         tiles=tiles,
         serial=along.name if along else None,
-        wishes=Wishes(rows, vectors, random.choice([1, 2, 4]), random.choice([0, 0, 3])),
+        wishes=Wishes(rows, vectors, random.choice([1, 2, 4]), random.choice([0, 0, 3]), matrix),
         staged=tuple(one.name for one in kernel.inputs if random.random() < 0.3),
     )
     return _packed(module, kernel, own, random, machine)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...tensor.types import DType
-from ..ir import Operation
+from ..ir import Operation, Stage
 from ..native.machine import Machine
 from ..scalars import Conversion, symbol
 from ..scalars.catalogue import Name, Wanted
@@ -22,6 +22,13 @@ WORKING = {
     DType.BOOL: "i32",
 }
 """In what arithmetic is done."""
+
+
+def working(stage: Stage) -> str:
+    """In what a stage's floats are computed."""
+    dtypes = {stage.target.dtype, *(load.buffer.dtype for load in stage.loads)}
+    return "double" if DType.F64 in dtypes else "float"
+
 
 _ORDER = ["i1", "i32", "float", "double"]
 _CONVERSIONS = {

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from ...tensor.types import DType
 from ..ir import Buffer, Constant, Index, Stage
 from ..native.machine import Machine
 from .access import Access
-from .arithmetic import WORKING, Arithmetic
+from .arithmetic import WORKING, Arithmetic, working
 from .elements import Elements
+from .matrixfolds import matrix_product
+from .matrixunit import MatrixUnit
 from .memory import Memory, Storage
 from .packed import Packed
 from .panels import PanelPrinter
@@ -19,7 +20,7 @@ from .passes import Pass, passes
 from .preparing import Prepared
 from .ranges import Range, cut
 from .schedule import Schedule
-from .shape import shape
+from .shape import Shape, Wishes, shape
 from .stages import StagePrinter
 from .storages import moved
 from .tiles import Tile, neutral
@@ -40,6 +41,7 @@ class BlockPrinter:
     """Of the block; along the serial index, of all its tiles."""
     numbers: Mapping[Index, Whole]
     """Which block it is along each index that is cut."""
+    unit: MatrixUnit
 
     def print(self) -> None:
         for one in passes(self.prepared.kernel, self.prepared.serial):
@@ -73,18 +75,29 @@ class BlockPrinter:
         self._writer.only_when(self._first(stage), body)
 
     def _filled(self, stage: Stage, ranges: Mapping[Index, Range], adds: bool) -> None:
-        working = _working(stage)
-        lanes = self.machine.width // (8 if working == "double" else 4)
+        scalar = working(stage)
+        lanes = self.machine.width // (8 if scalar == "double" else 4)
         memory = Memory(self._writer, self.machine)
         access = Access(self.storages, memory, self.arithmetic.vectors)
         if isinstance(self.storages[stage.target], Packed):
             PanelPrinter(stage, ranges, lanes, access).print()
             return
-        registers, wishes = self.machine.registers, self.schedule.wishes
-        own = shape(stage, ranges, self.storages, lanes, registers, wishes)
-        elements = Elements(access, self.arithmetic, working)
-        dots = self.machine.bf16_dot
-        StagePrinter(Tile(stage, ranges, own, lanes, elements, adds, dots)).print()
+        wishes, dots = self.schedule.wishes, self.machine.bf16_dot
+        elements = Elements(access, self.arithmetic, scalar)
+        own = self._shape(stage, ranges, lanes, wishes)
+        ending = self.prepared.endings.get(stage.target)
+        tile = Tile(stage, ranges, own, lanes, elements, adds, dots, self.unit, ending)
+        if wishes.matrix:
+            tile = replace(tile, product=matrix_product(tile, self.machine))
+            if tile.product is None:
+                usual = replace(wishes, rows=0, vectors=0)
+                tile = replace(tile, shape=self._shape(stage, ranges, lanes, usual))
+        StagePrinter(tile).print()
+
+    def _shape(
+        self, stage: Stage, ranges: Mapping[Index, Range], lanes: int, wishes: Wishes
+    ) -> Shape:
+        return shape(stage, ranges, self.storages, lanes, self.machine.registers, wishes)
 
     def _first(self, stage: Stage) -> Value | bool:
         """An output that several blocks would fill alike is filled by the first of them."""
@@ -100,9 +113,3 @@ def _begun(stage: Stage) -> Stage:
     """What is folded tile by tile starts with what changes nothing."""
     value = Constant(neutral(stage.fold, WORKING[stage.target.dtype]))
     return Stage(stage.target, stage.at, value)
-
-
-def _working(stage: Stage) -> str:
-    """In what its floats are computed."""
-    dtypes = {stage.target.dtype, *(load.buffer.dtype for load in stage.loads)}
-    return "double" if DType.F64 in dtypes else "float"

@@ -7,7 +7,7 @@ there are blocks enough for all threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -17,19 +17,24 @@ from ..ir import Buffer, Fold, Kernel, alone
 from ..native.machine import Machine
 from ..parameters import Choice, Parameter, Space, choices_of
 from .kept import kept_bytes, tiles_of
+from .matrixunit import DEPTH
 from .packed import Layout
 from .predicting import Predictor
-from .roles import Roles, packable, roles
+from .roles import Roles, halves, packable, roles
 from .schedule import Schedule
 from .shape import Wishes
 
 _REGISTERS = ((8, 2), (6, 4), (4, 4), (4, 2), (2, 4), (12, 2), (14, 1), (1, 4), (1, 8))
 """Rows and vectors of sums."""
+_MATRIX = ((16, 4), (32, 2), (16, 2), (16, 1), (48, 1), (16, 5))
+"""The same for a matrix unit."""
 _SERIAL = (16, 64, 128, 256, 512)
 _ROWS = (8, 16, 32, 64, 128, 256)
 _PANELS = (1, 2, 4, 8, 16, 32)
 _UNROLLED = (4, 1, 2, 8)
 _AHEAD = (0, 2, 4, 8, 16, 32, 64)
+_STREAMED = (16, 0, 2, 4, 8, 32, 64)
+"""The same where what is laid out beforehand comes from memory, once."""
 _EXACT = 1024
 """So many products may be added one after the other."""
 _SMALL = 1 << 15
@@ -64,7 +69,8 @@ def different(found: Sequence[Choice[Schedule]], most: int) -> list[Choice[Sched
     for one in found:
         schedule, wishes = one.schedule, one.schedule.wishes
         laid = bool(schedule.layouts), bool(schedule.panels)
-        kinds.setdefault((wishes.rows, wishes.vectors, *laid, schedule.serial), one)
+        held = wishes.rows, wishes.vectors, wishes.matrix
+        kinds.setdefault((*held, *laid, schedule.serial), one)
     chosen = list(kinds.values())[: max(1, most * 3 // 4)]
     others = [one for one in found if all(one is not other for other in chosen)]
     return [*chosen, *others[: most - len(chosen)]]
@@ -129,23 +135,24 @@ class _Folds:
             Parameter("staged", tuple(_stagings(self._kernel, own))),
             Parameter("laid", (False, True) if any(self._panels.values()) else (False,)),
             Parameter("unrolled", _UNROLLED, fine=True),
-            Parameter("ahead", _AHEAD, fine=True),
+            Parameter("ahead", _STREAMED if self._layouts else _AHEAD, fine=True),
             Parameter("fastest", (None, *(one.name for one in own.blocked[:-1])), fine=True),
         )
 
     def schedule(self, chosen: Mapping[str, Any]) -> Schedule | None:
-        rows, vectors = chosen["registers"]
+        rows, vectors, matrix = chosen["registers"]
         column = self._column(chosen["panels"], self._lanes * vectors)
-        # Inputs are laid out in each block where several blocks of rows read the tile.
         panels = self._panels[chosen["packed"]] if chosen["laid"] else {}
         if column is None or (chosen["laid"] and not (panels and self._is_read_again(chosen))):
             return None
         layouts = self._layouts if chosen["packed"] else {}
+        if matrix and not self._is_for_matrices({*layouts, *panels}, *chosen["serial"]):
+            return None
         width = self._lanes * vectors
         found = Schedule(
             self._tiles(column, chosen["row"], *chosen["serial"]),
             chosen["serial"][0],
-            Wishes(rows, vectors, chosen["unrolled"], chosen["ahead"]),
+            Wishes(rows, vectors, chosen["unrolled"], chosen["ahead"], matrix),
             {name: replace(one, width=width) for name, one in layouts.items()},
             chosen["staged"],
             {name: replace(one, width=width) for name, one in panels.items()},
@@ -166,8 +173,17 @@ class _Folds:
         return panel * min(count, whole) if count == 1 or count // 2 < whole else None
 
     def _is_read_again(self, chosen: Mapping[str, Any]) -> bool:
-        rows, _ = chosen["registers"]
-        return self._own.row is not None and bool(chosen["row"] >= 3 * rows)
+        """Inputs are laid out in each block where several blocks of rows read the tile."""
+        rows, _, matrix = chosen["registers"]
+        return self._own.row is not None and bool(chosen["row"] >= (1 if matrix else 3) * rows)
+
+    def _is_for_matrices(self, laid: Set[str], serial: str | None, length: int) -> bool:
+        """Whether the main stage reads panels, and as many rows of them as the unit takes."""
+        inner = self._own.shape.inner
+        assert inner is not None
+        deep = length if serial == inner.name else inner.size
+        read = {load.buffer.name for load in self._own.stage.loads}
+        return deep >= DEPTH and not laid.isdisjoint(read)
 
     def _is_another_order(self, schedule: Schedule) -> bool:
         """Or none at all."""
@@ -185,14 +201,17 @@ class _Folds:
         return tiles
 
 
-def _fitting(own: Roles, machine: Machine) -> Iterator[tuple[int, int]]:
+def _fitting(own: Roles, machine: Machine) -> Iterator[tuple[int, int, bool]]:
+    """Rows and vectors of sums, and whether they are a matrix unit's."""
     most = own.row.size if own.row is not None else 1
+    if machine.bf16_matrix and halves(own.stage):
+        yield from dict.fromkeys((min(rows, most), vectors, True) for rows, vectors in _MATRIX)
     seen = set()
     for rows, vectors in _REGISTERS:
         kept = min(rows, most)
         if kept * vectors + vectors + 1 <= machine.registers and (kept, vectors) not in seen:
             seen.add((kept, vectors))
-            yield kept, vectors
+            yield kept, vectors, False
 
 
 def _row_tiles(own: Roles) -> list[int]:

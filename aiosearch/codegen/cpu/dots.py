@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ...tensor.types import DType
 from ..ir import Apply, Fold, Index, Load, Operation, Stage, alone, used
 from .access import Access
+from .arithmetic import WORKING
 from .linear import Linear
 from .memory import Storage
 from .packed import Packed
@@ -72,7 +73,7 @@ class Dot:
 
 def paired(stage: Stage, inner: Index, along: Index | None, access: Access) -> Dot | None:
     """The stage as such a sum, where it is one and its factors lie so."""
-    if stage.fold is not Fold.SUM or along is None or stage.target.dtype is not DType.F32:
+    if stage.fold is not Fold.SUM or along is None or WORKING[stage.target.dtype] != "float":
         return None
     match stage.value:
         case Apply(operation=Operation.MULTIPLY, arguments=(Load() as one, Load() as other)):

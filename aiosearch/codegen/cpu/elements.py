@@ -26,12 +26,23 @@ from .values import Value
 class Elements:
     """Computes expressions where a writer stands."""
 
-    def __init__(self, access: Access, arithmetic: Arithmetic, working: str) -> None:
+    def __init__(
+        self,
+        access: Access,
+        arithmetic: Arithmetic,
+        working: str,
+        known: tuple[Load, Value] | None = None,
+    ) -> None:
         self.access = access
         self.arithmetic = arithmetic
         self._vectors = arithmetic.vectors
         self._working = working
         """What numbers that are not whole are written in."""
+        self._known = known
+
+    def knowing(self, load: Load, value: Value) -> Elements:
+        """The same where what is to be loaded is in a register already."""
+        return Elements(self.access, self.arithmetic, self._working, (load, value))
 
     def value(self, expression: Expression, spot: Spot) -> Value:
         match expression:
@@ -39,6 +50,8 @@ class Elements:
                 return self._vectors.constant(value, "i32" if _whole(value) else self._working)
             case Count(position):
                 return self._count(position, spot)
+            case Load() if self._known and self._known[0] == expression:
+                return self._known[1]
             case Load():
                 stored = self.access.stored(expression, spot)
                 return self.arithmetic.widened(stored, expression.buffer.dtype)

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from ..ir import Index, Load
 from .lanefolds import LaneFold
 from .linear import linear
+from .matrixfolds import MatrixFold
 from .registers import Block
 from .rowfolds import RowFold
-from .spots import Places
+from .spots import Places, Spot
 from .values import Value, Whole
 
 
 class Innermost(Protocol):
     """A fold along the index that runs innermost."""
 
-    registers: int
-    """How many parts of sums it goes on with."""
+    def begun(self) -> list[Value]:
+        """The parts of sums with which it goes on, before anything is folded into them."""
 
     def along(self, places: Places, values: list[Value]) -> list[Value]:
         """The parts, with all elements of the index."""
 
-    def ended(self, values: list[Value]) -> list[Value]:
+    def ended(self, values: list[Value]) -> Iterable[Value]:
         """The parts of each element, joined."""
 
 
@@ -33,18 +34,18 @@ class FoldPrinter:
     def __init__(self, block: Block) -> None:
         self._block = block
         self._tile = block.tile
-        self._inner: Innermost = LaneFold(block) if block.tile.lane_folded else RowFold(block)
+        self._inner = _innermost(block)
 
-    def values(self) -> list[Value]:
-        """One for each register of the block.
+    def values(self) -> Iterator[Value]:
+        """One for each register of the block; each is to be stored before the next.
 
         What was there before is added last: a long sum is one of shorter ones, which is more exact.
         """
         tile = self._tile
         outer = [one for one in tile.stage.folded if one is not tile.shape.inner]
-        begun = [tile.neutral()] * self._inner.registers
-        found = self._inner.ended(self._outer(outer, self._block.places, begun))
-        return tile.joined(self._old(), found) if tile.adds else found
+        found = self._outer(outer, self._block.places, self._inner.begun())
+        for spot, value in zip(self._block.targets(), self._inner.ended(found), strict=True):
+            yield tile.joined([self._old(spot)], [value])[0] if tile.adds else value
 
     def _outer(self, left: Sequence[Index], places: Places, values: list[Value]) -> list[Value]:
         if not left:
@@ -57,9 +58,17 @@ class FoldPrinter:
 
         return self._tile.writer.loop(0, own.extent, 1, values, turn)
 
-    def _old(self) -> list[Value]:
+    def _old(self, spot: Spot) -> Value:
         """What is there already."""
         stage, elements = self._tile.stage, self._tile.elements
         self._tile.access.forget()
-        load = Load(stage.target, stage.at)
-        return [elements.value(load, spot) for spot in self._block.targets()]
+        return elements.value(Load(stage.target, stage.at), spot)
+
+
+def _innermost(block: Block) -> Innermost:
+    tile = block.tile
+    if tile.lane_folded:
+        return LaneFold(block)
+    if tile.product is not None:
+        return MatrixFold(block, tile.product, tile.unit)
+    return RowFold(block)

@@ -10,6 +10,7 @@ from ..native.machine import Machine
 from ..native.native import Phase
 from .arithmetic import Arithmetic
 from .blocks import BlockPrinter
+from .matrixunit import MatrixUnit
 from .preparing import prepared
 from .ranges import Range, cut, known
 from .schedule import Schedule
@@ -28,6 +29,7 @@ class KernelPrinter:
         self._scratch = Scratch(self._prepared, schedule)
         self.writer = Writer()
         self.arithmetic = Arithmetic(self.writer, machine)
+        self._unit = MatrixUnit(self.writer)
 
     @property
     def phase(self) -> Phase:
@@ -44,7 +46,9 @@ class KernelPrinter:
         begin, end = (Value(one, "i64") for one in ("%begin", "%end"))
         self.writer.repeat(begin, end, lambda block: self._block(block, numbers))
         head = f"define void @{name}(ptr %buffers, ptr %scratch, i64 %begin, i64 %end) {{"
-        return "\n".join([head, *self.writer.lines, "  ret void", "}"])
+        first, *others = self.writer.lines
+        body = [first, *self._unit.before, *others, *self._unit.behind, "  ret void"]
+        return "\n".join([head, *body, "}"])
 
     def _block(self, block: Whole, numbers: Mapping[Buffer, int]) -> None:
         ranges, places = self._tiles(block)
@@ -58,6 +62,7 @@ class KernelPrinter:
             storages,
             ranges,
             places,
+            self._unit,
         ).print()
 
     def _tiles(self, block: Whole) -> tuple[dict[Index, Range], dict[Index, Whole]]:

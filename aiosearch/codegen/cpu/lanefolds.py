@@ -20,7 +20,9 @@ class LaneFold:
         self._tile = block.tile
         self._step = Step(block)
         self._chains = block.tile.shape.unroll
-        self.registers = block.size * self._chains
+
+    def begun(self) -> list[Value]:
+        return [self._tile.neutral()] * (self._block.size * self._chains)
 
     def along(self, places: Places, values: list[Value]) -> list[Value]:
         """As many vectors at once as there are chains, single ones, and the lanes left over."""
@@ -42,7 +44,7 @@ class LaneFold:
         """Chains and lanes come to one element for each register."""
         tile, many = self._tile, self._block.size
         found = values[:many]
-        for begin in range(many, self.registers, many):
+        for begin in range(many, len(values), many):
             found = tile.joined(found, values[begin : begin + many])
         return [tile.elements.arithmetic.vectors.across(one, tile.stage.fold) for one in found]
 

@@ -25,7 +25,7 @@ def in_pieces(
     A sum that is long is cut, where there are registers for the sums and their parts.
     """
     piece = max(1, _PIECE // each)
-    if not tile.sums_floats or most <= 2 * piece or len(values) > _FEW:
+    if not tile.sums_floats or most <= 2 * piece or not 0 < len(values) <= _FEW:
         return tile.writer.loop(0, turns, 1, values, turn)
     writer = tile.writer
     zero = tile.elements.arithmetic.vectors.constant(0.0, values[0].scalar, values[0].lanes)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ..ir import Apply, Buffer, Fold, Index, Kernel, Load, Operation, Stage, indices, walk
 from ..native.machine import Machine
+from .matrixunit import DEPTH, LANES, ROWS
 from .memory import STORED
 from .passes import passes
 from .roles import Roles, halves, work
@@ -27,6 +28,12 @@ _TURN = 6.0
 """Cycles that a block of registers costs before it begins."""
 _MIXING = 3.0
 """Instructions that put pairs of rows beside each other, for each vector that was not laid out."""
+_SLOW = 4.0
+"""How many times as long as a product a product of pairs takes, where a matrix unit stands by."""
+_PRODUCT, _LOADED = 16.0, 8.0
+"""Cycles of a matrix unit for a product of tiles, and for reading one."""
+_EMPTIED = 48.0
+"""Cycles until a tile of sums is where vectors can read it, and they have."""
 _LONG = {Operation.EXP, Operation.LOG, Operation.TANH, Operation.ERF, Operation.SIN, Operation.COS}
 _CYCLES = {Operation.DIVIDE: 8.0, Operation.SQRT: 8.0, Operation.POW: 40.0} | dict.fromkeys(
     _LONG, 10.0
@@ -45,6 +52,8 @@ class _Work:
     """Of one vector, where it is no sum that rows share."""
     shares: bool
     dots: bool
+    matrix: bool
+    """Whether there is a unit for it that takes products of matrices."""
     read: frozenset[str]
 
 
@@ -103,6 +112,7 @@ class Predictor:
             max(len(stage.loads) / 2, steps, 1.0),
             not alone,
             machine.bf16_dot and halves(stage),
+            machine.bf16_matrix and halves(stage),
             frozenset(load.buffer.name for load in stage.loads),
         )
 
@@ -141,9 +151,12 @@ class Predictor:
         tile = schedule.tile(shape.row) if shape.row is not None else 1
         rows, vectors = min(schedule.wishes.rows or 4, tile), schedule.wishes.vectors or 2
         packed = not one.read.isdisjoint((*schedule.layouts, *schedule.panels))
+        if one.matrix and packed and schedule.wishes.matrix:
+            return _by_matrix(one, rows, vectors, schedule)
         pair = 2 if one.dots else 1
         mixing = _MIXING * vectors if one.dots and not packed else 0.0
-        step = max((rows * vectors + mixing) / 2, (rows + vectors + mixing) / 2, 4.0)
+        taken = rows * vectors * (_SLOW if one.dots and one.matrix else 1)
+        step = max((taken + mixing) / 2, (rows + vectors + mixing) / 2, 4.0)
         depth = schedule.tile(shape.inner) if shape.inner is not None else 1
         full = -(-tile // rows) * rows / tile
         begun = (rows * vectors + _TURN) / (max(depth / pair, 1) * step)
@@ -158,6 +171,18 @@ class Predictor:
             if one.strides and one.name not in schedule.layouts:
                 found += one.bytes * 0.3
         return found
+
+
+def _by_matrix(one: _Work, rows: int, vectors: int, schedule: Schedule) -> float:
+    """Cycles of products by blocks of tiles of sums."""
+    shape = one.shape
+    tile = schedule.tile(shape.row) if shape.row is not None else 1
+    depth = schedule.tile(shape.inner) if shape.inner is not None else 1
+    down = -(-rows // ROWS)
+    step = max(_PRODUCT * down * vectors, _LOADED * (down + vectors))
+    full = -(-tile // rows) * rows / tile
+    begun = _EMPTIED * down * vectors / (max(depth / DEPTH, 1) * step)
+    return one.total / (rows * vectors * LANES * DEPTH) * full * step * (1 + begun)
 
 
 def _used(load: Load) -> Collection[Index]:

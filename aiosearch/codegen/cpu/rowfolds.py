@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
 
 from ..ir import Index
 from .dots import Dot, paired
 from .linear import linear
-from .pieces import Turn, in_pieces
 from .registers import Block
 from .spots import Places
 from .steps import Step
-from .values import Value, Whole
-
-Stepping: TypeAlias = Callable[[Places, list[Value]], list[Value]]
-"""Folds what is at some places into the registers."""
+from .unrolling import unrolled
+from .values import Value
 
 
 class RowFold:
@@ -26,7 +21,9 @@ class RowFold:
         self._block = block
         self._tile = block.tile
         self._step = Step(block)
-        self.registers = block.size
+
+    def begun(self) -> list[Value]:
+        return [self._tile.neutral()] * self._block.size
 
     def along(self, places: Places, values: list[Value]) -> list[Value]:
         inner = self._tile.shape.inner
@@ -35,7 +32,7 @@ class RowFold:
         dot = self._dot(inner)
         if dot is not None:
             return self._pairs(dot, inner, places, values)
-        return self._unrolled(inner, 1, places, values, self._step.taken)
+        return unrolled(self._tile, inner, 1, places, values, self._step.taken)
 
     def ended(self, values: list[Value]) -> list[Value]:
         """Each is whole already."""
@@ -55,7 +52,7 @@ class RowFold:
             self._step.fetch(at)
             return dot.step(self._block.spots(at), carried, whole=True)
 
-        values = self._unrolled(inner, 2, places, values, step)
+        values = unrolled(self._tile, inner, 2, places, values, step)
         own, writer = self._tile.ranges[inner], self._tile.writer
         if own.rests(2):
             done = linear(writer.divide(own.extent, 2)) * 2
@@ -63,33 +60,3 @@ class RowFold:
             odd = writer.below(0, writer.remainder(own.extent, 2))
             values = writer.when(odd, values, partial(dot.step, spots, whole=False))
         return values
-
-    def _unrolled(
-        self, inner: Index, width: int, places: Places, values: list[Value], step: Stepping
-    ) -> list[Value]:
-        """Steps of `width` along an index, several at a turn; what is left is not done."""
-        tile, own, some = self._tile, self._tile.ranges[inner], self._tile.shape.unroll
-        writer = tile.writer
-        count = writer.divide(own.extent, width)
-        whole = writer.divide(count, some)
-        most = own.largest // (width * some)
-        turn = partial(self._turn, inner, width, places, step)
-        values = in_pieces(tile, whole, most, some, values, turn(some))
-        if own.rests(width * some):
-            begin = writer.multiply(whole, some)
-            values = writer.loop(begin, count, 1, values, turn(1))
-        tile.access.forget()
-        return values
-
-    def _turn(self, inner: Index, width: int, places: Places, step: Stepping, times: int) -> Turn:
-        """So many steps."""
-        base = self._tile.ranges[inner].base
-
-        def turn(at: Whole, carried: list[Value]) -> list[Value]:
-            for number in range(times):
-                place = base + (linear(at) * times + number) * width
-                self._tile.access.forget()
-                carried = step({**places, inner: place}, carried)
-            return carried
-
-        return turn

@@ -43,6 +43,8 @@ class Wishes:
     vectors: int = 0
     unroll: int = 4
     ahead: int = 0
+    matrix: bool = False
+    """Whether products that a matrix unit can take are its own; the others get what is usual."""
 
 
 def shape(

@@ -98,5 +98,5 @@ class StagePrinter:
                 elements.store(stage.target, stage.at, elements.value(stage.value, spot), spot)
         else:
             for spot, value in zip(block.targets(), FoldPrinter(block).values(), strict=True):
-                elements.store(stage.target, stage.at, value, spot)
+                elements.store(stage.target, stage.at, tile.ended(value, spot), spot)
         tile.access.forget()

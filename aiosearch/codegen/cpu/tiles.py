@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ...tensor.types import DType
 from ..ir import Fold, Index, Stage
 from .access import Access
 from .arithmetic import WORKING
+from .dots import Dot
 from .elements import Elements
+from .matrixunit import MatrixUnit
+from .preparing import Ending
 from .ranges import Range
 from .shape import Shape
+from .spots import Spot
 from .values import Value
 from .writer import Writer
 
@@ -29,6 +34,11 @@ class Tile:
     """Whether what is there already is folded with the rest."""
     dots: bool
     """Whether the machine adds up products of neighbours."""
+    unit: MatrixUnit
+    ending: Ending | None = None
+    """What is made of its elements before they are stored."""
+    product: Dot | None = None
+    """What the matrix unit does of it."""
 
     @property
     def writer(self) -> Writer:
@@ -57,6 +67,16 @@ class Tile:
         lanes = self.lanes if self.shape.along else 1
         number = neutral(self.stage.fold, self.scalar)
         return self.elements.arithmetic.vectors.constant(number, self.scalar, lanes)
+
+    def ended(self, value: Value, spot: Spot) -> Value:
+        """What is to be stored of an element of a fold."""
+        if self.ending is None:
+            return value
+        fold, elements = self.ending.fold, self.elements
+        dtype = fold.buffer.dtype
+        if dtype in (DType.BF16, DType.F16):
+            value = elements.arithmetic.rounded(value, dtype)
+        return elements.knowing(fold, value).value(self.ending.value, spot)
 
     def joined(self, some: list[Value], others: list[Value]) -> list[Value]:
         """Parts of what is folded, register by register."""

@@ -41,7 +41,8 @@ def _registers(kernel: Kernel, schedule: Schedule) -> Iterator[str]:
         return
     wishes = schedule.wishes
     sums = f"{_count(wishes.rows, 'row')} by {_count(wishes.vectors, 'vector')} of sums"
-    yield f"{sums if wishes.rows else 'sums'} in registers, {_count(wishes.unroll, 'term')} a turn"
+    held = "a matrix unit" if wishes.matrix else "registers"
+    yield f"{sums if wishes.rows else 'sums'} in {held}, {_count(wishes.unroll, 'term')} a turn"
     if wishes.ahead:
         yield f"fetches {_count(wishes.ahead, 'row')} ahead"
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
-import os
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import llvmlite.binding as llvm
 
+from ...measure.caches import USUAL_FIRST, USUAL_PRIVATE, first_cache, private_cache
+
 _WIDEST = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 """All of them where vectors of 64 bytes are used: fewer lack the 16-bit elements or the masks."""
-_USUAL_L1, _USUAL_L2 = 32 << 10, 1 << 20
+_MATRIX = ("amx-tile", "amx-bf16")
+_ARCH_PRCTL, _REQUEST, _TILES = 158, 0x1023, 18
+"""Of Linux on x86-64: the system call, what is asked of it, and for which registers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +26,9 @@ class Machine:
     """As LLVM calls it."""
     features: str
     """As LLVM takes them: each with its sign, between commas."""
-    l1: int = field(default=_USUAL_L1, compare=False)
+    l1: int = field(default=USUAL_FIRST, compare=False)
     """Bytes of a core's first cache of data."""
-    l2: int = field(default=_USUAL_L2, compare=False)
+    l2: int = field(default=USUAL_PRIVATE, compare=False)
 
     @property
     def width(self) -> int:
@@ -60,6 +63,11 @@ class Machine:
         return self.has("avx512bf16") and self.width == 64
 
     @property
+    def bf16_matrix(self) -> bool:
+        """Whether it has AMX: a unit that adds products of matrices of bf16 to one of f32."""
+        return self.bf16_dot and all(map(self.has, _MATRIX))
+
+    @property
     def is_arm(self) -> bool:
         return self.triple.startswith(("aarch64", "arm64"))
 
@@ -76,15 +84,17 @@ class Machine:
 
 @functools.cache
 def host() -> Machine:
-    """The processor that this process runs on."""
-    features = llvm.get_host_cpu_features().flatten()
-    return Machine(
+    """The processor that this process runs on, as far as the system lets the process use it."""
+    machine = Machine(
         llvm.get_process_triple(),
         llvm.get_host_cpu_name(),
-        features,
-        _size("SC_LEVEL1_DCACHE_SIZE", _USUAL_L1),
-        _size("SC_LEVEL2_CACHE_SIZE", _USUAL_L2),
+        llvm.get_host_cpu_features().flatten(),
+        first_cache(),
+        private_cache(),
     )
+    if machine.bf16_matrix and not _may_use_tiles():
+        return masked(machine, "amx")
+    return machine
 
 
 def masked(machine: Machine, *prefixes: str) -> Machine:
@@ -105,7 +115,8 @@ def _kind(machine: Machine) -> str:
     return machine.triple.partition("-")[0]
 
 
-def _size(name: str, usual: int) -> int:
-    with suppress(ValueError, OSError):
-        return os.sysconf(name) if os.sysconf(name) > 0 else usual
-    return usual
+def _may_use_tiles() -> bool:
+    """Asks Linux, once for all threads: each has to keep 8 KB more when it is interrupted."""
+    call = ctypes.CDLL(None).syscall
+    call.restype, call.argtypes = ctypes.c_long, [ctypes.c_long] * 3
+    return bool(call(_ARCH_PRCTL, _REQUEST, _TILES) == 0)

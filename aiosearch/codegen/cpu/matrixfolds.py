@@ -1,0 +1,125 @@
+"""A fold down the rows by a matrix unit, and what is left of whole steps by products of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..native.machine import Machine
+from .dots import Dot, paired
+from .linear import linear
+from .matrixunit import DEPTH, LANES, ROWS, TILES, MatrixUnit, Setting, tiles_for
+from .memory import STORED
+from .packed import Packed
+from .ranges import Range
+from .registers import Block
+from .rowfolds import RowFold
+from .spots import Places, Spot
+from .steps import Step
+from .tiles import Tile
+from .unrolling import unrolled
+from .values import Value
+
+
+def matrix_product(tile: Tile, machine: Machine) -> Dot | None:
+    """What a matrix unit is to do for a stage; nothing where it is none of its products."""
+    shape = tile.shape
+    if not machine.bf16_matrix or tile.lanes != LANES or tile.lane_folded or shape.inner is None:
+        return None
+    own = tile.ranges[shape.inner]
+    dot = paired(tile.stage, shape.inner, shape.along, tile.access)
+    if dot is None or own.largest < DEPTH or not own.base.divisible(2):
+        return None
+    fits = tiles_for(shape.rows, shape.vectors) <= TILES
+    panels = isinstance(tile.access.storages[dot.moving.buffer], Packed)
+    return dot if fits and panels and _apart(dot, tile) is not None else None
+
+
+def _apart(dot: Dot, tile: Tile) -> int | None:
+    """How many elements behind one row of the shared factor the next one is."""
+    storage = tile.access.storages[dot.shared.buffer]
+    assert not isinstance(storage, Packed), "pairs are taken from rows"
+    return tile.access.stride(storage, dot.shared.at, tile.shape.row)
+
+
+class MatrixFold:
+    """Sums that are in tiles."""
+
+    def __init__(self, block: Block, dot: Dot, unit: MatrixUnit) -> None:
+        self._block, self._dot, self._unit = block, dot, unit
+        self._tile = block.tile
+        self._setting = Setting(block.rows, block.tile.shape.vectors)
+        self._fetch = Step(block).fetch
+        self._rest = self._left()
+
+    def begun(self) -> list[Value]:
+        self._unit.begin(self._setting)
+        return self._rest.begun() if self._rest else []
+
+    def along(self, places: Places, values: list[Value]) -> list[Value]:
+        unrolled(self._tile, self._dot.inner, DEPTH, places, [], self._taken)
+        return self._rest.along(places, values) if self._rest else values
+
+    def ended(self, values: list[Value]) -> Iterator[Value]:
+        """One by one, for they are more than there are registers."""
+        unit, setting, vectors = self._unit, self._setting, range(self._block.vectors)
+        for part in range(len(setting.heights)):
+            for vector in vectors:
+                unit.store(setting.sums(part, vector))
+        unit.end(setting)
+        others = iter(values)
+        for row in range(self._block.rows):
+            for vector in vectors:
+                found = unit.row(setting.sums(row // ROWS, vector), row % ROWS)
+                yield self._tile.joined([found], [next(others)])[0] if values else found
+
+    def _left(self) -> RowFold | None:
+        """What does the last products of an index that is no multiple of what the unit takes."""
+        tile, inner = self._tile, self._dot.inner
+        own, writer = tile.ranges[inner], tile.writer
+        if not own.rests(DEPTH):
+            return None
+        done = linear(writer.divide(own.extent, DEPTH)) * DEPTH
+        extents = sorted({extent % DEPTH for extent in own.extents}, reverse=True)
+        rest = Range(own.base + done, writer.remainder(own.extent, DEPTH), tuple(extents))
+        return RowFold(
+            replace(self._block, tile=replace(tile, ranges={**tile.ranges, inner: rest}))
+        )
+
+    def _taken(self, places: Places, values: list[Value]) -> list[Value]:
+        """One step: each part of rows with each vector."""
+        unit, setting = self._unit, self._setting
+        self._fetch_pairs(places)
+        for part in range(len(setting.heights)):
+            unit.load(setting.shared(part), *self._shared(places, part))
+        for vector in range(self._block.vectors):
+            unit.load(setting.moving(vector), *self._moving(places, vector))
+            for part in range(len(setting.heights)):
+                sums = setting.sums(part, vector)
+                unit.multiply(sums, setting.shared(part), setting.moving(vector))
+        return values
+
+    def _fetch_pairs(self, places: Places) -> None:
+        inner = self._dot.inner
+        for pair in range(DEPTH // 2):
+            self._fetch({**places, inner: places[inner] + 2 * pair})
+
+    def _shared(self, places: Places, part: int) -> tuple[Value, int]:
+        access, shared, row = self._tile.access, self._dot.shared, self._tile.shape.row
+        storage = access.storages[shared.buffer]
+        assert not isinstance(storage, Packed), "pairs are taken from rows"
+        if row is not None:
+            places = {**places, row: places[row] + part * ROWS}
+        offset = access.offset(storage, shared.at, Spot(places))
+        apart = _apart(self._dot, self._tile) or 0
+        return access.memory.address(storage, offset), apart * STORED[storage.dtype][1]
+
+    def _moving(self, places: Places, vector: int) -> tuple[Value, int]:
+        access, moving, along = self._tile.access, self._dot.moving, self._tile.shape.along
+        storage = access.storages[moving.buffer]
+        assert isinstance(storage, Packed), "it is read in panels"
+        assert along is not None, "lanes lie along it"
+        spot = Spot({**places, along: places[along] + vector * LANES}, along, LANES)
+        offset, _ = access.in_panels(storage, moving, spot)
+        pair = 2 * storage.layout.width
+        return access.memory.address(storage.flat, offset), pair * STORED[storage.flat.dtype][1]

@@ -1,0 +1,140 @@
+"""A matrix unit, AMX: eight tiles, each of up to sixteen rows of 64 bytes.
+
+One instruction takes sixteen rows of a factor, 32 elements of bf16 each, and 32 rows of the other,
+sixteen columns each, and adds all their products to sixteen rows of sixteen sums. The rows of the
+second factor lie by pairs, as for products of pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .values import Value, i64
+from .writer import Writer
+
+ROWS, LANES, DEPTH = 16, 16, 32
+"""Of sums in a tile, and how many products each takes up at once."""
+TILES = 8
+_BYTES = 64
+"""Of a row."""
+_ROOM = Value("%sums", "ptr")
+
+
+def tiles_for(rows: int, vectors: int) -> int:
+    """How many these sums need, with a part of each factor beside them."""
+    down = -(-rows // ROWS)
+    return down * vectors + down + 1
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Which tiles are what: sums come first, part of rows by part, then the factors."""
+
+    rows: int
+    vectors: int
+
+    @property
+    def heights(self) -> tuple[int, ...]:
+        """The rows of each part."""
+        return tuple(min(ROWS, self.rows - at) for at in range(0, self.rows, ROWS))
+
+    def sums(self, part: int, vector: int) -> int:
+        return part * self.vectors + vector
+
+    def shared(self, part: int) -> int:
+        return len(self.heights) * self.vectors + part
+
+    def moving(self, vector: int) -> int:
+        """By turns one of the tiles that are left."""
+        first = self.shared(len(self.heights))
+        return first + vector % (TILES - first)
+
+    @property
+    def rows_of_tiles(self) -> tuple[int, ...]:
+        found = [ROWS] * TILES
+        for part, height in enumerate(self.heights):
+            for tile in (self.shared(part), *(self.sums(part, at) for at in range(self.vectors))):
+                found[tile] = height
+        return tuple(found)
+
+
+class MatrixUnit:
+    """For one kernel. It is set once, and set anew only for blocks with fewer rows."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._usual: tuple[int, ...] = ()
+        """The rows of tiles at most times; none before the first block."""
+        self._most = 0
+        """How many tiles of sums there are room for."""
+
+    def begin(self, setting: Setting) -> None:
+        """Has the tiles ready, and the sums zero."""
+        rows = setting.rows_of_tiles
+        self._usual = self._usual or rows
+        if rows != self._usual:
+            self._say(_set(self._named(rows)))
+        count = len(setting.heights) * setting.vectors
+        self._most = max(self._most, count)
+        for tile in range(count):
+            self._do("tilezero", f"i8 {tile}")
+
+    def end(self, setting: Setting) -> None:
+        """As it usually is."""
+        if setting.rows_of_tiles != self._usual:
+            self._say(_set(self._named(self._usual)))
+
+    def load(self, tile: int, pointer: Value, stride: int) -> None:
+        """Rows that are so many bytes apart."""
+        self._do("tileloadd64", f"i8 {tile}", str(pointer), f"i64 {stride}")
+
+    def multiply(self, sums: int, shared: int, moving: int) -> None:
+        self._do("tdpbf16ps", f"i8 {sums}", f"i8 {shared}", f"i8 {moving}")
+
+    def store(self, tile: int) -> None:
+        """To where `row` finds it."""
+        pointer = self._at(tile * ROWS * _BYTES)
+        self._do("tilestored64", f"i8 {tile}", str(pointer), f"i64 {_BYTES}")
+
+    def row(self, tile: int, number: int) -> Value:
+        """Of a tile of sums that was stored."""
+        pointer = self._at((tile * ROWS + number) * _BYTES)
+        text = f"load <{LANES} x float>, ptr {pointer.text}, align {_BYTES}"
+        return self._writer.new(text, "float", LANES)
+
+    @property
+    def before(self) -> list[str]:
+        """What a function begins with that uses it."""
+        if not self._usual:
+            return []
+        room = f"{_ROOM.text} = alloca [{self._most * ROWS * _BYTES} x i8], align {_BYTES}"
+        return [f"  {room}", f"  {_set(self._named(self._usual))}"]
+
+    @property
+    def behind(self) -> list[str]:
+        """What it ends with: from then on, the system has no tiles to keep."""
+        return ["  call void @llvm.x86.tilerelease()"] if self._usual else []
+
+    def _named(self, rows: tuple[int, ...]) -> str:
+        """What the instruction wants to know: bytes of a row by tile, and then the rows."""
+        name = f"@tiles.{'.'.join(map(str, rows))}"
+        content = bytes([1, *[0] * 15, *[_BYTES, 0] * TILES, *[0] * 16, *rows]).ljust(64, b"\0")
+        text = "".join(f"\\{one:02x}" for one in content)
+        declared = self._writer.declared
+        declared.add(f'{name} = private unnamed_addr constant [64 x i8] c"{text}", align 64')
+        declared.add("declare void @llvm.x86.ldtilecfg(ptr)")
+        declared.add("declare void @llvm.x86.tilerelease()")
+        return name
+
+    def _do(self, name: str, *arguments: str) -> None:
+        self._writer.does(f"llvm.x86.{name}", arguments)
+
+    def _say(self, line: str) -> None:
+        self._writer.say(line)
+
+    def _at(self, offset: int) -> Value:
+        return self._writer.pure(f"getelementptr i8, {_ROOM}, {i64(offset)}", "ptr")
+
+
+def _set(name: str) -> str:
+    return f"call void @llvm.x86.ldtilecfg(ptr {name})"

@@ -1,0 +1,124 @@
+"""Products that a matrix unit takes up."""
+
+from __future__ import annotations
+
+import pytest
+from refereed import assert_right
+from running import program
+
+from aiosearch.codegen.cpu.choices import space
+from aiosearch.codegen.cpu.matrixunit import TILES, Setting, tiles_for
+from aiosearch.codegen.cpu.packed import Layout
+from aiosearch.codegen.cpu.printer import native
+from aiosearch.codegen.cpu.schedule import Schedule
+from aiosearch.codegen.cpu.shape import Wishes
+from aiosearch.codegen.ir import Module
+from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.native.inspecting import assembly
+from aiosearch.codegen.native.machine import Machine, host, masked
+from aiosearch.codegen.parameters import Choice, choices_of
+from aiosearch.tensor import DType, apply, tensor
+
+runs = pytest.mark.skipif(not host().bf16_matrix, reason="this processor has no AMX")
+LARGE = Machine(
+    "x86_64-unknown-linux-gnu",
+    "sapphirerapids",
+    "+avx,+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512bf16,+amx-tile,+amx-bf16",
+)
+
+
+def product(rows: int, inner: int, columns: int) -> Module:
+    x, y = tensor("X", DType.BF16, (rows, inner)), tensor("Y", DType.BF16, (inner, columns))
+    return lower(program(x @ y))
+
+
+def wide(vectors: int) -> dict[str, Layout]:
+    return {"Y": Layout(0, 1, vectors * 16, True)}
+
+
+def matrix(rows: int, vectors: int, unroll: int = 2, ahead: int = 0) -> Wishes:
+    return Wishes(rows, vectors, unroll, ahead, matrix=True)
+
+
+def by_matrix(one: Choice[Schedule]) -> bool:
+    return one.schedule.wishes.matrix
+
+
+@runs
+@pytest.mark.parametrize("rows", [1, 15, 16, 17, 40])
+@pytest.mark.parametrize("inner", [32, 33, 95, 256])
+@pytest.mark.parametrize("columns", [17, 100])
+@pytest.mark.parametrize(("held", "vectors"), [(16, 2), (32, 2), (16, 4), (48, 1)])
+def test_what_does_not_fill_tiles_is_computed_as_well(
+    rows: int, inner: int, columns: int, held: int, vectors: int
+) -> None:
+    """Rows, columns and products that are left over."""
+    module = product(rows, inner, columns)
+    own = Schedule(wishes=matrix(held, vectors, 1 + rows % 4, inner % 2), layouts=wide(vectors))
+    assert_right(module, schedules={"program": own}, machines=[host()])
+
+
+@runs
+@pytest.mark.parametrize("length", [32, 34, 70])
+def test_sums_are_added_tile_by_tile(length: int) -> None:
+    """A block that goes along what is summed adds to what is there, wherever its tiles begin."""
+    module = product(20, 100, 40)
+    k = next(one.name for one in module.kernels[0].indices if one.size == 100)
+    own = Schedule({k: length}, k, matrix(16, 2), wide(2))
+    assert_right(module, schedules={"program": own}, machines=[host()])
+
+
+@runs
+@pytest.mark.parametrize("turned", [False, True])
+def test_panels_of_a_block_and_stacks(turned: bool) -> None:
+    """A block lays its tile out for itself; rows of the other factor may lie far apart."""
+    x, y = tensor("X", DType.BF16, (3, 19, 70)), tensor("Y", DType.BF16, (3, 70, 45))
+    x = apply("transpose", tensor("X", DType.BF16, (19, 3, 70)), axes=(1, 0, 2)) if turned else x
+    module = lower(program(x @ y))
+    own = Schedule(wishes=matrix(16, 1), panels={"Y": Layout(1, 2, 16, True)})
+    assert_right(module, schedules={"program": own}, machines=[host()])
+
+
+@runs
+def test_what_is_made_of_sums_is_made_on_the_way() -> None:
+    """And products that the unit does not take, in the same kernel, are computed as usual."""
+    x, y = tensor("X", DType.BF16, (18, 64)), tensor("Y", DType.BF16, (64, 40))
+    z = tensor("Z", DType.BF16, (18, 40))
+    module = lower(program(apply("exp", apply("tanh", x @ y)) + z, apply("sum", z, axes=(1,))))
+    own = {one.name: Schedule(wishes=matrix(16, 2), layouts=wide(2)) for one in module.kernels}
+    assert_right(module, schedules=own, machines=[host()])
+
+
+def test_it_is_used_where_there_is_one() -> None:
+    """A machine without it gets the same text without its instructions."""
+    module = product(32, 256, 64)
+    own = {"program": Schedule(wishes=matrix(32, 2), layouts=wide(2))}
+    text = assembly(native(module, own, LARGE), LARGE)
+    assert "tdpbf16ps" in text
+    assert "tilerelease" in text
+    without = masked(LARGE, "amx")
+    assert "tdpbf16ps" not in assembly(native(module, own, without), without)
+
+
+def test_tiles_are_of_one_kind_each() -> None:
+    """Sums, parts of rows and vectors never share one, and those that are left take turns."""
+    for rows, vectors in ((16, 4), (32, 2), (48, 1), (9, 5)):
+        own = Setting(rows, vectors)
+        parts = range(len(own.heights))
+        sums = {own.sums(part, at) for part in parts for at in range(vectors)}
+        shared = {own.shared(part) for part in parts}
+        moving = {own.moving(at) for at in range(vectors)}
+        assert len(sums) + len(shared) == len(parts) * (vectors + 1)
+        assert not sums & shared | sums & moving | shared & moving
+        assert max(moving) < TILES
+        assert tiles_for(rows, vectors) <= TILES
+    assert Setting(20, 2).rows_of_tiles == (16, 16, 4, 4, 16, 4, 16, 16)
+
+
+def test_schedules_are_for_it_where_there_are_panels() -> None:
+    """Its rows and vectors are proposed, and predicted to be fastest, for many rows."""
+    (kernel,) = product(64, 1024, 1024).kernels
+    found = choices_of(space(kernel, LARGE, 2, ["Y"]))
+    assert found[0].schedule.wishes.matrix
+    assert all(one.schedule.layouts or one.schedule.panels for one in found if by_matrix(one))
+    assert not any(by_matrix(one) for one in choices_of(space(kernel, masked(LARGE, "amx"), 2)))
