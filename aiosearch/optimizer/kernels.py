@@ -172,6 +172,7 @@ def _short(schedule: Schedule) -> str:
     if schedule.wishes.rows:
         unit = " by matrix unit" if schedule.wishes.matrix else ""
         parts.append(f"{schedule.wishes.rows}x{schedule.wishes.vectors}{unit}")
+    parts += ["kept"] * schedule.keeps
     parts += [f"{name} packed" for name in schedule.layouts]
     parts += [f"{name} copied" for name in schedule.staged]
     parts += [f"{name} in panels" for name in schedule.panels]

@@ -44,7 +44,8 @@ class BlockPrinter:
     unit: MatrixUnit
 
     def print(self) -> None:
-        for one in passes(self.prepared.kernel, self.prepared.serial):
+        keeps = self.schedule.keeps
+        for one in passes(self.prepared.kernel, self.prepared.serial, keeps=keeps):
             self._pass(one)
 
     @property
@@ -70,7 +71,8 @@ class BlockPrinter:
     def _stage(self, stage: Stage, ranges: Mapping[Index, Range], *, adds: bool = False) -> None:
         """Over its tile, to which it may add."""
         if stage.target not in self.prepared.kernel.outputs:
-            self.storages[stage.target] = moved(self.storages[stage.target], stage, ranges)
+            where = self.ranges if stage.target in self.prepared.lasting else ranges
+            self.storages[stage.target] = moved(self.storages[stage.target], stage, where)
         body = partial(self._filled, stage, ranges, adds)
         self._writer.only_when(self._first(stage), body)
 

@@ -70,7 +70,7 @@ def different(found: Sequence[Choice[Schedule]], most: int) -> list[Choice[Sched
         schedule, wishes = one.schedule, one.schedule.wishes
         laid = bool(schedule.layouts), bool(schedule.panels)
         held = wishes.rows, wishes.vectors, wishes.matrix
-        kinds.setdefault((*held, *laid, schedule.serial), one)
+        kinds.setdefault((*held, *laid, schedule.serial, schedule.keeps), one)
     chosen = list(kinds.values())[: max(1, most * 3 // 4)]
     others = [one for one in found if all(one is not other for other in chosen)]
     return [*chosen, *others[: most - len(chosen)]]
@@ -111,6 +111,7 @@ class _Folds:
         self._lanes = machine.width // 4
         self._others = _others(own)
         self._kept = [*tiles_of(kernel)]
+        self._lasting = {name for one in self._kept for name in one.lasts}
         self._layouts = layouts
         self._panels = {
             packed: packable(
@@ -132,6 +133,7 @@ class _Folds:
             Parameter("panels", _PANELS if cut else _PANELS[:1]),
             Parameter("row", tuple(_row_tiles(own))),
             Parameter("serial", tuple(_serials(own, self._kernel.outputs))),
+            Parameter("keeps", (False, True) if self._lasting else (False,)),
             Parameter("staged", tuple(_stagings(self._kernel, own))),
             Parameter("laid", (False, True) if any(self._panels.values()) else (False,)),
             Parameter("unrolled", _UNROLLED, fine=True),
@@ -149,6 +151,8 @@ class _Folds:
         if matrix and not self._is_for_matrices({*layouts, *panels}, *chosen["serial"]):
             return None
         width = self._lanes * vectors
+        if chosen["keeps"] and chosen["serial"][0] not in self._lasting:
+            return None
         found = Schedule(
             self._tiles(column, chosen["row"], *chosen["serial"]),
             chosen["serial"][0],
@@ -157,6 +161,7 @@ class _Folds:
             chosen["staged"],
             {name: replace(one, width=width) for name, one in panels.items()},
             chosen["fastest"],
+            chosen["keeps"],
         )
         if not self._is_another_order(found):
             return None

@@ -2,14 +2,14 @@
 
 What folds the serial index has its value after a pass along it. A stage that needs that value, and
 runs along the same index, does so in another pass, in which what it reads of earlier stages' tiles
-is computed again.
+is computed again, or was kept.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..ir import Buffer, Index, Kernel, Stage
+from ..ir import Buffer, Fold, Index, Kernel, Stage
 
 
 @dataclass
@@ -23,19 +23,13 @@ class Pass:
         return [stage for stage in self.along if serial in stage.folded]
 
 
-def passes(kernel: Kernel, serial: Index | None) -> list[Pass]:
-    """All stages, operands first; the last pass may have nothing along."""
+def passes(kernel: Kernel, serial: Index | None, *, keeps: bool = False) -> list[Pass]:
+    """All stages, operands first; the last pass may have nothing along.
+
+    Where a block keeps what later passes read, none computes it again.
+    """
     made = {stage.target: stage for stage in kernel.stages}
-    levels: dict[Buffer, int] = {}
-    for stage in kernel.stages:
-        levels[stage.target] = max(
-            (
-                levels[load.buffer] + (serial in made[load.buffer].folded)
-                for load in stage.loads
-                if load.buffer in levels
-            ),
-            default=0,
-        )
+    levels = _levels(kernel, serial)
     found = [Pass() for _ in range(max(levels.values(), default=0) + 1)]
     for stage in kernel.stages:
         level = levels[stage.target]
@@ -44,8 +38,41 @@ def passes(kernel: Kernel, serial: Index | None) -> list[Pass]:
         else:
             found[level].along.append(stage)
     for number, one in enumerate(found):
-        one.along = _needed(one.along, made, serial, number, levels)
+        if not keeps:
+            one.along = _needed(one.along, made, serial, number, levels)
     return found
+
+
+def lasting(kernel: Kernel, serial: Index | None) -> frozenset[Buffer]:
+    """What is made tile by tile in one pass and read in another."""
+    levels = _levels(kernel, serial)
+    made = {stage.target: stage for stage in kernel.stages}
+    return frozenset(
+        load.buffer
+        for stage in kernel.stages
+        for load in stage.loads
+        if load.buffer in made
+        and serial in made[load.buffer].free
+        and levels[load.buffer] < levels[stage.target]
+    )
+
+
+def _levels(kernel: Kernel, serial: Index | None) -> dict[Buffer, int]:
+    """In which pass each stage runs first; copies of inputs where they are wanted first."""
+    made = {stage.target: stage for stage in kernel.stages}
+    levels: dict[Buffer, int] = {}
+    wanted: dict[Buffer, int] = {}
+    for stage in kernel.stages:
+        own = [load.buffer for load in stage.loads if load.buffer in levels]
+        level = max((levels[one] + (serial in made[one].folded) for one in own), default=0)
+        levels[stage.target] = level
+        for one in own:
+            wanted[one] = min(level, wanted.get(one, level))
+    for stage in kernel.stages:
+        copies = stage.fold is Fold.NONE and not any(one.buffer in made for one in stage.loads)
+        if copies and stage.target not in kernel.outputs:
+            levels[stage.target] = wanted.get(stage.target, 0)
+    return levels
 
 
 def _needed(

@@ -78,14 +78,14 @@ class Predictor:
         self._works = [self._work(stage, machine) for stage in kernel.stages]
         self._reads = [self._read(one) for one in kernel.inputs]
         self._written = sum(map(_bytes, kernel.outputs))
-        self._turns: dict[str | None, list[int]] = {}
+        self._turns: dict[tuple[str | None, bool], list[int]] = {}
 
     def seconds(self, schedule: Schedule) -> float:
         """What counts is which of two is less."""
         blocks = _tiles(self._own.blocked, schedule)
         if not blocks:
             return 0.0
-        turns = zip(self._works, self._passes(schedule.serial), strict=True)
+        turns = zip(self._works, self._passes(schedule.serial, schedule.keeps), strict=True)
         cycles = sum(
             times * _tiles(one.missing, schedule) * self._cycles(one, schedule)
             for one, times in turns
@@ -129,15 +129,15 @@ class Predictor:
             any(self._own.along in _used(load) for load in mine),
         )
 
-    def _passes(self, name: str | None) -> list[int]:
+    def _passes(self, name: str | None, keeps: bool) -> list[int]:
         """In how many passes along the serial index each stage runs."""
-        if name not in self._turns:
+        if (name, keeps) not in self._turns:
             serial = next((one for one in self._kernel.indices if one.name == name), None)
             found: Counter[Buffer] = Counter()
-            for one in passes(self._kernel, serial):
+            for one in passes(self._kernel, serial, keeps=keeps):
                 found.update(stage.target for stage in (*one.before, *one.along))
-            self._turns[name] = [found[stage.target] for stage in self._kernel.stages]
-        return self._turns[name]
+            self._turns[name, keeps] = [found[stage.target] for stage in self._kernel.stages]
+        return self._turns[name, keeps]
 
     def _cycles(self, one: _Work, schedule: Schedule) -> float:
         if one.shares:

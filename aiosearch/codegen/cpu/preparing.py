@@ -26,6 +26,7 @@ from ..ir import (
 )
 from .arithmetic import WORKING, working
 from .packed import Layout
+from .passes import lasting
 from .schedule import Schedule, blocked, serial
 
 
@@ -51,6 +52,8 @@ class Prepared:
     """How tiles are laid out that are not as the rest."""
     endings: Mapping[Buffer, Ending]
     """What else is done to folds before they are stored, by where that is."""
+    lasting: frozenset[Buffer]
+    """Scratch that is there along the whole serial index, and not only for a tile of it."""
 
 
 def prepared(kernel: Kernel, schedule: Schedule) -> Prepared:
@@ -60,7 +63,8 @@ def prepared(kernel: Kernel, schedule: Schedule) -> Prepared:
     summing = accumulating(copying, way)
     parallel = blocked(summing)
     whole, endings = ended(private(summing, parallel), way)
-    return Prepared(whole, parallel, way, panels, endings)
+    lasts = lasting(whole, way) - {*whole.outputs} if schedule.keeps else frozenset[Buffer]()
+    return Prepared(whole, parallel, way, panels, endings, lasts)
 
 
 def along(kernel: Kernel, schedule: Schedule) -> Index | None:

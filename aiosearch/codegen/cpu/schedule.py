@@ -30,6 +30,8 @@ class Schedule:
     """Of inputs, by name, whose tiles a block lays out for itself."""
     fastest: str | None = None
     """The index along which blocks follow each other first; the last one where nothing is said."""
+    keeps: bool = False
+    """Whether a block keeps what it needs again, where it goes along the index more than once."""
 
     def tile(self, index: Index) -> int:
         return max(1, min(self.tiles.get(index.name, index.size), index.size))

@@ -114,14 +114,16 @@ class Scratch:
 
     def _room(self, stage: Stage) -> _Room:
         axes = zip(stage.at, stage.target.shape, strict=True)
-        sizes = tuple(self._longest(one, size) for one, size in axes)
+        whole = stage.target in self._prepared.lasting
+        sizes = tuple(self._longest(one, size, whole) for one, size in axes)
         layout = self._prepared.panels.get(stage.target)
         return _Room(replace(stage.target, shape=sizes), layout)
 
-    def _longest(self, position: Position, size: int) -> int:
-        """Of a tile along an axis."""
+    def _longest(self, position: Position, size: int, whole: bool) -> int:
+        """Of a tile along an axis; the whole serial index, where that lasts."""
         own = alone(position)
-        if own is not None and own in (*self._prepared.parallel, self._prepared.serial):
+        serial = () if whole else (self._prepared.serial,)
+        if own is not None and own in (*self._prepared.parallel, *serial):
             return self._schedule.tile(own)
         return size
 

@@ -32,7 +32,8 @@ def _blocks(kernel: Kernel, schedule: Schedule) -> str:
 def _way(kernel: Kernel, schedule: Schedule) -> Iterator[str]:
     way = along(kernel, schedule)
     if way is not None:
-        yield f"goes along {way} by {schedule.tile(way)}"
+        kept = ", keeping what it needs again" if schedule.keeps else ""
+        yield f"goes along {way} by {schedule.tile(way)}{kept}"
 
 
 def _registers(kernel: Kernel, schedule: Schedule) -> Iterator[str]:

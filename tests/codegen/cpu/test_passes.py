@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 from lowered import attention, gated, norm
 from refereed import assert_right
 from running import MACHINES, program
 
-from aiosearch.codegen.cpu.passes import passes
+from aiosearch.codegen.cpu.passes import lasting, passes
 from aiosearch.codegen.cpu.schedule import Schedule, serial
 from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lowering import lower
@@ -50,6 +53,31 @@ def test_softmax_tile_by_tile(length: int, dtype: DType) -> None:
     """Tiles of any length, the last one shorter, give what one tile does."""
     module = softmax(dtype)
     assert_right(module, schedules=along(module, length), machines=[host()])
+
+
+def test_what_is_kept_is_not_computed_again() -> None:
+    """A pass does what no pass before it has done; what later ones read lasts."""
+    kernel = softmax().kernels[0]
+    (way,) = serial(kernel)
+    found = [stage for one in passes(kernel, way, keeps=True) for stage in one.along]
+    assert sorted(found, key=kernel.stages.index) == list(kernel.stages)
+    again = [stage for one in passes(kernel, way) for stage in one.along]
+    assert len(again) > len(found)
+    assert lasting(kernel, way) <= {stage.target for stage in kernel.stages} - {*kernel.outputs}
+    assert lasting(kernel, way)
+
+
+@pytest.mark.parametrize("length", [5, 16, 37])
+@pytest.mark.parametrize("made", [softmax, lambda: lower(attention())])
+def test_kept_tiles_give_the_same(made: Callable[[], Module], length: int) -> None:
+    """Also with copies of inputs, each made in the pass that reads it."""
+    module = made()
+    for staged in ((), tuple(one.name for one in module.inputs)):
+        own = {
+            name: replace(one, keeps=True, staged=staged)
+            for name, one in along(module, length).items()
+        }
+        assert_right(module, schedules=own, machines=[host()])
 
 
 @pytest.mark.parametrize(("machine", "length"), [*zip(MACHINES, [6, 16, 1], strict=True)])
