@@ -14,7 +14,7 @@ import numpy as np
 from aiosearch.codegen.native.compiling import optimize, parsed, target_machine
 from aiosearch.codegen.native.machine import Machine, host
 from aiosearch.codegen.scalars import Conversion, library, symbol
-from aiosearch.codegen.scalars.catalogue import Name
+from aiosearch.codegen.scalars.catalogue import SHORT, Name
 from aiosearch.tensor.types import DType
 
 KINDS: dict[DType, tuple[str, Any]] = {
@@ -56,6 +56,8 @@ class Scalar:
     def types(self) -> tuple[DType, DType]:
         """Of operands and of results."""
         match self.name:
+            case _ if self.dtype is DType.BF16 and self.name in SHORT:
+                return DType.F32, DType.F32
             case Conversion.NARROW:
                 return DType.F32, self.dtype
             case Conversion.WIDEN:

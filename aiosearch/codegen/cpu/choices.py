@@ -24,7 +24,7 @@ from .roles import Roles, halves, packable, roles
 from .schedule import Schedule
 from .shape import Wishes
 
-_REGISTERS = ((8, 2), (6, 4), (4, 4), (4, 2), (2, 4), (12, 2), (14, 1), (1, 4), (1, 8))
+_REGISTERS = ((8, 2), (6, 4), (4, 4), (4, 2), (2, 4), (12, 2), (16, 1), (14, 1), (1, 4), (1, 8))
 """Rows and vectors of sums."""
 _MATRIX = ((16, 4), (32, 2), (16, 2), (16, 1), (48, 1), (16, 5))
 """The same for a matrix unit."""

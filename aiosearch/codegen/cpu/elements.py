@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from ...tensor.types import DType
 from ..ir import (
     Apply,
     Buffer,
@@ -17,6 +18,7 @@ from ..ir import (
     Round,
     Within,
 )
+from ..scalars.catalogue import SHORT
 from .access import Access
 from .arithmetic import Arithmetic
 from .spots import Spot
@@ -59,9 +61,18 @@ class Elements:
                 operands = [self.value(one, spot) for one in arguments]
                 return self.arithmetic.apply(operation, operands, self._working)
             case Round(value, dtype):
-                return self.arithmetic.rounded(self.value(value, spot), dtype)
+                return self.arithmetic.rounded(self.wanted(value, dtype, spot), dtype)
             case Within():
                 return self._within(expression, spot)
+
+    def wanted(self, expression: Expression, dtype: DType, spot: Spot) -> Value:
+        """The value, as exact as one needs it who rounds it to a type."""
+        match expression:
+            case Apply(operation, (argument,)) if dtype is DType.BF16 and operation in SHORT:
+                operand = self.arithmetic.convert(self.value(argument, spot), self._working)
+                if operand.scalar == "float":
+                    return self.arithmetic.function(operation, [operand], dtype)
+        return self.value(expression, spot)
 
     def store(self, target: Buffer, at: tuple[Position, ...], value: Value, spot: Spot) -> None:
         """Of a value of any type, the same in all lanes or not."""

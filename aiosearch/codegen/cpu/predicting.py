@@ -20,6 +20,8 @@ _CLOCK = 4e9
 _MEMORY = 30e9
 """Bytes a second that one thread reads of memory, and of the second cache."""
 _NEAR = 100e9
+_SECOND = 24.0
+"""Bytes a cycle that come from the second cache, to stay there."""
 _OVERLAP = 2
 """The slower of arithmetic and memory hides the other, but not all of it."""
 _UNEVEN = 0.2
@@ -69,12 +71,25 @@ class _Traffic:
     """Whether the main stage goes down its columns, a row at a time."""
 
 
+@dataclass(frozen=True)
+class _Step:
+    """Of the innermost loop of a sum whose rows share what the lanes read."""
+
+    depth: int
+    """How many products each sum takes up."""
+    cycles: float
+    bytes: int
+    """That the lanes read."""
+    begun: float
+    """Cycles that a block costs before its first step and behind its last."""
+
+
 class Predictor:
     """Of one kernel on one machine."""
 
     def __init__(self, kernel: Kernel, own: Roles, machine: Machine, threads: int) -> None:
         self._kernel, self._own, self._threads = kernel, own, threads
-        self._lanes = machine.width // 4
+        self._lanes, self._l1 = machine.width // 4, machine.l1
         self._works = [self._work(stage, machine) for stage in kernel.stages]
         self._reads = [self._read(one) for one in kernel.inputs]
         self._written = sum(map(_bytes, kernel.outputs))
@@ -151,16 +166,26 @@ class Predictor:
         tile = schedule.tile(shape.row) if shape.row is not None else 1
         rows, vectors = min(schedule.wishes.rows or 4, tile), schedule.wishes.vectors or 2
         packed = not one.read.isdisjoint((*schedule.layouts, *schedule.panels))
+        depth = schedule.tile(shape.inner) if shape.inner is not None else 1
         if one.matrix and packed and schedule.wishes.matrix:
-            return _by_matrix(one, rows, vectors, schedule)
-        pair = 2 if one.dots else 1
+            step = _matrix_step(rows, vectors)
+        else:
+            step = self._step(one, rows, vectors, packed)
+        steps = max(depth / step.depth, 1)
+        cycles = step.cycles
+        if rows < tile and step.bytes * steps > self._l1 / 2:
+            cycles = max(cycles, step.bytes / _SECOND)
+        full = -(-tile // rows) * rows / tile
+        begun = 1 + step.begun / (steps * cycles)
+        return one.total / (rows * vectors * self._lanes * step.depth) * full * cycles * begun
+
+    def _step(self, one: _Work, rows: int, vectors: int, packed: bool) -> _Step:
+        """By vector registers."""
         mixing = _MIXING * vectors if one.dots and not packed else 0.0
         taken = rows * vectors * (_SLOW if one.dots and one.matrix else 1)
-        step = max((taken + mixing) / 2, (rows + vectors + mixing) / 2, 4.0)
-        depth = schedule.tile(shape.inner) if shape.inner is not None else 1
-        full = -(-tile // rows) * rows / tile
-        begun = (rows * vectors + _TURN) / (max(depth / pair, 1) * step)
-        return one.total / (rows * vectors * self._lanes) / pair * full * step * (1 + begun)
+        cycles = max((taken + mixing) / 2, (rows + vectors + mixing) / 2, 4.0)
+        width = vectors * self._lanes * 4
+        return _Step(2 if one.dots else 1, cycles, width, rows * vectors + _TURN)
 
     def _traffic(self, schedule: Schedule) -> float:
         """Bytes from memory; what is read again is read of a cache, and counts for less."""
@@ -173,16 +198,11 @@ class Predictor:
         return found
 
 
-def _by_matrix(one: _Work, rows: int, vectors: int, schedule: Schedule) -> float:
-    """Cycles of products by blocks of tiles of sums."""
-    shape = one.shape
-    tile = schedule.tile(shape.row) if shape.row is not None else 1
-    depth = schedule.tile(shape.inner) if shape.inner is not None else 1
+def _matrix_step(rows: int, vectors: int) -> _Step:
+    """By a matrix unit."""
     down = -(-rows // ROWS)
-    step = max(_PRODUCT * down * vectors, _LOADED * (down + vectors))
-    full = -(-tile // rows) * rows / tile
-    begun = _EMPTIED * down * vectors / (max(depth / DEPTH, 1) * step)
-    return one.total / (rows * vectors * LANES * DEPTH) * full * step * (1 + begun)
+    cycles = max(_PRODUCT * down * vectors, _LOADED * (down + vectors))
+    return _Step(DEPTH, cycles, vectors * DEPTH * LANES * 2, _EMPTIED * down * vectors)
 
 
 def _used(load: Load) -> Collection[Index]:

@@ -95,7 +95,8 @@ class StagePrinter:
         tile.access.forget()
         if stage.fold is Fold.NONE:
             for spot in block.spots(places):
-                elements.store(stage.target, stage.at, elements.value(stage.value, spot), spot)
+                value = elements.wanted(stage.value, stage.target.dtype, spot)
+                elements.store(stage.target, stage.at, value, spot)
         else:
             for spot, value in zip(block.targets(), FoldPrinter(block).values(), strict=True):
                 elements.store(stage.target, stage.at, tile.ended(value, spot), spot)

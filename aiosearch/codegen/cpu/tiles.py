@@ -76,7 +76,8 @@ class Tile:
         dtype = fold.buffer.dtype
         if dtype in (DType.BF16, DType.F16):
             value = elements.arithmetic.rounded(value, dtype)
-        return elements.knowing(fold, value).value(self.ending.value, spot)
+        known = elements.knowing(fold, value)
+        return known.wanted(self.ending.value, self.stage.target.dtype, spot)
 
     def joined(self, some: list[Value], others: list[Value]) -> list[Value]:
         """Parts of what is folded, register by register."""

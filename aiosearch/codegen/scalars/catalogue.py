@@ -40,6 +40,9 @@ FUNCTIONS: dict[Operation, Callable[..., Value]] = {
     Operation.TANH: exponentials.tanh,
 }
 
+SHORT: dict[Operation, Callable[..., Value]] = {Operation.EXP: exponentials.short_exp}
+"""Of floats, for those who round the result to a bf16: asked for by that type."""
+
 CONVERSIONS: dict[tuple[Conversion, DType], Callable[[Value], Value]] = {
     (Conversion.NARROW, DType.BF16): halves.to_bf16,
     (Conversion.NARROW, DType.F16): halves.to_f16,
@@ -96,4 +99,6 @@ def _found(name: Name, dtype: DType) -> tuple[Callable[..., Value], str]:
     """What writes a function, and the type of its operands."""
     if isinstance(name, Conversion):
         return CONVERSIONS[name, dtype], "float" if name is Conversion.NARROW else "i16"
+    if dtype is DType.BF16:
+        return SHORT[name], "float"
     return FUNCTIONS[name], ELEMENTS[dtype]

@@ -32,6 +32,9 @@ EXP = {
 }  # fmt: skip
 """Coefficients of (eʳ - 1 - r) / r²."""
 
+EXP2_SHORT = (0.6932829022407532, 0.2422109991312027, 0.0550089292228222)
+"""Coefficients of (2ʳ - 1) / r, |r| <= 0.5: 2^-13.2 of 2ʳ, and nothing at zero."""
+
 LIMITS = {"float": (-104.0, 89.0), "double": (-746.0, 710.0)}
 """At and below the first the exponential is zero, at and above the second it is infinite."""
 
@@ -45,6 +48,16 @@ def exp(x: Value) -> Value:
     near, times, rest = reduced(x, 2 * format_of(x).bias)
     tail = x.body.polynomial(rest, EXP[x.element])
     value = x.body.fma(x.body.fma(tail, rest, 1.0), rest, 1.0)
+    return scaled(value, near, times)
+
+
+def short_exp(x: Value) -> Value:
+    """As exact as a bf16 needs: the error before it becomes one is a fortieth of its last place."""
+    x = at_least(at_most(x, LIMITS[x.element][1]), LIMITS[x.element][0])
+    near = x.body.fma(x, LOG2_E, format_of(x).magic + 2 * format_of(x).bias)
+    times = near - (format_of(x).magic + 2 * format_of(x).bias)
+    rest = x.body.fma(x, LOG2_E, -times)
+    value = x.body.fma(x.body.polynomial(rest, EXP2_SHORT), rest, 1.0)
     return scaled(value, near, times)
 
 

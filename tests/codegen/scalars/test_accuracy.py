@@ -12,7 +12,7 @@ from vectorly import Scalar
 from aiosearch.codegen.ir import Operation
 from aiosearch.codegen.native.machine import Machine, host, masked, portable
 from aiosearch.codegen.scalars import ERRORS, Error
-from aiosearch.codegen.scalars.catalogue import FUNCTIONS
+from aiosearch.codegen.scalars.catalogue import FUNCTIONS, SHORT
 from aiosearch.tensor.types import DType
 
 FLOATS = (DType.F32, DType.F64)
@@ -46,7 +46,27 @@ def test_stated_errors_hold(operation: Operation, dtype: DType) -> None:
 
 
 def test_every_function_has_its_error_stated() -> None:
-    assert set(ERRORS) == {(operation, dtype) for operation in FUNCTIONS for dtype in FLOATS}
+    whole = {(operation, dtype) for operation in FUNCTIONS for dtype in FLOATS}
+    assert set(ERRORS) == whole | {(operation, DType.BF16) for operation in SHORT}
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
+@pytest.mark.parametrize("operation", sorted(SHORT))
+def test_what_is_for_a_bf16_is_off_by_less_than_its_rounding(
+    operation: Operation, fused: bool
+) -> None:
+    """In places of a bf16, of which a normal one has 2^16 of those of a float."""
+    (values,) = operands(operation, DType.F32, SIZES[DType.F32])
+    short = Scalar(operation, 4, DType.BF16, fused, machine(fused))(values)
+    with np.errstate(all="ignore"):
+        exact = EXACT[operation](values.astype(np.float64))
+    least, most = (float(one) for one in (np.finfo(np.float32).tiny, np.finfo(np.float32).max))
+    normal = (exact >= least) & (exact <= 0.999 * most)
+    stated = ERRORS[operation, DType.BF16].of(fused=fused) * 2**16
+    assert off(short[normal], exact[normal]).max() <= stated
+    beyond = ~normal & ~((exact > 0.999 * most) & (exact < 1.001 * most))
+    same = Scalar(operation, 4, DType.F32, fused, machine(fused))(values)
+    assert np.allclose(short[beyond], same[beyond], rtol=2**-12, atol=2**-148, equal_nan=True)
 
 
 def test_an_error_depends_on_how_it_is_computed() -> None:
