@@ -1,7 +1,8 @@
 """Writes docs/figures.md from what the benchmarks print: `python docs/_figures.py DIR/*.jsonl`.
 
 Each file is named after its benchmark (`nodes.jsonl` is what `benchmarks/nodes.py` printed) and has
-one JSON object a line. Without files the page says that nothing is measured.
+one JSON object a line. A second name says on what it ran, where that matters: `kernels.amx.jsonl`.
+Sections of the page for which there is no file stay as they are.
 """
 
 from __future__ import annotations
@@ -36,16 +37,21 @@ $ uv run python docs/_figures.py .benchmarks/*.jsonl
 ```
 
 `target` is what a figure is meant to reach; one without it is there for comparison. `load` is that
-of the machine when it was measured: figures of a busy machine are worse than they need be.
+of the machine when it was measured: figures of a busy machine are worse than they need be. A
+section whose name has a second part is the same benchmark on another machine.
 """
 
 
 def main(paths: Iterable[Path]) -> None:
-    parts = [HEAD]
-    parts += [section(path.stem, read(path)) for path in sorted(paths)]
-    if len(parts) == 1:
-        parts.append("Not measured yet.\n")
-    PAGE.write_text("\n".join(parts), encoding="utf-8")
+    known = sections(PAGE.read_text(encoding="utf-8"))
+    known |= {path.stem: section(path.stem, read(path)) for path in paths}
+    PAGE.write_text("\n".join([HEAD, *(known[name] for name in sorted(known))]), encoding="utf-8")
+
+
+def sections(page: str) -> dict[str, str]:
+    """The parts of a page by their titles, each with an end of line behind its last row."""
+    _, *parts = re.split(r"^## ", page, flags=re.MULTILINE)
+    return {part.partition("\n")[0]: f"## {part.strip()}\n" for part in parts}
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -55,7 +61,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def section(name: str, figures: list[dict[str, Any]]) -> str:
     """Makes the part of one benchmark: its command, its machine, a table."""
-    lines = [f"## {name}", "", f"`{COMMAND.format(name=name)}`", ""]
+    lines = [f"## {name}", "", f"`{COMMAND.format(name=name.partition('.')[0])}`", ""]
     if figures:
         lines += [about(figures[-1]), ""]
     lines += [

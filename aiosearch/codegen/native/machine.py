@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 from dataclasses import dataclass, field, replace
 
 import llvmlite.binding as llvm
@@ -117,6 +118,8 @@ def _kind(machine: Machine) -> str:
 
 def _may_use_tiles() -> bool:
     """Asks Linux, once for all threads: each has to keep 8 KB more when it is interrupted."""
+    if sys.platform != "linux":
+        return False
     call = ctypes.CDLL(None).syscall
     call.restype, call.argtypes = ctypes.c_long, [ctypes.c_long] * 3
     return bool(call(_ARCH_PRCTL, _REQUEST, _TILES) == 0)

@@ -45,8 +45,8 @@ def by_matrix(one: Choice[Schedule]) -> bool:
 
 
 @runs
-@pytest.mark.parametrize("rows", [1, 15, 16, 17, 40])
-@pytest.mark.parametrize("inner", [32, 33, 95, 256])
+@pytest.mark.parametrize("rows", [1, 16, 40])
+@pytest.mark.parametrize("inner", [33, 95, 256])
 @pytest.mark.parametrize("columns", [17, 100])
 @pytest.mark.parametrize(("held", "vectors"), [(16, 2), (32, 2), (16, 4), (48, 1)])
 def test_what_does_not_fill_tiles_is_computed_as_well(

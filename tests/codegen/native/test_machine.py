@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
+import pytest
+
+from aiosearch.codegen.native import machine as machines
 from aiosearch.codegen.native.machine import Machine, host, masked, portable
 
 AVX512 = "+avx512f,+avx512bw,+avx512dq,+avx512vl"
@@ -63,3 +67,19 @@ def test_this_one() -> None:
     assert host().runs(host())
     assert host().width in (16, 32, 64)
     assert 0 < host().l1 < host().l2
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_matrix_unit_is_there_where_the_system_lets_it_be_used(
+    monkeypatch: pytest.MonkeyPatch, allowed: bool
+) -> None:
+    """The processor alone does not say so, and everything else stays as it is."""
+    features = LARGE.features.replace("-amx", "+amx-tile,+amx-bf16")
+    found = SimpleNamespace(flatten=lambda: features)
+    monkeypatch.setattr(machines.llvm, "get_host_cpu_features", lambda: found)
+    monkeypatch.setattr(machines, "_may_use_tiles", lambda: allowed)
+    one = machines.host.__wrapped__()
+    assert one.bf16_matrix == allowed
+    assert one.bf16_dot
+    assert not masked(one, "amx").bf16_matrix
+    assert not masked(one, "avx512").bf16_matrix
