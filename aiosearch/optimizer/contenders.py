@@ -9,10 +9,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..codegen.native.machine import host
+from ..codegen.pallas.errors import CannotPrint
 from ..codegen.plans import best
 from ..devices import default_device, device
 from ..equivalence import verify
-from ..errors import AiosearchError
 from ..measure import ArrayType
 from ..superoptimizer.composing import Composer
 from ..tensor import Program
@@ -182,7 +182,7 @@ class _Forms:
         for place in best(ways, most):
             try:
                 found.append(self.contender(place))
-            except AiosearchError as error:  # a tiling may have no text where another one has
+            except CannotPrint as error:  # a tiling may have no text where another one has
                 self._tell(f"kernels are left out: {error}")
         return found
 

@@ -37,7 +37,7 @@ class GpuKernels:
         return self._planned.beside(place)
 
     def source(self, place: Place) -> KernelSource:
-        """Raises IllegalPointError where there is no such place, CannotPrint without a text."""
+        """What runs it; raises IllegalPointError where there is no such place, or CannotPrint."""
         plan = self._planned.plan(place)
         text = write(plan.module, plan.schedules)
         return KernelSource(_how(plan), plan.seconds, text, plan.module.name)

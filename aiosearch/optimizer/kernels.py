@@ -63,13 +63,14 @@ class CpuKernels:
         return self._writer(place).source()
 
     def _writer(self, place: Place) -> _Writer:
-        """The same for the same place, which prints once."""
-        if place.key not in self._writers:
+        """The same for the same place, which prints once, whatever form it is said to be of."""
+        key = place.module, place.points
+        if key not in self._writers:
             plan = self._planned.plan(place)
-            self._writers[place.key] = _Writer(
+            self._writers[key] = _Writer(
                 self._program, plan, self._machine, plan.module.name, self._parameters
             )
-        return self._writers[place.key]
+        return self._writers[key]
 
 
 def kernel_sources(

@@ -78,6 +78,7 @@ class Trials:
     seconds: float
     """What that takes."""
     _made: dict[Place, Contender] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set)
 
     async def run(self, known: Mapping[Contender, float], budget: Budget) -> dict[Contender, float]:
         """What kernels near the known ones take, the fastest first."""
@@ -90,15 +91,21 @@ class Trials:
         try:
             return await self.maker.beside(place)
         except OptimizeError as error:
-            self.runners.tell(f"no further kernels are tried: {error}")
+            self._tell_once(f"no further kernels are tried: {error}")
             return ()
+
+    def _tell_once(self, text: str) -> None:
+        """What is wrong with one of many may be wrong with all of them."""
+        if text not in self._told:
+            self._told.add(text)
+            self.runners.tell(text)
 
     async def _time(self, place: Place) -> float | None:
         """What these kernels take; nothing where they do not run."""
         try:
             contender = await self.maker.made(place)
         except OptimizeError as error:
-            self.runners.tell(f"kernels are left out: {error}")
+            self._tell_once(f"kernels are left out: {error}")
             return None
         self._made[place] = contender
         if not await self.runners.enter(contender):

@@ -23,13 +23,6 @@ WORKING = {
 }
 """In what arithmetic is done."""
 
-
-def working(stage: Stage) -> str:
-    """In what a stage's floats are computed."""
-    dtypes = {stage.target.dtype, *(load.buffer.dtype for load in stage.loads)}
-    return "double" if DType.F64 in dtypes else "float"
-
-
 _ORDER = ["i1", "i32", "float", "double"]
 _CONVERSIONS = {
     ("i1", "i32"): "zext",
@@ -56,6 +49,12 @@ _COMPARE = {
 }
 _EXTREMES = {Operation.MAXIMUM: "llvm.smax", Operation.MINIMUM: "llvm.smin"}
 """Of whole numbers."""
+
+
+def working(stage: Stage) -> str:
+    """In what a stage's floats are computed."""
+    dtypes = {stage.target.dtype, *(load.buffer.dtype for load in stage.loads)}
+    return "double" if DType.F64 in dtypes else "float"
 
 
 class Arithmetic:

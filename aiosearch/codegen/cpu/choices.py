@@ -20,10 +20,11 @@ from .kept import kept_bytes, tiles_of
 from .matrixunit import DEPTH
 from .packed import Layout
 from .predicting import Predictor
-from .roles import Roles, halves, packable, roles
+from .roles import Roles, halves, in_rows, packable, roles
 from .schedule import Schedule
 from .shape import Wishes
 
+# Sixteen rows by one vector read what the lanes read once, where there are no more rows.
 _REGISTERS = ((8, 2), (6, 4), (4, 4), (4, 2), (2, 4), (12, 2), (16, 1), (14, 1), (1, 4), (1, 8))
 """Rows and vectors of sums."""
 _MATRIX = ((16, 4), (32, 2), (16, 2), (16, 1), (48, 1), (16, 5))
@@ -32,9 +33,9 @@ _SERIAL = (16, 64, 128, 256, 512)
 _ROWS = (8, 16, 32, 64, 128, 256)
 _PANELS = (1, 2, 4, 8, 16, 32)
 _UNROLLED = (4, 1, 2, 8)
-_AHEAD = (0, 2, 4, 8, 16, 32, 64)
-_STREAMED = (16, 0, 2, 4, 8, 32, 64)
-"""The same where what is laid out beforehand comes from memory, once."""
+_AHEAD = (None, 0, 2, 4, 8, 16, 32, 64)
+_STREAMED = 16
+"""The first of these where what is laid out beforehand comes from memory, once; else none."""
 _EXACT = 1024
 """So many products may be added one after the other."""
 _SMALL = 1 << 15
@@ -137,7 +138,7 @@ class _Folds:
             Parameter("staged", tuple(_stagings(self._kernel, own))),
             Parameter("laid", (False, True) if any(self._panels.values()) else (False,)),
             Parameter("unrolled", _UNROLLED, fine=True),
-            Parameter("ahead", _STREAMED if self._layouts else _AHEAD, fine=True),
+            Parameter("ahead", _AHEAD, fine=True),
             Parameter("fastest", (None, *(one.name for one in own.blocked[:-1])), fine=True),
         )
 
@@ -151,12 +152,16 @@ class _Folds:
         if matrix and not self._is_for_matrices({*layouts, *panels}, *chosen["serial"]):
             return None
         width = self._lanes * vectors
+        usual = _STREAMED if layouts else 0
+        if chosen["ahead"] == usual:
+            return None
+        ahead = usual if chosen["ahead"] is None else chosen["ahead"]
         if chosen["keeps"] and chosen["serial"][0] not in self._lasting:
             return None
         found = Schedule(
             self._tiles(column, chosen["row"], *chosen["serial"]),
             chosen["serial"][0],
-            Wishes(rows, vectors, chosen["unrolled"], chosen["ahead"], matrix),
+            Wishes(rows, vectors, chosen["unrolled"], ahead, matrix),
             {name: replace(one, width=width) for name, one in layouts.items()},
             chosen["staged"],
             {name: replace(one, width=width) for name, one in panels.items()},
@@ -183,12 +188,13 @@ class _Folds:
         return self._own.row is not None and bool(chosen["row"] >= (1 if matrix else 3) * rows)
 
     def _is_for_matrices(self, laid: Set[str], serial: str | None, length: int) -> bool:
-        """Whether the main stage reads panels, and as many rows of them as the unit takes."""
+        """Whether the main stage reads panels, enough rows of them, and another factor in rows."""
         inner = self._own.shape.inner
         assert inner is not None
         deep = length if serial == inner.name else inner.size
-        read = {load.buffer.name for load in self._own.stage.loads}
-        return deep >= DEPTH and not laid.isdisjoint(read)
+        stage = self._own.stage
+        read = {load.buffer.name for load in stage.loads}
+        return deep >= DEPTH and not laid.isdisjoint(read) and in_rows(stage, inner, laid)
 
     def _is_another_order(self, schedule: Schedule) -> bool:
         """Or none at all."""

@@ -66,12 +66,12 @@ class Elements:
                 return self._within(expression, spot)
 
     def wanted(self, expression: Expression, dtype: DType, spot: Spot) -> Value:
-        """The value, as exact as one needs it who rounds it to a type."""
+        """The value, only as exact as rounding it to a type needs."""
+        short = dtype is DType.BF16 and self._working == "float"
         match expression:
-            case Apply(operation, (argument,)) if dtype is DType.BF16 and operation in SHORT:
-                operand = self.arithmetic.convert(self.value(argument, spot), self._working)
-                if operand.scalar == "float":
-                    return self.arithmetic.function(operation, [operand], dtype)
+            case Apply(operation, (argument,)) if short and operation in SHORT:
+                operand = self.arithmetic.convert(self.value(argument, spot), "float")
+                return self.arithmetic.function(operation, [operand], dtype)
         return self.value(expression, spot)
 
     def store(self, target: Buffer, at: tuple[Position, ...], value: Value, spot: Spot) -> None:

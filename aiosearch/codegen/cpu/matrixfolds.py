@@ -9,7 +9,7 @@ from ..native.machine import Machine
 from .dots import Dot, paired
 from .linear import linear
 from .matrixunit import DEPTH, LANES, ROWS, TILES, MatrixUnit, Setting, tiles_for
-from .memory import STORED
+from .memory import STORED, Storage
 from .packed import Packed
 from .ranges import Range
 from .registers import Block
@@ -32,14 +32,15 @@ def matrix_product(tile: Tile, machine: Machine) -> Dot | None:
         return None
     fits = tiles_for(shape.rows, shape.vectors) <= TILES
     panels = isinstance(tile.access.storages[dot.moving.buffer], Packed)
-    return dot if fits and panels and _apart(dot, tile) is not None else None
+    _, apart = _rows(dot, tile)
+    return dot if fits and panels and apart is not None else None
 
 
-def _apart(dot: Dot, tile: Tile) -> int | None:
-    """How many elements behind one row of the shared factor the next one is."""
+def _rows(dot: Dot, tile: Tile) -> tuple[Storage, int | None]:
+    """The shared factor, and how many elements behind one row the next one is, if that is even."""
     storage = tile.access.storages[dot.shared.buffer]
-    assert not isinstance(storage, Packed), "pairs are taken from rows"
-    return tile.access.stride(storage, dot.shared.at, tile.shape.row)
+    assert isinstance(storage, Storage), "pairs are taken from rows"
+    return storage, tile.access.stride(storage, dot.shared.at, tile.shape.row)
 
 
 class MatrixFold:
@@ -105,13 +106,13 @@ class MatrixFold:
             self._fetch({**places, inner: places[inner] + 2 * pair})
 
     def _shared(self, places: Places, part: int) -> tuple[Value, int]:
+        """Where a part of rows begins, and how many bytes they are apart."""
         access, shared, row = self._tile.access, self._dot.shared, self._tile.shape.row
-        storage = access.storages[shared.buffer]
-        assert not isinstance(storage, Packed), "pairs are taken from rows"
+        storage, apart = _rows(self._dot, self._tile)
+        assert apart is not None, "it was asked before"
         if row is not None:
             places = {**places, row: places[row] + part * ROWS}
         offset = access.offset(storage, shared.at, Spot(places))
-        apart = _apart(self._dot, self._tile) or 0
         return access.memory.address(storage, offset), apart * STORED[storage.dtype][1]
 
     def _moving(self, places: Places, vector: int) -> tuple[Value, int]:

@@ -59,7 +59,7 @@ class Setting:
 
 
 class MatrixUnit:
-    """For one kernel. It is set once, and set anew only for blocks with fewer rows."""
+    """For one kernel. It is set once, and set anew only for blocks whose tiles have other rows."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -73,7 +73,7 @@ class MatrixUnit:
         rows = setting.rows_of_tiles
         self._usual = self._usual or rows
         if rows != self._usual:
-            self._say(_set(self._named(rows)))
+            self._writer.say(_set(self._named(rows)))
         count = len(setting.heights) * setting.vectors
         self._most = max(self._most, count)
         for tile in range(count):
@@ -82,7 +82,7 @@ class MatrixUnit:
     def end(self, setting: Setting) -> None:
         """As it usually is."""
         if setting.rows_of_tiles != self._usual:
-            self._say(_set(self._named(self._usual)))
+            self._writer.say(_set(self._named(self._usual)))
 
     def load(self, tile: int, pointer: Value, stride: int) -> None:
         """Rows that are so many bytes apart."""
@@ -128,9 +128,6 @@ class MatrixUnit:
 
     def _do(self, name: str, *arguments: str) -> None:
         self._writer.does(f"llvm.x86.{name}", arguments)
-
-    def _say(self, line: str) -> None:
-        self._writer.say(line)
 
     def _at(self, offset: int) -> Value:
         return self._writer.pure(f"getelementptr i8, {_ROOM}, {i64(offset)}", "ptr")

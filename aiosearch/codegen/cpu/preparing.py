@@ -1,8 +1,4 @@
-"""Changes of a kernel before it is printed.
-
-A schedule asks for copies of tiles and for accumulators in 32 bits; and where a stage does nothing
-but change what another one folds, it does so at once.
-"""
+"""Changes of a kernel that a schedule asks for: copies of tiles, accumulators in 32 bits."""
 
 from __future__ import annotations
 
@@ -11,32 +7,11 @@ from dataclasses import dataclass, replace
 
 from ...tensor.types import DType
 from ..expressions import reloaded
-from ..ir import (
-    Affine,
-    Buffer,
-    Expression,
-    Fold,
-    Index,
-    Kernel,
-    Load,
-    Module,
-    Stage,
-    alone,
-    index,
-)
-from .arithmetic import WORKING, working
+from ..ir import Affine, Buffer, Index, Kernel, Load, Module, Stage, alone, index
+from .endings import Ending, with_endings
 from .packed import Layout
 from .passes import lasting
 from .schedule import Schedule, blocked, serial
-
-
-@dataclass(frozen=True)
-class Ending:
-    """What is made of each element of a fold while it is in a register."""
-
-    fold: Load
-    """The element, in the value."""
-    value: Expression
 
 
 @dataclass(frozen=True)
@@ -62,8 +37,9 @@ def prepared(kernel: Kernel, schedule: Schedule) -> Prepared:
     copying, panels = staged(kernel, schedule)
     summing = accumulating(copying, way)
     parallel = blocked(summing)
-    whole, endings = ended(private(summing, parallel), way)
+    whole, endings = with_endings(private(summing, parallel), way)
     lasts = lasting(whole, way) - {*whole.outputs} if schedule.keeps else frozenset[Buffer]()
+    assert lasts.isdisjoint(panels), "panels are of one tile"
     return Prepared(whole, parallel, way, panels, endings, lasts)
 
 
@@ -148,37 +124,6 @@ def private(kernel: Kernel, parallel: Iterable[Index]) -> Kernel:
         if target in own:
             stages.append(Stage(target, stage.at, Load(own[target], stage.at)))
     return replace(kernel, stages=tuple(stages))
-
-
-def ended(kernel: Kernel, serial: Index | None) -> tuple[Kernel, dict[Buffer, Ending]]:
-    """With folds that are stored where the one stage goes that reads them, as it makes them."""
-    endings: dict[Buffer, Ending] = {}
-    stages = list(kernel.stages)
-    for fold in kernel.stages:
-        readers = [one for one in stages if any(each.buffer == fold.target for each in one.loads)]
-        if len(readers) == 1 and _ends(readers[0], fold, kernel, serial):
-            (reader,) = readers
-            endings[reader.target] = Ending(Load(fold.target, fold.at), reader.value)
-            whole = replace(fold, target=reader.target, at=reader.at)
-            stages = [whole if one == reader else one for one in stages if one != fold]
-    return replace(kernel, stages=tuple(stages)), endings
-
-
-def _ends(reader: Stage, fold: Stage, kernel: Kernel, serial: Index | None) -> bool:
-    """Whether a stage does nothing but change the elements of a fold, and may do so at once."""
-    if fold.fold is Fold.NONE or reader.fold is not Fold.NONE or fold.target in kernel.outputs:
-        return False
-    others = [one for one in reader.loads if one.buffer != fold.target]
-    if serial is not None and (serial in fold.folded or not _given(others, kernel)):
-        return False
-    elsewhere = any(one.at != fold.at for one in reader.loads if one.buffer == fold.target)
-    same = set(reader.free) == set(fold.free) and working(reader) == working(fold)
-    return same and not elsewhere and WORKING[reader.target.dtype] == WORKING[fold.target.dtype]
-
-
-def _given(loads: Iterable[Load], kernel: Kernel) -> bool:
-    """Whether they are there from the beginning, and not made by the kernel."""
-    return all(one.buffer in kernel.inputs for one in loads)
 
 
 def _copy(load: Load, number: int) -> Stage | None:

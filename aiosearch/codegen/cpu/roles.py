@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from ...tensor.types import DType
@@ -118,3 +118,9 @@ def halves(stage: Stage) -> bool:
         case Apply(operation=Operation.MULTIPLY, arguments=(Load() as one, Load() as other)):
             return one.buffer.dtype is DType.BF16 is other.buffer.dtype
     return False
+
+
+def in_rows(stage: Stage, inner: Index | None, apart_from: Set[str] = frozenset()) -> bool:
+    """Whether a factor's neighbours lie along an index, as products of pairs take them."""
+    loads = [one for one in stage.loads if one.buffer.name not in apart_from]
+    return any(one.at and inner is not None and alone(one.at[-1]) == inner for one in loads)

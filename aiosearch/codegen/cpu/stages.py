@@ -99,5 +99,5 @@ class StagePrinter:
                 elements.store(stage.target, stage.at, value, spot)
         else:
             for spot, value in zip(block.targets(), FoldPrinter(block).values(), strict=True):
-                elements.store(stage.target, stage.at, tile.ended(value, spot), spot)
+                elements.store(stage.target, stage.at, tile.changed(value, spot), spot)
         tile.access.forget()

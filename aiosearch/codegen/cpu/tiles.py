@@ -11,8 +11,8 @@ from .access import Access
 from .arithmetic import WORKING
 from .dots import Dot
 from .elements import Elements
+from .endings import Ending
 from .matrixunit import MatrixUnit
-from .preparing import Ending
 from .ranges import Range
 from .shape import Shape
 from .spots import Spot
@@ -68,7 +68,7 @@ class Tile:
         number = neutral(self.stage.fold, self.scalar)
         return self.elements.arithmetic.vectors.constant(number, self.scalar, lanes)
 
-    def ended(self, value: Value, spot: Spot) -> Value:
+    def changed(self, value: Value, spot: Spot) -> Value:
         """What is to be stored of an element of a fold."""
         if self.ending is None:
             return value

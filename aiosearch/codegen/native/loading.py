@@ -12,10 +12,12 @@ import llvmlite.binding as llvm
 from .compiling import target_machine
 from .errors import NativeError
 from .handler import ENTRY
-from .machine import host
+from .machine import host, may_use_tiles
 from .native import Native
 
 _numbers = itertools.count()
+_TILES = "@llvm.x86.ldtilecfg"
+"""Without it, no instruction of the unit does anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,10 @@ class Library:
 def load(native: Native, code: bytes, handler: bytes) -> Library:
     """Loads a program and its handler; raises NativeError where it calls what is not there.
 
-    LLVM writes to the standard error what that is.
+    LLVM writes to the standard error what that is. The system is asked where a matrix unit is used.
     """
+    if _TILES in native.text and not may_use_tiles():
+        raise NativeError(f"the system does not let this process use AMX, as {native.name} does")
     symbols = [native.symbol(number) for number in range(len(native.phases))]
     builder = llvm.JITLibraryBuilder()
     builder.add_object_img(code).add_object_img(handler).add_current_process()

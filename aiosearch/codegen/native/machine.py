@@ -14,8 +14,10 @@ from ...measure.caches import USUAL_FIRST, USUAL_PRIVATE, first_cache, private_c
 _WIDEST = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 """All of them where vectors of 64 bytes are used: fewer lack the 16-bit elements or the masks."""
 _MATRIX = ("amx-tile", "amx-bf16")
-_ARCH_PRCTL, _REQUEST, _TILES = 158, 0x1023, 18
-"""Of Linux on x86-64: the system call, what is asked of it, and for which registers."""
+_ARCH_PRCTL, _SUPPORTED, _REQUEST = 158, 0x1021, 0x1023
+"""Of Linux on x86-64: the system call, and what is asked of it."""
+_TILES = 18
+"""The number of the unit's registers, in both answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class Machine:
 
 @functools.cache
 def host() -> Machine:
-    """The processor that this process runs on, as far as the system lets the process use it."""
+    """The processor that this process runs on, as far as its system supports it."""
     machine = Machine(
         llvm.get_process_triple(),
         llvm.get_host_cpu_name(),
@@ -93,7 +95,7 @@ def host() -> Machine:
         first_cache(),
         private_cache(),
     )
-    if machine.bf16_matrix and not _may_use_tiles():
+    if machine.bf16_matrix and not _keeps_tiles():
         return masked(machine, "amx")
     return machine
 
@@ -116,10 +118,24 @@ def _kind(machine: Machine) -> str:
     return machine.triple.partition("-")[0]
 
 
-def _may_use_tiles() -> bool:
-    """Asks Linux, once for all threads: each has to keep 8 KB more when it is interrupted."""
+def may_use_tiles() -> bool:
+    """Asks the system to let this process use a matrix unit, which it does until it ends.
+
+    From then on each thread has 8 KB more to keep when it is interrupted. A thread that has too
+    little room for that is a reason to refuse.
+    """
+    return _asked(_REQUEST, _TILES)
+
+
+def _keeps_tiles() -> bool:
+    """Whether the system would, if it was asked."""
+    found = ctypes.c_uint64()
+    return _asked(_SUPPORTED, ctypes.addressof(found)) and bool(found.value >> _TILES & 1)
+
+
+def _asked(what: int, argument: int) -> bool:
     if sys.platform != "linux":
         return False
     call = ctypes.CDLL(None).syscall
     call.restype, call.argtypes = ctypes.c_long, [ctypes.c_long] * 3
-    return bool(call(_ARCH_PRCTL, _REQUEST, _TILES) == 0)
+    return bool(call(_ARCH_PRCTL, what, argument) == 0)

@@ -8,6 +8,7 @@ import pytest
 from refereed import assert_right
 from running import MACHINES, program
 
+from aiosearch.codegen.cpu.printer import native
 from aiosearch.codegen.ir import (
     Affine,
     Apply,
@@ -29,6 +30,7 @@ from aiosearch.codegen.ir import (
     index,
 )
 from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.native.machine import host
 from aiosearch.tensor import DType, Term, apply, tensor
 
 TYPES = [DType.F64, DType.F32, DType.F16, DType.BF16, DType.BOOL, DType.I32]
@@ -178,3 +180,13 @@ def test_what_has_no_axes() -> None:
     """Arrays of one element are read and written like others."""
     x, y = tensor("X", DType.F32, ()), tensor("Y", DType.F32, (18,))
     check(apply("exp", x), x * y, apply("sum", y, axes=(0,)))
+
+
+@pytest.mark.parametrize("dtype", TYPES[:4])
+def test_an_exponential_is_as_exact_as_its_type_needs(dtype: DType) -> None:
+    """Where it becomes a bf16 at once, and nowhere else."""
+    x = tensor("X", dtype, (21,))
+    module = lower(program(apply("exp", x), apply("exp", x) * x))
+    short = f"@aio.exp.v{host().width // 4}bf16" in native(module, {}, host()).text
+    assert short == (dtype is DType.BF16)
+    assert_right(module)

@@ -14,6 +14,8 @@ from aiosearch.codegen.cpu.schedule import Schedule
 from aiosearch.codegen.cpu.shape import Wishes
 from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.native import loading
+from aiosearch.codegen.native.errors import NativeError
 from aiosearch.codegen.native.inspecting import assembly
 from aiosearch.codegen.native.machine import Machine, host, masked
 from aiosearch.codegen.parameters import Choice, choices_of
@@ -90,7 +92,7 @@ def test_what_is_made_of_sums_is_made_on_the_way() -> None:
 
 
 def test_it_is_used_where_there_is_one() -> None:
-    """A machine without it gets the same text without its instructions."""
+    """A machine without it gets other instructions by the same schedule."""
     module = product(32, 256, 64)
     own = {"program": Schedule(wishes=matrix(32, 2), layouts=wide(2))}
     text = assembly(native(module, own, LARGE), LARGE)
@@ -122,3 +124,18 @@ def test_schedules_are_for_it_where_there_are_panels() -> None:
     assert found[0].schedule.wishes.matrix
     assert all(one.schedule.layouts or one.schedule.panels for one in found if by_matrix(one))
     assert not any(by_matrix(one) for one in choices_of(space(kernel, masked(LARGE, "amx"), 2)))
+
+
+def test_factors_that_lie_in_columns_are_not_for_it() -> None:
+    """The unit takes neighbours of one factor, so they have to lie along what is summed."""
+    x, y = tensor("X", DType.BF16, (1024, 64)), tensor("Y", DType.BF16, (1024, 1024))
+    (kernel,) = lower(program(apply("transpose", x, axes=(1, 0)) @ y)).kernels
+    assert not any(by_matrix(one) for one in choices_of(space(kernel, LARGE, 2, ["Y"])))
+
+
+def test_a_process_that_may_not_use_it_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is loaded, and only where the program needs it."""
+    monkeypatch.setattr(loading, "may_use_tiles", lambda: False)
+    own = {"program": Schedule(wishes=matrix(32, 2), layouts=wide(2))}
+    with pytest.raises(NativeError, match="does not let this process use AMX, as program does"):
+        loading.load(native(product(32, 64, 64), own, LARGE), b"", b"")

@@ -10,9 +10,22 @@ from lowered import attention, gated, norm
 from refereed import assert_right
 from running import MACHINES, program
 
+from aiosearch.codegen.cpu.kept import kept_bytes, tiles_of
 from aiosearch.codegen.cpu.passes import lasting, passes
+from aiosearch.codegen.cpu.preparing import prepared
 from aiosearch.codegen.cpu.schedule import Schedule, serial
-from aiosearch.codegen.ir import Module
+from aiosearch.codegen.ir import (
+    Apply,
+    Buffer,
+    Fold,
+    Index,
+    Kernel,
+    Load,
+    Module,
+    Operation,
+    Stage,
+    index,
+)
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import host
 from aiosearch.tensor import DType, apply, tensor
@@ -65,6 +78,44 @@ def test_what_is_kept_is_not_computed_again() -> None:
     assert len(again) > len(found)
     assert lasting(kernel, way) <= {stage.target for stage in kernel.stages} - {*kernel.outputs}
     assert lasting(kernel, way)
+    kept = [*tiles_of(kernel)]
+    own = Schedule({way.name: 5}, way.name)
+    assert kept_bytes(kept, replace(own, keeps=True)) > kept_bytes(kept, own)
+
+
+def test_copies_are_made_in_the_pass_that_wants_them() -> None:
+    """What the last pass alone reads is not copied in the first."""
+    kernel = average()
+    (way,) = (one for one in serial(kernel) if one.size == 37)
+    own = Schedule({way.name: 5}, way.name, staged=("Y",))
+    copied = prepared(kernel, own)
+    made = [
+        [stage.target.name for stage in one.along]
+        for one in passes(copied.kernel, copied.serial, keeps=True)
+    ]
+    assert ["Y.tile0" in names for names in made[:2]] == [False, True]
+    module = Module("average", kernel.inputs, kernel.outputs, (kernel,))
+    for keeps in (True, False):
+        schedules = {kernel.name: replace(own, keeps=keeps)}
+        assert_right(module, schedules=schedules, machines=[host()])
+
+
+def average() -> Kernel:
+    """By weights that are divided by their sum before they are used."""
+    i, j, k = Index("i", 5), Index("j", 37), Index("k", 6)
+    at, down, out = (index(i), index(j)), (index(j), index(k)), (index(i), index(k))
+    x, y = Buffer("X", DType.F32, (5, 37)), Buffer("Y", DType.F32, (37, 6))
+    e, total = Buffer("e", DType.F32, (5, 37)), Buffer("s", DType.F32, (5,))
+    share, result = Buffer("p", DType.F32, (5, 37)), Buffer("o", DType.F32, (5, 6))
+    weights = Apply(Operation.DIVIDE, (Load(e, at), Load(total, (index(i),))))
+    product = Apply(Operation.MULTIPLY, (Load(share, at), Load(y, down)))
+    stages = (
+        Stage(e, at, Apply(Operation.EXP, (Load(x, at),))),
+        Stage(total, (index(i),), Load(e, at), (j,), Fold.SUM),
+        Stage(share, at, weights),
+        Stage(result, out, product, (j,), Fold.SUM),
+    )
+    return Kernel("average", (x, y), (result,), stages)
 
 
 @pytest.mark.parametrize("length", [5, 16, 37])

@@ -26,16 +26,22 @@ def test_every_choice_has_its_line() -> None:
         Wishes(1, 2, 4, 8),
         {"W": Layout(0, 1, 16, True)},
         ("X",),
+        keeps=True,
     )
     assert told(NORM, schedule).splitlines() == [
         "norm",
         "  2 blocks, each 16 of j's 32",
-        "  goes along k by 32",
+        "  goes along k by 32, keeping what it needs again",
         "  1 row by 2 vectors of sums in registers, 4 terms a turn",
         "  fetches 8 rows ahead",
         "  W packed in panels of 16 along axis 1, rows in pairs",
         "  a block copies its tile of X",
     ]
+
+
+def test_sums_of_a_matrix_unit() -> None:
+    line = "  16 rows by 4 vectors of sums in a matrix unit, 2 terms a turn"
+    assert line in told(NORM, Schedule(wishes=Wishes(16, 4, 2, matrix=True))).splitlines()
 
 
 def test_what_sums_nothing_keeps_no_sums() -> None:

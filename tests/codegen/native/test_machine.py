@@ -70,14 +70,14 @@ def test_this_one() -> None:
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_a_matrix_unit_is_there_where_the_system_lets_it_be_used(
+def test_a_matrix_unit_is_there_where_the_system_keeps_its_tiles(
     monkeypatch: pytest.MonkeyPatch, allowed: bool
 ) -> None:
     """The processor alone does not say so, and everything else stays as it is."""
     features = LARGE.features.replace("-amx", "+amx-tile,+amx-bf16")
     found = SimpleNamespace(flatten=lambda: features)
     monkeypatch.setattr(machines.llvm, "get_host_cpu_features", lambda: found)
-    monkeypatch.setattr(machines, "_may_use_tiles", lambda: allowed)
+    monkeypatch.setattr(machines, "_keeps_tiles", lambda: allowed)
     one = machines.host.__wrapped__()
     assert one.bf16_matrix == allowed
     assert one.bf16_dot

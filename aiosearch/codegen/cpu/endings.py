@@ -1,0 +1,73 @@
+"""What is made of the elements of a fold while they are in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ..ir import Buffer, Expression, Fold, Index, Kernel, Load, Stage, indices
+from .arithmetic import WORKING, working
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Of one fold; what it is stored as is this value."""
+
+    fold: Load
+    """The element, in the value."""
+    value: Expression
+
+
+def with_endings(kernel: Kernel, serial: Index | None) -> tuple[Kernel, dict[Buffer, Ending]]:
+    """The kernel with folds that are stored where their one reader goes, as that makes them.
+
+    From then on a stage's loads are only those of its fold: what else the ending loads is not
+    among them.
+    """
+    endings: dict[Buffer, Ending] = {}
+    stages = list(kernel.stages)
+    for fold in kernel.stages:
+        readers = [one for one in kernel.stages if _reads(one, fold)]
+        # A reader is the ending of one fold at most; its other operands stay stages.
+        if len(readers) == 1 and readers[0] in stages and _ends(readers[0], fold, kernel, serial):
+            (reader,) = readers
+            endings[reader.target] = Ending(Load(fold.target, fold.at), reader.value)
+            whole = replace(fold, target=reader.target, at=reader.at)
+            stages = [whole if one == reader else one for one in stages if one != fold]
+    return replace(kernel, stages=tuple(stages)), endings
+
+
+def _reads(stage: Stage, other: Stage) -> bool:
+    return any(load.buffer == other.target for load in stage.loads)
+
+
+def _ends(reader: Stage, fold: Stage, kernel: Kernel, serial: Index | None) -> bool:
+    """Whether a stage only changes the elements of a fold, each by itself, and may do so at once.
+
+    It is in a register as its working type, so both have to work in the same. In which pass along
+    the serial index a stage runs is seen from its loads, so there an ending may read nothing that
+    the kernel makes.
+    """
+    if fold.fold is Fold.NONE or reader.fold is not Fold.NONE or fold.target in kernel.outputs:
+        return False
+    others = [one for one in reader.loads if one.buffer != fold.target]
+    if serial is not None and (serial in fold.folded or not _given(others, kernel)):
+        return False
+    elsewhere = any(one.at != fold.at for one in reader.loads if one.buffer == fold.target)
+    same = set(reader.free) == set(fold.free) and working(reader) == working(fold)
+    alike = WORKING[reader.target.dtype] == WORKING[fold.target.dtype]
+    return same and alike and not elsewhere and _in_lanes(fold)
+
+
+def _in_lanes(fold: Stage) -> bool:
+    """Whether neighbours of the result are neighbours in a factor, so that lanes lie along them.
+
+    Where lanes lie along what is folded, one element at a time would be changed.
+    """
+    free = set(fold.free)
+    return any(load.at and free & set(indices(load.at[-1])) for load in fold.loads)
+
+
+def _given(loads: Iterable[Load], kernel: Kernel) -> bool:
+    """Whether they are there from the beginning, and not made by the kernel."""
+    return all(one.buffer in kernel.inputs for one in loads)
