@@ -34,8 +34,9 @@ _ROWS = (8, 16, 32, 64, 128, 256)
 _PANELS = (1, 2, 4, 8, 16, 32)
 _UNROLLED = (4, 1, 2, 8)
 _AHEAD = (None, 0, 2, 4, 8, 16, 32, 64)
-_STREAMED = 16
-"""The first of these where what is laid out beforehand comes from memory, once; else none."""
+_STREAMED = 4096
+"""Bytes by which what is laid out beforehand is fetched ahead where nothing is said: it comes from
+memory, once. Other inputs are not."""
 _EXACT = 1024
 """So many products may be added one after the other."""
 _SMALL = 1 << 15
@@ -152,7 +153,7 @@ class _Folds:
         if matrix and not self._is_for_matrices({*layouts, *panels}, *chosen["serial"]):
             return None
         width = self._lanes * vectors
-        usual = _STREAMED if layouts else 0
+        usual = self._ahead(vectors) if layouts else 0
         if chosen["ahead"] == usual:
             return None
         ahead = usual if chosen["ahead"] is None else chosen["ahead"]
@@ -195,6 +196,11 @@ class _Folds:
         stage = self._own.stage
         read = {load.buffer.name for load in stage.loads}
         return deep >= DEPTH and not laid.isdisjoint(read) and in_rows(stage, inner, laid)
+
+    def _ahead(self, vectors: int) -> int:
+        """Pairs of rows of so many vectors, two of which lie side by side where they are paired."""
+        paired = any(one.pairs for one in self._layouts.values())
+        return _STREAMED // (vectors * self._machine.width) // (1 if paired else 2)
 
     def _is_another_order(self, schedule: Schedule) -> bool:
         """Or none at all."""
