@@ -27,7 +27,7 @@ from .shape import Wishes
 # Sixteen rows by one vector read what the lanes read once, where there are no more rows.
 _REGISTERS = ((8, 2), (6, 4), (4, 4), (4, 2), (2, 4), (12, 2), (16, 1), (14, 1), (1, 4), (1, 8))
 """Rows and vectors of sums."""
-_MATRIX = ((16, 4), (32, 2), (16, 2), (16, 1), (48, 1), (16, 5))
+_MATRIX = ((16, 4), (32, 2), (16, 2), (16, 1), (48, 1))
 """The same for a matrix unit."""
 _SERIAL = (16, 64, 128, 256, 512)
 _ROWS = (8, 16, 32, 64, 128, 256)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from ..ir import Index, Load
 from .lanefolds import LaneFold
 from .linear import linear
 from .matrixfolds import MatrixFold
-from .registers import Block
+from .registers import Block, Take
 from .rowfolds import RowFold
 from .spots import Places, Spot
 from .values import Value, Whole
@@ -24,8 +24,8 @@ class Innermost(Protocol):
     def along(self, places: Places, values: list[Value]) -> list[Value]:
         """The parts, with all elements of the index."""
 
-    def ended(self, values: list[Value]) -> Iterable[Value]:
-        """The parts of each element, joined."""
+    def ended(self, values: list[Value], take: Take) -> None:
+        """Hands on the parts of each element, joined."""
 
 
 class FoldPrinter:
@@ -36,16 +36,19 @@ class FoldPrinter:
         self._tile = block.tile
         self._inner = _innermost(block)
 
-    def values(self) -> Iterator[Value]:
-        """One for each register of the block; each is to be stored before the next.
+    def each(self, take: Take) -> None:
+        """Hands on one after the other.
 
         What was there before is added last: a long sum is one of shorter ones, which is more exact.
         """
         tile = self._tile
         outer = [one for one in tile.stage.folded if one is not tile.shape.inner]
         found = self._outer(outer, self._block.places, self._inner.begun())
-        for spot, value in zip(self._block.targets(), self._inner.ended(found), strict=True):
-            yield tile.joined([self._old(spot)], [value])[0] if tile.adds else value
+        self._inner.ended(found, self._added(take) if tile.adds else take)
+
+    def _added(self, take: Take) -> Take:
+        """With what is there already."""
+        return lambda spot, value: take(spot, self._tile.joined([self._old(spot)], [value])[0])
 
     def _outer(self, left: Sequence[Index], places: Places, values: list[Value]) -> list[Value]:
         if not left:

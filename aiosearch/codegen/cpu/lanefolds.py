@@ -6,7 +6,7 @@ from ..ir import Index
 from .linear import Linear, linear
 from .pieces import Turn, in_pieces
 from .ranges import Range
-from .registers import Block
+from .registers import Block, Take
 from .spots import Places
 from .steps import Step
 from .values import Value, Whole
@@ -40,13 +40,14 @@ class LaneFold:
         tile.access.forget()
         return values
 
-    def ended(self, values: list[Value]) -> list[Value]:
+    def ended(self, values: list[Value], take: Take) -> None:
         """Chains and lanes come to one element for each register."""
         tile, many = self._tile, self._block.size
         found = values[:many]
         for begin in range(many, len(values), many):
             found = tile.joined(found, values[begin : begin + many])
-        return [tile.elements.arithmetic.vectors.across(one, tile.stage.fold) for one in found]
+        across = tile.elements.arithmetic.vectors.across
+        self._block.hand_on([across(one, tile.stage.fold) for one in found], take)
 
     @property
     def _index(self) -> Index:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from ..native.machine import Machine
 from .dots import Dot, paired
@@ -12,13 +12,13 @@ from .matrixunit import DEPTH, LANES, ROWS, TILES, MatrixUnit, Setting, tiles_fo
 from .memory import STORED, Storage
 from .packed import Packed
 from .ranges import Range
-from .registers import Block
+from .registers import Block, Take
 from .rowfolds import RowFold
 from .spots import Places, Spot
 from .steps import Step
 from .tiles import Tile
 from .unrolling import unrolled
-from .values import Value
+from .values import Value, Whole
 
 
 def matrix_product(tile: Tile, machine: Machine) -> Dot | None:
@@ -61,18 +61,34 @@ class MatrixFold:
         unrolled(self._tile, self._dot.inner, DEPTH, places, [], self._taken)
         return self._rest.along(places, values) if self._rest else values
 
-    def ended(self, values: list[Value]) -> Iterator[Value]:
-        """One by one, for they are more than there are registers."""
+    def ended(self, values: list[Value], take: Take) -> None:
+        """By a loop over the rows: there are more sums than registers."""
         unit, setting, vectors = self._unit, self._setting, range(self._block.vectors)
         for part in range(len(setting.heights)):
             for vector in vectors:
                 unit.store(setting.sums(part, vector))
         unit.end(setting)
-        others = iter(values)
-        for row in range(self._block.rows):
-            for vector in vectors:
-                found = unit.row(setting.sums(row // ROWS, vector), row % ROWS)
-                yield self._tile.joined([found], [next(others)])[0] if values else found
+        if values:
+            others = iter(values)
+            found = (
+                self._tile.joined([unit.row(setting.sums(row // ROWS, at), row % ROWS)], [other])[0]
+                for row in range(self._block.rows)
+                for at, other in zip(vectors, others, strict=False)
+            )
+            self._block.hand_on(found, take)
+            return
+        for part, height in enumerate(setting.heights):
+            self._tile.writer.repeat(0, height, partial(self._row, part, take))
+        self._tile.access.forget()
+
+    def _row(self, part: int, take: Take, number: Whole) -> None:
+        """Of one part; what is read in a turn of the loop is not there in another one."""
+        self._tile.access.forget()
+        places, row = self._block.places, self._tile.shape.row
+        if row is not None:
+            places = {**places, row: places[row] + linear(number) + part * ROWS}
+        for vector, spot in enumerate(self._block.row(places)):
+            take(spot, self._unit.row(self._setting.sums(part, vector), number))
 
     def _left(self) -> RowFold | None:
         """What does the last products of an index that is no multiple of what the unit takes."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .values import Value, i64
+from .values import Value, Whole, i64
 from .writer import Writer
 
 ROWS, LANES, DEPTH = 16, 16, 32
@@ -96,9 +96,10 @@ class MatrixUnit:
         pointer = self._at(tile * ROWS * _BYTES)
         self._do("tilestored64", f"i8 {tile}", str(pointer), f"i64 {_BYTES}")
 
-    def row(self, tile: int, number: int) -> Value:
+    def row(self, tile: int, number: Whole) -> Value:
         """Of a tile of sums that was stored."""
-        pointer = self._at((tile * ROWS + number) * _BYTES)
+        offset = self._writer.multiply(number, _BYTES)
+        pointer = self._at(self._writer.add(offset, tile * ROWS * _BYTES))
         text = f"load <{LANES} x float>, ptr {pointer.text}, align {_BYTES}"
         return self._writer.new(text, "float", LANES)
 
@@ -129,7 +130,7 @@ class MatrixUnit:
     def _do(self, name: str, *arguments: str) -> None:
         self._writer.does(f"llvm.x86.{name}", arguments)
 
-    def _at(self, offset: int) -> Value:
+    def _at(self, offset: Whole) -> Value:
         return self._writer.pure(f"getelementptr i8, {_ROOM}, {i64(offset)}", "ptr")
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from .spots import Places, Spot
 from .tiles import Tile
 from .values import Value
+
+Take: TypeAlias = Callable[[Spot, Value], None]
+"""Does something with what a register holds, and where that belongs."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +31,11 @@ class Block:
 
     def spots(self, places: Places) -> list[Spot]:
         """Where each register's lanes are when the block is at other places, row by row."""
-        rows, vectors = range(self.rows), range(self.vectors)
-        return [self._spot(places, row, vector) for row in rows for vector in vectors]
+        return [spot for row in range(self.rows) for spot in self.row(places, row)]
+
+    def row(self, places: Places, row: int = 0) -> list[Spot]:
+        """The same of one row."""
+        return [self._spot(places, row, vector) for vector in range(self.vectors)]
 
     def targets(self) -> list[Spot]:
         """Where each register's result belongs."""
@@ -35,6 +43,11 @@ class Block:
         if not self.tile.lane_folded:
             return spots
         return [replace(spot, along=None, lanes=1, mask=None) for spot in spots]
+
+    def hand_on(self, values: Iterable[Value], take: Take) -> None:
+        """One for each register."""
+        for spot, value in zip(self.targets(), values, strict=True):
+            take(spot, value)
 
     def _spot(self, places: Places, row: int, vector: int) -> Spot:
         shape, lanes, own = self.tile.shape, self.tile.lanes, dict(places)

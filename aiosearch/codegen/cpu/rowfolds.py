@@ -7,7 +7,7 @@ from functools import partial
 from ..ir import Index
 from .dots import Dot, paired
 from .linear import linear
-from .registers import Block
+from .registers import Block, Take
 from .spots import Places
 from .steps import Step
 from .unrolling import unrolled
@@ -34,9 +34,9 @@ class RowFold:
             return self._pairs(dot, inner, places, values)
         return unrolled(self._tile, inner, 1, places, values, self._step.taken)
 
-    def ended(self, values: list[Value]) -> list[Value]:
+    def ended(self, values: list[Value], take: Take) -> None:
         """Each is whole already."""
-        return values
+        self._block.hand_on(values, take)
 
     def _dot(self, inner: Index) -> Dot | None:
         """What adds up pairs, where the machine has that and they begin at even places."""

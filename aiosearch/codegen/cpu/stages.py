@@ -98,6 +98,9 @@ class StagePrinter:
                 value = elements.wanted(stage.value, stage.target.dtype, spot)
                 elements.store(stage.target, stage.at, value, spot)
         else:
-            for spot, value in zip(block.targets(), FoldPrinter(block).values(), strict=True):
-                elements.store(stage.target, stage.at, tile.changed(value, spot), spot)
+            FoldPrinter(block).each(
+                lambda spot, value: elements.store(
+                    stage.target, stage.at, tile.changed(value, spot), spot
+                )
+            )
         tile.access.forget()
