@@ -116,8 +116,8 @@ class _Writer:
             return KernelSource(self._how(), self.plan.seconds, module_of(run), self.function)
         inputs = self.plan.module.inputs
         types = tuple(
-            ArrayType(NUMPY[inputs[at].dtype], one.shape(inputs[at].shape))
-            for at, one in layouts.items()
+            ArrayType(NUMPY[given.dtype], given.shape)
+            for given in (one.given(inputs[at]) for at, one in layouts.items())
         )
         text = module_of(f"{self._pack(layouts)}\n\n{run}")
         function, pack = f"{self.function}_packed", f"{self.function}_pack"
@@ -161,7 +161,8 @@ class _Writer:
             for at, one in layouts.items()
         ]
         body = "".join(f"        {one},\n" for one in packed)
-        return f"def {self.function}_pack({', '.join(names)}):\n    return (\n{body}    )\n"
+        needs = _CODING if any(one.coded for one in layouts.values()) else ""
+        return f"def {self.function}_pack({', '.join(names)}):\n{needs}    return (\n{body}    )\n"
 
     def _how(self) -> str:
         return f"kernels {' '.join(map(_short, self.plan.schedules.values()))}"
@@ -174,7 +175,10 @@ def _short(schedule: Schedule) -> str:
         unit = " by matrix unit" if schedule.wishes.matrix else ""
         parts.append(f"{schedule.wishes.rows}x{schedule.wishes.vectors}{unit}")
     parts += ["kept"] * schedule.keeps
-    parts += [f"{name} packed" for name in schedule.layouts]
+    parts += [
+        f"{name} {'coded' if layout.coded else 'packed'}"
+        for name, layout in schedule.layouts.items()
+    ]
     parts += [f"{name} copied" for name in schedule.staged]
     parts += [f"{name} in panels" for name in schedule.panels]
     parts += [f"{schedule.fastest} first"] * (schedule.fastest is not None)
@@ -203,8 +207,11 @@ def _packing(name: str, layout: Layout, sizes: tuple[int, ...]) -> str:
     else:
         shape = (*lead, rows, panels, layout.width)
         order = (*own, first + 1, first, first + 2)
-    return f"{found}.reshape({shape}).transpose({order})"
+    found = f"{found}.reshape({shape}).transpose({order})"
+    return f"coded({found})" if layout.coded else found
 
+
+_CODING = "    from aiosearch.codegen.cpu.coding import coded\n\n"
 
 _FUNCTION = '''def {name}({taken}):
     from aiosearch.codegen.native.carrying import carried

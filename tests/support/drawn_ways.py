@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from aiosearch.codegen.cpu.roles import packable
+from aiosearch.codegen.cpu.roles import codable, packable
 from aiosearch.codegen.cpu.schedule import Schedule, blocked, serial
 from aiosearch.codegen.cpu.shape import Wishes
 from aiosearch.codegen.ir import Kernel, Module, alone
@@ -61,5 +61,7 @@ def _packed(
     staged = tuple(one for one in own.staged if one != name)
     wishes = replace(own.wishes, vectors=vectors)
     found = replace(own, tiles=tiles, wishes=wishes, staged=staged)
-    laid = {name: layout}
+    fills = codable(kernel, candidates, machine).get(name, 1) % layout.width == 0
+    coded = fills and vectors % 2 == 0 and draw >= 0.3 and random.random() < 0.5
+    laid = {name: replace(layout, coded=coded)}
     return replace(found, panels=laid) if draw < 0.3 else replace(found, layouts=laid)

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
+from aiosearch.codegen.cpu.coding import coded
 from aiosearch.codegen.cpu.packed import Layout
 from aiosearch.codegen.cpu.printer import native
 from aiosearch.codegen.cpu.schedule import Schedule
@@ -133,7 +134,8 @@ def packed(array: Array, layout: Layout) -> Array:
     if not layout.pairs:
         return np.ascontiguousarray(cut)
     pairs = cut.reshape(*batch, panels, deep // 2, 2, layout.width)
-    return np.ascontiguousarray(np.moveaxis(pairs, -2, -1))
+    found = np.ascontiguousarray(np.moveaxis(pairs, -2, -1))
+    return np.asarray(coded(found)) if layout.coded else found
 
 
 def program(*outputs: Term) -> Program:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from ..ir import Buffer, Index, Load, Position
+from .coded import Coded, decoded
+from .codes import TOGETHER
 from .linear import Linear
 from .locating import Locator
 from .memory import Memory, Storage
@@ -57,7 +59,9 @@ class Access:
     def fetch(self, load: Load, spot: Spot) -> None:
         """Has it brought near, for later."""
         storage = self.storages[load.buffer]
-        if isinstance(storage, Packed):
+        if isinstance(storage, Coded) and storage.names:
+            self._fetch_coded(storage, load, spot)
+        elif isinstance(storage, Packed):
             self.memory.prefetch(storage.flat, self.in_panels(storage, load, spot)[0])
         else:
             self.memory.prefetch(storage, self.offset(storage, load.at, spot))
@@ -87,10 +91,50 @@ class Access:
         """How far into a buffer the first lane's element is."""
         return storage.offset([self.locator.first(position, spot) for position in at])
 
+    def pairs(self, storage: Packed, load: Load, spot: Spot) -> Value:
+        """Two rows of panels that hold them interleaved, as `<2n x i16>`."""
+        if isinstance(storage, Coded):
+            return self._decoded(storage, load, spot)
+        offset, odd = self.in_panels(storage, load, spot)
+        assert odd == Linear(), "pairs of rows begin at even ones"
+        return self.once(storage.flat, offset, 2 * spot.lanes, None)
+
     def in_panels(self, storage: Packed, load: Load, spot: Spot) -> tuple[Linear, Linear]:
         """How far into a packed buffer it is, and which one of a pair."""
-        places = [self.locator.first(position, spot) for position in load.at]
-        return storage.offset(places, self.vectors.writer)
+        return storage.offset(self._places(load, spot), self.vectors.writer)
+
+    def _places(self, load: Load, spot: Spot) -> list[Linear]:
+        return [self.locator.first(position, spot) for position in load.at]
+
+    def _decoded(self, storage: Coded, load: Load, spot: Spot) -> Value:
+        """One of two vectors, both of which are known then."""
+        writer = self.vectors.writer
+        panel, within, odd = storage.parted(self._places(load, spot), writer)
+        which = within.constant % TOGETHER
+        within += -which
+        assert odd == Linear(), "pairs of rows begin at even ones"
+        assert within.divisible(TOGETHER), "vectors are coded two by two"
+        keys = [(storage.flat.pointer, "pairs", panel, within, part) for part in range(2)]
+        if keys[0] not in self._known:
+            assert storage.names, "a panel has told its names"
+            low, codes = storage.places(panel, within, writer)
+            values = (
+                self.memory.read(storage.bytes, low, "i8", TOGETHER),
+                self.memory.read(storage.bytes, codes, "i8", TOGETHER // 2),
+            )
+            found = decoded(self.vectors, *values, storage.names)
+            self._known.update(zip(keys, found, strict=True))
+        return self._known[keys[which * 2 // TOGETHER]]
+
+    def _fetch_coded(self, storage: Coded, load: Load, spot: Spot) -> None:
+        """A line of bytes is two vectors, one of codes four."""
+        writer = self.vectors.writer
+        panel, within, _ = storage.parted(self._places(load, spot), writer)
+        low, codes = storage.places(panel, within, writer)
+        if within.constant % TOGETHER == 0:
+            self.memory.prefetch(storage.bytes, low)
+        if within.constant % (2 * TOGETHER) == 0:
+            self.memory.prefetch(storage.bytes, codes)
 
     def _offsets(self, storage: Storage, at: tuple[Position, ...], spot: Spot) -> Value:
         """How far into a buffer each lane's element is."""
@@ -109,6 +153,7 @@ class Access:
 
     def _of_panel(self, storage: Packed, load: Load, spot: Spot) -> Value:
         """From a packed buffer: panels are there to their end, whatever counts of them."""
+        assert not isinstance(storage, Coded), "only products of pairs read what is coded"
         offset, odd = self.in_panels(storage, load, spot)
         position, origin = load.at[storage.column], storage.origin[storage.column]
         if spot.lanes == 1 or not self.locator.step(position, spot.along):

@@ -10,6 +10,7 @@ from ..ir import Buffer, Constant, Index, Stage
 from ..native.machine import Machine
 from .access import Access
 from .arithmetic import WORKING, Arithmetic, working
+from .codedfolds import coded_product
 from .elements import Elements
 from .matrixfolds import matrix_product
 from .matrixunit import MatrixUnit
@@ -92,7 +93,8 @@ class BlockPrinter:
         if wishes.matrix:
             tile = replace(tile, product=matrix_product(tile, self.machine))
             if tile.product is None:
-                usual = replace(wishes, rows=0, vectors=0)
+                panel = wishes.vectors if coded_product(tile) else 0
+                usual = replace(wishes, rows=0, vectors=panel)
                 tile = replace(tile, shape=self._shape(stage, ranges, lanes, usual))
         StagePrinter(tile).print()
 

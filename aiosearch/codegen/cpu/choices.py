@@ -20,7 +20,7 @@ from .kept import kept_bytes, tiles_of
 from .matrixunit import DEPTH
 from .packed import Layout
 from .predicting import Predictor
-from .roles import Roles, halves, in_rows, packable, roles
+from .roles import Roles, codable, halves, in_rows, packable, roles
 from .schedule import Schedule
 from .shape import Wishes
 
@@ -70,7 +70,8 @@ def different(found: Sequence[Choice[Schedule]], most: int) -> list[Choice[Sched
     kinds: dict[tuple[object, ...], Choice[Schedule]] = {}
     for one in found:
         schedule, wishes = one.schedule, one.schedule.wishes
-        laid = bool(schedule.layouts), bool(schedule.panels)
+        coded = any(way.coded for way in schedule.layouts.values())
+        laid = bool(schedule.layouts), coded, bool(schedule.panels)
         held = wishes.rows, wishes.vectors, wishes.matrix
         kinds.setdefault((*held, *laid, schedule.serial, schedule.keeps), one)
     chosen = list(kinds.values())[: max(1, most * 3 // 4)]
@@ -115,6 +116,7 @@ class _Folds:
         self._kept = [*tiles_of(kernel)]
         self._lasting = {name for one in self._kept for name in one.lasts}
         self._layouts = layouts
+        self._codable = codable(kernel, layouts, machine)
         self._panels = {
             packed: packable(
                 kernel,
@@ -131,6 +133,7 @@ class _Folds:
         cut = own.along in own.blocked
         return (
             Parameter("packed", packed),
+            Parameter("coded", (False, True) if self._codable else (False,)),
             Parameter("registers", tuple(_fitting(own, self._machine))),
             Parameter("panels", _PANELS if cut else _PANELS[:1]),
             Parameter("row", tuple(_row_tiles(own))),
@@ -145,25 +148,30 @@ class _Folds:
 
     def schedule(self, chosen: Mapping[str, Any]) -> Schedule | None:
         rows, vectors, matrix = chosen["registers"]
-        column = self._column(chosen["panels"], self._lanes * vectors)
+        width = self._lanes * vectors
+        column = self._column(chosen["panels"], width)
         panels = self._panels[chosen["packed"]] if chosen["laid"] else {}
         if column is None or (chosen["laid"] and not (panels and self._is_read_again(chosen))):
             return None
         layouts = self._layouts if chosen["packed"] else {}
+        if chosen["coded"] and (vectors % 2 or chosen["laid"] or not chosen["packed"]):
+            return None
+        coded = self._codable if chosen["coded"] else {}
         if matrix and not self._is_for_matrices({*layouts, *panels}, *chosen["serial"]):
             return None
-        width = self._lanes * vectors
         usual = self._ahead(vectors) if layouts else 0
         if chosen["ahead"] == usual:
             return None
         ahead = usual if chosen["ahead"] is None else chosen["ahead"]
+        if any(self._codable[name] % width for name in coded):
+            return None
         if chosen["keeps"] and chosen["serial"][0] not in self._lasting:
             return None
         found = Schedule(
             self._tiles(column, chosen["row"], *chosen["serial"]),
             chosen["serial"][0],
             Wishes(rows, vectors, chosen["unrolled"], ahead, matrix),
-            {name: replace(one, width=width) for name, one in layouts.items()},
+            {name: replace(one, width=width, coded=name in coded) for name, one in layouts.items()},
             chosen["staged"],
             {name: replace(one, width=width) for name, one in panels.items()},
             chosen["fastest"],

@@ -9,7 +9,6 @@ from ...tensor.types import DType
 from ..ir import Apply, Fold, Index, Load, Operation, Stage, alone, used
 from .access import Access
 from .arithmetic import WORKING
-from .linear import Linear
 from .memory import Storage
 from .packed import Packed
 from .spots import Spot
@@ -57,9 +56,7 @@ class Dot:
         access, lanes = self.access, spot.lanes
         storage = access.storages[self.moving.buffer]
         if isinstance(storage, Packed):
-            offset, odd = access.in_panels(storage, self.moving, spot)
-            assert odd == Linear(), "pairs of rows begin at even ones"
-            return access.once(storage.flat, offset, 2 * lanes, None)
+            return access.pairs(storage, self.moving, spot)
         offset = access.offset(storage, self.moving.at, spot)
         first = access.once(storage, offset, lanes, spot.mask)
         if whole:

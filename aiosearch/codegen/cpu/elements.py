@@ -46,6 +46,10 @@ class Elements:
         """The same where what is to be loaded is in a register already."""
         return Elements(self.access, self.arithmetic, self._working, (load, value))
 
+    def through(self, access: Access) -> Elements:
+        """The same where other things are known of where buffers lie."""
+        return Elements(access, self.arithmetic, self._working, self._known)
+
     def value(self, expression: Expression, spot: Spot) -> Value:
         match expression:
             case Constant(value):

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from ..ir import Index, Load
+from .codedfolds import CodedFold, coded_product
 from .lanefolds import LaneFold
 from .linear import linear
 from .matrixfolds import MatrixFold
-from .registers import Block, Take
+from .registers import Block, Innermost, Take
 from .rowfolds import RowFold
 from .spots import Places, Spot
 from .values import Value, Whole
-
-
-class Innermost(Protocol):
-    """A fold along the index that runs innermost."""
-
-    def begun(self) -> list[Value]:
-        """The parts of sums with which it goes on, before anything is folded into them."""
-
-    def along(self, places: Places, values: list[Value]) -> list[Value]:
-        """The parts, with all elements of the index."""
-
-    def ended(self, values: list[Value], take: Take) -> None:
-        """Hands on the parts of each element, joined."""
 
 
 class FoldPrinter:
@@ -72,6 +59,9 @@ def _innermost(block: Block) -> Innermost:
     tile = block.tile
     if tile.lane_folded:
         return LaneFold(block)
+    coded = coded_product(tile)
+    if coded is not None:
+        return CodedFold(block, coded, _innermost)
     if tile.product is not None:
         return MatrixFold(block, tile.product, tile.unit)
     return RowFold(block)

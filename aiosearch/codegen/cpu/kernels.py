@@ -45,10 +45,9 @@ class KernelPrinter:
         """
         begin, end = (Value(one, "i64") for one in ("%begin", "%end"))
         self.writer.repeat(begin, end, lambda block: self._block(block, numbers))
+        self._unit.leave()
         head = f"define void @{name}(ptr %buffers, ptr %scratch, i64 %begin, i64 %end) {{"
-        first, *others = self.writer.lines
-        body = [first, *self._unit.before, *others, *self._unit.behind, "  ret void"]
-        return "\n".join([head, *body, "}"])
+        return "\n".join([head, *self.writer.text, "  ret void", "}"])
 
     def _block(self, block: Whole, numbers: Mapping[Buffer, int]) -> None:
         ranges, places = self._tiles(block)

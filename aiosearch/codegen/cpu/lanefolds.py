@@ -8,6 +8,7 @@ from .pieces import Turn, in_pieces
 from .ranges import Range
 from .registers import Block, Take
 from .spots import Places
+from .starts import Starts
 from .steps import Step
 from .values import Value, Whole
 
@@ -21,7 +22,8 @@ class LaneFold:
         self._step = Step(block)
         self._chains = block.tile.shape.unroll
 
-    def begun(self) -> list[Value]:
+    def begun(self, starts: Starts | None = None) -> list[Value]:
+        assert starts is None, "only products of pairs have some"
         return [self._tile.neutral()] * (self._block.size * self._chains)
 
     def along(self, places: Places, values: list[Value]) -> list[Value]:

@@ -6,15 +6,17 @@ from dataclasses import replace
 from functools import partial
 
 from ..native.machine import Machine
+from .coded import Coded
 from .dots import Dot, paired
 from .linear import linear
-from .matrixunit import DEPTH, LANES, ROWS, TILES, MatrixUnit, Setting, tiles_for
+from .matrixunit import BYTES, DEPTH, LANES, ROWS, TILES, MatrixUnit, Setting, tiles_for
 from .memory import STORED, Storage
 from .packed import Packed
 from .ranges import Range
 from .registers import Block, Take
 from .rowfolds import RowFold
 from .spots import Places, Spot
+from .starts import Starts
 from .steps import Step
 from .tiles import Tile
 from .unrolling import unrolled
@@ -53,8 +55,8 @@ class MatrixFold:
         self._fetch = Step(block).fetch
         self._rest = self._left()
 
-    def begun(self) -> list[Value]:
-        self._unit.begin(self._setting)
+    def begun(self, starts: Starts | None = None) -> list[Value]:
+        self._unit.begin(self._setting, starts)
         return self._rest.begun() if self._rest else []
 
     def along(self, places: Places, values: list[Value]) -> list[Value]:
@@ -136,7 +138,28 @@ class MatrixFold:
         storage = access.storages[moving.buffer]
         assert isinstance(storage, Packed), "it is read in panels"
         assert along is not None, "lanes lie along it"
+        if isinstance(storage, Coded):
+            return self._decoded(storage, places, vector), BYTES
         spot = Spot({**places, along: places[along] + vector * LANES}, along, LANES)
         offset, _ = access.in_panels(storage, moving, spot)
         pair = 2 * storage.layout.width
         return access.memory.address(storage.flat, offset), pair * STORED[storage.flat.dtype][1]
+
+    def _decoded(self, storage: Coded, places: Places, vector: int) -> Value:
+        """Where a tile is then; with the first of two, the second is there as well."""
+        dot, along, writer = self._dot, self._tile.shape.along, self._tile.writer
+        assert along is not None, "lanes lie along it"
+        tile = DEPTH // 2 * BYTES
+        room = writer.room("decoded", self._block.vectors * tile)
+
+        def at(offset: int) -> Value:
+            return writer.pure(f"getelementptr i8, {room}, i64 {offset}", "ptr")
+
+        for pair in range(DEPTH // 2 if vector % 2 == 0 else 0):
+            row = {**places, dot.inner: places[dot.inner] + 2 * pair}
+            for one in (vector, vector + 1):
+                spot = Spot({**row, along: row[along] + one * LANES}, along, LANES)
+                value = self._tile.access.pairs(storage, dot.moving, spot)
+                where = at(one * tile + pair * BYTES)
+                writer.say(f"store {value}, ptr {where.text}, align {BYTES}")
+        return at(vector * tile)

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .starts import Starts
 from .values import Value, Whole, i64
 from .writer import Writer
 
 ROWS, LANES, DEPTH = 16, 16, 32
 """Of sums in a tile, and how many products each takes up at once."""
 TILES = 8
-_BYTES = 64
+BYTES = 64
 """Of a row."""
-_ROOM = Value("%sums", "ptr")
 
 
 def tiles_for(rows: int, vectors: int) -> int:
@@ -65,19 +65,22 @@ class MatrixUnit:
         self._writer = writer
         self._usual: tuple[int, ...] = ()
         """The rows of tiles at most times; none before the first block."""
-        self._most = 0
-        """How many tiles of sums there are room for."""
 
-    def begin(self, setting: Setting) -> None:
-        """Has the tiles ready, and the sums zero."""
+    def begin(self, setting: Setting, starts: Starts | None = None) -> None:
+        """Has the tiles ready, and the sums zero, or what they start with."""
         rows = setting.rows_of_tiles
-        self._usual = self._usual or rows
+        if not self._usual:
+            self._usual = rows
+            self._writer.first.append(_set(self._named(rows)))
         if rows != self._usual:
             self._writer.say(_set(self._named(rows)))
-        count = len(setting.heights) * setting.vectors
-        self._most = max(self._most, count)
-        for tile in range(count):
-            self._do("tilezero", f"i8 {tile}")
+        for part in range(len(setting.heights)):
+            for vector in range(setting.vectors):
+                tile = setting.sums(part, vector)
+                if starts is None:
+                    self._do("tilezero", f"i8 {tile}")
+                else:
+                    self.load(tile, starts.at(part * ROWS, vector * LANES), starts.stride)
 
     def end(self, setting: Setting) -> None:
         """As it usually is."""
@@ -93,45 +96,37 @@ class MatrixUnit:
 
     def store(self, tile: int) -> None:
         """To where `row` finds it."""
-        pointer = self._at(tile * ROWS * _BYTES)
-        self._do("tilestored64", f"i8 {tile}", str(pointer), f"i64 {_BYTES}")
+        pointer = self._at(tile * ROWS * BYTES)
+        self._do("tilestored64", f"i8 {tile}", str(pointer), f"i64 {BYTES}")
 
     def row(self, tile: int, number: Whole) -> Value:
         """Of a tile of sums that was stored."""
-        offset = self._writer.multiply(number, _BYTES)
-        pointer = self._at(self._writer.add(offset, tile * ROWS * _BYTES))
-        text = f"load <{LANES} x float>, ptr {pointer.text}, align {_BYTES}"
+        offset = self._writer.multiply(number, BYTES)
+        pointer = self._at(self._writer.add(offset, tile * ROWS * BYTES))
+        text = f"load <{LANES} x float>, ptr {pointer.text}, align {BYTES}"
         return self._writer.new(text, "float", LANES)
 
-    @property
-    def before(self) -> list[str]:
-        """What a function begins with that uses it."""
-        if not self._usual:
-            return []
-        room = f"{_ROOM.text} = alloca [{self._most * ROWS * _BYTES} x i8], align {_BYTES}"
-        return [f"  {room}", f"  {_set(self._named(self._usual))}"]
-
-    @property
-    def behind(self) -> list[str]:
-        """What it ends with: from then on, the system has no tiles to keep."""
-        return ["  call void @llvm.x86.tilerelease()"] if self._usual else []
+    def leave(self) -> None:
+        """From then on, the system has no tiles to keep."""
+        if self._usual:
+            self._do("tilerelease")
 
     def _named(self, rows: tuple[int, ...]) -> str:
         """What the instruction wants to know: bytes of a row by tile, and then the rows."""
         name = f"@tiles.{'.'.join(map(str, rows))}"
-        content = bytes([1, *[0] * 15, *[_BYTES, 0] * TILES, *[0] * 16, *rows]).ljust(64, b"\0")
+        content = bytes([1, *[0] * 15, *[BYTES, 0] * TILES, *[0] * 16, *rows]).ljust(64, b"\0")
         text = "".join(f"\\{one:02x}" for one in content)
         declared = self._writer.declared
         declared.add(f'{name} = private unnamed_addr constant [64 x i8] c"{text}", align 64')
         declared.add("declare void @llvm.x86.ldtilecfg(ptr)")
-        declared.add("declare void @llvm.x86.tilerelease()")
         return name
 
     def _do(self, name: str, *arguments: str) -> None:
         self._writer.does(f"llvm.x86.{name}", arguments)
 
     def _at(self, offset: Whole) -> Value:
-        return self._writer.pure(f"getelementptr i8, {_ROOM}, {i64(offset)}", "ptr")
+        room = self._writer.room("sums", TILES * ROWS * BYTES)
+        return self._writer.pure(f"getelementptr i8, {room}, {i64(offset)}", "ptr")
 
 
 def _set(name: str) -> str:

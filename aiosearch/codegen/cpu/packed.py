@@ -7,9 +7,13 @@ an even number of rows, is zero.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ...tensor.types import DType
+from ..ir import Buffer
+from .codes import Codes
 from .linear import Linear
 from .memory import Storage
 from .writer import Writer
@@ -25,6 +29,20 @@ class Layout:
     width: int
     """Of a panel."""
     pairs: bool
+    coded: bool = False
+    """Whether panels, which are of pairs and fill up, are coded."""
+
+    def given(self, buffer: Buffer) -> Buffer:
+        """The input as a kernel is given it."""
+        shape = self.shape(buffer.shape)
+        if not self.coded:
+            return replace(buffer, shape=shape)
+        return replace(buffer, shape=(self.codes(buffer.shape).bytes // 4,), dtype=DType.I32)
+
+    def codes(self, sizes: tuple[int, ...]) -> Codes:
+        """Of an input of these sizes."""
+        shape = self.shape(sizes)
+        return Codes(math.prod(shape[:-3]), math.prod(shape[-3:]))
 
     def shape(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
         """Of the array that holds an input of these sizes: batch, panels, rows, width[, 2]."""
@@ -56,12 +74,17 @@ class Packed:
         return self.layout.pairs
 
     def offset(self, at: Sequence[Linear], writer: Writer) -> tuple[Linear, Linear]:
-        """How far in the element at a place is, and which one of a pair.
+        """How far in the element at a place is, and which one of a pair."""
+        panel, within, odd = self.parted(at, writer)
+        shape = self.layout.shape(self.sizes)
+        return panel * math.prod(shape[-2 - self.pairs :]) + within, odd
+
+    def parted(self, at: Sequence[Linear], writer: Writer) -> tuple[Linear, Linear, Linear]:
+        """The number of the panel, how far in that it is, and which one of a pair.
 
         Rows are counted by twos where they are paired, columns by panels.
         """
         layout = self.layout
-        shape = layout.shape(self.sizes)
         local = [place - first for place, first in zip(at, self.origin, strict=True)]
         found, odd = Linear(), Linear()
         for axis, size in enumerate(self.sizes):
@@ -72,6 +95,5 @@ class Packed:
         if layout.pairs:
             row, odd = row.over(2, writer)
         each = 2 if layout.pairs else 1
-        panels, rows = shape[-3 - layout.pairs], shape[-2 - layout.pairs]
-        found = (found * panels + panel) * rows + row
-        return found * (layout.width * each) + within * each + odd, odd
+        panels = layout.shape(self.sizes)[-3 - layout.pairs]
+        return found * panels + panel, row * (layout.width * each) + within * each + odd, odd

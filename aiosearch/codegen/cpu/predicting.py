@@ -35,6 +35,8 @@ This and what follows was measured on an Emerald Rapids.
 """
 _PRODUCT, _LOADED = 16.0, 8.0
 """Cycles of a matrix unit for a product of tiles, and for reading one."""
+_DECODED, _CODED = 2.5, 0.75
+"""Cycles until a vector is decoded, and how many bytes it takes, of those that it has."""
 _EMPTIED = 48.0
 """Cycles until a tile of sums is where vectors can read it, and they have."""
 _LONG = {Operation.EXP, Operation.LOG, Operation.TANH, Operation.ERF, Operation.SIN, Operation.COS}
@@ -167,11 +169,12 @@ class Predictor:
         tile = schedule.tile(shape.row) if shape.row is not None else 1
         rows, vectors = min(schedule.wishes.rows or 4, tile), schedule.wishes.vectors or 2
         packed = not one.read.isdisjoint((*schedule.layouts, *schedule.panels))
+        coded = any(layout.coded for name, layout in schedule.layouts.items() if name in one.read)
         depth = schedule.tile(shape.inner) if shape.inner is not None else 1
         if one.matrix and packed and schedule.wishes.matrix:
-            step = _matrix_step(rows, vectors)
+            step = _matrix_step(rows, vectors, coded)
         else:
-            step = self._step(one, rows, vectors, packed)
+            step = self._step(one, rows, vectors, packed, coded)
         steps = max(depth / step.depth, 1)
         cycles = step.cycles
         if rows < tile and step.bytes * steps > self._l1 / 2:
@@ -180,11 +183,12 @@ class Predictor:
         begun = 1 + step.begun / (steps * cycles)
         return one.total / (rows * vectors * self._lanes * step.depth) * full * cycles * begun
 
-    def _step(self, one: _Work, rows: int, vectors: int, packed: bool) -> _Step:
+    def _step(self, one: _Work, rows: int, vectors: int, packed: bool, coded: bool) -> _Step:
         """By vector registers."""
         mixing = _MIXING * vectors if one.dots and not packed else 0.0
         taken = rows * vectors * (_SLOW if one.dots and one.matrix else 1)
         cycles = max((taken + mixing) / 2, (rows + vectors + mixing) / 2, 4.0)
+        cycles = max(cycles, taken / 2 + vectors * _DECODED if coded else 0)
         width = vectors * self._lanes * 4
         return _Step(2 if one.dots else 1, cycles, width, rows * vectors + _TURN)
 
@@ -193,16 +197,19 @@ class Predictor:
         found = float(self._written)
         for one in self._reads:
             again = _tiles(one.missing, schedule) - 1
-            found += one.bytes * (1 + again * _MEMORY / _NEAR)
+            layout = schedule.layouts.get(one.name)
+            read = one.bytes * (_CODED if layout and layout.coded else 1)
+            found += read * (1 + again * _MEMORY / _NEAR)
             if one.strides and one.name not in schedule.layouts:
                 found += one.bytes * 0.3
         return found
 
 
-def _matrix_step(rows: int, vectors: int) -> _Step:
+def _matrix_step(rows: int, vectors: int, coded: bool) -> _Step:
     """By a matrix unit."""
     down = -(-rows // ROWS)
-    cycles = max(_PRODUCT * down * vectors, _LOADED * (down + vectors))
+    decoded = vectors * DEPTH / 2 * _DECODED if coded else 0
+    cycles = max(_PRODUCT * down * vectors, _LOADED * (down + vectors) + decoded)
     return _Step(DEPTH, cycles, vectors * DEPTH * LANES * 2, _EMPTIED * down * vectors)
 
 

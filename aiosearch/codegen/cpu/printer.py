@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from ..ir import Buffer, Module
 from ..native.machine import Machine
@@ -61,7 +60,4 @@ def _packed(inputs: Iterable[Buffer], schedules: Iterable[Schedule]) -> list[Buf
     layouts: dict[str, Layout] = {}
     for schedule in schedules:
         layouts = {**schedule.layouts, **layouts}
-    return [
-        replace(one, shape=layouts[one.name].shape(one.shape)) if one.name in layouts else one
-        for one in inputs
-    ]
+    return [layouts[one.name].given(one) if one.name in layouts else one for one in inputs]

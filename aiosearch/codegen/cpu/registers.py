@@ -4,14 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from .spots import Places, Spot
+from .starts import Starts
 from .tiles import Tile
 from .values import Value
 
 Take: TypeAlias = Callable[[Spot, Value], None]
 """Does something with what a register holds, and where that belongs."""
+
+
+class Innermost(Protocol):
+    """A fold along the index that runs innermost."""
+
+    def begun(self, starts: Starts | None = None) -> list[Value]:
+        """The parts of sums with which it goes on, before anything is folded into them.
+
+        Where there are some, sums of floats start with these.
+        """
+
+    def along(self, places: Places, values: list[Value]) -> list[Value]:
+        """The parts, with all elements of the index."""
+
+    def ended(self, values: list[Value], take: Take) -> None:
+        """Hands on the parts of each element, joined."""
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,24 @@ def packable(kernel: Kernel, constant: Iterable[str], machine: Machine) -> dict[
     return found
 
 
+def codable(kernel: Kernel, layouts: Mapping[str, Layout], machine: Machine) -> dict[str, int]:
+    """Of inputs that are laid out beforehand, those whose panels may be coded: their columns.
+
+    What reads them are products of pairs, whose lanes lie along the columns.
+    """
+    found: dict[str, int] = {}
+    for stage in kernel.stages:
+        own = natural(kernel, stage, machine)
+        for load in stage.loads:
+            layout = layouts.get(load.buffer.name)
+            if layout is None or not layout.pairs or machine.width != 64 or own.along is None:
+                continue
+            along = alone(load.at[layout.column]) == own.along
+            if along and own.inner is not None and in_rows(stage, own.inner, {load.buffer.name}):
+                found[load.buffer.name] = own.along.size
+    return found
+
+
 def _preferred(own: Shape) -> Callable[[tuple[Load, Index]], tuple[bool, int]]:
     """What lies along the lanes anyway, else what is longest."""
     return lambda pair: (pair[1] == own.along, pair[1].size)

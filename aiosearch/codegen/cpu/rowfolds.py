@@ -9,6 +9,7 @@ from .dots import Dot, paired
 from .linear import linear
 from .registers import Block, Take
 from .spots import Places
+from .starts import Starts
 from .steps import Step
 from .unrolling import unrolled
 from .values import Value
@@ -22,8 +23,8 @@ class RowFold:
         self._tile = block.tile
         self._step = Step(block)
 
-    def begun(self) -> list[Value]:
-        return [self._tile.neutral()] * self._block.size
+    def begun(self, starts: Starts | None = None) -> list[Value]:
+        return starts.values if starts else [self._tile.neutral()] * self._block.size
 
     def along(self, places: Places, values: list[Value]) -> list[Value]:
         inner = self._tile.shape.inner

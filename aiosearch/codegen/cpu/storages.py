@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from ..ir import Buffer, Index, Kernel, Position, Stage, alone
 from ..native.handler import LINE, rounded
+from .coded import Coded, as_bytes
 from .linear import Linear
 from .memory import STORED, Storage
 from .packed import Layout, Packed
@@ -25,8 +26,17 @@ def plain(pointer: Value, buffer: Buffer) -> Storage:
 
 
 def packed(pointer: Value, buffer: Buffer, layout: Layout) -> Packed:
+    assert not layout.coded, "no block codes"
     flat = Storage(pointer, buffer.dtype, (1,), _origin((1,)))
     return Packed(flat, layout, buffer.shape, _origin(buffer.shape))
+
+
+def coded(pointer: Value, buffer: Buffer, layout: Layout, writer: Writer) -> Coded:
+    """Its elements are behind the heads of all panels."""
+    heads = layout.codes(buffer.shape).heads
+    elements = writer.pure(f"getelementptr i8, {pointer}, i64 {heads}", "ptr")
+    flat = Storage(elements, buffer.dtype, (1,), _origin((1,)))
+    return Coded(flat, layout, buffer.shape, _origin(buffer.shape), heads=as_bytes(pointer))
 
 
 def device(
@@ -38,7 +48,12 @@ def device(
         slot = writer.pure(f"getelementptr ptr, ptr %buffers, i64 {numbers[buffer]}", "ptr")
         pointer = writer.new(f"load ptr, ptr {slot.text}, align 8", "ptr")
         layout = layouts.get(buffer.name)
-        found[buffer] = packed(pointer, buffer, layout) if layout else plain(pointer, buffer)
+        if layout is None:
+            found[buffer] = plain(pointer, buffer)
+        elif layout.coded:
+            found[buffer] = coded(pointer, buffer, layout, writer)
+        else:
+            found[buffer] = packed(pointer, buffer, layout)
     return found
 
 

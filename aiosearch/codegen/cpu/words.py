@@ -54,4 +54,5 @@ def _count(number: int, what: str) -> str:
 
 def _layout(name: str, layout: Layout) -> str:
     pairs = ", rows in pairs" if layout.pairs else ""
-    return f"{name} packed in panels of {layout.width} along axis {layout.column}{pairs}"
+    coded = ", twelve bits for sixteen" if layout.coded else ""
+    return f"{name} packed in panels of {layout.width} along axis {layout.column}{pairs}{coded}"

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from .values import Value, Whole, typed
 
+_ROOM = "%{name} = alloca [{size} x i8], align 64"
+
 
 class Writer:
     """Instructions in order. What was computed before, and is there, is not computed again."""
@@ -15,9 +17,25 @@ class Writer:
         self.lines: list[str] = [f"{begin}:"]
         self.declared: set[str] = set()
         """Declarations of intrinsics that the text needs."""
+        self.first: list[str] = []
+        """Instructions before all others."""
+        self._rooms: dict[str, int] = {}
         self._label = begin
         self._count = 0
         self._scopes: list[dict[tuple[str, str, int], Value]] = [{}]
+
+    @property
+    def text(self) -> list[str]:
+        """All lines; what there is room for comes first."""
+        first, *others = self.lines
+        rooms = self._rooms.items()
+        begin = [*(_ROOM.format(name=name, size=size) for name, size in rooms), *self.first]
+        return [first, *(f"  {line}" for line in begin), *others]
+
+    def room(self, name: str, size: int) -> Value:
+        """Memory of the function's own, of so many bytes at least; the same for the same name."""
+        self._rooms[name] = max(size, self._rooms.get(name, 0))
+        return Value(f"%{name}", "ptr")
 
     def say(self, line: str) -> None:
         """An instruction that gives nothing."""

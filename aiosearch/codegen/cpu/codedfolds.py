@@ -1,0 +1,106 @@
+"""A fold whose one factor is coded: a panel's exceptions first, and then its codes.
+
+Or its elements, if they stand there as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from .access import Access
+from .coded import Coded, Head
+from .dots import Dot, paired
+from .linear import linear
+from .packed import Packed
+from .registers import Block, Innermost, Take
+from .spots import Places, Spot
+from .starts import Starts
+from .tiles import Tile
+from .values import Value, Whole
+
+
+def coded_product(tile: Tile) -> Dot | None:
+    """The product of a stage, if that has one that reads codes."""
+    inner = tile.shape.inner
+    if tile.lane_folded or inner is None or not tile.dots:
+        return None
+    dot = paired(tile.stage, inner, tile.shape.along, tile.access)
+    if dot is None:
+        return None
+    moving = tile.access.storages[dot.moving.buffer]
+    return dot if isinstance(moving, Coded) and moving.names is None else None
+
+
+class CodedFold:
+    """Two ways through a panel; which one it is, is known when the code runs."""
+
+    def __init__(self, block: Block, dot: Dot, fold: Callable[[Block], Innermost]) -> None:
+        self._block, self._dot = block, dot
+        self._tile, self._writer = block.tile, block.tile.writer
+        moving = block.tile.access.storages[dot.moving.buffer]
+        assert isinstance(moving, Coded), "it was asked before"
+        self._width = block.vectors * block.tile.lanes
+        assert self._width == moving.layout.width, "a block of registers is as wide as a panel"
+        assert block.mask is None, "and panels fill up"
+        self._head = self._begin(moving)
+        self._plain = fold(self._reading(moving.plain))
+        self._codes = fold(self._reading(replace(moving, names=self._head.names)))
+
+    def begun(self, starts: Starts | None = None) -> list[Value]:
+        """What exceptions come to."""
+        assert starts is None, "one thing is coded"
+        own = Starts(self._writer, self._block.rows, self._width, self._tile.lanes)
+        own.clear()
+        self._writer.repeat(0, self._head.count, partial(self._exception, own))
+        self._tile.access.forget()
+        return self._plain.begun(own)
+
+    def along(self, places: Places, values: list[Value]) -> list[Value]:
+        is_plain = self._head.is_plain
+        is_coded = self._writer.pure(f"xor {is_plain}, true", "i1")
+        values = self._writer.when(is_coded, values, partial(self._codes.along, places))
+        return self._writer.when(is_plain, values, partial(self._plain.along, places))
+
+    def ended(self, values: list[Value], take: Take) -> None:
+        self._plain.ended(values, take)
+
+    def _begin(self, moving: Coded) -> Head:
+        """The head of the panel at hand."""
+        access, tile = self._tile.access, self._tile
+        places = {**self._block.places, self._dot.inner: tile.ranges[self._dot.inner].base}
+        at = [access.locator.first(one, Spot(places)) for one in self._dot.moving.at]
+        panel, _, _ = moving.parted(at, self._writer)
+        return Head(moving, panel, access.memory, access.vectors)
+
+    def _reading(self, storage: Packed) -> Block:
+        """The block where the factor is said to lie so."""
+        tile = self._tile
+        storages = {**tile.access.storages, self._dot.moving.buffer: storage}
+        access = Access(storages, tile.access.memory, tile.access.vectors)
+        product = replace(tile.product, access=access) if tile.product else None
+        elements = tile.elements.through(access)
+        return replace(self._block, tile=replace(tile, elements=elements, product=product))
+
+    def _exception(self, starts: Starts, number: Whole) -> None:
+        """Adds a product for each row, if its place is one of this tile's."""
+        own, writer = self._tile.ranges[self._dot.inner], self._writer
+        place, more = self._head.exception(number)
+        pair = linear(writer.divide(place, 2 * self._width)) * 2
+        row = (pair + linear(writer.remainder(place, 2))).whole(writer)
+        column = writer.divide(writer.remainder(place, 2 * self._width), 2)
+        since = writer.subtract(row, own.base.whole(writer))
+        inside = writer.both(writer.below(-1, since), writer.below(since, own.extent))
+        writer.only_when(inside, partial(self._add, starts, row, column, more))
+
+    def _add(self, starts: Starts, inner: Whole, column: Whole, more: Value) -> None:
+        tile, shared = self._tile, self._dot.shared
+        tile.access.forget()
+        for row in range(self._block.rows):
+            places = {**self._block.places, self._dot.inner: linear(inner)}
+            if tile.shape.row is not None:
+                places[tile.shape.row] = places[tile.shape.row] + row
+            factor = tile.elements.value(shared, Spot(places))
+            starts.add(row, column, [factor, more])
+        tile.access.forget()

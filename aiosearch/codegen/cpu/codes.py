@@ -1,0 +1,59 @@
+"""A panel of bf16 in three quarters of its bytes, from which each bit of it can be had again.
+
+Weights are of a few sizes: what a bf16 begins with, its sign and seven bits of its exponent, is in
+a matrix nearly always one of a dozen bytes. A panel names sixteen, the two of zero and those that
+occur most, and holds for each element four bits that say which one, and the byte that follows.
+
+What begins with none of them is an exception, of which a panel lists some. In its place stands the
+smallest normal number of its sign, and in the list by how much it is more: a sum of products begins
+with those of the list. A panel with more exceptions than it has room for holds all elements as they
+are.
+
+An array of whole numbers holds the heads of all panels, and then their elements, for which there is
+room as they are. A head is the sixteen bytes, the count of exceptions, and behind `LISTED` bytes
+the list: places in the panel, each with the difference as a float.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NAMES = 16
+COUNTED, LISTED = 16, 64
+"""The bytes in a head behind which these are."""
+LISTING = 8
+"""Bytes of an exception."""
+PLAIN = 1 << 30
+"""A count from this on says that the elements stand as they are."""
+TOGETHER = 64
+"""So many elements are coded at once: two vectors, whose bytes lie as registers mix them."""
+_RARE = 512
+"""One element of so many may be an exception."""
+
+
+@dataclass(frozen=True)
+class Codes:
+    """How large everything is."""
+
+    panels: int
+    elements: int
+    """Of a panel; a multiple of what is coded at once."""
+
+    @property
+    def most(self) -> int:
+        """Exceptions of a panel."""
+        return max(8, self.elements // _RARE // 8 * 8)
+
+    @property
+    def head(self) -> int:
+        """Bytes of one."""
+        return LISTED + self.most * LISTING
+
+    @property
+    def heads(self) -> int:
+        """Bytes of all."""
+        return self.panels * self.head
+
+    @property
+    def bytes(self) -> int:
+        return self.heads + 2 * self.panels * self.elements

@@ -1,0 +1,211 @@
+"""Panels of bf16 in three quarters of their bytes: any bits come out as they went in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import ml_dtypes
+import numpy as np
+import pytest
+from refereed import assert_right
+from running import Array, program, run, run_native
+
+from aiosearch.codegen.cpu.choices import space
+from aiosearch.codegen.cpu.codes import COUNTED, LISTED, PLAIN, Codes
+from aiosearch.codegen.cpu.coding import coded
+from aiosearch.codegen.cpu.packed import Layout
+from aiosearch.codegen.cpu.printer import native
+from aiosearch.codegen.cpu.schedule import Schedule
+from aiosearch.codegen.cpu.shape import Wishes
+from aiosearch.codegen.ir import Module
+from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.native.machine import Machine, host, masked
+from aiosearch.codegen.parameters import choices_of
+from aiosearch.tensor import DType, apply, tensor
+
+runs = pytest.mark.skipif(
+    not host().bf16_dot or host().width != 64, reason="this processor adds no pairs of bf16"
+)
+MACHINES = [host(), masked(host(), "amx")]
+
+
+def weights(kind: str, shape: tuple[int, ...]) -> Array:
+    """Of sizes that fit the codes well, hardly, or not at all."""
+    random = np.random.default_rng(7)
+    found = random.standard_normal(shape).astype(np.float32)
+    some = found.reshape(-1)[:: found.size // 5]
+    match kind:
+        case "some are small":
+            some *= 2.0**-40
+        case "some are zero":
+            found[found < 0] = 0
+        case "some are not finite":
+            some[:] = np.resize([np.inf, -np.inf, np.nan], some.size)
+        case "all are tiny":
+            found *= 2.0**-126
+        case "of any size":
+            found *= 2.0 ** random.integers(-60, 60, shape)
+    return found.astype(ml_dtypes.bfloat16)
+
+
+KINDS = ("normal", "some are small", "some are zero", "some are not finite", "of any size")
+
+
+def product(rows: int, inner: int, columns: int) -> Module:
+    x, y = tensor("X", DType.BF16, (rows, inner)), tensor("Y", DType.BF16, (inner, columns))
+    return lower(program(x @ y))
+
+
+def wide(vectors: int) -> dict[str, Layout]:
+    return {"Y": Layout(0, 1, vectors * 16, True, coded=True)}
+
+
+def given(module: Module, kind: str) -> Sequence[Array]:
+    random = np.random.default_rng(3)
+    x, y = (one.shape for one in module.inputs)
+    return [random.standard_normal(x).astype(ml_dtypes.bfloat16), weights(kind, y)]
+
+
+def panels(elements: Array) -> Array:
+    """One panel, as `coded` takes it."""
+    return elements.reshape(1, -1, 32, 2)
+
+
+def told(words: Array) -> int:
+    """The count in the head of the first panel."""
+    return int(words.view(np.int32)[COUNTED // 4])
+
+
+@runs
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("inner", "rows", "held", "vectors"), [(31, 1, 1, 4), (64, 17, 6, 2), (130, 5, 4, 4)]
+)
+def test_sums_are_those_of_the_elements(
+    kind: str, inner: int, rows: int, held: int, vectors: int
+) -> None:
+    """Also of an odd number of rows, and of factors that are not finite or very large."""
+    module = product(rows, inner, 128)
+    own = {"program": Schedule(wishes=Wishes(held, vectors, 2, inner % 2), layouts=wide(vectors))}
+    inputs = given(module, kind)
+    assert_right(module, inputs, own, MACHINES)
+    inputs[0][0, :4] = np.float32([np.inf, -np.inf, 3e38, 0])
+    assert_right(module, inputs, own, MACHINES)
+
+
+@runs
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("inner", "rows", "held", "vectors"), [(95, 1, 16, 4), (64, 40, 32, 2), (20, 18, 16, 2)]
+)
+def test_a_matrix_unit_reads_them_too(
+    kind: str, inner: int, rows: int, held: int, vectors: int
+) -> None:
+    """And what is left of its steps is read by pairs; all of it where that is no whole step."""
+    module = product(rows, inner, 128)
+    wishes = Wishes(held, vectors, 1 + rows % 2, inner % 2, matrix=True)
+    own = {"program": Schedule(wishes=wishes, layouts=wide(vectors))}
+    assert_right(module, given(module, kind), own, MACHINES)
+
+
+@runs
+@pytest.mark.parametrize(
+    ("kind", "length", "matrix"),
+    [
+        ("some are small", 32, False),
+        ("some are small", 48, True),
+        ("some are not finite", 32, True),
+        ("of any size", 48, False),
+    ],
+)
+def test_exceptions_count_in_their_tile_alone(kind: str, length: int, matrix: bool) -> None:
+    """Where a block goes along what is summed, and adds to what is there."""
+    module = product(20, 100, 64)
+    k = next(one.name for one in module.kernels[0].indices if one.size == 100)
+    own = {"program": Schedule({k: length}, k, Wishes(16, 2, matrix=matrix), wide(2))}
+    assert_right(module, given(module, kind), own, MACHINES)
+
+
+@runs
+@pytest.mark.parametrize("turned", [False, True])
+def test_stacks_and_columns_that_lie_in_rows(turned: bool) -> None:
+    x = tensor("X", DType.BF16, (3, 19, 70))
+    y = tensor("Y", DType.BF16, (3, 64, 70) if turned else (3, 70, 64))
+    module = lower(program(x @ (apply("transpose", y, axes=(0, 2, 1)) if turned else y)))
+    layout = Layout(2 if turned else 1, 1 if turned else 2, 32, True, coded=True)
+    own = {"program": Schedule(wishes=Wishes(8, 2), layouts={"Y": layout})}
+    for kind in ("some are small", "of any size"):
+        assert_right(module, given(module, kind), own, MACHINES)
+
+
+@runs
+def test_what_has_no_exceptions_gives_the_same_bits() -> None:
+    """The smallest numbers as well, of which products of pairs make nothing."""
+    module = product(3, 64, 64)
+    x, _ = given(module, "normal")
+    for kind in ("all are tiny", "some are zero"):
+        inputs = [x, weights(kind, (64, 64)) * ml_dtypes.bfloat16(2.0**-2)]
+        assert 0 <= told(np.asarray(coded(panels(inputs[1])))) <= 8
+        ways = [{"Y": Layout(0, 1, 64, True, coded=one)} for one in (False, True)]
+        found = [
+            run(module, inputs, {"program": Schedule(wishes=Wishes(3, 4), layouts=way)})[0]
+            for way in ways
+        ]
+        assert found[0].tobytes() == found[1].tobytes()
+
+
+@runs
+def test_whatever_stands_in_a_head_is_read_within_bounds() -> None:
+    """As in a trial run on drawn numbers: counts, places and names of any size."""
+    module = product(5, 64, 128)
+    own = {"program": Schedule(wishes=Wishes(4, 4, 2, 1), layouts=wide(4))}
+    codes = wide(4)["Y"].codes((64, 128))
+    x, _ = given(module, "normal")
+    printed = native(module, own, host())
+    random = np.random.default_rng(5)
+    words = random.integers(-(1 << 31), 1 << 31, codes.bytes // 4).astype(np.int32)
+    for count in (-1, 0, 5, codes.most, codes.most + 1, PLAIN - 1, PLAIN, (1 << 31) - 1):
+        words[COUNTED // 4] = words[(codes.head + COUNTED) // 4] = count
+        run_native(printed, [x, words], host())
+
+
+def test_panels_take_three_quarters_of_their_bytes() -> None:
+    """What is behind is never read, unless there are more exceptions than are listed."""
+    elements = weights("some are small", (64, 64))
+    words = np.asarray(coded(panels(elements)))
+    codes = Codes(1, 64 * 64)
+    assert words.nbytes == codes.bytes
+    body = words[codes.head // 4 :].tobytes()
+    assert not any(body[3 * 64 * 64 // 2 :])
+    assert any(body[3 * 64 * 64 // 2 - 64 : 3 * 64 * 64 // 2])
+    assert 6 <= told(words) <= codes.most
+    assert told(np.asarray(coded(panels(weights("of any size", (64, 64)))))) == PLAIN
+
+
+def test_exceptions_are_listed_with_what_they_are_more() -> None:
+    elements = np.full((4096,), 1.0, ml_dtypes.bfloat16)
+    kinds = np.float32([2.0**at for at in range(-8, 120, 8)] + [-3.0] * 2)
+    elements[: len(kinds)] = kinds
+    head = np.asarray(coded(panels(elements)))[: Codes(1, 4096).head // 4]
+    listed = head[LISTED // 4 :].reshape(-1, 2)[: told(head)]
+    places, more = listed[:, 0], listed[:, 1].copy().view(np.float32)
+    assert len(places) > 0
+    assert list(more) == [float(elements[at]) for at in places]
+
+
+def test_schedules_propose_them_for_a_few_rows_of_what_fills_panels() -> None:
+    machine = Machine(
+        "x86_64-unknown-linux-gnu",
+        "znver4",
+        "+avx,+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512bf16",
+    )
+
+    def any_coded(rows: int, columns: int, machine: Machine) -> list[bool]:
+        (kernel,) = product(rows, 4096, columns).kernels
+        found = choices_of(space(kernel, machine, 2, ["Y"]))
+        return [any(way.coded for way in one.schedule.layouts.values()) for one in found]
+
+    assert any_coded(1, 4096, machine)[0]
+    assert not any_coded(4096, 4096, machine)[0]
+    assert not any(any_coded(1, 4095, machine))
+    assert not any(any_coded(1, 4096, masked(machine, "avx512bf16")))
