@@ -159,7 +159,7 @@ class _Folds:
         coded = self._codable if chosen["coded"] else {}
         if matrix and not self._is_for_matrices({*layouts, *panels}, *chosen["serial"]):
             return None
-        usual = self._ahead(vectors) if layouts else 0
+        usual = self._ahead(vectors, bool(coded)) if layouts else 0
         if chosen["ahead"] == usual:
             return None
         ahead = usual if chosen["ahead"] is None else chosen["ahead"]
@@ -205,10 +205,14 @@ class _Folds:
         read = {load.buffer.name for load in stage.loads}
         return deep >= DEPTH and not laid.isdisjoint(read) and in_rows(stage, inner, laid)
 
-    def _ahead(self, vectors: int) -> int:
-        """Pairs of rows of so many vectors, two of which lie side by side where they are paired."""
+    def _ahead(self, vectors: int, coded: bool) -> int:
+        """Pairs of rows of so many vectors, two of which lie side by side where they are paired.
+
+        What is coded is read from two places, and of fewer bytes: twice as far.
+        """
         paired = any(one.pairs for one in self._layouts.values())
-        return _STREAMED // (vectors * self._machine.width) // (1 if paired else 2)
+        found = _STREAMED // (vectors * self._machine.width) // (1 if paired else 2)
+        return 2 * found if coded else found
 
     def _is_another_order(self, schedule: Schedule) -> bool:
         """Or none at all."""

@@ -45,8 +45,9 @@ class CodedFold:
         assert self._width == moving.layout.width, "a block of registers is as wide as a panel"
         assert block.mask is None, "and panels fill up"
         self._head = self._begin(moving)
-        self._plain = fold(self._reading(moving.plain))
-        self._codes = fold(self._reading(replace(moving, names=self._head.names)))
+        self._plain = fold(self._reading(moving.plain, unroll=1))
+        unroll = 1 if block.tile.product else block.tile.shape.unroll
+        self._codes = fold(self._reading(replace(moving, names=self._head.names), unroll))
 
     def begun(self, starts: Starts | None = None) -> list[Value]:
         """What exceptions come to."""
@@ -74,14 +75,20 @@ class CodedFold:
         panel, _, _ = moving.parted(at, self._writer)
         return Head(moving, panel, access.memory, access.vectors)
 
-    def _reading(self, storage: Packed) -> Block:
-        """The block where the factor is said to lie so."""
+    def _reading(self, storage: Packed, unroll: int) -> Block:
+        """The block where the factor is said to lie so.
+
+        What is rare, and what has many instructions in a turn, is not made longer.
+        """
         tile = self._tile
         storages = {**tile.access.storages, self._dot.moving.buffer: storage}
         access = Access(storages, tile.access.memory, tile.access.vectors)
         product = replace(tile.product, access=access) if tile.product else None
         elements = tile.elements.through(access)
-        return replace(self._block, tile=replace(tile, elements=elements, product=product))
+        shape = replace(tile.shape, unroll=unroll)
+        return replace(
+            self._block, tile=replace(tile, elements=elements, product=product, shape=shape)
+        )
 
     def _exception(self, starts: Starts, number: Whole) -> None:
         """Adds a product for each row, if its place is one of this tile's."""

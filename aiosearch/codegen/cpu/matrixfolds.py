@@ -20,7 +20,9 @@ from .starts import Starts
 from .steps import Step
 from .tiles import Tile
 from .unrolling import unrolled
-from .values import Value, Whole
+from .values import Value, Whole, i64
+
+_TILE = DEPTH // 2 * BYTES
 
 
 def matrix_product(tile: Tile, machine: Machine) -> Dot | None:
@@ -60,6 +62,11 @@ class MatrixFold:
         return self._rest.begun() if self._rest else []
 
     def along(self, places: Places, values: list[Value]) -> list[Value]:
+        own, inner = self._tile.ranges[self._dot.inner], self._dot.inner
+        if isinstance(self._storage, Coded):
+            first = partial(self._decode, {**places, inner: own.base}, 0)
+            self._tile.writer.only_when(self._tile.writer.below(DEPTH - 1, own.extent), first)
+            self._tile.access.forget()
         unrolled(self._tile, self._dot.inner, DEPTH, places, [], self._taken)
         return self._rest.along(places, values) if self._rest else values
 
@@ -107,12 +114,17 @@ class MatrixFold:
 
     def _taken(self, places: Places, values: list[Value]) -> list[Value]:
         """One step: each part of rows with each vector."""
-        unit, setting = self._unit, self._setting
-        self._fetch_pairs(places)
+        unit, setting, which = self._unit, self._setting, self._which(places)
+        read = places
+        if isinstance(self._storage, Coded):
+            inner = self._dot.inner
+            read = {**places, inner: places[inner] + DEPTH}
+            self._decode(read, self._tile.writer.subtract(1, which))
+        self._fetch_pairs(read)
         for part in range(len(setting.heights)):
             unit.load(setting.shared(part), *self._shared(places, part))
         for vector in range(self._block.vectors):
-            unit.load(setting.moving(vector), *self._moving(places, vector))
+            unit.load(setting.moving(vector), *self._moving(places, vector, which))
             for part in range(len(setting.heights)):
                 sums = setting.sums(part, vector)
                 unit.multiply(sums, setting.shared(part), setting.moving(vector))
@@ -133,33 +145,49 @@ class MatrixFold:
         offset = access.offset(storage, shared.at, Spot(places))
         return access.memory.address(storage, offset), apart * STORED[storage.dtype][1]
 
-    def _moving(self, places: Places, vector: int) -> tuple[Value, int]:
+    def _moving(self, places: Places, vector: int, which: Whole) -> tuple[Value, int]:
         access, moving, along = self._tile.access, self._dot.moving, self._tile.shape.along
-        storage = access.storages[moving.buffer]
-        assert isinstance(storage, Packed), "it is read in panels"
-        assert along is not None, "lanes lie along it"
+        storage = self._storage
         if isinstance(storage, Coded):
-            return self._decoded(storage, places, vector), BYTES
+            return self._room(which, vector), BYTES
+        assert along is not None, "lanes lie along it"
         spot = Spot({**places, along: places[along] + vector * LANES}, along, LANES)
         offset, _ = access.in_panels(storage, moving, spot)
         pair = 2 * storage.layout.width
         return access.memory.address(storage.flat, offset), pair * STORED[storage.flat.dtype][1]
 
-    def _decoded(self, storage: Coded, places: Places, vector: int) -> Value:
-        """Where a tile is then; with the first of two, the second is there as well."""
+    @property
+    def _storage(self) -> Packed:
+        found = self._tile.access.storages[self._dot.moving.buffer]
+        assert isinstance(found, Packed), "it is read in panels"
+        return found
+
+    def _which(self, places: Places) -> Whole:
+        """The number of a step, even or odd."""
+        inner = self._dot.inner
+        number, _ = (places[inner] - self._tile.ranges[inner].base).over(DEPTH, self._tile.writer)
+        return number.over(2, self._tile.writer)[1].whole(self._tile.writer)
+
+    def _decode(self, places: Places, which: Whole) -> None:
+        """All tiles of a step, one step before they are loaded: they are in memory by then.
+
+        Behind the last step that is read which follows a panel's codes, and never loaded.
+        """
         dot, along, writer = self._dot, self._tile.shape.along, self._tile.writer
         assert along is not None, "lanes lie along it"
-        tile = DEPTH // 2 * BYTES
-        room = writer.room("decoded", self._block.vectors * tile)
+        for vector in range(0, self._block.vectors, 2):
+            for pair in range(DEPTH // 2):
+                row = {**places, dot.inner: places[dot.inner] + 2 * pair}
+                for one in (vector, vector + 1):
+                    spot = Spot({**row, along: row[along] + one * LANES}, along, LANES)
+                    value = self._tile.access.pairs(self._storage, dot.moving, spot)
+                    where = self._room(which, one, pair)
+                    writer.say(f"store {value}, ptr {where.text}, align {BYTES}")
 
-        def at(offset: int) -> Value:
-            return writer.pure(f"getelementptr i8, {room}, i64 {offset}", "ptr")
-
-        for pair in range(DEPTH // 2 if vector % 2 == 0 else 0):
-            row = {**places, dot.inner: places[dot.inner] + 2 * pair}
-            for one in (vector, vector + 1):
-                spot = Spot({**row, along: row[along] + one * LANES}, along, LANES)
-                value = self._tile.access.pairs(storage, dot.moving, spot)
-                where = at(one * tile + pair * BYTES)
-                writer.say(f"store {value}, ptr {where.text}, align {BYTES}")
-        return at(vector * tile)
+    def _room(self, which: Whole, vector: int, pair: int = 0) -> Value:
+        """Of tiles that were decoded, for two steps."""
+        writer, vectors = self._tile.writer, self._block.vectors
+        room = writer.room("decoded", 2 * vectors * _TILE)
+        half = writer.multiply(which, vectors * _TILE)
+        begin = writer.pure(f"getelementptr i8, {room}, {i64(half)}", "ptr")
+        return writer.pure(f"getelementptr i8, {begin}, i64 {vector * _TILE + pair * BYTES}", "ptr")

@@ -96,7 +96,8 @@ def test_sums_are_those_of_the_elements(
 @runs
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("inner", "rows", "held", "vectors"), [(95, 1, 16, 4), (64, 40, 32, 2), (20, 18, 16, 2)]
+    ("inner", "rows", "held", "vectors"),
+    [(95, 1, 16, 4), (64, 40, 32, 2), (33, 16, 16, 4), (20, 18, 16, 2)],
 )
 def test_a_matrix_unit_reads_them_too(
     kind: str, inner: int, rows: int, held: int, vectors: int
