@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from ..ir import Buffer, Index, Load, Position
@@ -29,10 +30,23 @@ class Access:
         self.vectors = vectors
         self.locator = Locator(vectors)
         self._known: dict[tuple[object, ...], Value] = {}
+        self._held: dict[tuple[object, ...], Value] = {}
+
+    @contextmanager
+    def holding(self, loads: Iterable[Load], spot: Spot) -> Iterator[None]:
+        """Reads what is the same wherever lanes go from here, and nobody writes meanwhile."""
+        self.forget()
+        for load in loads:
+            self.stored(load, spot)
+        self._held = self._known
+        self.forget()
+        yield
+        self._held = {}
+        self.forget()
 
     def forget(self) -> None:
         """For whoever has written to memory, or begins or leaves a turn of a loop."""
-        self._known.clear()
+        self._known = dict(self._held)
 
     def stored(self, load: Load, spot: Spot) -> Value:
         """Of each lane, or the one that all share, as it is in memory."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ..ir import Fold, Index
+from ..ir import Fold, Index, Load, Within, used, walk
 from .folds import FoldPrinter
 from .linear import Linear, linear
 from .registers import Block
-from .spots import Places
+from .spots import Places, Spot
 from .tiles import Tile
 from .values import Value, Whole
 
@@ -43,6 +43,20 @@ class StagePrinter:
             self._vectors(shape.along, places)
 
     def _vectors(self, along: Index, places: Places) -> None:
+        with self._tile.access.holding(self._shared(along), Spot(places)):
+            self._along(along, places)
+
+    def _shared(self, along: Index) -> list[Load]:
+        """What a stage that maps reads for all lanes alike: it is read once, before loops."""
+        stage = self._tile.stage
+        guarded = any(isinstance(one, Within) for one in walk(stage.value))
+        if stage.fold is not Fold.NONE or guarded:
+            return []
+        own = {along, self._tile.shape.row}
+        others = [one for one in stage.loads if one.buffer != stage.target]
+        return [one for one in others if own.isdisjoint(used(one))]
+
+    def _along(self, along: Index, places: Places) -> None:
         """Whole blocks of vectors, single vectors, and the lanes that are left."""
         writer, own = self._writer, self._tile.ranges[along]
         lanes, vectors = self._tile.lanes, self._tile.shape.vectors

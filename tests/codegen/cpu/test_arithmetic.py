@@ -160,3 +160,22 @@ def test_types_that_meet(target: DType) -> None:
     output = Buffer("o", target, (21,))
     stage = Stage(output, at, value)
     assert_right(Module("met", inputs, (output,), (Kernel("met", inputs, (output,), (stage,)),)))
+
+
+def test_division_by_one_number_is_as_exact_as_multiplying_twice() -> None:
+    """In all lanes, whatever numbers: the sizes of the largest and the smallest floats as well."""
+    x, y = tensor("X", DType.F32, (64, 200)), tensor("Y", DType.F32, (64, 1))
+    module = lower(program(x / y))
+    random = np.random.default_rng(2)
+    bits = [random.integers(0, 1 << 32, one.shape, np.uint32) for one in module.inputs]
+    some, by = (one.view(np.float32) for one in bits)
+    with np.errstate(over="ignore"):
+        some[:32] = np.ldexp(random.standard_normal((32, 200)), random.integers(-149, 128, (32, 1)))
+    by[: len(SPECIAL), 0] = some[:, : len(SPECIAL)] = SPECIAL
+    by[20:24, 0] = np.float32([1e-45, -3e-39, 3.4e38, -3e38])
+    found = run(module, [some, by])[0]
+    with np.errstate(all="ignore"):
+        wanted, exact = some / by, some.astype(np.float64) / by
+        off = np.abs(found - exact) <= 2 * np.spacing(np.abs(wanted).astype(np.float32))
+    assert (off | (found == wanted) | (np.isnan(found) & np.isnan(wanted))).all()
+    assert (np.signbit(found) == np.signbit(wanted))[found == 0].all()
