@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import partial
 
 from ..native.machine import Machine
-from .coded import Coded
+from .coded import Coded, as_bytes
 from .dots import Dot, paired
-from .linear import linear
+from .linear import Linear, linear
 from .matrixunit import BYTES, DEPTH, LANES, ROWS, TILES, MatrixUnit, Setting, tiles_for
 from .memory import STORED, Storage
 from .packed import Packed
@@ -20,9 +20,11 @@ from .starts import Starts
 from .steps import Step
 from .tiles import Tile
 from .unrolling import unrolled
-from .values import Value, Whole, i64
+from .values import Value, Whole
 
 _TILE = DEPTH // 2 * BYTES
+_AT_ONCE = 4
+"""Pairs of rows that are decoded in a turn: more is longer code, and no faster."""
 
 
 def matrix_product(tile: Tile, machine: Machine) -> Dot | None:
@@ -115,12 +117,12 @@ class MatrixFold:
     def _taken(self, places: Places, values: list[Value]) -> list[Value]:
         """One step: each part of rows with each vector."""
         unit, setting, which = self._unit, self._setting, self._which(places)
-        read = places
         if isinstance(self._storage, Coded):
             inner = self._dot.inner
-            read = {**places, inner: places[inner] + DEPTH}
-            self._decode(read, self._tile.writer.subtract(1, which))
-        self._fetch_pairs(read)
+            later = {**places, inner: places[inner] + DEPTH}
+            self._decode(later, self._tile.writer.subtract(1, which))
+        else:
+            self._fetch_pairs(places)
         for part in range(len(setting.heights)):
             unit.load(setting.shared(part), *self._shared(places, part))
         for vector in range(self._block.vectors):
@@ -173,21 +175,31 @@ class MatrixFold:
 
         Behind the last step that is read which follows a panel's codes, and never loaded.
         """
-        dot, along, writer = self._dot, self._tile.shape.along, self._tile.writer
-        assert along is not None, "lanes lie along it"
         for vector in range(0, self._block.vectors, 2):
-            for pair in range(DEPTH // 2):
-                row = {**places, dot.inner: places[dot.inner] + 2 * pair}
-                for one in (vector, vector + 1):
-                    spot = Spot({**row, along: row[along] + one * LANES}, along, LANES)
-                    value = self._tile.access.pairs(self._storage, dot.moving, spot)
-                    where = self._room(which, one, pair)
-                    writer.say(f"store {value}, ptr {where.text}, align {BYTES}")
+            two = partial(self._decode_two, places, which, vector)
+            self._tile.writer.repeat(0, DEPTH // 2 // _AT_ONCE, two)
+        self._tile.access.forget()
 
-    def _room(self, which: Whole, vector: int, pair: int = 0) -> Value:
+    def _decode_two(self, places: Places, which: Whole, vector: int, turn: Whole) -> None:
+        """Some rows of the tiles of two vectors."""
+        dot, along, access = self._dot, self._tile.shape.along, self._tile.access
+        assert along is not None, "lanes lie along it"
+        access.forget()
+        for number in range(_AT_ONCE):
+            pair = linear(turn) * _AT_ONCE + number
+            row = {**places, dot.inner: places[dot.inner] + pair * 2}
+            if vector == 0:
+                self._fetch(row)
+            for one in (vector, vector + 1):
+                spot = Spot({**row, along: row[along] + one * LANES}, along, LANES)
+                value = access.pairs(self._storage, dot.moving, spot)
+                where = self._room(which, one, pair)
+                self._tile.writer.say(f"store {value}, ptr {where.text}, align {BYTES}")
+
+    def _room(self, which: Whole, vector: int, pair: Linear | None = None) -> Value:
         """Of tiles that were decoded, for two steps."""
         writer, vectors = self._tile.writer, self._block.vectors
         room = writer.room("decoded", 2 * vectors * _TILE)
-        half = writer.multiply(which, vectors * _TILE)
-        begin = writer.pure(f"getelementptr i8, {room}, {i64(half)}", "ptr")
-        return writer.pure(f"getelementptr i8, {begin}, i64 {vector * _TILE + pair * BYTES}", "ptr")
+        begin = linear(which) * (vectors * _TILE) + vector * _TILE
+        begin += (pair or Linear()) * BYTES
+        return self._tile.access.memory.address(as_bytes(room), begin)
