@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...tensor.types import DType
 from ..ir import Apply, Fold, Index, Kernel, Load, Operation, Stage, alone, indices
@@ -30,8 +31,9 @@ class Roles:
     work: int
     """Elements that it goes through."""
 
-    @property
+    @cached_property
     def shape(self) -> Shape:
+        """Asked for with every schedule, and a stage is long to look up."""
         return self.shapes[self.stage]
 
     @property
