@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...tensor.types import DType
+from ..native.handler import LINE
 from .codes import COUNTED, LISTED, LISTING, NAMES, PLAIN, TOGETHER, Codes
 from .linear import Linear, linear
 from .memory import Memory, Storage
@@ -12,6 +13,9 @@ from .packed import Packed
 from .values import Value, Whole, splat
 from .vectors import Vectors
 from .writer import Writer
+
+_FETCHED = 8
+"""Lines of a head: what is usual is in them."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,12 @@ class Head:
         lanes = ", ".join(f"i32 {lane % NAMES}" for lane in range(TOGETHER))
         text = f"shufflevector {short}, {short.type} poison, <{TOGETHER} x i32> <{lanes}>"
         return self.vectors.writer.pure(text, "i8", TOGETHER)
+
+    def fetch_next(self) -> None:
+        """Some of the head of the panel behind."""
+        for line in range(_FETCHED):
+            place = self._begin + self.storage.codes.head + line * LINE
+            self.memory.prefetch(self.storage.heads, place)
 
     def exception(self, number: Whole) -> tuple[Value, Value]:
         """Where it is in the panel, whatever stands there, and by how much it is more."""

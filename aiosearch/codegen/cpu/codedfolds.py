@@ -20,6 +20,9 @@ from .starts import Starts
 from .tiles import Tile
 from .values import Value, Whole
 
+_AT_ONCE = 4
+"""Pairs of rows that are fetched in a turn."""
+
 
 def coded_product(tile: Tile) -> Dot | None:
     """The product of a stage, if that has one that reads codes."""
@@ -47,11 +50,14 @@ class CodedFold:
         self._head = self._begin(moving)
         self._plain = fold(self._reading(moving.plain, unroll=1))
         unroll = 1 if block.tile.product else block.tile.shape.unroll
-        self._codes = fold(self._reading(replace(moving, names=self._head.names), unroll))
+        codes = self._reading(replace(moving, names=self._head.names), unroll)
+        self._codes, self._fetching = fold(codes), codes.tile
 
     def begun(self, starts: Starts | None = None) -> list[Value]:
         """What exceptions come to."""
         assert starts is None, "one thing is coded"
+        if self._tile.shape.ahead:
+            self._fetch_first()
         own = Starts(self._writer, self._block.rows, self._width, self._tile.lanes)
         own.clear()
         self._writer.repeat(0, self._head.count, partial(self._exception, own))
@@ -89,6 +95,22 @@ class CodedFold:
         return replace(
             self._block, tile=replace(tile, elements=elements, product=product, shape=shape)
         )
+
+    def _fetch_first(self) -> None:
+        """What the panel begins with, while there are exceptions to add; and the next head."""
+        self._head.fetch_next()
+        ahead = self._tile.shape.ahead
+        self._writer.repeat(0, -(-ahead // _AT_ONCE), self._fetch)
+
+    def _fetch(self, turn: Whole) -> None:
+        tile, inner, along = self._fetching, self._dot.inner, self._tile.shape.along
+        assert along is not None, "lanes lie along it"
+        for number in range(_AT_ONCE):
+            pair = linear(turn) * _AT_ONCE + number
+            places = {**self._block.places, inner: tile.ranges[inner].base + pair * 2}
+            for at in range(0, self._width, tile.lanes):
+                spot = Spot({**places, along: places[along] + at})
+                tile.access.fetch(self._dot.moving, spot)
 
     def _exception(self, starts: Starts, number: Whole) -> None:
         """Adds a product for each row, if its place is one of this tile's."""
