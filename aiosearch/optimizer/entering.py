@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..measure import ArrayType, Candidate, Compiled, Executor, Failure
+import jax.numpy as jnp
+import numpy as np
+
+from ..measure import ArrayType, Candidate, Compiled, Draw, Executor, Failure
+from ..measure.drawing import draw
 from ..tensor import Program
 from .contenders import Contender
-from .settings import Settings
+from .settings import Settings, under
 from .types import array_types
 
 
@@ -54,6 +59,46 @@ async def packer(
     if isinstance(found, Failure):
         return found
     return Packer(executor, before.positions, found)
+
+
+class Makings:
+    """What contenders make beforehand of drawn inputs, where it cannot be drawn itself.
+
+    The same for all that make it in the same way.
+    """
+
+    def __init__(self, program: Program, settings: Settings, seed: int) -> None:
+        self._program, self._settings, self._seed = program, settings, seed
+        self._types = array_types(program)
+        self._made: dict[str, list[Any]] = {}
+
+    def of(self, contender: Contender, draws: Mapping[int, Draw]) -> dict[int, Any]:
+        """By their places among what it takes; nothing where that is of the types of its inputs."""
+        before = contender.beforehand
+        if before is None:
+            return {}
+        own = {self._types[at].dtype for at in before.positions}
+        if {one.dtype for one in before.types} <= own:
+            return {}
+        how = _text_of(contender.source, before.function)
+        if how not in self._made:
+            inputs = [
+                draw(self._types[at], self._seed, at, draws.get(at)) for at in before.positions
+            ]
+            self._made[how] = self._make(contender.source, before.function, inputs)
+        first = len(self._types) - len(before.positions)
+        return dict(enumerate(self._made[how], first))
+
+    def _make(self, source: str, function: str, inputs: Sequence[Any]) -> list[Any]:
+        module: dict[str, Any] = {"__name__": "contender"}
+        exec(compile(source, "<contender>", "exec"), module)
+        with under(self._settings):
+            return [np.asarray(one) for one in module[function](*map(jnp.asarray, inputs))]
+
+
+def _text_of(source: str, function: str) -> str:
+    found = (one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef))
+    return next(ast.unparse(one) for one in found if one.name == function)
 
 
 def _under(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import jax
+from anyio import to_thread
 
 from ..equivalence.floats import FloatEvidence
 from ..measure import Cause, Compiled, Executor, Failure
 from ..tensor import Program
 from .checking import check
 from .contenders import Contender
-from .entering import candidate, packer
+from .entering import Makings, candidate, packer
 from .errors import OptimizeError
 from .losing import objection
 from .report import Tell
@@ -39,6 +42,7 @@ class Field:
     """Of those that are out."""
     original: Contender = field(init=False)
     inputs: Suited = field(init=False)
+    _makings: Makings = field(init=False)
 
     async def begin(self, contenders: Sequence[Contender]) -> Suited:
         """Compiles them, and has all draw inputs on which the original is finite.
@@ -56,17 +60,14 @@ class Field:
         if isinstance(found, Failure):
             self.fails(self.original, found)
             raise OptimizeError(self._not_running)
-        self.inputs = found
-        for contender in self.compiled:
-            self._suit(contender)
+        self.inputs, self._makings = found, Makings(self.program, self.settings, self.seed)
+        for contender in list(self.compiled):
+            await self._suit(contender)
         return found
 
     async def enter(self, contender: Contender) -> bool:
         """One more; says whether it compiles."""
-        compiles = await self._compile(contender)
-        if compiles:
-            self._suit(contender)
-        return compiles
+        return await self._compile(contender) and await self._suit(contender)
 
     async def race(
         self,
@@ -130,10 +131,20 @@ class Field:
         self.compiled[contender] = found
         return True
 
-    def _suit(self, contender: Contender) -> None:
+    async def _suit(self, contender: Contender) -> bool:
+        """Has it run on the inputs that are drawn, and on what it makes of them beforehand."""
         before = contender.beforehand
         packed = before.positions if before else ()
-        self.compiled[contender] = self.inputs.on(self.compiled[contender], packed)
+        suited = self.inputs.on(self.compiled[contender], packed)
+        try:
+            made = await to_thread.run_sync(self._makings.of, contender, self.inputs.draws)
+        except (MemoryError, jax.errors.JaxRuntimeError) as error:
+            del self.compiled[contender]
+            self.is_out(contender, f"not prepared: {error}")
+            return False
+        one = replace(suited.candidate, constants={**suited.candidate.constants, **made})
+        self.compiled[contender] = replace(suited, candidate=one)
+        return True
 
     def _require_original(self, runs: bool) -> None:
         if not runs:

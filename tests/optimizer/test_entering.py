@@ -1,0 +1,41 @@
+"""What contenders are timed on that make something of drawn inputs beforehand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aiosearch.measure import ArrayType
+from aiosearch.measure.drawing import draw
+from aiosearch.optimizer.contenders import Beforehand, Contender
+from aiosearch.optimizer.entering import Makings
+from aiosearch.optimizer.settings import settings
+from aiosearch.tensor import DType, Program, tensor
+
+X, W = tensor("X", DType.F32, (2, 3)), tensor("W", DType.F32, (3, 4))
+PROGRAM = Program("own", (X, W), (X @ W,))
+
+
+def contender(made: str, dtype: str, how: str = "") -> Contender:
+    source = f"""
+import jax.numpy as jnp
+
+def own_pack(W):
+    return ({made},)
+
+def own_packed(X, packed):
+    return X @ packed.astype(X.dtype)
+"""
+    before = Beforehand((1,), "own_pack", (ArrayType(dtype, (3, 4)),))
+    return Contender(how, 0, b"", source, "own_packed", (), before)
+
+
+def test_what_cannot_be_drawn_is_made_of_what_is_drawn() -> None:
+    """Once for all that make it so; what is of the inputs' types may be drawn like these."""
+    makings = Makings(PROGRAM, settings(), seed=3)
+    made = makings.of(contender("jnp.round(W * 100).astype(jnp.int32)", "int32"), {})
+    drawn = draw(ArrayType("float32", (3, 4)), 3, 1)
+    assert list(made) == [1]
+    assert np.array_equal(made[1], np.round(drawn * 100).astype(np.int32))
+    again = makings.of(contender("jnp.round(W * 100).astype(jnp.int32)", "int32", "again"), {})
+    assert again[1] is made[1]
+    assert makings.of(contender("W * 2", "float32"), {}) == {}
