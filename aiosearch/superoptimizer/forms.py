@@ -26,7 +26,9 @@ Mask: TypeAlias = int
 """A set of index parts, a bit each."""
 Powers: TypeAlias = tuple[tuple[int, int], ...]
 """Units and twice their exponents, in the order of the units: a square root is 1."""
-Monomial: TypeAlias = tuple[Powers, Powers, Fraction, Powers]
+Exact: TypeAlias = Fraction | int
+"""A number; whole ones are ints, which are hashed and multiplied in a tenth of the time."""
+Monomial: TypeAlias = tuple[Powers, Powers, Exact, Powers]
 """Units above and below the line, a number under a root, and sizes of index parts."""
 Unit: TypeAlias = tuple[Any, ...]
 
@@ -36,7 +38,7 @@ WHOLE, GRID, LOOP, REST = 0b1111, 0b0011, 0b0100, 0b1000
 AGAIN, LEFT = 0b0001, 0b0010
 """What the loop of a later kernel takes of the grid's part, and what it leaves."""
 
-ONE = Fraction(1)
+ONE: Exact = 1
 MOST_TERMS = 4
 """Products of sums that have more terms are not multiplied out."""
 
@@ -49,10 +51,10 @@ class Forms:
         self.units: list[Unit] = []
         self.frees: list[Mask] = []
         """The indices that a unit depends on."""
-        self.items: list[tuple[tuple[Monomial, Fraction], ...]] = []
+        self.items: list[tuple[tuple[Monomial, Exact], ...]] = []
         """Each form's monomials and their factors."""
         self._unit_of: dict[Unit, int] = {}
-        self._form_of: dict[tuple[tuple[Monomial, Fraction], ...], int] = {}
+        self._form_of: dict[tuple[tuple[Monomial, Exact], ...], int] = {}
         self._free: list[Mask] = []
         self._made: dict[tuple[Any, ...], int] = {}
         self._inputs: dict[int, frozenset[str]] = {}
@@ -107,8 +109,7 @@ class Forms:
     # What forms are made of
 
     def number(self, value: Fraction | float) -> int:
-        exact = Fraction(value)
-        return self._form({((), (), ONE, ()): exact})
+        return self._form({((), (), ONE, ()): exact(Fraction(value))})
 
     def tensor(self, name: str, mask: Mask) -> int:
         return self._of_unit(self._unit(("input", name), mask))
@@ -175,10 +176,11 @@ class Forms:
             self.frees.append(free)
         return found
 
-    def _form(self, monomials: dict[Monomial, Fraction]) -> int:
+    def _form(self, monomials: dict[Monomial, Exact]) -> int:
         items = tuple(sorted((mono, factor) for mono, factor in monomials.items() if factor))
         found = self._form_of.get(items)
         if found is None:
+            items = tuple((mono, exact(factor)) for mono, factor in items)
             found = self._form_of[items] = len(self.items)
             self.items.append(items)
             powers = [unit for (above, below, _, _), _ in items for unit, _ in (*above, *below)]
@@ -188,23 +190,23 @@ class Forms:
     def _of_unit(self, unit: int) -> int:
         return self._form({(((unit, 2),), (), ONE, ()): ONE})
 
-    def of_monomial(self, monomial: Monomial, factor: Fraction = ONE) -> int:
+    def of_monomial(self, monomial: Monomial, factor: Exact = ONE) -> int:
         """A form of one term."""
         return self._form({monomial: factor})
 
     # Arithmetic
 
-    def _add(self, a: int, b: int, sign: Fraction) -> int:
+    def _add(self, a: int, b: int, sign: Exact) -> int:
         found = dict(self.items[a])
         for mono, factor in self.items[b]:
-            found[mono] = found.get(mono, Fraction(0)) + sign * factor
+            found[mono] = found.get(mono, 0) + sign * factor
         return self._form(found)
 
     def _multiply(self, a: int, b: int) -> int:
         terms = (len(self.items[a]), len(self.items[b]))
         if min(terms) > 1 and terms[0] * terms[1] > MOST_TERMS:
             return self._joint(a, b)
-        found: dict[Monomial, Fraction] = {}
+        found: dict[Monomial, Exact] = {}
         expanded: list[int] = []
         for one, left in self.items[a]:
             for two, right in self.items[b]:
@@ -215,13 +217,13 @@ class Forms:
                 if self._multiplies_out(above):
                     expanded.append(self._expand(mono, factor))
                 else:
-                    found[mono] = found.get(mono, Fraction(0)) + factor
+                    found[mono] = found.get(mono, 0) + factor
         return reduce(self.add, expanded, self._form(found))
 
     def _joint(self, a: int, b: int) -> int:
         """The product of two sums that is not multiplied out, beside what their terms share."""
         (content, left), (other, right) = self._parted(a), self._parted(b)
-        found: dict[Monomial, Fraction] = {}
+        found: dict[Monomial, Exact] = {}
         for (above, below, root, sizes), factor in self.items[self._multiply(content, other)]:
             for rest in (left, right):
                 unit = self._unit(("sum of", rest), self.free(rest))
@@ -235,7 +237,7 @@ class Forms:
         whole = [power // 2 for _, power in sums if power >= 2]
         return whole == [1] or 1 < math.prod(terms) <= MOST_TERMS
 
-    def _expand(self, mono: Monomial, factor: Fraction) -> int:
+    def _expand(self, mono: Monomial, factor: Exact) -> int:
         """Multiplies out the sums that stand above the line in whole powers."""
         above, below, root, sizes = mono
         kept, sums = [], []
@@ -248,9 +250,7 @@ class Forms:
         rest = self.of_monomial((tuple(kept), below, root, sizes), factor)
         return reduce(self.multiply, sums, rest)
 
-    def _scaled(
-        self, factor: Fraction, mono: Monomial, sizes: Powers = ()
-    ) -> tuple[Monomial, Fraction]:
+    def _scaled(self, factor: Exact, mono: Monomial, sizes: Powers = ()) -> tuple[Monomial, Exact]:
         """Brings the constants of a monomial into one shape: whole labels are numbers."""
         above, below, root, own = mono
         counts = {leaf: power for leaf, power in merged(own, sizes) if power}
@@ -259,14 +259,14 @@ class Forms:
             powers = {counts.get(leaf, 0) for leaf in leaves}
             if len(powers) == 1:
                 (power,) = powers
-                factor *= Fraction(self._sizes[label]) ** (power // 2)
-                root *= Fraction(self._sizes[label]) ** (power % 2)
+                factor = exact(factor * Fraction(self._sizes[label]) ** (power // 2))
+                root = root * self._sizes[label] if power % 2 else root
                 for leaf in leaves:
                     del counts[leaf]
         whole = _root(root)
         if whole is not None:
-            factor, root = factor * whole, ONE
-        return (above, below, root, tuple(sorted(counts.items()))), factor
+            factor, root = exact(factor * whole), ONE
+        return (above, below, exact(root), tuple(sorted(counts.items()))), factor
 
     def _count(self, mask: Mask, power: int = 2) -> Powers:
         return tuple((leaf, power) for leaf in _bits(mask))
@@ -279,8 +279,9 @@ class Forms:
             unit = self._unit(("sum of", a), self.free(a))
             return self._form({((), ((unit, 2),), ONE, ()): ONE})
         (((above, below, root, sizes), factor),) = self.items[a]
-        flipped = (below, above, 1 / root, tuple((leaf, -power) for leaf, power in sizes))
-        turned, scaled = self._scaled(1 / factor, flipped)
+        counts = tuple((leaf, -power) for leaf, power in sizes)
+        flipped = (below, above, quotient(1, root), counts)
+        turned, scaled = self._scaled(quotient(1, factor), flipped)
         if self._multiplies_out(below):
             return self._expand(turned, scaled)
         return self.of_monomial(turned, scaled)
@@ -291,9 +292,9 @@ class Forms:
         above = _common([mono[0] for mono in monos])
         below = _common([mono[1] for mono in monos])
         first = self.items[a][0][1] if self.items[a] else ONE
-        found: dict[Monomial, Fraction] = {}
+        found: dict[Monomial, Exact] = {}
         for (up, down, root, sizes), factor in self.items[a]:
-            found[(without(up, above), without(down, below), root, sizes)] = factor / first
+            found[(without(up, above), without(down, below), root, sizes)] = quotient(factor, first)
         return self.of_monomial((above, below, ONE, ()), first), self._form(found)
 
     def _exp(self, a: int) -> int:
@@ -301,7 +302,7 @@ class Forms:
         found = self.one
         for mono, factor in self.items[a]:
             count = int(factor) if factor.denominator == 1 else 1
-            inner = self.of_monomial(mono, factor / count)
+            inner = self.of_monomial(mono, quotient(factor, count))
             unit = self._unit(("call", "exp", (inner,)), self.free(inner))
             power: Powers = ((unit, 2 * abs(count)),)
             own = (power, (), ONE, ()) if count > 0 else ((), power, ONE, ())
@@ -346,13 +347,13 @@ class Forms:
     # Sums over indices
 
     def _sum(self, a: int, mask: Mask) -> int:
-        found: dict[Monomial, Fraction] = {}
+        found: dict[Monomial, Exact] = {}
         for mono, factor in self.items[a]:
             summed, scaled = self._sum_of(mono, factor, mask)
-            found[summed] = found.get(summed, Fraction(0)) + scaled
+            found[summed] = found.get(summed, 0) + scaled
         return self._form(found)
 
-    def _sum_of(self, mono: Monomial, factor: Fraction, mask: Mask) -> tuple[Monomial, Fraction]:
+    def _sum_of(self, mono: Monomial, factor: Exact, mask: Mask) -> tuple[Monomial, Exact]:
         above, below, root, sizes = mono
         groups: list[tuple[Mask, Powers, Powers]] = []
         kept: tuple[Powers, Powers] = ((), ())
@@ -464,7 +465,19 @@ def _bits(mask: Mask) -> list[int]:
     return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
 
 
-def _root(value: Fraction) -> Fraction | None:
+def exact(value: Exact) -> Exact:
+    """The same number, as an int where it is whole."""
+    return value.numerator if value.denominator == 1 else value
+
+
+def quotient(one: Exact, two: Exact) -> Exact:
+    """Divides exactly."""
+    return exact(Fraction(one) / two)
+
+
+def _root(value: Exact) -> Exact | None:
     """A rational square root."""
+    if value == 1:
+        return value
     over, under = math.isqrt(value.numerator), math.isqrt(value.denominator)
-    return Fraction(over, under) if Fraction(over, under) ** 2 == value else None
+    return exact(Fraction(over, under)) if Fraction(over, under) ** 2 == value else None

@@ -9,13 +9,13 @@ make of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from operator import or_
 from typing import TypeAlias
 
-from .forms import ONE, Forms, Mask, Monomial, Powers, without
+from .forms import ONE, Exact, Forms, Mask, Monomial, Powers, without
 
 Product: TypeAlias = tuple[Powers, Powers]
 """The units above and below the line."""
@@ -45,6 +45,8 @@ class Parts:
     def __init__(self, forms: Forms, terms: Iterable[int]) -> None:
         self._forms = forms
         self._known: dict[int, bool] = {}
+        self._beside: dict[tuple[int, Monomial], tuple[dict[Product, int], int]] = {}
+        """Of a host's term, the numbers of the others and its own."""
         self._hosts: dict[int, bool] = {}
         """Forms with parts, and whether the reference has them as they are."""
         for term in terms:
@@ -168,26 +170,32 @@ class Parts:
 
     def _fits(self, form: int, first: Monomial, host: int, mono: Monomial) -> bool:
         (_, factor), *others = self._forms.items[form]
-        hosted = {
-            (own[0], own[1]): self._number(own, number)
-            for own, number in self._forms.items[host]
-            if own != mono
-        }
+        beside = self._beside.get((host, mono))
+        if beside is None:
+            beside = self._beside[host, mono] = self._numbers_of(host, mono)
+        hosted, whole = beside
         if len(others) > len(hosted):
             return False
-        whole = dict(self._forms.items[host])[mono]
-        ratio = self._forms.divide(self._number(first, factor), self._number(mono, whole))
         spelled = self._hosts[host]
         wanted = [(first[0], 0), (first[1], 1)]
         units = [(unit, power, side) for powers, side in wanted for unit, power in powers]
         for room in self._placed(units, _Room((mono[0], mono[1]))):
+            ratio = self._forms.divide(self._number(first, factor), whole)
             if ratio in self._ratios(room, () if spelled else (mono[0], mono[1])) and self._agree(
                 room, others, hosted, ratio
             ):
                 return True
         return False
 
-    def _number(self, mono: Monomial, factor: Fraction) -> int:
+    def _numbers_of(self, host: int, mono: Monomial) -> tuple[dict[Product, int], int]:
+        """Those of the terms beside one, and its own."""
+        items = self._forms.items[host]
+        others = {
+            (own[0], own[1]): self._number(own, number) for own, number in items if own != mono
+        }
+        return others, self._number(mono, dict(items)[mono])
+
+    def _number(self, mono: Monomial, factor: Exact) -> int:
         """The constants of a term, as a form."""
         return self._forms.of_monomial(((), (), mono[2], mono[3]), factor)
 
@@ -209,7 +217,7 @@ class Parts:
     def _agree(
         self,
         room: _Room,
-        others: Sequence[tuple[Monomial, Fraction]],
+        others: Sequence[tuple[Monomial, Exact]],
         hosted: dict[Product, int],
         ratio: int,
     ) -> bool:
@@ -246,13 +254,13 @@ class Parts:
         (unit, power, side), *rest = units
         if _has(room.left[side], ((unit, power),)):
             taken = _less(room.left, side, ((unit, power),))
-            yield from self._placed(rest, replace(room, left=taken))
+            yield from self._placed(rest, _Room(taken, room.sums))
         for opened in self._opened(room):
             for number, one in enumerate(opened.sums):
                 inner = self._inside(unit, power, side, one)
                 if inner is not None:
                     sums = (*opened.sums[:number], inner, *opened.sums[number + 1 :])
-                    yield from self._placed(rest, replace(opened, sums=sums))
+                    yield from self._placed(rest, _Room(opened.left, sums))
 
     def _opened(self, room: _Room) -> Iterator[_Room]:
         """The room as it is, and with one more of its sums looked into."""
@@ -262,12 +270,12 @@ class Parts:
             key = self._forms.units[unit]
             if key[0] == "sum" and power == 2:
                 sums = (*room.sums, _Sum(key[1], key[1], (key[2], key[3])))
-                yield replace(room, left=_less(room.left, 0, ((unit, power),)), sums=sums)
+                yield _Room(_less(room.left, 0, ((unit, power),)), sums)
 
     def _inside(self, unit: int, power: int, side: int, one: _Sum) -> _Sum | None:
         """A sum after a factor of it, or a sum over some of its indices, is taken out."""
         if _has(one.left[side], ((unit, power),)):
-            return replace(one, left=_less(one.left, side, ((unit, power),)))
+            return _Sum(one.whole, one.bound, _less(one.left, side, ((unit, power),)))
         key = self._forms.units[unit]
         if key[0] != "sum" or power != 2 or side or key[1] & ~one.bound:
             return None
@@ -291,7 +299,11 @@ def _some_of(mask: Mask) -> Iterator[Mask]:
 def _has(powers: Powers, part: Powers) -> bool:
     """Whether a product has these factors; a root is no part of what it is the root of."""
     own = dict(powers)
-    return all(own.get(unit, 0) >= power and power % 2 <= own[unit] % 2 for unit, power in part)
+    for unit, power in part:
+        found = own.get(unit, 0)
+        if found < power or power % 2 > found % 2:
+            return False
+    return True
 
 
 def _less(product: Product, side: int, part: Powers) -> Product:
