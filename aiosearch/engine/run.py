@@ -284,9 +284,12 @@ class Run:
         if self._telling:
             self._telling.reported(transaction)
         costs = transaction.costs or (None,) * len(transaction.solutions)
+        improved = len(self.found.improving)
         for solution, cost in zip(transaction.solutions, costs, strict=True):
             if self.found.add(solution, cost):
                 self._improve(solution, cost, transaction.seat)
+        if len(self.found.improving) > improved:
+            self._wake()
         if transaction.solutions:
             self._pool.note(self)
         if self.found.full:
@@ -297,7 +300,6 @@ class Run:
             self._books.beat(cost)
         number = len(self.found.improving)
         self._telling.improved(number, lambda: self.decode_solution(solution), cost, seat)
-        self._wake()
 
     def _ask(self, digest: bytes, obligation: Obligation, priority: float) -> None:
         assert self._questions is not None
