@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
-import numpy as np
+from anyio import to_thread
 
 from ..measure import ArrayType, Candidate, Compiled, Draw, Executor, Failure
 from ..measure.drawing import draw
 from ..tensor import Program
 from .contenders import Contender
-from .settings import Settings, under
+from .settings import Settings
 from .types import array_types
 
 
@@ -67,12 +66,12 @@ class Makings:
     The same for all that make it in the same way.
     """
 
-    def __init__(self, program: Program, settings: Settings, seed: int) -> None:
-        self._program, self._settings, self._seed = program, settings, seed
-        self._types = array_types(program)
-        self._made: dict[str, list[Any]] = {}
+    def __init__(self, executor: Executor, program: Program, settings: Settings, seed: int) -> None:
+        self._executor, self._program, self._settings = executor, program, settings
+        self._seed, self._types = seed, array_types(program)
+        self._made: dict[str, Sequence[Any]] = {}
 
-    def of(self, contender: Contender, draws: Mapping[int, Draw]) -> dict[int, Any]:
+    async def of(self, contender: Contender, draws: Mapping[int, Draw]) -> dict[int, Any] | Failure:
         """By their places among what it takes; nothing where that is of the types of its inputs."""
         before = contender.beforehand
         if before is None:
@@ -82,18 +81,25 @@ class Makings:
             return {}
         how = _text_of(contender.source, before.function)
         if how not in self._made:
-            inputs = [
-                draw(self._types[at], self._seed, at, draws.get(at)) for at in before.positions
-            ]
-            self._made[how] = self._make(contender.source, before.function, inputs)
+            found = await self._make(contender, before.positions, draws)
+            if isinstance(found, Failure):
+                return found
+            self._made[how] = found
         first = len(self._types) - len(before.positions)
         return dict(enumerate(self._made[how], first))
 
-    def _make(self, source: str, function: str, inputs: Sequence[Any]) -> list[Any]:
-        module: dict[str, Any] = {"__name__": "contender"}
-        exec(compile(source, "<contender>", "exec"), module)
-        with under(self._settings):
-            return [np.asarray(one) for one in module[function](*map(jnp.asarray, inputs))]
+    async def _make(
+        self, contender: Contender, positions: Sequence[int], draws: Mapping[int, Draw]
+    ) -> Sequence[Any] | Failure:
+        found = await packer(self._executor, self._program, contender, self._settings)
+        if not isinstance(found, Packer):
+            assert found is not None, "it makes something beforehand"
+            return found
+        inputs = [
+            await to_thread.run_sync(draw, self._types[at], self._seed, at, draws.get(at))
+            for at in positions
+        ]
+        return await self._executor.run(found.compiled, inputs)
 
 
 def _text_of(source: str, function: str) -> str:

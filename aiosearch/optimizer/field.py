@@ -6,9 +6,6 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-import jax
-from anyio import to_thread
-
 from ..equivalence.floats import FloatEvidence
 from ..measure import Cause, Compiled, Executor, Failure
 from ..tensor import Program
@@ -60,13 +57,14 @@ class Field:
         if isinstance(found, Failure):
             self.fails(self.original, found)
             raise OptimizeError(self._not_running)
-        self.inputs, self._makings = found, Makings(self.program, self.settings, self.seed)
+        self.inputs = found
+        self._makings = Makings(self.executor, self.program, self.settings, self.seed)
         for contender in list(self.compiled):
             await self._suit(contender)
         return found
 
     async def enter(self, contender: Contender) -> bool:
-        """One more; says whether it compiles."""
+        """One more; says whether it compiles, and what it makes beforehand can be made."""
         return await self._compile(contender) and await self._suit(contender)
 
     async def race(
@@ -136,11 +134,10 @@ class Field:
         before = contender.beforehand
         packed = before.positions if before else ()
         suited = self.inputs.on(self.compiled[contender], packed)
-        try:
-            made = await to_thread.run_sync(self._makings.of, contender, self.inputs.draws)
-        except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        made = await self._makings.of(contender, self.inputs.draws)
+        if isinstance(made, Failure):
             del self.compiled[contender]
-            self.is_out(contender, f"not prepared: {error}")
+            self.fails(contender, made)
             return False
         one = replace(suited.candidate, constants={**suited.candidate.constants, **made})
         self.compiled[contender] = replace(suited, candidate=one)

@@ -208,10 +208,10 @@ def _packing(name: str, layout: Layout, sizes: tuple[int, ...]) -> str:
         shape = (*lead, rows, panels, layout.width)
         order = (*own, first + 1, first, first + 2)
     found = f"{found}.reshape({shape}).transpose({order})"
-    return f"coded({found})" if layout.coded else found
+    return f"encoded({found})" if layout.coded else found
 
 
-_CODING = "    from aiosearch.codegen.cpu.coding import coded\n\n"
+_CODING = "    from aiosearch.codegen.cpu.coding import encoded\n\n"
 
 _FUNCTION = '''def {name}({taken}):
     from aiosearch.codegen.native.carrying import carried

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from aiosearch.measure import ArrayType
+from aiosearch.measure import ArrayType, Failure, JaxExecutor, Way
 from aiosearch.measure.drawing import draw
 from aiosearch.optimizer.contenders import Beforehand, Contender
 from aiosearch.optimizer.entering import Makings
@@ -29,13 +29,20 @@ def own_packed(X, packed):
     return Contender(how, 0, b"", source, "own_packed", (), before)
 
 
-def test_what_cannot_be_drawn_is_made_of_what_is_drawn() -> None:
+async def test_what_cannot_be_drawn_is_made_of_what_is_drawn() -> None:
     """Once for all that make it so; what is of the inputs' types may be drawn like these."""
-    makings = Makings(PROGRAM, settings(), seed=3)
-    made = makings.of(contender("jnp.round(W * 100).astype(jnp.int32)", "int32"), {})
-    drawn = draw(ArrayType("float32", (3, 4)), 3, 1)
-    assert list(made) == [1]
-    assert np.array_equal(made[1], np.round(drawn * 100).astype(np.int32))
-    again = makings.of(contender("jnp.round(W * 100).astype(jnp.int32)", "int32", "again"), {})
-    assert again[1] is made[1]
-    assert makings.of(contender("W * 2", "float32"), {}) == {}
+    async with JaxExecutor(ways=(Way.HOT,), compilers=1) as executor:
+        makings = Makings(executor, PROGRAM, settings(), seed=3)
+        made = await makings.of(contender("jnp.round(W * 100).astype(jnp.int32)", "int32"), {})
+        assert not isinstance(made, Failure)
+        drawn = draw(ArrayType("float32", (3, 4)), 3, 1)
+        assert list(made) == [1]
+        assert np.array_equal(made[1], np.round(drawn * 100).astype(np.int32))
+        same = contender("jnp.round(W * 100).astype(jnp.int32)", "int32", "another")
+        again = await makings.of(same, {})
+        assert not isinstance(again, Failure)
+        assert again[1] is made[1]
+        assert await makings.of(contender("W * 2", "float32"), {}) == {}
+        failed = await makings.of(contender("W.nothing", "int32"), {})
+        assert isinstance(failed, Failure)
+        assert "nothing" in str(failed)

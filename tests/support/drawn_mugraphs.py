@@ -17,7 +17,7 @@ from aiosearch.tensor.types import DType
 
 FOUND = ("rms_norm", "gated_mlp", "lora", "gqa")
 """Programs with answers of one custom kernel."""
-_SIZES = (1, 2, 3, 4, 6, 8, 16, 20, 33)
+_SIZES = (1, 2, 3, 4, 6, 8, 16, 20, 33, 64)
 _SMALL = {"head": 2, "row": 4, "rank": 2}
 _USUAL = 24
 

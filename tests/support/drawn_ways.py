@@ -56,12 +56,15 @@ def _packed(
     loads = [load for stage in kernel.stages for load in stage.loads if load.buffer.name == name]
     column = alone(loads[0].at[layout.column])
     assert column is not None
+    inner = alone(loads[0].at[layout.row])
+    fills = name in codable(kernel, candidates, machine) and column.size % layout.width == 0
+    even = inner is None or tiles.get(inner.name, 2) % 2 == 0
+    coded = fills and even and vectors % 2 == 0 and draw >= 0.3 and random.random() < 0.5
     if column.name in tiles:
-        tiles[column.name] += -tiles[column.name] % (layout.width // vectors)
+        whole = layout.width if coded else layout.width // vectors
+        tiles[column.name] += -tiles[column.name] % whole
     staged = tuple(one for one in own.staged if one != name)
     wishes = replace(own.wishes, vectors=vectors)
     found = replace(own, tiles=tiles, wishes=wishes, staged=staged)
-    fills = codable(kernel, candidates, machine).get(name, 1) % layout.width == 0
-    coded = fills and vectors % 2 == 0 and draw >= 0.3 and random.random() < 0.5
     laid = {name: replace(layout, coded=coded)}
     return replace(found, panels=laid) if draw < 0.3 else replace(found, layouts=laid)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
-from aiosearch.codegen.cpu.coding import coded
+from aiosearch.codegen.cpu.coding import encoded
 from aiosearch.codegen.cpu.packed import Layout
 from aiosearch.codegen.cpu.printer import native
 from aiosearch.codegen.cpu.schedule import Schedule
@@ -135,7 +135,7 @@ def packed(array: Array, layout: Layout) -> Array:
         return np.ascontiguousarray(cut)
     pairs = cut.reshape(*batch, panels, deep // 2, 2, layout.width)
     found = np.ascontiguousarray(np.moveaxis(pairs, -2, -1))
-    return np.asarray(coded(found)) if layout.coded else found
+    return np.asarray(encoded(found)) if layout.coded else found
 
 
 def program(*outputs: Term) -> Program:

@@ -139,17 +139,22 @@ class Arithmetic:
         return self._writer.pure(text, result, lanes)
 
     def _share(self, operands: Sequence[Value]) -> bool:
-        """Whether all lanes, of floats, are divided by the same, and are easily scaled."""
+        """Whether all lanes, of floats, are divided by the same, and are easily scaled.
+
+        A number that is known now is for LLVM, which multiplies where that is exact.
+        """
         value, by = operands
-        floats = value.scalar == "float" == by.scalar
-        return floats and value.lanes == 16 and by.lanes == 1 and self._machine.scaling
+        floats, known = value.scalar == "float" == by.scalar, not by.text.startswith("%")
+        one = by.lanes == 1 and not known
+        return floats and one and value.lanes == 16 and self._machine.scaling
 
     def _divided(self, value: Value, by: Value) -> Value:
         """By the reciprocal of what is the same for all: to divide all lanes takes much longer.
 
         The divisor is parted: by its exponent the value is scaled, by the rest, which is between a
         half and one, it is divided. So nothing overflows or is lost on the way. What is zero or not
-        finite stays whole. Off by two units of the last place at most.
+        finite stays whole. What the quotient leaves corrects it: it is the nearest one, or if it is
+        below 2**-100, off by two units of its last place at most.
         """
         writer, one = self._writer, self.vectors.constant(1.0, "float")
         exponent = self._parted("getexp", by)
@@ -165,7 +170,13 @@ class Arithmetic:
         name = "llvm.x86.avx512.mask.scalef.ps.512"
         given = [str(value), str(wide), f"{value.type} zeroinitializer", "i16 -1", "i32 4"]
         scaled = writer.call(name, "float", value.lanes, given)
-        return self.vectors.two("fmul", scaled, self.vectors.spread(inverse, value.lanes))
+        part, inverse = (self.vectors.spread(each, value.lanes) for each in (part, inverse))
+        near = self.vectors.two("fmul", scaled, inverse)
+        turned = self.vectors.two("fsub", self.vectors.constant(-0.0, "float", value.lanes), near)
+        left = self._intrinsic("llvm.fma", [turned, part, scaled])
+        nearest = self._intrinsic("llvm.fma", [left, inverse, near])
+        other = writer.pure(f"fcmp one {nearest}, {near.text}", "i1", value.lanes)
+        return self.vectors.choose(other, nearest, near)  # which is infinite, or a zero of its sign
 
     def _parted(self, how: str, value: Value, *more: str) -> Value:
         """What an instruction for vectors makes of one float."""

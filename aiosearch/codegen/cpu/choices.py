@@ -163,8 +163,6 @@ class _Folds:
         if chosen["ahead"] == usual:
             return None
         ahead = usual if chosen["ahead"] is None else chosen["ahead"]
-        if any(self._codable[name] % width for name in coded):
-            return None
         if chosen["keeps"] and chosen["serial"][0] not in self._lasting:
             return None
         found = Schedule(
@@ -177,6 +175,8 @@ class _Folds:
             chosen["fastest"],
             chosen["keeps"],
         )
+        if any(one.size % width or found.tile(one) % width for one in coded.values()):
+            return None
         if not self._is_another_order(found):
             return None
         return found if kept_bytes(self._kept, found) <= self._machine.l2 else None

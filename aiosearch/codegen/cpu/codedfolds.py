@@ -11,10 +11,11 @@ from functools import partial
 
 from .access import Access
 from .coded import Coded, Head
-from .dots import Dot, paired
+from .dots import Dot
 from .linear import linear
 from .packed import Packed
 from .registers import Block, Innermost, Take
+from .rowfolds import product_of_pairs
 from .spots import Places, Spot
 from .starts import Starts
 from .tiles import Tile
@@ -27,9 +28,7 @@ _AT_ONCE = 4
 def coded_product(tile: Tile) -> Dot | None:
     """The product of a stage, if that has one that reads codes."""
     inner = tile.shape.inner
-    if tile.lane_folded or inner is None or not tile.dots:
-        return None
-    dot = paired(tile.stage, inner, tile.shape.along, tile.access)
+    dot = None if tile.lane_folded or inner is None else product_of_pairs(tile, inner)
     if dot is None:
         return None
     moving = tile.access.storages[dot.moving.buffer]
@@ -71,7 +70,13 @@ class CodedFold:
         return self._writer.when(is_plain, values, partial(self._plain.along, places))
 
     def ended(self, values: list[Value], take: Take) -> None:
-        self._plain.ended(values, take)
+        """What takes values reads by the block's own access, which forgets with the fold's."""
+
+        def taken(spot: Spot, value: Value) -> None:
+            self._tile.access.forget()
+            take(spot, value)
+
+        self._plain.ended(values, taken)
 
     def _begin(self, moving: Coded) -> Head:
         """The head of the panel at hand."""

@@ -9,6 +9,9 @@ smallest normal number of its sign, and in the list by how much it is more: a su
 with those of the list. A panel with more exceptions than it has room for holds all elements as they
 are.
 
+Sources that were written once call what lays panels out by its name, and bring machine code that
+reads them: this form stays as it is, and another one needs another name.
+
 An array of whole numbers holds the heads of all panels, and then their elements, for which there is
 room as they are. A head is the sixteen bytes, the count of exceptions, and behind `LISTED` bytes
 the list: places in the panel, each with the difference as a float.

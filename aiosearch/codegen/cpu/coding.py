@@ -16,7 +16,7 @@ _SMALLEST = 0x0080
 
 
 @jax.jit
-def coded(panels: Any) -> Any:
+def encoded(panels: Any) -> Any:
     """Takes panels as they lie in memory: batch, panels, pairs of rows, width, and two."""
     codes = Codes(math.prod(panels.shape[:-3]), math.prod(panels.shape[-3:]))
     bits = lax.bitcast_convert_type(panels, jnp.uint16).reshape(codes.panels, codes.elements)

@@ -173,8 +173,12 @@ class MatrixFold:
     def _decode(self, places: Places, which: Whole) -> None:
         """All tiles of a step, one step before they are loaded: they are in memory by then.
 
-        Behind the last step that is read which follows a panel's codes, and never loaded.
+        Behind the last step that is read which follows a panel's codes, and never loaded. A panel
+        has room for its elements as they are, which is enough for one step more.
         """
+        storage = self._storage
+        rows = storage.sizes[storage.layout.row]
+        assert rows >= DEPTH, "else there is no step"
         for vector in range(0, self._block.vectors, 2):
             two = partial(self._decode_two, places, which, vector)
             self._tile.writer.repeat(0, DEPTH // 2 // _AT_ONCE, two)

@@ -86,12 +86,13 @@ def packable(kernel: Kernel, constant: Iterable[str], machine: Machine) -> dict[
     return found
 
 
-def codable(kernel: Kernel, layouts: Mapping[str, Layout], machine: Machine) -> dict[str, int]:
+def codable(kernel: Kernel, layouts: Mapping[str, Layout], machine: Machine) -> dict[str, Index]:
     """Of inputs that are laid out beforehand, those whose panels may be coded: their columns.
 
-    What reads them are products of pairs, whose lanes lie along the columns.
+    What reads them are products of pairs, whose lanes lie along the columns. Tiles of these have to
+    be of whole panels.
     """
-    found: dict[str, int] = {}
+    found: dict[str, Index] = {}
     for stage in kernel.stages:
         own = natural(kernel, stage, machine)
         for load in stage.loads:
@@ -100,7 +101,7 @@ def codable(kernel: Kernel, layouts: Mapping[str, Layout], machine: Machine) -> 
                 continue
             along = alone(load.at[layout.column]) == own.along
             if along and own.inner is not None and in_rows(stage, own.inner, {load.buffer.name}):
-                found[load.buffer.name] = own.along.size
+                found[load.buffer.name] = own.along
     return found
 
 

@@ -11,8 +11,16 @@ from .registers import Block, Take
 from .spots import Places
 from .starts import Starts
 from .steps import Step
+from .tiles import Tile
 from .unrolling import unrolled
 from .values import Value
+
+
+def product_of_pairs(tile: Tile, inner: Index) -> Dot | None:
+    """What adds up pairs, where the machine has that and they begin at even places."""
+    if not tile.dots or not tile.ranges[inner].base.divisible(2):
+        return None
+    return paired(tile.stage, inner, tile.shape.along, tile.access)
 
 
 class RowFold:
@@ -30,7 +38,7 @@ class RowFold:
         inner = self._tile.shape.inner
         if inner is None:
             return self._step.taken(places, values)
-        dot = self._dot(inner)
+        dot = product_of_pairs(self._tile, inner)
         if dot is not None:
             return self._pairs(dot, inner, places, values)
         return unrolled(self._tile, inner, 1, places, values, self._step.taken)
@@ -38,13 +46,6 @@ class RowFold:
     def ended(self, values: list[Value], take: Take) -> None:
         """Each is whole already."""
         self._block.hand_on(values, take)
-
-    def _dot(self, inner: Index) -> Dot | None:
-        """What adds up pairs, where the machine has that and they begin at even places."""
-        tile = self._tile
-        if not tile.dots or not tile.ranges[inner].base.divisible(2):
-            return None
-        return paired(tile.stage, inner, tile.shape.along, tile.access)
 
     def _pairs(self, dot: Dot, inner: Index, places: Places, values: list[Value]) -> list[Value]:
         """Two at a time; what is left of an odd number is paired with zeros."""

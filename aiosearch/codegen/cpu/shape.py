@@ -31,7 +31,7 @@ class Shape:
     """The folded index that runs innermost."""
     unroll: int = 1
     ahead: int = 0
-    """How many rows ahead of their use vectors are fetched; 0 for not at all."""
+    """How many pairs of rows ahead of their use vectors are fetched; 0 for not at all."""
 
 
 @dataclass(frozen=True)

@@ -52,9 +52,8 @@ class StagePrinter:
         guarded = any(isinstance(one, Within) for one in walk(stage.value))
         if stage.fold is not Fold.NONE or guarded:
             return []
-        own = {along, self._tile.shape.row}
         others = [one for one in stage.loads if one.buffer != stage.target]
-        return [one for one in others if own.isdisjoint(used(one))]
+        return [one for one in others if along not in used(one)]
 
     def _along(self, along: Index, places: Places) -> None:
         """Whole blocks of vectors, single vectors, and the lanes that are left."""

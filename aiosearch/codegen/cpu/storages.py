@@ -31,7 +31,7 @@ def packed(pointer: Value, buffer: Buffer, layout: Layout) -> Packed:
     return Packed(flat, layout, buffer.shape, _origin(buffer.shape))
 
 
-def coded(pointer: Value, buffer: Buffer, layout: Layout, writer: Writer) -> Coded:
+def of_codes(pointer: Value, buffer: Buffer, layout: Layout, writer: Writer) -> Coded:
     """Its elements are behind the heads of all panels."""
     heads = layout.codes(buffer.shape).heads
     elements = writer.pure(f"getelementptr i8, {pointer}, i64 {heads}", "ptr")
@@ -51,7 +51,7 @@ def device(
         if layout is None:
             found[buffer] = plain(pointer, buffer)
         elif layout.coded:
-            found[buffer] = coded(pointer, buffer, layout, writer)
+            found[buffer] = of_codes(pointer, buffer, layout, writer)
         else:
             found[buffer] = packed(pointer, buffer, layout)
     return found

@@ -43,9 +43,9 @@ def _registers(kernel: Kernel, schedule: Schedule) -> Iterator[str]:
     wishes = schedule.wishes
     sums = f"{_count(wishes.rows, 'row')} by {_count(wishes.vectors, 'vector')} of sums"
     held = "a matrix unit" if wishes.matrix else "registers"
-    yield f"{sums if wishes.rows else 'sums'} in {held}, {_count(wishes.unroll, 'term')} a turn"
+    yield f"{sums if wishes.rows else 'sums'} in {held}, {_count(wishes.unroll, 'step')} a turn"
     if wishes.ahead:
-        yield f"fetches {_count(wishes.ahead, 'row')} ahead"
+        yield f"fetches {_count(2 * wishes.ahead, 'row')} ahead"
 
 
 def _count(number: int, what: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 import ml_dtypes
@@ -12,11 +13,12 @@ from running import Array, program, run, run_native
 
 from aiosearch.codegen.cpu.choices import space
 from aiosearch.codegen.cpu.codes import COUNTED, LISTED, PLAIN, Codes
-from aiosearch.codegen.cpu.coding import coded
+from aiosearch.codegen.cpu.coding import encoded
 from aiosearch.codegen.cpu.packed import Layout
 from aiosearch.codegen.cpu.printer import native
 from aiosearch.codegen.cpu.schedule import Schedule
 from aiosearch.codegen.cpu.shape import Wishes
+from aiosearch.codegen.fusing import fused
 from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import Machine, host, masked
@@ -27,6 +29,14 @@ runs = pytest.mark.skipif(
     not host().bf16_dot or host().width != 64, reason="this processor adds no pairs of bf16"
 )
 MACHINES = [host(), masked(host(), "amx")]
+LARGE = Machine(
+    "x86_64-unknown-linux-gnu",
+    "sapphirerapids",
+    "+avx,+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512bf16,+amx-tile,+amx-bf16",
+)
+
+DIGEST = "828b95ab0f45226bc9b4c8ab30809a10c8007dc0d529b334c693b463b94d3863"
+"""Of some panel, coded."""
 
 
 def weights(kind: str, shape: tuple[int, ...]) -> Array:
@@ -67,7 +77,7 @@ def given(module: Module, kind: str) -> Sequence[Array]:
 
 
 def panels(elements: Array) -> Array:
-    """One panel, as `coded` takes it."""
+    """One panel, as `encoded` takes it."""
     return elements.reshape(1, -1, 32, 2)
 
 
@@ -146,7 +156,7 @@ def test_what_has_no_exceptions_gives_the_same_bits() -> None:
     x, _ = given(module, "normal")
     for kind in ("all are tiny", "some are zero"):
         inputs = [x, weights(kind, (64, 64)) * ml_dtypes.bfloat16(2.0**-2)]
-        assert 0 <= told(np.asarray(coded(panels(inputs[1])))) <= 8
+        assert 0 <= told(np.asarray(encoded(panels(inputs[1])))) <= 8
         ways = [{"Y": Layout(0, 1, 64, True, coded=one)} for one in (False, True)]
         found = [
             run(module, inputs, {"program": Schedule(wishes=Wishes(3, 4), layouts=way)})[0]
@@ -170,24 +180,72 @@ def test_whatever_stands_in_a_head_is_read_within_bounds() -> None:
         run_native(printed, [x, words], host())
 
 
+@runs
+@pytest.mark.parametrize("matrix", [False, True])
+def test_kernels_with_two_coded_inputs(matrix: bool) -> None:
+    """Side by side, one after the other, and in blocks of some panels."""
+    x = tensor("X", DType.BF16, (5, 64))
+    one, two = (tensor(name, DType.BF16, (64, 128)) for name in "VW")
+    module = fused(lower(program(apply("silu", x @ one) * (x @ two))))
+    layouts = {name: Layout(0, 1, 32, True, coded=True) for name in "VW"}
+    columns = next(one.name for one in module.kernels[0].indices if one.size == 128)
+    random = np.random.default_rng(1)
+    made = {
+        "X": random.standard_normal((5, 64)).astype(ml_dtypes.bfloat16),
+        "V": weights("some are small", (64, 128)),
+        "W": weights("of any size", (64, 128)),
+    }
+    inputs = [made[one.name] for one in module.inputs]
+    for tile in (32, 64):
+        own = Schedule({columns: tile}, None, Wishes(4, 2, matrix=matrix), layouts)
+        schedules = {one.name: own for one in module.kernels}
+        assert_right(module, inputs, schedules, MACHINES[1 - matrix :][:1])
+
+
+def test_every_schedule_that_is_proposed_can_be_printed() -> None:
+    """Also where columns of one product are summed by the next one, and cut."""
+    x = tensor("X", DType.BF16, (128, 512))
+    w1, w2 = tensor("W1", DType.BF16, (512, 64)), tensor("W2", DType.BF16, (64, 512))
+    (kernel,) = fused(lower(program((x @ w1) @ w2))).kernels
+    module = Module("program", kernel.inputs, kernel.outputs, (kernel,))
+    found = choices_of(space(kernel, LARGE, 2, ["W1", "W2"]))
+    coded = [
+        one.schedule for one in found if any(way.coded for way in one.schedule.layouts.values())
+    ]
+    kinds = {(one.wishes, one.serial, tuple(one.tiles.items())[-1]): one for one in coded}
+    assert kinds
+    for one in [*kinds.values()][::40]:
+        native(module, {kernel.name: one}, LARGE)
+
+
+def test_the_form_stays_as_it_is() -> None:
+    """Modules that were written once bring code that reads it."""
+    bits = np.arange(4096, dtype=np.uint32) * 40503 >> 4 & 0xFFFF
+    usual, rare = 0x3A00 + (bits & 0x85FF), 0x0101 + (bits & 0x7000)
+    bits = np.where(np.arange(4096) % 601, usual, rare)
+    found = np.asarray(encoded(panels(bits.astype(np.uint16).view(ml_dtypes.bfloat16))))
+    assert 0 < told(found) <= Codes(1, 4096).most
+    assert hashlib.sha256(found.tobytes()).hexdigest() == DIGEST
+
+
 def test_panels_take_three_quarters_of_their_bytes() -> None:
     """What is behind is never read, unless there are more exceptions than are listed."""
     elements = weights("some are small", (64, 64))
-    words = np.asarray(coded(panels(elements)))
+    words = np.asarray(encoded(panels(elements)))
     codes = Codes(1, 64 * 64)
     assert words.nbytes == codes.bytes
     body = words[codes.head // 4 :].tobytes()
     assert not any(body[3 * 64 * 64 // 2 :])
     assert any(body[3 * 64 * 64 // 2 - 64 : 3 * 64 * 64 // 2])
     assert 6 <= told(words) <= codes.most
-    assert told(np.asarray(coded(panels(weights("of any size", (64, 64)))))) == PLAIN
+    assert told(np.asarray(encoded(panels(weights("of any size", (64, 64)))))) == PLAIN
 
 
 def test_exceptions_are_listed_with_what_they_are_more() -> None:
     elements = np.full((4096,), 1.0, ml_dtypes.bfloat16)
     kinds = np.float32([2.0**at for at in range(-8, 120, 8)] + [-3.0] * 2)
     elements[: len(kinds)] = kinds
-    head = np.asarray(coded(panels(elements)))[: Codes(1, 4096).head // 4]
+    head = np.asarray(encoded(panels(elements)))[: Codes(1, 4096).head // 4]
     listed = head[LISTED // 4 :].reshape(-1, 2)[: told(head)]
     places, more = listed[:, 0], listed[:, 1].copy().view(np.float32)
     assert len(places) > 0
@@ -195,11 +253,7 @@ def test_exceptions_are_listed_with_what_they_are_more() -> None:
 
 
 def test_schedules_propose_them_for_a_few_rows_of_what_fills_panels() -> None:
-    machine = Machine(
-        "x86_64-unknown-linux-gnu",
-        "znver4",
-        "+avx,+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512bf16",
-    )
+    machine = masked(LARGE, "amx")
 
     def any_coded(rows: int, columns: int, machine: Machine) -> list[bool]:
         (kernel,) = product(rows, 4096, columns).kernels

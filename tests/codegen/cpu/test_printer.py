@@ -21,7 +21,7 @@ from aiosearch.codegen.native.machine import host
 from aiosearch.tensor import DType, Program, apply, tensor
 
 COUNT = int(os.environ.get("AIOSEARCH_RANDOM_PROGRAMS", "36"))
-SIZES = (1, 2, 3, 4, 8, 15, 16, 17, 33, 40)
+SIZES = (1, 2, 3, 4, 8, 15, 16, 17, 33, 40, 64)
 
 
 def large(seed: int) -> Program:

@@ -15,7 +15,7 @@ from aiosearch.tensor import Program, tensor
 
 
 def test_the_plainest_schedule_is_one_block() -> None:
-    assert told(NORM, Schedule()) == "norm\n  one block\n  sums in registers, 4 terms a turn"
+    assert told(NORM, Schedule()) == "norm\n  one block\n  sums in registers, 4 steps a turn"
 
 
 def test_every_choice_has_its_line() -> None:
@@ -24,7 +24,7 @@ def test_every_choice_has_its_line() -> None:
         {"i": 4, "j": 16, "k": 32},
         "k",
         Wishes(1, 2, 4, 8),
-        {"W": Layout(0, 1, 16, True)},
+        {"W": Layout(0, 1, 16, True, coded=True)},
         ("X",),
         keeps=True,
     )
@@ -32,15 +32,15 @@ def test_every_choice_has_its_line() -> None:
         "norm",
         "  2 blocks, each 16 of j's 32",
         "  goes along k by 32, keeping what it needs again",
-        "  1 row by 2 vectors of sums in registers, 4 terms a turn",
-        "  fetches 8 rows ahead",
-        "  W packed in panels of 16 along axis 1, rows in pairs",
+        "  1 row by 2 vectors of sums in registers, 4 steps a turn",
+        "  fetches 16 rows ahead",
+        "  W packed in panels of 16 along axis 1, rows in pairs, twelve bits for sixteen",
         "  a block copies its tile of X",
     ]
 
 
 def test_sums_of_a_matrix_unit() -> None:
-    line = "  16 rows by 4 vectors of sums in a matrix unit, 2 terms a turn"
+    line = "  16 rows by 4 vectors of sums in a matrix unit, 2 steps a turn"
     assert line in told(NORM, Schedule(wishes=Wishes(16, 4, 2, matrix=True))).splitlines()
 
 
