@@ -73,8 +73,6 @@ class Arithmetic:
         """Of operands whose lanes and types may differ; `working` is for those that are whole."""
         if operation is Operation.SELECT:
             return self._select(*operands)
-        if operation is Operation.DIVIDE and self._share(operands):
-            return self._divided(*operands)
         same = self._meet(operands)
         if operation in _COMPARE:
             return self._compared(operation, same)
@@ -137,56 +135,6 @@ class Arithmetic:
         arguments = ", ".join(map(str, operands))
         text = f"call {typed(result, lanes)} {symbol(name, lanes, dtype)}({arguments})"
         return self._writer.pure(text, result, lanes)
-
-    def _share(self, operands: Sequence[Value]) -> bool:
-        """Whether all lanes, of floats, are divided by the same, and are easily scaled.
-
-        A number that is known now is for LLVM, which multiplies where that is exact.
-        """
-        value, by = operands
-        floats, known = value.scalar == "float" == by.scalar, not by.text.startswith("%")
-        one = by.lanes == 1 and not known
-        return floats and one and value.lanes == 16 and self._machine.scaling
-
-    def _divided(self, value: Value, by: Value) -> Value:
-        """By the reciprocal of what is the same for all: to divide all lanes takes much longer.
-
-        The divisor is parted: by its exponent the value is scaled, by the rest, which is between a
-        half and one, it is divided. So nothing overflows or is lost on the way. What is zero or not
-        finite stays whole. What the quotient leaves corrects it: it is the nearest one, or if it is
-        below 2**-100, off by two units of its last place at most.
-        """
-        writer, one = self._writer, self.vectors.constant(1.0, "float")
-        exponent = self._parted("getexp", by)
-        size = writer.call("llvm.fabs.f32", "float", 1, [str(exponent)])
-        limit = self.vectors.constant(1000.0, "float")
-        usual = writer.pure(f"fcmp olt {size}, {limit.text}", "i1")
-        part = self.vectors.choose(usual, self._parted("getmant", by, "i32 2"), by)
-        inverse = self.vectors.two("fdiv", one, part)
-        above = self.vectors.two("fadd", exponent, one)
-        zero = self._zero_of(one)
-        down = self.vectors.choose(usual, self.vectors.two("fsub", zero, above), zero)
-        wide = self.vectors.spread(down, value.lanes)
-        name = "llvm.x86.avx512.mask.scalef.ps.512"
-        given = [str(value), str(wide), f"{value.type} zeroinitializer", "i16 -1", "i32 4"]
-        scaled = writer.call(name, "float", value.lanes, given)
-        part, inverse = (self.vectors.spread(each, value.lanes) for each in (part, inverse))
-        near = self.vectors.two("fmul", scaled, inverse)
-        turned = self.vectors.two("fsub", self.vectors.constant(-0.0, "float", value.lanes), near)
-        left = self._intrinsic("llvm.fma", [turned, part, scaled])
-        nearest = self._intrinsic("llvm.fma", [left, inverse, near])
-        other = writer.pure(f"fcmp one {nearest}, {near.text}", "i1", value.lanes)
-        return self.vectors.choose(other, nearest, near)  # which is infinite, or a zero of its sign
-
-    def _parted(self, how: str, value: Value, *more: str) -> Value:
-        """What an instruction for vectors makes of one float."""
-        four = typed("float", 4)
-        wide = self._writer.pure(
-            f"insertelement {four} zeroinitializer, {value}, i64 0", "float", 4
-        )
-        given = [str(wide), *more, f"{four} zeroinitializer", "i8 -1"]
-        found = self._writer.call(f"llvm.x86.avx512.mask.{how}.ps.128", "float", 4, given)
-        return self._writer.pure(f"extractelement {found}, i64 0", "float")
 
     def _meet(self, operands: Sequence[Value]) -> list[Value]:
         lanes = max(one.lanes for one in operands)

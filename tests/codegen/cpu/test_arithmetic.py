@@ -160,33 +160,3 @@ def test_types_that_meet(target: DType) -> None:
     output = Buffer("o", target, (21,))
     stage = Stage(output, at, value)
     assert_right(Module("met", inputs, (output,), (Kernel("met", inputs, (output,), (stage,)),)))
-
-
-def test_division_by_one_number_in_all_lanes_is_rounded_once() -> None:
-    """Whatever numbers; results that are close to the smallest may be off by two units."""
-    x, y = tensor("X", DType.F32, (64, 200)), tensor("Y", DType.F32, (64, 1))
-    module = lower(program(x / y))
-    random = np.random.default_rng(2)
-    bits = [random.integers(0, 1 << 32, one.shape, np.uint32) for one in module.inputs]
-    some, by = (one.view(np.float32) for one in bits)
-    with np.errstate(over="ignore"):
-        some[:32] = np.ldexp(random.standard_normal((32, 200)), random.integers(-149, 128, (32, 1)))
-    by[: len(SPECIAL), 0] = some[:, : len(SPECIAL)] = SPECIAL
-    by[20:24, 0] = np.float32([1e-45, -3e-39, 3.4e38, -3e38])
-    found = run(module, [some, by])[0]
-    with np.errstate(all="ignore"):
-        wanted = some / by
-        off = (np.abs(wanted) < 2.0**-100) & (
-            np.abs(found - wanted) <= 2 * np.spacing(np.abs(wanted))
-        )
-    assert (off | (found == wanted) | (np.isnan(found) & np.isnan(wanted))).all()
-    assert (np.signbit(found) == np.signbit(wanted))[found == 0].all()
-
-
-def test_a_whole_number_divided_by_its_own_is_one() -> None:
-    """No step of a floor is missed: quotients that are whole are exact."""
-    x, y = tensor("X", DType.F32, (300, 64)), tensor("Y", DType.F32, (300, 1))
-    by = np.arange(1, 301, dtype=np.float32)[:, None]
-    times = np.arange(64, dtype=np.float32)
-    (found,) = run(lower(program(apply("floor", x / y))), [by * times, by])
-    assert (found == times).all()

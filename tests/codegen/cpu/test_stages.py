@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 import numpy as np
@@ -10,6 +11,7 @@ from drawn_ways import drawn_schedules
 from refereed import assert_right, wrong
 from running import MACHINES, drawn, program, run
 
+from aiosearch.codegen.cpu.printer import native
 from aiosearch.codegen.cpu.schedule import Schedule
 from aiosearch.codegen.cpu.shape import Wishes
 from aiosearch.codegen.ir import Module
@@ -131,3 +133,11 @@ def test_a_long_sum_is_a_sum_of_shorter_ones(lanes_folded: bool) -> None:
     (found,) = run(module(apply("sum", x, axes=(0,))), [given])
     wanted = given.astype(np.float64).sum(axis=0)
     assert np.max(np.abs(found - wanted) / wanted) < 1e-6
+
+
+def test_what_all_lanes_share_is_read_before_the_loop() -> None:
+    """Once for whole vectors and for the lanes that are left; what is written meanwhile is not."""
+    x, y = tensor("X", DType.F32, (3, 1000)), tensor("Y", DType.F32, (3, 1))
+    text = native(module(x * y), {}, host()).text
+    assert len(re.findall(r"load float, ptr", text)) == 1
+    assert_right(module(x * y))
