@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ...tensor.types import DType
 from ..native.handler import LINE
@@ -103,8 +104,9 @@ class Head:
     def _begin(self) -> Linear:
         return self.panel * self.storage.codes.head
 
-    @property
+    @cached_property
     def _told(self) -> Value:
+        """Read once, where it is first asked for: before all loops."""
         return self.memory.read(self.storage.heads, self._begin + COUNTED, "i32")
 
 

@@ -241,6 +241,14 @@ def test_panels_take_three_quarters_of_their_bytes() -> None:
     assert told(np.asarray(encoded(panels(weights("of any size", (64, 64)))))) == PLAIN
 
 
+@pytest.mark.parametrize("scale", [0.02, 1.0, 1.15, 1.7])
+def test_few_of_normal_weights_are_exceptions(scale: float) -> None:
+    """Wherever the sizes that share a first byte begin: less than one in a thousand."""
+    drawn = np.random.default_rng(4).standard_normal((4096, 64), np.float32) * np.float32(scale)
+    count = told(np.asarray(encoded(panels(drawn.astype(ml_dtypes.bfloat16)))))
+    assert 0 < count < drawn.size / 1000
+
+
 def test_exceptions_are_listed_with_what_they_are_more() -> None:
     elements = np.full((4096,), 1.0, ml_dtypes.bfloat16)
     kinds = np.float32([2.0**at for at in range(-8, 120, 8)] + [-3.0] * 2)
