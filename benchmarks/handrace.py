@@ -114,7 +114,7 @@ class Own:
         for one in self._rewriting.contest().contenders:
             if one.place is not None:
                 self._enter(one, one.place)
-        known = {place: least(kernel) for place, kernel in self.made.items()}
+        known = dict(zip(self.made, heat([*self.made.values()]), strict=True))
         budget = self._budget
         found = asyncio.run(
             tuned(known, self._beside, self._time, budget.trials, budget.trial_seconds)
@@ -157,13 +157,19 @@ def _called(one: Contender, arrays: Sequence[Any]) -> Callable[[], Any]:
 
 
 def fastest(kernels: Sequence[Kernel]) -> list[Kernel]:
-    """By the least of a heat in which all run by turns: what disturbs only makes times longer."""
-    found: dict[int, list[float]] = {at: [] for at in range(len(kernels))}
+    """Best first."""
+    times = heat(kernels)
+    return [kernels[at] for at in sorted(range(len(kernels)), key=times.__getitem__)]
+
+
+def heat(kernels: Sequence[Kernel]) -> list[float]:
+    """The least of each, where all run by turns: a machine is not as fast at all times."""
     counts = [repeats(one.call) for one in kernels]
-    for _ in range(HEAT):
-        for at, taken in found.items():
-            taken.append(sampled(kernels[at], counts[at]).wall)
-    return [kernels[at] for at in sorted(found, key=lambda at: min(found[at]))]
+    rounds = [
+        [sampled(one, count).wall for one, count in zip(kernels, counts, strict=True)]
+        for _ in range(HEAT)
+    ]
+    return [min(taken) for taken in zip(*rounds, strict=True)]
 
 
 def in_turns(three: Sequence[Kernel], seconds: float) -> dict[Clock, Compared]:

@@ -20,6 +20,7 @@ from ..codegen.native.lines import Origin, text_of
 from ..codegen.native.machine import Machine
 from ..codegen.native.native import Native
 from ..codegen.plans import Plan, Plans
+from ..codegen.turning import turned
 from ..measure import ArrayType
 from ..tensor import Program
 from ..tensor.text import write
@@ -42,7 +43,8 @@ class CpuKernels:
         function, self._parameters = names(program)
         plain = replace(lower(program), name=function)
         constants = [plain.inputs[at].name for at in constant]
-        modules = dict.fromkeys([fused(plain), plain])
+        usual = fused(plain), plain
+        modules = dict.fromkeys([*usual, *map(turned, usual)])
         plans = [_plans(module, machine, threads, constants) for module in modules]
         self._planned = Planned(plans, different)
         self._writers: dict[tuple[object, ...], _Writer] = {}

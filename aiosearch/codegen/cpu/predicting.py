@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from ..ir import Apply, Buffer, Fold, Index, Kernel, Load, Operation, Stage, indices, walk
+from ..ir import Apply, Buffer, Fold, Index, Kernel, Load, Operation, Stage, alone, indices, walk
 from ..native.machine import Machine
 from .matrixunit import DEPTH, LANES, ROWS
 from .memory import STORED
@@ -26,6 +26,10 @@ _UNEVEN = 0.2
 """Of a block, how much longer the last thread takes than the others."""
 _TURN = 6.0
 """Cycles that a block of registers costs before it begins."""
+_WAYS, _MISSED = 8, 0.2
+"""Rows that a first cache keeps a line of each of, and cycles for an element of every other one."""
+_AGAIN = 128.0
+"""Bytes that cost a cycle where several blocks of rows read them, although they are in a cache."""
 _MIXING = 3.0
 """Instructions that put pairs of rows beside each other, for each vector that was not laid out."""
 _SLOW = 4.0
@@ -59,6 +63,8 @@ class _Work:
     dots: bool
     matrix: bool
     """Whether there is a unit for it that takes products of matrices."""
+    apart: frozenset[str]
+    """Of what its lanes share: what does not lie side by side for its rows."""
     read: frozenset[str]
 
 
@@ -131,6 +137,7 @@ class Predictor:
             not alone,
             machine.bf16_dot and halves(stage) and in_rows(stage, shape.inner),
             machine.bf16_matrix and halves(stage) and in_rows(stage, shape.inner),
+            frozenset(_apart(stage, shape)),
             frozenset(load.buffer.name for load in stage.loads),
         )
 
@@ -165,31 +172,50 @@ class Predictor:
 
     def _summed(self, one: _Work, schedule: Schedule) -> float:
         """Of sums that stay in registers while rows share what the lanes read."""
-        shape = one.shape
+        shape, vectors = one.shape, schedule.wishes.vectors or 2
         tile = schedule.tile(shape.row) if shape.row is not None else 1
-        rows, vectors = min(schedule.wishes.rows or 4, tile), schedule.wishes.vectors or 2
+        rows = min(schedule.wishes.rows or 4, tile)
+        blocks = ((tile // rows, rows), (1, tile % rows))
+        cycles = sum(
+            count * self._block(one, schedule, some, vectors, some < tile)
+            for count, some in blocks
+            if some
+        )
+        return one.total / (tile * vectors * self._lanes) * cycles
+
+    def _block(self, one: _Work, schedule: Schedule, rows: int, vectors: int, again: bool) -> float:
+        """Of so many sums, for each product; again, if other rows read what these lanes read."""
         packed = not one.read.isdisjoint((*schedule.layouts, *schedule.panels))
         coded = any(layout.coded for name, layout in schedule.layouts.items() if name in one.read)
-        depth = schedule.tile(shape.inner) if shape.inner is not None else 1
+        depth = schedule.tile(one.shape.inner) if one.shape.inner is not None else 1
         if one.matrix and packed and schedule.wishes.matrix:
             step = _matrix_step(rows, vectors, coded)
         else:
-            step = self._step(one, rows, vectors, packed, coded)
-        steps = max(depth / step.depth, 1)
-        cycles = step.cycles
-        if rows < tile and step.bytes * steps > self._l1 / 2:
+            missed = bool(one.apart) and one.apart.isdisjoint(schedule.staged)
+            step = self._step(one, rows, vectors, packed, coded, missed, again)
+        cycles, steps = step.cycles, max(depth / step.depth, 1)
+        if again and step.bytes * steps > self._l1 / 2:
             cycles = max(cycles, step.bytes * _CLOCK / _NEAR)
-        full = -(-tile // rows) * rows / tile
-        begun = 1 + step.begun / (steps * cycles)
-        return one.total / (rows * vectors * self._lanes * step.depth) * full * cycles * begun
+        return (cycles + step.begun / steps) / step.depth
 
-    def _step(self, one: _Work, rows: int, vectors: int, packed: bool, coded: bool) -> _Step:
+    def _step(
+        self,
+        one: _Work,
+        rows: int,
+        vectors: int,
+        packed: bool,
+        coded: bool,
+        missed: bool,
+        again: bool,
+    ) -> _Step:
         """By vector registers."""
         mixing = _MIXING * vectors if one.dots and not packed else 0.0
         taken = rows * vectors * (_SLOW if one.dots and one.matrix else 1)
         cycles = max((taken + mixing) / 2, (rows + vectors + mixing) / 2, 4.0)
         cycles = max(cycles, taken / 2 + vectors * _DECODED if coded else 0)
+        cycles += _MISSED * max(rows - _WAYS, 0) if missed else 0
         width = vectors * self._lanes * 4
+        cycles += width / _AGAIN if again else 0
         return _Step(2 if one.dots else 1, cycles, width, rows * vectors + _TURN)
 
     def _traffic(self, schedule: Schedule) -> float:
@@ -211,6 +237,13 @@ def _matrix_step(rows: int, vectors: int, coded: bool) -> _Step:
     decoded = vectors * DEPTH / 2 * _DECODED if coded else 0
     cycles = max(_PRODUCT * down * vectors, _LOADED * (down + vectors) + decoded)
     return _Step(DEPTH, cycles, vectors * DEPTH * LANES * 2, _EMPTIED * down * vectors)
+
+
+def _apart(stage: Stage, shape: Shape) -> Iterator[str]:
+    for load in stage.loads:
+        shared = shape.row in _used(load) and shape.along not in _used(load)
+        if shared and alone(load.at[-1]) != shape.row:
+            yield load.buffer.name
 
 
 def _used(load: Load) -> Collection[Index]:
