@@ -148,11 +148,15 @@ class Nursery:
     def _take_back(self, ours: socket.socket) -> None:
         """Ends a child that nobody waits for any more, which may be there in a moment."""
         ours.settimeout(TAKE_BACK_SECONDS)
+        data = b""
         try:
             data = ours.recv(SAID.size)
         except TimeoutError:
-            self.end()  # who else has the other end is the child, and the first that it does is speak
-            data = ours.recv(SAID.size)
+            self.end()  # now only a child has the other end, and it speaks first of all
+            with contextlib.suppress(OSError):
+                data = ours.recv(SAID.size)
+        except OSError:
+            return
         if len(data) == SAID.size and (pid := SAID.unpack(data)[0]) != NO:
             child = Forked(pid)
             child.send_signal(signal.SIGKILL)
@@ -163,9 +167,10 @@ class Nursery:
         if self._timer is not None:
             self._timer.cancel()
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(IDLE_SECONDS + 1, self._look)
+        self._timer = loop.call_later(IDLE_SECONDS + 1, _look, weakref.ref(self))
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Waits for it if it has ended."""
         self._timer = None
         if self.alive:
             self._look_later()
@@ -185,6 +190,11 @@ class Nursery:
     def __del__(self) -> None:
         if hasattr(self, "_process"):
             self.end()
+
+
+def _look(known: weakref.ref[Nursery]) -> None:
+    if found := known():
+        found.look()
 
 
 async def _heard(ours: socket.socket) -> int:
