@@ -39,6 +39,7 @@ class Nurse:
         self._seconds = seconds
         self._cloner = Cloner()
         self._prepared: set[str] = set()
+        self._alone = True
 
     def serve(self) -> str | None:
         """Gives the name of the module that is to run, in each child; None at the end."""
@@ -72,6 +73,8 @@ class Nurse:
 
     def _prepare(self, name: str, channel: socket.socket) -> None:
         """Imports a module, and what it says that it will need."""
+        if not self._alone:
+            raise OSError("a library has started a thread")
         if name in self._prepared:
             return
         try:
@@ -82,11 +85,15 @@ class Nurse:
             raise ImportError(f"{name} ends the process") from error
         if len(os.listdir("/proc/self/task")) > 1:
             self._cloner.quieten()
-        if open_files() - {0, 1, 2, self._door.fileno(), channel.fileno()}:
-            raise OSError("a library keeps a file open")
+        self._alone = alone()
+        if not self._alone or open_files() - self._own_files(channel):
+            raise OSError("a library has started a thread, or keeps a file open")
         gc.collect()
         gc.freeze()  # what is never looked at again stays shared
         self._prepared.add(name)
+
+    def _own_files(self, channel: socket.socket) -> set[int]:
+        return {0, 1, 2, self._door.fileno(), channel.fileno()}
 
     def _fork(self, order: dict[str, Any], channel: socket.socket, files: list[int]) -> bool:
         folder, *given = files

@@ -179,8 +179,9 @@ class Nursery:
 
     def end(self) -> None:
         """Returns when it is gone. Safe to call twice."""
+        if self._door.fileno() < 0:
+            return
         self._door.close()
-        _living.discard(self)
         if os.getpid() != self._host:  # we are a fork of its host
             self._process.returncode = 0
         elif self._process.returncode is None:
@@ -262,23 +263,24 @@ async def fork(
 
 
 def nurseries() -> list[Nursery]:
-    """Those of this process that live, of whatever thread."""
+    """Those of this process that live, of whatever thread; nothing is left of others."""
+    for one in list(_living):
+        if not one.alive:
+            one.end()
     return [one for one in list(_living) if one.alive]
 
 
 def _nursery(brood: str) -> Nursery | None:
     if _own.host != os.getpid():  # a fork has the numbers of its host's, but not its children
         _own.__init__()  # type: ignore[misc]
-    known = _own.found.pop(brood, None)
     now = inherited()
-    if known is not None and (known.inherited != now or not known.alive):
-        known.end()
-        known = None
-    if known is None and _own.stillborn.get(brood, 0) < TRIES:
-        known = Nursery(now)
-    if known is not None:
-        _own.found[brood] = known
-    return known
+    for name, known in list(_own.found.items()):
+        if not known.alive or (name == brood and known.inherited != now):
+            known.end()
+            del _own.found[name]
+    if brood not in _own.found and _own.stillborn.get(brood, 0) < TRIES:
+        _own.found[brood] = Nursery(now)
+    return _own.found.get(brood)
 
 
 @atexit.register
