@@ -90,13 +90,14 @@ def nothing_left():
 
 def open_files():
     """Those of this process, but for the doors of nurseries, which end by themselves."""
-    return set(os.listdir("/proc/self/fd")) - {str(one.door) for one in nurseries()}
+    doors = {str(one.door) for one in nurseries()}
+    return set(os.listdir("/proc/self/fd")) - doors
 
 
 def child_processes():
     """Those of this process; other tests, of multiprocessing, may have some for good."""
-    found = set()
+    found, kept = set(), {str(one.pid) for one in nurseries()}
     for task in Path("/proc/self/task").iterdir():
         with suppress(OSError):  # a thread may end meanwhile
             found.update((task / "children").read_text().split())
-    return found - {str(one.pid) for one in nurseries()}
+    return found - kept
