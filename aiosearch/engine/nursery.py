@@ -26,6 +26,7 @@ import threading
 import weakref
 
 from .channel import NO, READY, SAID, frame
+from .forked import Forked
 from .starting import LATE, Started, inherited, start
 
 MODULE = "aiosearch.engine.nurse"
@@ -38,36 +39,6 @@ TAKE_BACK_SECONDS = 1.0
 """A fork takes milliseconds."""
 TRIES = 3
 """So many nurseries of a brood may die young before there is no other."""
-
-
-class Forked:
-    """A child of this process that another one has forked."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.returncode: int | None = None
-
-    def poll(self) -> int | None:
-        return self._collect(os.WNOHANG)
-
-    def wait(self) -> int | None:
-        return self._collect(0)
-
-    def send_signal(self, number: int, /) -> None:
-        """Never to another process: until it is waited for, the number is its own."""
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def _collect(self, options: int) -> int | None:
-        if self.returncode is None:
-            try:
-                pid, status = os.waitpid(self.pid, options)
-            except ChildProcessError:  # as subprocess has it where somebody else has waited
-                self.returncode = 0
-                return 0
-            if pid:
-                self.returncode = os.waitstatus_to_exitcode(status)
-        return self.returncode
 
 
 class Nursery:

@@ -23,7 +23,8 @@ import uvloop
 
 from aiosearch.engine import nursery
 from aiosearch.engine.child import Child
-from aiosearch.engine.nursery import Forked, Nursery, nurseries
+from aiosearch.engine.forked import Forked
+from aiosearch.engine.nursery import Nursery, nurseries
 from aiosearch.testing import no_leaks
 from aiosearch.testing.leaks import children
 
@@ -448,6 +449,13 @@ async def test_children_do_without_a_nursery_that_was_killed() -> None:
         assert its_nursery().pid != old
         assert one.child.alive
     assert old not in children()
+
+
+async def test_a_nursery_that_has_ended_is_nothing_left_behind() -> None:
+    await said("say(1)")
+    async with no_leaks():
+        os.kill(its_nursery().pid, signal.SIGKILL)
+        os.waitid(os.P_PID, its_nursery().pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
 
 
 async def test_a_nursery_that_dies_while_it_is_asked_is_done_without() -> None:
