@@ -17,11 +17,11 @@ from figures import figure
 FOLDER = Path(__file__).parent
 NAMES = (
     *("nodes", "roundtrip", "links", "steals", "speedup", "strategies", "simulated"),
-    *("checks", "lag", "stall", "cancel", "resume", "chaos"),
+    *("checks", "lag", "stall", "starts", "cancel", "resume", "chaos"),
 )
 LONG = ("hostile", "outages", "curves", "seed", "ray_local")
 """They run when they are named, or with `--long`; the last one needs Ray."""
-ONE_SIZE = ("nodes", "roundtrip", "links", "steals", "lag", "stall")
+ONE_SIZE = ("nodes", "roundtrip", "links", "steals", "lag", "stall", "starts")
 
 
 def run(name: str, quick: bool) -> bool:

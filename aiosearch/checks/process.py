@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .question import Question
 
 MODULE = "aiosearch.checks.solver"
+BROOD = "z3"
 START_SECONDS = 60.0
 """Loading z3 takes 0.2 s; on a machine this slow, nothing else would work either."""
 LARGEST_RLIMIT = 2**32 - 1
@@ -64,7 +65,7 @@ class Process:
         self._limits = limits
         self._owner = owner
         arguments = (str(limits.seconds), str(limits.memory_mb))
-        self._spawn = spawn or partial(Child.spawn, MODULE, arguments=arguments)
+        self._spawn = spawn or partial(Child.spawn, MODULE, arguments=arguments, brood=BROOD)
         self._child: Handle | None = None
         self._killed = False
         self._gone = asyncio.Event()

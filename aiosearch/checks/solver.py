@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from .bench import Bench
 
 
+def prepare() -> None:
+    """Imports what `main` will, before a nursery forks this process."""
+    from . import bench  # noqa: F401
+
+
 def main() -> None:
     """Answers questions until the host goes away or kills the process."""
     channel, (seconds, memory_mb) = enter_child()

@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import sys
 import threading
 
@@ -19,6 +20,9 @@ MAX_FRAME = 64 * 1024
 """What senders aim at: longer messages are cut into parts by whoever builds them."""
 HARD_LIMIT = 256 * 1024 * 1024
 """A single node may be large; a length beyond this is not a frame."""
+SAID = struct.Struct("=i")
+"""What a nursery says of a child before there are frames: READY, then its id; or NO."""
+READY, NO = 0, -1
 
 
 def frame(payload: bytes) -> bytes:
@@ -110,12 +114,13 @@ def enter_child() -> tuple[Channel, list[str]]:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the host started us with it held
     fd, host, *arguments = sys.argv[1:]
     channel = Channel(int(fd))
-    _die_with_host(int(host))
+    die_with_host(int(host))
     threading.Thread(target=_watch_for_hangup, args=(channel.fileno(),), daemon=True).start()
     return channel, arguments
 
 
-def _die_with_host(host: int) -> None:
+def die_with_host(host: int) -> None:
+    """Has the kernel end this process when the thread of the host ends that has started it."""
     if sys.platform == "linux":
         import ctypes
 

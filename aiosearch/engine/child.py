@@ -7,12 +7,12 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Protocol, cast
 
 from .channel import Frames, frame
+from .nursery import fork
+from .starting import Started, start
 
 READ_BYTES = 256 * 1024
 BEATS = 5
@@ -71,7 +71,7 @@ class Child(asyncio.Protocol):
         self._on_gone = on_gone
         self._frames = Frames()
         self._transport: asyncio.Transport | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Started | None = None
         self._unread: socket.socket | None = None
         self.sent = 0
         self.received = 0
@@ -84,26 +84,16 @@ class Child(asyncio.Protocol):
         on_gone: Callable[[], None] | None = None,
         pass_fds: tuple[int, ...] = (),
         arguments: tuple[str, ...] = (),
+        brood: str = "",
     ) -> Child:
-        """Starts `python -m module FD ...` in the host's own process group."""
-        ours, theirs = socket.socketpair()
+        """Starts `python -m module FD HOSTPID ...` in the host's own process group.
+
+        A nursery forks it where there is a name for those that import the same; see `nursery`.
+        """
         child = cls(on_frame, on_gone)
-        identity = (str(theirs.fileno()), str(os.getpid()))
-        try:
-            ours.setblocking(False)
-            with _sigint_held():
-                # A fork costs a millisecond or two; a thread for it would be what PDEATHSIG watches
-                child._process = subprocess.Popen(  # noqa: ASYNC220
-                    [sys.executable, "-P", "-u", "-m", module, *identity, *arguments],
-                    pass_fds=(theirs.fileno(), *pass_fds),
-                    stdin=subprocess.DEVNULL,
-                    env={**os.environ, "PYTHONPATH": _search_path()},
-                )
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
+        child._process, ours = await fork(brood, module, arguments, pass_fds) or _started(
+            module, arguments, pass_fds
+        )
         try:
             loop = asyncio.get_running_loop()
             child._unread = ours.dup()
@@ -205,22 +195,24 @@ class Child(asyncio.Protocol):
             self._unread = None
 
 
-@contextlib.contextmanager
-def _sigint_held() -> Iterator[None]:
-    """Lets a child begin with SIGINT blocked, so that Ctrl-C cannot end it before it ignores it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _started(
+    module: str, arguments: tuple[str, ...], pass_fds: tuple[int, ...]
+) -> tuple[Started, socket.socket]:
+    """A process of its own, and the channel to it."""
+    ours, theirs = socket.socketpair()
     try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        with theirs:
+            identity = (str(theirs.fileno()), str(os.getpid()))
+            ours.setblocking(False)
+            # A fork costs a millisecond or two; a thread for it would be what PDEATHSIG watches
+            process = start(module, (*identity, *arguments), (theirs.fileno(), *pass_fds))
+    except BaseException:
+        ours.close()
+        raise
+    return process, ours
 
 
-def _search_path() -> str:
-    """What the child may import is what we may; an empty entry means where we are now."""
-    return os.pathsep.join(path or os.getcwd() for path in sys.path)
-
-
-async def _exited(process: subprocess.Popen[bytes]) -> None:
+async def _exited(process: Started) -> None:
     loop = asyncio.get_running_loop()
     if not hasattr(os, "pidfd_open"):  # macOS
         while process.poll() is None:  # noqa: ASYNC110  # nothing tells us there

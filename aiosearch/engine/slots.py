@@ -18,6 +18,7 @@ from .wire import Begin, End, ToHost, ToWorker, decode_for_host, encode
 
 LOCAL_SLICE_NS = 1_000_000
 MODULE = "aiosearch.engine.worker"
+BROOD = "workers"
 
 Deliver = Callable[[int, ToHost, int], None]
 """Takes a seat's message, and how many bytes it was; 0 where it did not travel."""
@@ -84,7 +85,7 @@ class Member(Protocol):
 
 def spawner(bell: Bell) -> Spawner:
     """Starts workers of this machine that hear the bell."""
-    return partial(Child.spawn, MODULE, pass_fds=bell.fds, arguments=bell.arguments)
+    return partial(Child.spawn, MODULE, pass_fds=bell.fds, arguments=bell.arguments, brood=BROOD)
 
 
 class ProcessSlot:

@@ -83,6 +83,9 @@ def _prepare_environment(platform: str) -> None:
     os.environ["JAX_PLATFORMS"] = platform
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
+    if jax := sys.modules.get("jax"):  # a nursery has imported it, and it has read these before
+        jax.config.update("jax_platforms", platform)
+        jax.config.update("jax_enable_compilation_cache", False)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     if sys.platform == "linux":
         Path("/proc/self/oom_score_adj").write_text("1000")

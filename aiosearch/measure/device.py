@@ -14,5 +14,14 @@ def make(settings: Settings) -> Callable[[Request], Reply]:
     return Bench(settings).handle
 
 
-if __name__ == "__main__":
+def prepare() -> None:
+    """Imports what `main` will, before a nursery forks this process."""
+    from . import bench  # noqa: F401
+
+
+def main() -> None:
     serve(make)
+
+
+if __name__ == "__main__":
+    main()

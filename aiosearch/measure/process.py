@@ -25,6 +25,7 @@ from .protocol import (
     encode_settings,
 )
 
+BROOD = "jax"
 START_SECONDS = 120.0
 """Loading jax takes a second or two; on a machine this slow, no figure would mean anything."""
 START_TRIES = 3
@@ -120,10 +121,12 @@ class Process:
         files = (self._log, self.letterbox.fd)
         try:
             self._child = await Child.spawn(
-                self._module, self._on_frame, self._on_gone, files, arguments
+                self._module, self._on_frame, self._on_gone, files, arguments, BROOD
             )
         except OSError as error:
             raise ExecutorError(f"cannot start a process: {error}") from error
+        if self._closed:  # while it was started
+            raise ExecutorError("the executor is closed")
         self.starts += 1
         return self._started(await self._answer(self._child, START_SECONDS))
 

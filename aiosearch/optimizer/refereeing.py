@@ -159,7 +159,7 @@ def _drawn(case: Case, seed: int) -> list[Any]:
     ]
 
 
-def serve() -> None:
+def main() -> None:
     """Judges one case after the other, until the host goes away or kills the process."""
     channel, (fd,) = enter_child()
     letterbox = Letterbox(int(fd))
@@ -184,4 +184,4 @@ def _verdict(case: Case, channel: Channel, letterbox: Letterbox) -> Judged | Fai
 
 
 if __name__ == "__main__":
-    serve()
+    main()

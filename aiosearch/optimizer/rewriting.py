@@ -109,7 +109,7 @@ async def contested(question: Question, tell: Tell) -> Contest:
         return await process.contest(question)
 
 
-def serve() -> None:
+def main() -> None:
     """Answers questions until the host goes away or kills the process."""
     channel, _ = enter_child()
     known: list[Rewriting] = []
@@ -138,4 +138,4 @@ def _found(request: Request, known: list[Rewriting], tell: Tell) -> Message:
 
 
 if __name__ == "__main__":
-    serve()
+    main()

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ..engine.channel import Channel
 from ..engine.child import Child
+from ..measure.process import BROOD
 from .errors import OptimizeError
 
 
@@ -35,6 +36,7 @@ class Servant:
             lambda: self._heard.put_nowait(None),
             files,
             arguments,
+            BROOD,
         )
 
     def send(self, payload: bytes) -> None:

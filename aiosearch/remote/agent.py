@@ -12,10 +12,12 @@ from typing import Any
 import anyio
 import msgspec
 
+from ..checks.process import BROOD as CHECKERS
 from ..checks.process import MODULE as CHECKER
 from ..engine.bell import Bell
 from ..engine.boards import Boards
 from ..engine.child import Child
+from ..engine.slots import BROOD as WORKERS
 from ..engine.slots import MODULE as WORKER
 from ..engine.wire import Begin, End, Judged
 from ..engine.wire import encode as encode_frame
@@ -183,6 +185,7 @@ class Agent:
                 gone.set,
                 self._bell.fds if worker else (),
                 self._bell.arguments if worker else (str(seconds), str(megabytes)),
+                WORKERS if worker else CHECKERS,
             )
         except OSError as error:
             self._forget(channel)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ..engine.nursery import nurseries
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
@@ -19,7 +21,10 @@ SETTLING = 10
 
 
 class Holdings(Struct, frozen=True):
-    """What this process holds at a moment; processes and files where there is a /proc."""
+    """What this process holds at a moment; processes and files where there is a /proc.
+
+    Nurseries do not count, which end by themselves: see `aiosearch.engine.nursery`.
+    """
 
     children: frozenset[int]
     """Processes that were started here and not waited for, dead ones included."""
@@ -40,7 +45,12 @@ class Holdings(Struct, frozen=True):
 
 def holdings() -> Holdings:
     """Looks at what this process holds now. Must run in an event loop."""
-    return Holdings(frozenset(children()), dict(_files()), frozenset(asyncio.all_tasks()))
+    kept = nurseries()
+    files = dict(_files())
+    for one in kept:
+        files.pop(one.door, None)
+    started = frozenset(children()) - {one.pid for one in kept}
+    return Holdings(started, files, frozenset(asyncio.all_tasks()))
 
 
 def children() -> list[int]:

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from aiosearch.checks.digest import digest, z3_version
+from aiosearch.engine.nursery import nurseries
 from aiosearch.problem import Obligation
 
 SYMBOLS = "(declare-sort T 0)(declare-fun add (T T) T)(declare-fun mul (T T) T)\n"
@@ -81,16 +82,22 @@ def until():
 @pytest.fixture(autouse=True)
 def nothing_left():
     """No test leaves a file descriptor or a child process behind."""
-    before, children = set(os.listdir("/proc/self/fd")), child_processes()
+    before, children = open_files(), child_processes()
     yield
-    assert set(os.listdir("/proc/self/fd")) <= before
+    assert open_files() <= before
     assert child_processes() <= children
+
+
+def open_files():
+    """Those of this process, but for the doors of nurseries, which end by themselves."""
+    doors = {str(one.door) for one in nurseries()}
+    return set(os.listdir("/proc/self/fd")) - doors
 
 
 def child_processes():
     """Those of this process; other tests, of multiprocessing, may have some for good."""
-    found = set()
+    found, kept = set(), {str(one.pid) for one in nurseries()}
     for task in Path("/proc/self/task").iterdir():
         with suppress(OSError):  # a thread may end meanwhile
             found.update((task / "children").read_text().split())
-    return found
+    return found - kept

@@ -1,0 +1,84 @@
+"""How a process of ours begins that runs a module: of its own, and with what it inherits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+LATE = ("OLDPWD", "PWD", "PYTEST_CURRENT_TEST", "XDG_CACHE_HOME")
+"""Variables that no module reads while it is imported: those that often change, tests' included."""
+_STATUS = (
+    "Umask", "Uid", "Gid", "Groups", "SigBlk", "SigIgn", "CapInh", "CapPrm", "CapEff", "CapBnd",
+    "CapAmb", "NoNewPrivs", "Seccomp", "Cpus_allowed", "Mems_allowed",
+)  # fmt: skip
+_FILES = ("limits", "cgroup", "oom_score_adj")
+_LINKS = ("cgroup", "ipc", "mnt", "net", "pid_for_children", "user", "uts")
+
+
+class Started(Protocol):
+    """A child process, as the operating system's parent of it sees it."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self) -> int | None: ...
+
+    def send_signal(self, number: int, /) -> None: ...
+
+
+def start(
+    module: str, arguments: tuple[str, ...], files: tuple[int, ...], output: int | None = None
+) -> subprocess.Popen[bytes]:
+    """Starts `python -m module ...` in the host's own process group; raises OSError."""
+    with _sigint_held():
+        return subprocess.Popen(
+            [sys.executable, "-P", "-u", "-m", module, *arguments],
+            pass_fds=files,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, "PYTHONPATH": search_path()},
+        )
+
+
+def search_path() -> str:
+    """What the child may import is what we may; an empty entry means where we are now."""
+    return os.pathsep.join(path or os.getcwd() for path in sys.path)
+
+
+def inherited() -> tuple[object, ...]:
+    """All that a child has from its host but LATE, files and folder. Linux only."""
+    variables = frozenset((name, os.environ[name]) for name in os.environ if name not in LATE)
+    status = Path("/proc/thread-self/status").read_text().splitlines()
+    return (
+        sys.executable,
+        search_path(),
+        variables,
+        tuple(line for line in status if line.partition(":")[0] in _STATUS),
+        tuple(Path("/proc/self", name).read_bytes() for name in _FILES),
+        tuple(os.readlink(f"/proc/self/ns/{name}") for name in _LINKS),
+        os.readlink("/proc/self/root"),
+        (os.getpgrp(), os.getsid(0)),
+        (os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0)),
+    )
+
+
+@contextlib.contextmanager
+def _sigint_held() -> Iterator[None]:
+    """Lets a child begin with SIGINT blocked, so that Ctrl-C cannot end it before it ignores it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

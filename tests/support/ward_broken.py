@@ -1,0 +1,3 @@
+"""A child that cannot be imported."""
+
+raise RuntimeError("what this needs is broken")
