@@ -20,22 +20,13 @@ import time
 _CLONE_PARENT = 0x00008000
 _CLONE_CHILD_CLEARTID = 0x00200000
 _CLONE_CHILD_SETTID = 0x01000000
-_CLONE3 = 435
-_ROBUST_LIST = {"x86_64": (273, 274), "aarch64": (99, 100)}
-"""The system calls that set and get the head of a thread's list of robust mutexes, by machine."""
+_CALLS = {"x86_64": (56, 273, 274), "aarch64": (220, 99, 100)}
+"""The system calls, by machine: clone, and those that set and get the head of a thread's list of
+robust mutexes. Containers mostly refuse clone3, whose flags their filters cannot see."""
 _HEAD_BYTES = 24
 _FROM_HEAD = -16
 """Where glibc keeps a thread's number, seen from that head."""
 _SETTLING_SECONDS = 1.0
-
-
-class _Arguments(ctypes.Structure):
-    _fields_ = [
-        (name, ctypes.c_uint64)
-        for name in (
-            "flags", "pidfd", "child_tid", "parent_tid", "exit_signal", "stack", "stack_size", "tls"
-        )
-    ]  # fmt: skip
 
 
 class Cloner:
@@ -45,24 +36,25 @@ class Cloner:
         self._libc = ctypes.PyDLL(None, use_errno=True)
         self._libc.syscall.restype = ctypes.c_long
         machine = os.uname().machine
-        if machine not in _ROBUST_LIST:
+        if machine not in _CALLS:
             raise OSError(errno.ENOSYS, f"nobody has tried this on {machine}")
-        self._set_list, get_list = _ROBUST_LIST[machine]
+        self._clone, self._set_list, get_list = _CALLS[machine]
         self._head, size = ctypes.c_void_p(), ctypes.c_size_t()
         self._call(get_list, 0, ctypes.byref(self._head), ctypes.byref(size))
         own = (self._head.value or -_FROM_HEAD) + _FROM_HEAD
         if not own or ctypes.c_int.from_address(own).value != threading.get_native_id():
             raise OSError(errno.ENOSYS, "the C library is not as glibc is")
         flags = _CLONE_PARENT | _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID
-        self._arguments = _Arguments(flags=flags, child_tid=own)
+        number, nothing = ctypes.c_void_p(own), ctypes.c_void_p(0)
+        last = (number, nothing) if machine == "x86_64" else (nothing, number)
+        self._arguments = ctypes.c_ulong(flags), nothing, nothing, *last
 
     def fork(self) -> int:
         """Gives 0 in the new process, and its id in this one; raises OSError as `os.fork` does."""
         python = ctypes.pythonapi
         python.PyOS_BeforeFork()
         try:
-            size = ctypes.c_size_t(ctypes.sizeof(_Arguments))
-            pid = self._call(_CLONE3, ctypes.byref(self._arguments), size)
+            pid = self._call(self._clone, *self._arguments)
         except OSError:
             python.PyOS_AfterFork_Parent()
             raise
