@@ -21,8 +21,6 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if sys.dont_write_bytecode and (cache := getattr(config, "cache", None)):
         _compile_imports_once(str(cache.mkdir("bytecode")))
-    # Optimizing machine code takes XLA half of its time, and no test is about the code's speed.
-    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 
 def _compile_imports_once(folder: str) -> None:
