@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import traceback
 from collections.abc import Sequence
 
 from ..errors import AiosearchError, ProblemError, WorkerError
 from .exits import Exit
-from .output import OutputError, complain, flush_output, tell
+from .lost import no_interrupt_lost
+from .output import OutputError, complain, flush_output, open_stderr, tell
 from .parser import make_parser
 
 __all__ = ["main"]
@@ -18,11 +20,13 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the console script and gives its exit code; takes `sys.argv` by default."""
     given = list(sys.argv[1:] if argv is None else argv)
+    open_stderr()
     if sys.stdout is None:
         complain("stdout is closed; redirect it to a file, or to /dev/null")
         return Exit.USAGE
     try:
-        return _run(given)
+        with no_interrupt_lost():
+            return _run(given)
     except BrokenPipeError:
         return Exit.FINE
     except KeyboardInterrupt:
@@ -31,6 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OutputError as error:
         complain(str(error))
         return Exit.FAILED
+    except FileNotFoundError:
+        if _is_somewhere():
+            raise
+        complain("the current folder was deleted; go to another one")
+        return Exit.USAGE
     except AiosearchError as error:
         complain(str(error))
         if error.__cause__ is not None and {"-v", "--verbose"} & set(given):
@@ -38,6 +47,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Exit.FAILED if isinstance(error, ProblemError | WorkerError) else Exit.USAGE
     finally:
         flush_output()
+
+
+def _is_somewhere() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _run(given: list[str]) -> int:

@@ -13,6 +13,8 @@ import msgspec
 from ..errors import AiosearchError
 from ..plain import plain, plain_lines
 
+STDERR = 2
+
 
 class OutputError(AiosearchError):
     """The result cannot be written."""
@@ -39,10 +41,18 @@ def to_json(value: object) -> bytes:
     return msgspec.json.encode(value, enc_hook=repr)
 
 
+def open_stderr() -> None:
+    """Where it was closed from the start, messages go nowhere, those of other processes too."""
+    if sys.stderr is None:
+        fd = os.open(os.devnull, os.O_WRONLY)
+        if fd != STDERR:
+            os.dup2(fd, STDERR)
+            os.close(fd)
+        sys.stderr = os.fdopen(STDERR, "w", closefd=False)
+
+
 def tell(text: str) -> None:
     """Writes a line to the person who watches, if there still is one."""
-    if sys.stderr is None:  # it was closed from the start
-        return
     try:
         sys.stderr.write(plain_lines(text) + "\n")
         sys.stderr.flush()
@@ -77,7 +87,7 @@ def flush_output() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError, AttributeError):
+        except (OSError, ValueError):
             _discard(stream)
 
 

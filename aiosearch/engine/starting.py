@@ -54,7 +54,11 @@ def start(
 
 def search_path() -> str:
     """What the child may import is what we may; an empty entry means where we are now."""
-    return os.pathsep.join(path or os.getcwd() for path in sys.path)
+    found = [path for path in sys.path if path]
+    if "" in sys.path:
+        with contextlib.suppress(FileNotFoundError):  # the folder was deleted
+            found.insert(sys.path.index(""), os.getcwd())
+    return os.pathsep.join(found)
 
 
 def inherited() -> tuple[object, ...]:

@@ -328,6 +328,26 @@ def test_no_stdout() -> None:
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
+def test_no_stderr() -> None:
+    """A stderr that was closed from the start is missed by nobody, workers included."""
+    command = f"{shlex.quote(sys.executable)} -m aiosearch search {QUEENS} --quiet"
+    both = [
+        subprocess.run(f"{command} {how}", shell=True, capture_output=True, text=True)
+        for how in ("2>&-", "")
+    ]
+    assert both[0].returncode == 0
+    assert both[0].stdout == both[1].stdout != ""
+
+
+def test_a_folder_that_was_deleted(tmp_path: Path) -> None:
+    folder = shlex.quote(str(tmp_path / "gone"))
+    command = f"{shlex.quote(sys.executable)} -m aiosearch search {QUEENS} --quiet"
+    line = f"mkdir {folder}; cd {folder}; rmdir {folder}; {command}"
+    done = subprocess.run(line, shell=True, capture_output=True, text=True)
+    told = "aiosearch: the current folder was deleted; go to another one\n"
+    assert (done.returncode, done.stderr) == (2, told)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("flag", ["--json", "--quiet"])
 def test_full_disk(start: Start, flag: str) -> None:

@@ -1,0 +1,31 @@
+"""Ctrl-C that arrives in a callback whose errors Python only reports, and then forgets."""
+
+from __future__ import annotations
+
+import _thread
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+AGAIN_SECONDS = 0.01
+
+
+@contextmanager
+def no_interrupt_lost() -> Iterator[None]:
+    """Has it come once more. JAX has such a callback, which runs with the garbage collection."""
+    before = sys.unraisablehook
+
+    def hook(lost: sys.UnraisableHookArgs) -> None:
+        if lost.exc_type is KeyboardInterrupt:
+            again = threading.Timer(AGAIN_SECONDS, _thread.interrupt_main)
+            again.daemon = True
+            again.start()
+        else:
+            before(lost)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before

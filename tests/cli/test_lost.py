@@ -1,0 +1,35 @@
+"""Ctrl-C where its exception gets lost."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from aiosearch.cli.lost import no_interrupt_lost
+
+
+class Callback:
+    """Python reports what is raised here, and goes on."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __del__(self) -> None:
+        raise self.error
+
+
+def test_an_interrupt_comes_once_more() -> None:
+    with no_interrupt_lost():
+        Callback(KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            time.sleep(10)
+
+
+def test_other_errors_are_reported_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    with no_interrupt_lost():
+        Callback(ValueError("as before"))
+    assert [one.exc_type for one in told] == [ValueError]
