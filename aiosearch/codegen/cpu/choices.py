@@ -244,9 +244,11 @@ def _fitting(own: Roles, machine: Machine) -> Iterator[tuple[int, int, bool]]:
 
 
 def _row_tiles(own: Roles) -> list[int]:
+    """All rows are one tile where they are not too many, which reads all else once."""
     if own.row is None or own.row not in own.blocked or own.row.size <= _ROWS[0]:
         return [own.row.size if own.row is not None else 1]
-    return [row for row in _ROWS if row < own.row.size] + [own.row.size] * (own.row.size <= 32)
+    most = min(own.row.size, _ROWS[-1])
+    return [*(row for row in _ROWS if row < most), most]
 
 
 def _serials(own: Roles, outputs: Iterable[Buffer]) -> Iterator[tuple[str | None, int]]:

@@ -30,6 +30,10 @@ _WAYS, _MISSED = 8, 0.2
 """Rows that a first cache keeps a line of each of, and cycles for an element of every other one."""
 _AGAIN = 128.0
 """Bytes that cost a cycle where several blocks of rows read them, although they are in a cache."""
+_COPIED = 0.08
+"""Cycles that a block waits for a byte that it copies: nothing is computed meanwhile."""
+_LOOSE = 0.5
+"""Cycles for a vector that is in no panel: its rows lie apart, and on pages of their own."""
 _MIXING = 3.0
 """Instructions that put pairs of rows beside each other, for each vector that was not laid out."""
 _SLOW = 4.0
@@ -74,7 +78,6 @@ class _Traffic:
 
     name: str
     bytes: int
-    elements: int
     missing: tuple[Index, ...]
     strides: bool
     """Whether the main stage goes down its columns, a row at a time."""
@@ -116,7 +119,7 @@ class Predictor:
         )
         copied = {*schedule.staged, *schedule.panels}
         cycles += sum(
-            one.elements * _tiles(one.missing, schedule) / 6
+            one.bytes * _tiles(one.missing, schedule) * _COPIED
             for one in self._reads
             if one.name in copied
         )
@@ -149,7 +152,6 @@ class Predictor:
         return _Traffic(
             buffer.name,
             _bytes(buffer),
-            math.prod(buffer.shape),
             tuple(one for one in self._own.blocked if one not in used),
             any(self._own.along in _used(load) for load in mine),
         )
@@ -216,6 +218,7 @@ class Predictor:
         cycles += _MISSED * max(rows - _WAYS, 0) if missed else 0
         width = vectors * self._lanes * 4
         cycles += width / _AGAIN if again else 0
+        cycles += 0 if packed else _LOOSE * vectors
         return _Step(2 if one.dots else 1, cycles, width, rows * vectors + _TURN)
 
     def _traffic(self, schedule: Schedule) -> float:

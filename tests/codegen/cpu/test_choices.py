@@ -74,7 +74,7 @@ def test_panels_are_as_wide_as_the_vectors_that_read_them(machine: Machine) -> N
 @BOTH
 def test_what_is_fine_changes_no_result(machine: Machine) -> None:
     """Unrolling, fetching ahead, and the order of blocks."""
-    module = product(40, 64, 160)
+    module = product(300, 64, 160)
     (kernel,) = module.kernels
     own = space(kernel, machine, 2)
     fine = {at for at, one in enumerate(own.parameters) if one.fine}
