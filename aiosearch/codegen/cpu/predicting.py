@@ -101,7 +101,7 @@ class Predictor:
 
     def __init__(self, kernel: Kernel, own: Roles, machine: Machine, threads: int) -> None:
         self._kernel, self._own, self._threads = kernel, own, threads
-        self._lanes, self._l1 = machine.width // 4, machine.l1
+        self._lanes, self._l1, self._l2 = machine.width // 4, machine.l1, machine.l2
         self._works = [self._work(stage, machine) for stage in kernel.stages]
         self._reads = [self._read(one) for one in kernel.inputs]
         self._written = sum(map(_bytes, kernel.outputs))
@@ -222,16 +222,22 @@ class Predictor:
         return _Step(2 if one.dots else 1, cycles, width, rows * vectors + _TURN)
 
     def _traffic(self, schedule: Schedule) -> float:
-        """Bytes from memory; what is read again is read of a cache, and counts for less."""
+        """Bytes from memory; what the second cache keeps until it is read again counts for less."""
         found = float(self._written)
+        fits = sum(self._slice(one, schedule) for one in self._reads) <= self._l2
         for one in self._reads:
             again = _tiles(one.missing, schedule) - 1
             layout = schedule.layouts.get(one.name)
             read = one.bytes * (_CODED if layout and layout.coded else 1)
-            found += read * (1 + again * _MEMORY / _NEAR)
+            found += read * (1 + again * (_MEMORY / _NEAR if fits else 1))
             if one.strides and one.name not in schedule.layouts:
                 found += one.bytes * 0.3
         return found
+
+    def _slice(self, one: _Traffic, schedule: Schedule) -> float:
+        """What a block reads of an input, in bytes."""
+        own = (each for each in self._own.blocked if each not in one.missing)
+        return one.bytes / max(_tiles(own, schedule), 1)
 
 
 def _matrix_step(rows: int, vectors: int, coded: bool) -> _Step:
