@@ -63,7 +63,7 @@ def _shared(stage: Stage) -> Iterator[Load]:
         row, step = (alone(one) for one in rows.at) if len(rows.at) == 2 else (None, None)
         if row is None or step != stage.folded[0] or row == step:
             continue
-        moves = alone(columns.at[-1])
+        moves = alone(columns.at[-1]) if columns.at else None
         apart = row not in _used(columns) and moves not in (None, row, step)
         if apart and row.size in _ROWS and step.size >= _LONG:
             yield rows

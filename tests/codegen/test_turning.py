@@ -70,9 +70,10 @@ def test_what_a_kernel_makes_for_itself_is_made_so() -> None:
         rows(16, dtype=DType.BF16) @ weights(dtype=DType.BF16),
         apply("transpose", tensor("X", DType.F32, (512, 16)), axes=(1, 0)) @ weights(),
         apply("sum", rows(16), axes=(1,)),
+        apply("sum", rows(16) * tensor("s", DType.F32, ()), axes=(1,)),
         tensor("X", DType.F32, (3, 16, 512)) @ tensor("W", DType.F32, (3, 512, 48)),
     ],
-    ids=["few", "many", "short", "halves", "turned", "no product", "stacks"],
+    ids=["few", "many", "short", "halves", "turned", "no product", "one number", "stacks"],
 )
 def test_others_stay_as_they_are(result: Term) -> None:
     module = lower(program(result))
