@@ -125,7 +125,7 @@ class _Racing:
     async def last(self, entrants: Entrants) -> list[Contender]:
         """Who runs in the last race, in its order."""
         await self._field.begin([entrants.naive, *entrants.jax, *entrants.kernels])
-        ranks = await self._ranks()
+        ranks = await self._ranks(list(self._field.compiled))
         judge = await self._judge()
         jax = [one for one in entrants.jax if one in ranks]
         kernels = await self._tuned({one: ranks[one] for one in ranks if one.kernels}, judge)
@@ -146,11 +146,12 @@ class _Racing:
     def out(self) -> tuple[str, ...]:
         return tuple(f"{one.how}: {why}" for one, why in self._field.notes.items())
 
-    async def _ranks(self) -> Ranks:
-        everyone = list(self._field.compiled)
-        race = await self.race(everyone, HEAT)
+    async def _ranks(self, some: Sequence[Contender]) -> Ranks:
+        if not some:
+            return {}
+        race = await self.race(some, HEAT)
         found = {}
-        for one, lap in zip(everyone, race.laps, strict=True):
+        for one, lap in zip(some, race.laps, strict=True):
             if lap.failure is None:
                 samples = lap.samples[race.deciding]
                 found[one] = {clock: samples.median(clock) for clock in Clock}
@@ -159,13 +160,22 @@ class _Racing:
     async def _tuned(self, ranks: Ranks, judge: Judge) -> Ranks:
         """These kernels, and others near those that are right that `optimize` would try, too."""
         best = next(iter(await self._best(list(ranks), ranks, judge, 1)), None)
+        watched = await self._watched()
+        if watched:
+            ranks = {**ranks, **watched}
+            best = next(iter(await self._best(list(ranks), ranks, judge, 1)), None)
         if best is None:
             return {}
-        left = {one: taken for one, taken in ranks.items() if one.form not in self._refused}
+        left = {one: taken for one, taken in ranks.items() if not self._is_refused(one)}
         known = {one: taken[Clock.WALL] for one, taken in left.items()}
         trials = Trials(self._field, self._process, best, known[best])
         found = await trials.run(known, self._budget)
         return {**left, **{one: dict.fromkeys(Clock, taken) for one, taken in found.items()}}
+
+    async def _watched(self) -> Ranks:
+        """Those that only overflow, watched, as `optimize` has them run."""
+        found = [await self._field.instead(one) for one in self._field.overflown]
+        return await self._ranks([one for one in found if one is not None])
 
     async def _judge(self) -> Judge:
         arrays = Judge.drawn(self._row.program, self._field.inputs.draws, SEED)
@@ -195,12 +205,15 @@ class _Racing:
         A kernel has to be one that `optimize` would take, too. Where one is not, then neither are
         others that compute the same program.
         """
-        if one not in self._known and not (one.kernels and one.form in self._refused):
+        if one not in self._known and not self._is_refused(one):
             wrong = await self._objection(one, judge)
             if wrong:
                 self._field.is_out(one, wrong)
             self._known[one] = not wrong and await self._is_taken(one)
         return self._known.get(one, False)
+
+    def _is_refused(self, one: Contender) -> bool:
+        return one.kernels and one.form in self._refused and not one.watched
 
     async def _objection(self, one: Contender, judge: Judge) -> str:
         before = await packer(self._field.executor, self._row.program, one, settings())

@@ -62,6 +62,8 @@ class Trial:
     found: float = math.nan
     unseen: tuple[int, ...] = ()
     """The outputs of which no element is compared."""
+    overflows: bool = False
+    """Whether it failed for nothing but that the candidate is not finite: elsewhere it is right."""
 
     @property
     def place(self) -> str:
@@ -130,6 +132,12 @@ class FloatEvidence:
     def skipped(self) -> tuple[str, ...]:
         """The distributions that say nothing."""
         return self._named(Status.SKIPPED)
+
+    @property
+    def overflows(self) -> bool:
+        """Whether all that speaks against the candidate is that it is not finite everywhere."""
+        failed = [trial for trial in self.trials if trial.status is Status.FAILED]
+        return bool(failed) and all(trial.overflows for trial in failed)
 
     @property
     def counted(self) -> int:
@@ -298,6 +306,12 @@ class _Output:
         off = np.abs(values - self.truth)
         return np.where(self.compared & (off > 0), off / self.ulp, 0.0)
 
+    def overflows(self, most: float) -> bool:
+        """Whether the candidate is within an error wherever both are finite, or only it is."""
+        there = np.isfinite(self.theirs)
+        lacking = ~there & np.isfinite(self.ours)
+        return not np.any(self.broken & ~lacking) and _largest(self.candidate[there]) <= most
+
     def shown_in(self, trial: Trial) -> Trial:
         """Points at the first broken element, or at the one with the largest error."""
         broken = bool(self.broken.any())
@@ -326,6 +340,7 @@ def _judged(distribution: str, outputs: list[_Output]) -> Trial:
     original = max(_largest(output.original) for output in outputs)
     candidate = max(_largest(output.candidate) for output in outputs)
     status, reason = _status(outputs, original, candidate)
+    most = 2 * original + SLACK
     trial = Trial(
         distribution,
         status,
@@ -338,6 +353,7 @@ def _judged(distribution: str, outputs: list[_Output]) -> Trial:
         unseen=tuple(
             output.number for output in outputs if output.ours.size and not output.compared.any()
         ),
+        overflows=status is Status.FAILED and all(one.overflows(most) for one in outputs),
     )
     worst = max(outputs, key=lambda output: (output.broken.any(), _largest(output.candidate)))
     return worst.shown_in(trial) if worst.ours.size else trial

@@ -199,7 +199,7 @@ class Answering:
             name,
             selection.otherwise.function,
             merged(selection.otherwise.source, winner.source) if packing else winner.source,
-            _verdict(winner.verdict, selection.floats),
+            _verdict(winner, selection.floats),
             Timings(
                 selection.seconds(original),
                 selection.seconds(selection.plain),
@@ -241,8 +241,10 @@ def _bytes(array: ArrayType) -> int:
     return math.prod(array.shape) * int(jnp.dtype(array.dtype).itemsize)
 
 
-def _verdict(known: tuple[str, ...], floats: FloatEvidence | None) -> tuple[str, ...]:
-    lines = list(known) or ["the original's own operations"]
+def _verdict(winner: Contender, floats: FloatEvidence | None) -> tuple[str, ...]:
+    lines = list(winner.verdict) or ["the original's own operations"]
+    if winner.watched:
+        lines.append("  watched: where not all that it gives is finite, the original is computed")
     if floats is not None:
         lines.append(f"  c floats, on the device: {floats}")
     return tuple(lines)

@@ -74,6 +74,8 @@ class Contender(Struct, frozen=True):
     beforehand: Beforehand | None = None
     place: Place | None = None
     """Where it lies among all ways to run it as kernels of ours; nothing where it is JAX."""
+    watched: bool = False
+    """Whether it computes the original where what it gives is not finite."""
 
     @property
     def kernels(self) -> bool:
@@ -167,7 +169,8 @@ class _Forms:
     def kernels(self, forms: Sequence[_Form]) -> list[Contender]:
         """The best of these, and what the superoptimizer fuses of the original, as machine code.
 
-        Those that should be fastest are chosen, one of each form among them.
+        Those that should be fastest are chosen, one of each form among them; and of what forms have
+        alike, one alone, as long as there is anything else.
         """
         question, most = self._question, self._question.budget.kernels
         composer = Composer(default_device(), question.budget.search_seconds / 2)
@@ -179,7 +182,7 @@ class _Forms:
             for at, (_, kernels) in enumerate(self.made)
         ]
         found = []
-        for place in best(ways, most):
+        for place in varied(ways, most):
             try:
                 found.append(self.contender(place))
             except CannotPrint as error:  # a tiling may have no text where another one has
@@ -222,6 +225,22 @@ class _Forms:
         found = _Form(program, number, tuple(verdict.summary()))
         self._tell(f"{found.how}: {found.verdict[0]}")
         return found
+
+
+def varied(ways: Sequence[Sequence[Place]], most: int) -> list[Place]:
+    """The first of each form, then the best others, those last that another form has as well.
+
+    What is chosen alike in modules that should take as long is taken to be alike.
+    """
+    firsts = [own[0] for own in ways if own]
+    known: dict[tuple[object, ...], int] = {}
+    new: list[Place] = []
+    again: list[Place] = []
+    for one in [*firsts, *best(ways, sum(map(len, ways)))]:
+        form = known.setdefault((one.module, one.points, one.seconds), one.form)
+        (new if form == one.form or one in firsts else again).append(one)
+    chosen = list(dict.fromkeys([*new, *again]))[:most]
+    return sorted(chosen, key=lambda one: one.seconds)
 
 
 def _ways(form: _Form) -> Iterator[Contender]:

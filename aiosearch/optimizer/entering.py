@@ -72,12 +72,15 @@ class Makings:
         self._made: dict[str, Sequence[Any]] = {}
 
     async def of(self, contender: Contender, draws: Mapping[int, Draw]) -> dict[int, Any] | Failure:
-        """By their places among what it takes; nothing where that is of the types of its inputs."""
+        """By their places among what it takes; nothing where that is of the types of its inputs.
+
+        What is watched has to be finite: it is made of inputs for which the original is.
+        """
         before = contender.beforehand
         if before is None:
             return {}
         own = {self._types[at].dtype for at in before.positions}
-        if {one.dtype for one in before.types} <= own:
+        if {one.dtype for one in before.types} <= own and not contender.watched:
             return {}
         how = _text_of(contender.source, before.function)
         if how not in self._made:

@@ -18,6 +18,7 @@ from .report import Tell
 from .selection import Heat
 from .settings import Settings, settings
 from .suiting import Suited, suited
+from .watching import watched
 
 MEMORY = """ (if it is a GPU's, this process may hold it: set XLA_PYTHON_CLIENT_PREALLOCATE=false \
 before it loads jax)"""
@@ -37,6 +38,8 @@ class Field:
     compiled: dict[Contender, Compiled] = field(default_factory=dict)
     notes: dict[Contender, str] = field(default_factory=dict)
     """Of those that are out."""
+    overflown: dict[Contender, None] = field(default_factory=dict)
+    """Those of them that are out for nothing but numbers that are not finite."""
     original: Contender = field(init=False)
     inputs: Suited = field(init=False)
     _makings: Makings = field(init=False)
@@ -102,8 +105,22 @@ class Field:
             return None
         if floats.outcome == "agree" and not floats.unseen:
             return floats
+        if floats.overflows and not contender.watched:
+            self.overflown[contender] = None
         self.is_out(contender, objection(floats))
         return None
+
+    def fit(self, contender: Contender) -> Contender:
+        """The contender, watched where kernels of the same form have overflown."""
+        alike = any(one.form == contender.form for one in self.overflown if one.kernels)
+        return watched(contender, self.program) if alike else contender
+
+    async def instead(self, contender: Contender) -> Contender | None:
+        """The same watched, entered, where that is all that it lacks."""
+        if contender not in self.overflown:
+            return None
+        found = watched(contender, self.program)
+        return found if found in self.compiled or await self.enter(found) else None
 
     def fails(self, contender: Contender, failure: Failure) -> None:
         told = str(failure)

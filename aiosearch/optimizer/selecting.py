@@ -37,6 +37,8 @@ class Selector:
     """Makes further kernels, beside those among the contenders."""
     _finals: dict[Contender, Heat] = field(default_factory=dict)
     _in_doubt: bool = False
+    _again: set[Contender] = field(default_factory=set)
+    """Those that have been watched, or could not be."""
 
     def __post_init__(self) -> None:
         self._field = Field(
@@ -49,10 +51,14 @@ class Selector:
         count = len(self._field.compiled)
         self.tell(f"{count} of {len(contenders)} compiled; racing on {inputs}")
         last = await self._last_race(await self._finalists())
-        winner, floats = await self._winner(last)
-        otherwise = winner
-        if winner.beforehand is not None:
-            otherwise, _ = await self._winner(last, beforehand=False)
+        winner, floats, otherwise = await self._chosen(last)
+        while (again := await self._watched(last)) is not None:
+            heat = await self._last_race(again)
+            chosen = await self._chosen(heat)
+            if chosen[0] is not contenders[0]:
+                last, (winner, floats, otherwise) = heat, chosen
+            elif winner is contenders[0]:
+                last = heat
         final = self._finals.get(winner, last)
         tried = self._tried([*contenders, *self._field.compiled], last, winner)
         in_doubt = winner is contenders[0] and self._in_doubt
@@ -72,6 +78,24 @@ class Selector:
         self.tell(f"{len(finalists) - 1} beside the original in the last race")
         return finalists
 
+    async def _chosen(self, last: Heat) -> tuple[Contender, FloatEvidence | None, Contender]:
+        """The winner, what speaks for it, and the winner of those that make nothing beforehand."""
+        winner, floats = await self._winner(last)
+        if winner.beforehand is None:
+            return winner, floats, winner
+        otherwise, _ = await self._winner(last, beforehand=False)
+        return winner, floats, otherwise
+
+    async def _watched(self, last: Heat) -> list[Contender] | None:
+        """Who runs once more, as some of them will be watched; nothing where none has to be."""
+        original, *others = last.entrants
+        lacking = [one for one in others if one in self._field.overflown and one not in self._again]
+        self._again.update(lacking)
+        instead = [await self._field.instead(one) for one in lacking]
+        watched = [one for one in instead if one is not None]
+        left = [one for one in others if one not in self._field.notes]
+        return [original, *left, *watched] if watched else None
+
     async def _last_race(self, finalists: Sequence[Contender]) -> Heat:
         async def racing() -> Race:
             return (await self._race(finalists, self.budget.rounds)).race
@@ -79,7 +103,8 @@ class Selector:
         def counts(place: int) -> bool:
             return finalists[place] not in self._field.notes
 
-        race, self._in_doubt = await decided(racing, self.tell, counts)
+        race, in_doubt = await decided(racing, self.tell, counts)
+        self._in_doubt |= in_doubt
         return Heat(tuple(finalists), race)
 
     async def _race(self, entrants: Sequence[Contender], rounds: int, seed: int = 0) -> Heat:

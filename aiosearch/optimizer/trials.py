@@ -35,36 +35,47 @@ class Maker(Protocol):
 
 async def further(runners: Field, first: Heat, maker: Maker, budget: Budget) -> list[Contender]:
     """The best kernels near those that ran, where one of these is right, and near the fastest."""
-    best = await _promising(runners, first) if budget.trials else None
+    taken = {one: first.seconds(one) for one in first.entrants}
+    best = await _promising(runners, taken) if budget.trials else None
     if best is None:
         return []
     runners.tell(f"trying kernels like {best.how}")
-    taken = {one: first.seconds(one) for one in first.entrants}
     trials = Trials(runners, maker, best, taken[best])
     known = {one: taken[one] for one in taken if one.kernels and one not in runners.notes}
     found = await trials.run(known, budget)
     chosen = [one for one in found if found[one] < taken[best]][:_BEST]
     for one in found.keys() - set(chosen):
         runners.note([one], f"{taken[runners.original] / found[one]:.2f} times in a trial")
-    return chosen
+    return [*(one for one in taken if one not in first.entrants), *chosen]
 
 
-async def _promising(runners: Field, first: Heat) -> Contender | None:
+async def _promising(runners: Field, taken: dict[Contender, float]) -> Contender | None:
     """The fastest kernel that the device computes as well, if it is near the fastest of all.
 
-    Where one does not, neither do others that compute the same program.
+    Where one does not, neither do others that compute the same program, but they may be watched,
+    and then are among those that were timed.
     """
-    for one in sorted(first.entrants, key=first.seconds):
-        if not one.kernels or one in runners.notes:
-            continue
-        left = [other for other in first.entrants if other not in runners.notes]
-        if first.seconds(one) > _NEAR * min(map(first.seconds, left)):
+    while left := [one for one in taken if one not in runners.notes]:
+        one = min((one for one in left if one.kernels), key=taken.__getitem__, default=None)
+        if one is None or taken[one] > _NEAR * min(map(taken.__getitem__, left)):
             break
         if await runners.agreeing(one) is not None:
             return one
-        alike = [other for other in first.entrants if other.kernels and other.form == one.form]
+        alike = [other for other in taken if other.kernels and other.form == one.form]
         runners.note(alike, f"out, as {one.how} is, which computes the same")
+        instead = await runners.instead(one)
+        if instead is not None and (seconds := await _timed(runners, instead, taken)) is not None:
+            taken[instead] = seconds
     return None
+
+
+async def _timed(
+    runners: Field, contender: Contender, taken: Mapping[Contender, float]
+) -> float | None:
+    """What one more takes, beside the original."""
+    heat = await runners.race([runners.original, contender], _ROUNDS)
+    ratio = heat.race.speedup(1)
+    return None if ratio is None else taken[runners.original] / ratio.median
 
 
 @dataclass
@@ -107,6 +118,7 @@ class Trials:
         except OptimizeError as error:
             self._tell_once(f"kernels are left out: {error}")
             return None
+        contender = self.runners.fit(contender)
         self._made[place] = contender
         if not await self.runners.enter(contender):
             return None

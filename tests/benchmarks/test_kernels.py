@@ -89,7 +89,7 @@ async def test_spellings_for_one_row_are_left_out_where_there_are_more() -> None
     """They would only lose."""
     one = small("rms_norm")
     more = Row(("rms_norm", "f32", 8), one.program, one.constant)
-    async with rewriter(print) as process:
+    async with rewriter(lambda text: None) as process:
         found = [await entrants(row, LEAST, "cpu", process) for row in (one, more)]
     told = [[each.how for each in all_.jax] for all_ in found]
     padded = [[how for how in each if how.startswith("by hand") and "two" in how] for each in told]
@@ -115,7 +115,7 @@ def test_a_gpu_that_is_absent_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPa
 
 async def race() -> Raced:
     row = small("rms_norm")
-    async with JaxExecutor(compilers=1) as executor, rewriter(print) as process:
+    async with JaxExecutor(compilers=1) as executor, rewriter(lambda text: None) as process:
         all_ = await entrants(row, LEAST, "cpu", process)
         some = replace(all_, jax=all_.jax[-2:], kernels=all_.kernels[:2])
         return await raced(row, some, executor, LEAST, process)

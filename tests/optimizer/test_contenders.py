@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from parted import beside, contending, drawn
 
-from aiosearch.optimizer.contenders import Contest, Question, contest
+from aiosearch.optimizer.contenders import Contest, Question, contest, varied
 from aiosearch.optimizer.effort import BUDGETS, Effort
+from aiosearch.optimizer.places import Place
 from aiosearch.tensor import Program, Term, apply, tensor
 from aiosearch.tensor.files import to_json
 
@@ -85,3 +86,20 @@ def test_every_contender_computes_what_the_program_does(
 
 def _is_single(term: Term) -> bool:
     return str(term.dtype) == "f32"
+
+
+def test_kernels_that_several_forms_have_alike_leave_room_for_others() -> None:
+    """Beside the first of each form one is enough, as long as there are others."""
+
+    def place(form: int, at: int, seconds: float, module: int = 0) -> Place:
+        return Place(module, ((at,),), seconds, form)
+
+    ways = [[place(form, at, 1.0 + at) for at in range(4)] for form in range(3)]
+    found = varied(ways, 6)
+    assert [(one.form, one.points) for one in found] == [
+        *((form, ((0,),)) for form in range(3)),
+        *((0, ((at,),)) for at in range(1, 4)),
+    ]
+    assert len(varied(ways, 9)) == 9
+    apart = [[place(0, 0, 1.0), place(0, 0, 1.0, module=1)], [place(1, 0, 1.0)]]
+    assert len(set(varied(apart, 3))) == 3

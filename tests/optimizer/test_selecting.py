@@ -100,6 +100,34 @@ async def test_one_that_no_inputs_tell_apart_from_wrong_is_refused() -> None:
     assert any("1e+02 % of the outputs not finite" in line for line in told)
 
 
+async def test_one_that_only_lacks_numbers_runs_again_and_is_watched() -> None:
+    """It is as fast, but for inputs on which it gives none: there it is the original."""
+
+    def lacking(inputs: Any) -> tuple[Any, ...]:
+        found = doubled(inputs)[0].copy()
+        found[0] = np.inf
+        return (found,)
+
+    acts = {
+        "original": act(4),
+        "lacking": act(1, lacking),
+        "lacking; watched": act(1.5),
+        "wrong": act(1.2, lambda inputs: (inputs[0],)),
+        "other": act(2),
+    }
+    source = "def doubled(x):\n    return x + x\n"
+    contenders = [contender(how, at) for at, how in ((0, "original"), (2, "other"), (3, "wrong"))]
+    contenders += [Contender("lacking", 1, b"", source, "doubled", ("proved",))]
+    async with MockExecutor(acts) as executor:
+        selector = Selector(executor, PROGRAM, BUDGET, 0, False, lambda text: None)
+        found = await selector.select(contenders)
+    assert found.winner.how == "lacking; watched"
+    assert found.speedup(found.original) == pytest.approx(4 / 1.5, rel=0.05)
+    assert "not finite" in notes(found)["lacking"]
+    assert notes(found)["wrong"].startswith("not as accurate"), "and does not run again"
+    assert len(found.last.entrants) == 3
+
+
 @pytest.mark.parametrize("stage", Stage)
 @pytest.mark.parametrize("cause", [Cause.HUNG, Cause.CRASHED])
 async def test_one_that_hangs_or_crashes_costs_only_itself(stage: Stage, cause: Cause) -> None:

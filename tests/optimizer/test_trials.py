@@ -127,3 +127,49 @@ async def test_where_the_maker_is_gone_the_race_goes_on() -> None:
 
     found = await selected(acts(7, 5, 4, 3, 2, 6), Gone())
     assert found.winner.how == "kernel 2"
+
+
+SOFT = """program soft(x: f32[3, 4]) {
+  a = exp(x)
+  return div(a, sum(a, axes=[1], keep=true))
+}
+"""
+
+
+async def test_kernels_that_only_lack_numbers_are_watched_and_go_on() -> None:
+    """So are those that trials find: where they lack numbers, the original is computed."""
+
+    def soft(inputs: Any) -> tuple[Any, ...]:
+        with np.errstate(all="ignore"):
+            a = np.exp(inputs[0])
+            return (a / a.sum(axis=1, keepdims=True),)
+
+    def lacking(inputs: Any) -> tuple[Any, ...]:
+        found = soft(inputs)[0].copy()
+        found[0, 0] = np.inf
+        return (found,)
+
+    class Real(Shop):
+        async def made(self, place: Place) -> Contender:
+            return real(await super().made(place))
+
+    def real(one: Contender) -> Contender:
+        return replace(one, source="def soft(x):\n    return x\n", function="soft")
+
+    def does(milliseconds: float, outputs: Any) -> Act:
+        return Act(seconds=milliseconds / 1e3, outputs=outputs)
+
+    acts = {"original": does(8, soft)} | {f"other {at}": does(9, soft) for at in range(3)}
+    for at, milliseconds in enumerate((7, 5, 4, 3, 2, 6)):
+        acts[f"kernel {at}"] = does(milliseconds, lacking)
+        acts[f"kernel {at}; watched"] = does(milliseconds + 0.1, soft)
+    plain = [Contender(f"other {at}", 0, b"", f"# {at}", "soft", ()) for at in range(3)]
+    original = Contender("original", 0, b"", "# original", "soft", ())
+    told: list[str] = []
+    async with MockExecutor(acts) as executor:
+        selector = Selector(executor, parse(SOFT), BUDGET, 0, False, told.append, maker=Real())
+        found = await selector.select([original, real(kernel(2)), *plain])
+    assert found.winner.how == "kernel 4; watched"
+    notes = {one.how: one.note for one in found.tried}
+    assert "not finite" in notes["kernel 2"]
+    assert "kernel 4" not in notes, "what a trial finds is watched at once"

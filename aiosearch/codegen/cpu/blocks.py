@@ -83,7 +83,7 @@ class BlockPrinter:
         memory = Memory(self._writer, self.machine)
         access = Access(self.storages, memory, self.arithmetic.vectors)
         if isinstance(self.storages[stage.target], Packed):
-            PanelPrinter(stage, ranges, lanes, access).print()
+            PanelPrinter(stage, ranges, lanes, access, self._step).print()
             return
         wishes, dots = self.schedule.wishes, self.machine.bf16_dot
         elements = Elements(access, self.arithmetic, scalar)
@@ -97,6 +97,12 @@ class BlockPrinter:
                 usual = replace(wishes, rows=0, vectors=panel)
                 tile = replace(tile, shape=self._shape(stage, ranges, lanes, usual))
         StagePrinter(tile).print()
+
+    @property
+    def _step(self) -> tuple[Index, int] | None:
+        """What it goes along, and by how much."""
+        serial = self.prepared.serial
+        return None if serial is None else (serial, self.schedule.tile(serial))
 
     def _shape(
         self, stage: Stage, ranges: Mapping[Index, Range], lanes: int, wishes: Wishes

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ..ir import Index, Load, Stage, alone
 from .access import Access
 from .linear import linear
+from .memory import Near
 from .packed import Packed
 from .ranges import Range
 from .spots import Places, Spot
@@ -15,12 +16,23 @@ from .values import Value
 
 
 class PanelPrinter:
-    """A stage that does nothing but copy an input's tile."""
+    """A stage that does nothing but copy an input's tile.
+
+    Where a block goes from tile to tile, the next one is fetched on the way: its rows lie apart, so
+    that nothing else would know of them, and there is time until it is copied.
+    """
 
     def __init__(
-        self, stage: Stage, ranges: Mapping[Index, Range], lanes: int, access: Access
+        self,
+        stage: Stage,
+        ranges: Mapping[Index, Range],
+        lanes: int,
+        access: Access,
+        tile: tuple[Index, int] | None,
     ) -> None:
         self._stage = stage
+        self._next = tile if tile is not None and tile[0] in stage.free else None
+        """What a block goes along, and by how much."""
         self._ranges = ranges
         self._lanes = lanes
         self._access = access
@@ -96,4 +108,11 @@ class PanelPrinter:
         """As it is stored."""
         load = self._stage.value
         assert isinstance(load, Load)
+        self._fetch_next(load, spot)
         return self._access.stored(load, spot)
+
+    def _fetch_next(self, load: Load, spot: Spot) -> None:
+        if self._next is not None:
+            along, size = self._next
+            places = {**spot.places, along: spot.places[along] + size}
+            self._access.fetch(load, replace(spot, places=places), Near.SECOND)

@@ -24,6 +24,10 @@ _OVERLAP = 2
 """The slower of arithmetic and memory hides the other, but not all of it."""
 _UNEVEN = 0.2
 """Of a block, how much longer the last thread takes than the others."""
+_LATE = 50e-6
+"""Seconds until the last thread has begun, at most."""
+_DISTURBED = 0.03
+"""How much longer a core takes that something else runs on as well."""
 _TURN = 6.0
 """Cycles that a block of registers costs before it begins."""
 _WAYS, _MISSED = 8, 0.2
@@ -124,8 +128,10 @@ class Predictor:
             if one.name in copied
         )
         worked, read = cycles / _CLOCK, self._traffic(schedule) / _MEMORY
-        shared = (-(-blocks // self._threads) + _UNEVEN) / blocks
-        return float(shared * (worked**_OVERLAP + read**_OVERLAP) ** (1 / _OVERLAP))
+        block = (worked**_OVERLAP + read**_OVERLAP) ** (1 / _OVERLAP) / blocks
+        return float(
+            -(-blocks // self._threads) * block + min(_UNEVEN * block, _LATE + _DISTURBED * block)
+        )
 
     def _work(self, stage: Stage, machine: Machine) -> _Work:
         used, shape = {*stage.free, *stage.folded}, self._own.shapes[stage]

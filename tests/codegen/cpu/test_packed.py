@@ -7,6 +7,7 @@ from refereed import assert_right
 from running import drawn, packed, program
 
 from aiosearch.codegen.cpu.packed import Layout
+from aiosearch.codegen.cpu.printer import native
 from aiosearch.codegen.cpu.schedule import Schedule
 from aiosearch.codegen.cpu.shape import Wishes
 from aiosearch.codegen.ir import Module
@@ -120,3 +121,15 @@ def test_blocks_that_lay_out_their_tiles(dtype: DType, turned: bool) -> None:
     for tiles, serial in (({}, None), ({names[50]: 2 * lanes(), names[45]: 14}, names[45])):
         own = Schedule(tiles, serial, Wishes(rows=4, vectors=1, unroll=2), panels={"Y": layout})
         assert_right(module, schedules={"program": own}, machines=[host()])
+
+
+@pytest.mark.parametrize("serial", [False, True])
+def test_the_next_tile_is_fetched_while_one_is_laid_out(serial: bool) -> None:
+    """Into the second cache, where a block goes along tile by tile."""
+    module = product(DType.F32, 8, 64, 48)
+    (k,) = (one.name for one in module.kernels[0].indices if one.size == 64)
+    tiles, along = ({k: 16}, k) if serial else ({}, None)
+    layout = Layout(0, 1, lanes(), False)
+    own = Schedule(tiles, along, Wishes(rows=4, vectors=1), panels={"Y": layout})
+    text = native(module, {"program": own}, host()).text
+    assert ("i32 0, i32 2, i32 1)" in text) is serial

@@ -47,3 +47,9 @@ def test_packed_half_types_take_less_time() -> None:
 def test_more_work_takes_more_time() -> None:
     """Of the same kind."""
     assert seconds(BLOCKS, rows=24) < seconds(BLOCKS, rows=48) < seconds(BLOCKS, rows=192)
+
+
+def test_a_few_long_blocks_take_hardly_longer_than_many_short_ones() -> None:
+    """A thread that begins late is late by some microseconds, however long its blocks are."""
+    few, many = (seconds(replace(BLOCKS, tiles={"j": tile}), rows=960) for tile in (2048, 128))
+    assert few < 1.06 * many
