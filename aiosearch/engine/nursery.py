@@ -25,6 +25,8 @@ import sys
 import threading
 import weakref
 
+import anyio
+
 from .channel import NO, READY, SAID, frame
 from .forked import Forked
 from .starting import LATE, Started, inherited, start
@@ -124,6 +126,7 @@ class Nursery:
             data = ours.recv(SAID.size)
         except TimeoutError:
             self.end()  # now only a child has the other end, and it speaks first of all
+            ours.settimeout(PATIENCE_SECONDS)
             with contextlib.suppress(OSError):
                 data = ours.recv(SAID.size)
         except OSError:
@@ -170,10 +173,14 @@ def _look(known: weakref.ref[Nursery]) -> None:
 
 
 async def _heard(ours: socket.socket) -> int:
-    """What is said of a child next; raises EOFError where nobody is there to say it."""
+    """What is said of a child next; raises EOFError where nobody is there to say it.
+
+    Who is cancelled here has not heard it: it can still be read.
+    """
+    await anyio.wait_readable(ours)
     said = b""
     with contextlib.suppress(ConnectionError):
-        said = await asyncio.get_running_loop().sock_recv(ours, SAID.size)
+        said = ours.recv(SAID.size)
     if not said:
         raise EOFError
     return int(SAID.unpack(said)[0])

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -264,6 +265,21 @@ async def test_a_child_is_its_hosts_own() -> None:
             pids.add(pid)
     assert len(pids) == 3
     assert not pids & set(children())
+
+
+async def test_who_gives_up_at_any_turn_leaves_no_child_behind() -> None:
+    """Also where the child has said who it is, and nobody has heard it yet."""
+    await said("say(1)")
+    for turns in range(16):
+        async with no_leaks():
+            beginning = asyncio.ensure_future(Ward().begin(WAIT))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+                time.sleep(0.01)  # noqa: ASYNC251 - meanwhile the child does what it can
+            beginning.cancel()
+            (found,) = await asyncio.gather(beginning, return_exceptions=True)
+            if isinstance(found, Ward):
+                await found.end()
 
 
 async def test_files_are_found_under_the_numbers_that_they_have_at_home() -> None:
