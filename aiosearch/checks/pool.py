@@ -131,13 +131,13 @@ class SolverPool:
         if self._closed or self._processes.get(process.index) is not process:
             return
         self._remove(process)
-        if process.index not in self._places or not (process.ready or process.own):
+        if process.index not in self._places or not (process.loaded or process.own):
             self._places.pop(process.index, None)
             for question in process.take_back():
                 self.backlog.push(question)
             self._pump()
             return
-        if not process.ready:
+        if not process.loaded:
             self._start_failures += 1
             if process.broken or self._start_failures == START_TRIES:
                 self._give_up(process.broken or "the processes die while they load it")

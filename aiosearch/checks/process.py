@@ -56,7 +56,8 @@ class Process:
         self.index = index
         self.own = spawn is None
         """Whether it runs on this machine."""
-        self.ready = False
+        self.loaded = False
+        """Whether it has said that z3 is loaded; that may be heard before `start` has returned."""
         self.broken = ""
         """Why z3 cannot be loaded, as the process says."""
         self.overdue = False
@@ -84,8 +85,15 @@ class Process:
         self._child = child
         if self._killed:
             child.kill()
-        else:
-            self._expect(START_SECONDS)
+            return
+        self._expect(START_SECONDS)
+        if self.loaded:
+            self._owner.ready(self)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can be asked: z3 is loaded, and there is a way to it."""
+        return self.loaded and self._child is not None
 
     @property
     def pid(self) -> int:
@@ -158,8 +166,9 @@ class Process:
         elif isinstance(reply, Broken):
             self.broken = reply.reason
         else:
-            self.ready = True
-            self._owner.ready(self)
+            self.loaded = True
+            if self.ready:
+                self._owner.ready(self)
 
     def _on_answer(self, answer: Answer) -> None:
         question = self.held.popleft()

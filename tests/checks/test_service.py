@@ -10,6 +10,7 @@ import pytest
 import uvloop
 
 from aiosearch.checks import Reason, Status, Ticket, Verdict, Verifier
+from aiosearch.engine.child import Child
 from aiosearch.errors import AiosearchError, WorkerError
 from aiosearch.problem import Obligation
 
@@ -284,6 +285,27 @@ async def test_a_question_that_eats_memory(goals):
         assert (verdict.status, verdict.reason) == (Status.UNKNOWN, Reason.MEMORY_LIMIT)
         assert (await verifier.check(goals.refuted())).status is Status.REFUTED
     assert verifier.statistics().restarts == 2
+
+
+async def test_a_process_may_say_that_it_is_ready_before_its_start_has_returned(
+    verifier, goals, until, monkeypatch
+):
+    """It is asked once there is a way to it, and no question is lost on one that is not there."""
+    spawn, spawned = Child.spawn, []
+
+    async def spawned_late(*arguments, **options):
+        spawned.append(await spawn(*arguments, **options))
+        await until(lambda: spawned[-1].received)
+        ask(verifier, goals, goals.proved(2), answers.to("while it starts"))
+        return spawned[-1]
+
+    monkeypatch.setattr(Child, "spawn", spawned_late)
+    async with verifier, asyncio.timeout(20):
+        answers = Answers(2)
+        ask(verifier, goals, goals.proved(1), answers.to("before"))
+        await answers.all.wait()
+    assert {verdict.status for verdict in answers.verdicts.values()} == {Status.PROVED}
+    assert len(spawned) == 1
 
 
 async def test_several_processes_work_at_once(goals, until):
