@@ -11,7 +11,7 @@ from .coded import Coded, decoded
 from .codes import TOGETHER
 from .linear import Linear
 from .locating import Locator
-from .memory import Memory, Near, Storage
+from .memory import Memory, Storage
 from .packed import Packed
 from .spots import Spot
 from .values import Value, i64
@@ -70,7 +70,7 @@ class Access:
         else:
             self.memory.scatter(storage, self._offsets(storage, at, spot), value, spot.mask)
 
-    def fetch(self, load: Load, spot: Spot, near: Near = Near.FIRST) -> None:
+    def fetch(self, load: Load, spot: Spot) -> None:
         """Has it brought near, for later."""
         storage = self.storages[load.buffer]
         if isinstance(storage, Coded) and storage.names:
@@ -78,7 +78,7 @@ class Access:
         elif isinstance(storage, Packed):
             self.memory.prefetch(storage.flat, self.in_panels(storage, load, spot)[0])
         else:
-            self.memory.prefetch(storage, self.offset(storage, load.at, spot), near)
+            self.memory.prefetch(storage, self.offset(storage, load.at, spot))
 
     def once(self, storage: Storage, offset: Linear, lanes: int, mask: Value | None) -> Value:
         """What is stored there, loaded where it was not yet."""

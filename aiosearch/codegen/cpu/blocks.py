@@ -11,6 +11,7 @@ from ..native.machine import Machine
 from .access import Access
 from .arithmetic import WORKING, Arithmetic, working
 from .codedfolds import coded_product
+from .coming import Coming
 from .elements import Elements
 from .matrixfolds import matrix_product
 from .matrixunit import MatrixUnit
@@ -83,10 +84,10 @@ class BlockPrinter:
         memory = Memory(self._writer, self.machine)
         access = Access(self.storages, memory, self.arithmetic.vectors)
         if isinstance(self.storages[stage.target], Packed):
-            PanelPrinter(stage, ranges, lanes, access, self._step).print()
+            PanelPrinter(stage, ranges, lanes, access).print()
             return
         wishes, dots = self.schedule.wishes, self.machine.bf16_dot
-        elements = Elements(access, self.arithmetic, scalar)
+        elements = Elements(access, self.arithmetic, scalar, self.prepared.sums)
         own = self._shape(stage, ranges, lanes, wishes)
         ending = self.prepared.endings.get(stage.target)
         tile = Tile(stage, ranges, own, lanes, elements, adds, dots, self.unit, ending)
@@ -96,13 +97,17 @@ class BlockPrinter:
                 panel = wishes.vectors if coded_product(tile) else 0
                 usual = replace(wishes, rows=0, vectors=panel)
                 tile = replace(tile, shape=self._shape(stage, ranges, lanes, usual))
-        StagePrinter(tile).print()
+        StagePrinter(tile, self._coming).print()
 
     @property
-    def _step(self) -> tuple[Index, int] | None:
-        """What it goes along, and by how much."""
-        serial = self.prepared.serial
-        return None if serial is None else (serial, self.schedule.tile(serial))
+    def _coming(self) -> Coming | None:
+        """Of tiles that are laid out."""
+        serial, panels = self.prepared.serial, self.prepared.panels
+        if serial is None or not panels:
+            return None
+        stages = self.prepared.kernel.stages
+        read = {one.target: one.loads[0] for one in stages if one.target in panels}
+        return Coming(serial, self.schedule.tile(serial), read)
 
     def _shape(
         self, stage: Stage, ranges: Mapping[Index, Range], lanes: int, wishes: Wishes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Set
 from dataclasses import replace
 
 from ...tensor.types import DType
@@ -17,8 +18,9 @@ from ..ir import (
     Position,
     Round,
     Within,
+    walk,
 )
-from ..scalars.catalogue import SHORT
+from ..scalars.catalogue import ROUNDED, SHORT
 from .access import Access
 from .arithmetic import Arithmetic
 from .spots import Spot
@@ -33,6 +35,7 @@ class Elements:
         access: Access,
         arithmetic: Arithmetic,
         working: str,
+        sums: Set[Buffer] = frozenset(),
         known: tuple[Load, Value] | None = None,
     ) -> None:
         self.access = access
@@ -40,15 +43,17 @@ class Elements:
         self._vectors = arithmetic.vectors
         self._working = working
         """What numbers that are not whole are written in."""
+        self._sums = sums
+        """Buffers that hold sums of floats, or what was made of some."""
         self._known = known
 
     def knowing(self, load: Load, value: Value) -> Elements:
         """The same where what is to be loaded is in a register already."""
-        return Elements(self.access, self.arithmetic, self._working, (load, value))
+        return Elements(self.access, self.arithmetic, self._working, self._sums, (load, value))
 
     def through(self, access: Access) -> Elements:
         """The same where other things are known of where buffers lie."""
-        return Elements(access, self.arithmetic, self._working, self._known)
+        return Elements(access, self.arithmetic, self._working, self._sums, self._known)
 
     def value(self, expression: Expression, spot: Spot) -> Value:
         match expression:
@@ -61,6 +66,9 @@ class Elements:
             case Load():
                 stored = self.access.stored(expression, spot)
                 return self.arithmetic.widened(stored, expression.buffer.dtype)
+            case Apply(operation, (argument,)) if self._is_rounded(operation, argument):
+                operand = self.arithmetic.convert(self.value(argument, spot), "float")
+                return self.arithmetic.function(ROUNDED[operation], [operand], DType.F32)
             case Apply(operation, arguments):
                 operands = [self.value(one, spot) for one in arguments]
                 return self.arithmetic.apply(operation, operands, self._working)
@@ -77,6 +85,12 @@ class Elements:
                 operand = self.arithmetic.convert(self.value(argument, spot), "float")
                 return self.arithmetic.function(operation, [operand], dtype)
         return self.value(expression, spot)
+
+    def _is_rounded(self, operation: Operation, argument: Expression) -> bool:
+        """Whether a function is of sums, and there is one for what was rounded."""
+        if operation not in ROUNDED or self._working != "float":
+            return False
+        return any(isinstance(one, Load) and one.buffer in self._sums for one in walk(argument))
 
     def store(self, target: Buffer, at: tuple[Position, ...], value: Value, spot: Spot) -> None:
         """Of a value of any type, the same in all lanes or not."""

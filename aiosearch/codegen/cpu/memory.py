@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,13 +20,6 @@ STORED = {
     DType.BOOL: ("i8", 1),
 }
 """Types in memory, and their bytes. What half types are is known to `scalars` alone."""
-
-
-class Near(enum.Enum):
-    """Into which cache something is fetched, as LLVM counts them."""
-
-    FIRST = 3
-    SECOND = 2
 
 
 @dataclass(frozen=True)
@@ -133,11 +125,11 @@ class Memory:
         self._declare(f"declare void @{name}({value.type}, {where.type}, i32, <{lanes} x i1>)")
         self._writer.say(f"call void @{name}({value}, {where}, i32 {size}, {_all(mask, lanes)})")
 
-    def prefetch(self, storage: Storage, offset: Linear, near: Near = Near.FIRST) -> None:
+    def prefetch(self, storage: Storage, offset: Linear) -> None:
         """Of a place that need not be there."""
         pointer = self.address(storage, offset)
         self._declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        given = f"ptr {pointer.text}, i32 0, i32 {near.value}, i32 1"
+        given = f"ptr {pointer.text}, i32 0, i32 3, i32 1"
         self._writer.say(f"call void @llvm.prefetch.p0({given})")
 
     def _gep(self, scalar: str, pointer: Value, offset: str) -> Value:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ..ir import Index, Load, Stage, alone
 from .access import Access
-from .linear import linear
-from .memory import Near
+from .linear import Linear, linear
 from .packed import Packed
 from .ranges import Range
 from .spots import Places, Spot
@@ -16,23 +15,12 @@ from .values import Value
 
 
 class PanelPrinter:
-    """A stage that does nothing but copy an input's tile.
-
-    Where a block goes from tile to tile, the next one is fetched on the way: its rows lie apart, so
-    that nothing else would know of them, and there is time until it is copied.
-    """
+    """A stage that does nothing but copy an input's tile."""
 
     def __init__(
-        self,
-        stage: Stage,
-        ranges: Mapping[Index, Range],
-        lanes: int,
-        access: Access,
-        tile: tuple[Index, int] | None,
+        self, stage: Stage, ranges: Mapping[Index, Range], lanes: int, access: Access
     ) -> None:
         self._stage = stage
-        self._next = tile if tile is not None and tile[0] in stage.free else None
-        """What a block goes along, and by how much."""
         self._ranges = ranges
         self._lanes = lanes
         self._access = access
@@ -72,18 +60,28 @@ class PanelPrinter:
             writer.only_when(odd, lambda: self._columns(last, False))
 
     def _columns(self, places: Places, whole: bool) -> None:
+        """Panel by panel, and what is left of whole ones vector by vector."""
         writer, column, lanes = self._writer, self._column, self._lanes
-        own = self._ranges[column]
-        count = writer.divide(own.extent, lanes)
-        own.steps(writer, 0, count, lanes, lambda at: self._vector({**places, column: at}, whole))
+        own, width = self._ranges[column], self._target.layout.width
+
+        def vectors(many: int, mask: Value | None = None) -> Callable[[Linear], None]:
+            def body(at: Linear) -> None:
+                for number in range(many):
+                    self._vector({**places, column: at + number * lanes}, whole, mask)
+
+            return body
+
+        panels, count = writer.divide(own.extent, width), writer.divide(own.extent, lanes)
+        own.steps(writer, 0, panels, width, vectors(width // lanes))
+        if any(rest >= lanes for rest in own.rests(width)):
+            done = writer.multiply(panels, width // lanes)
+            own.steps(writer, done, count, lanes, vectors(1))
         if own.rests(lanes):
-            left = writer.remainder(own.extent, lanes)
-            last = {**places, column: own.base + linear(count) * lanes}
-
-            def some() -> None:
-                self._vector(last, whole, self._access.vectors.first(left, lanes))
-
-            writer.only_when(writer.below(0, left), some)
+            last, left = own.base + linear(count) * lanes, writer.remainder(own.extent, lanes)
+            writer.only_when(
+                writer.below(0, left),
+                lambda: vectors(1, self._access.vectors.first(left, lanes))(last),
+            )
 
     def _vector(self, places: Places, whole: bool, mask: Value | None = None) -> None:
         """Lanes of one row, or of two that are interleaved; zero where there is nothing."""
@@ -108,11 +106,4 @@ class PanelPrinter:
         """As it is stored."""
         load = self._stage.value
         assert isinstance(load, Load)
-        self._fetch_next(load, spot)
         return self._access.stored(load, spot)
-
-    def _fetch_next(self, load: Load, spot: Spot) -> None:
-        if self._next is not None:
-            along, size = self._next
-            places = {**spot.places, along: spot.places[along] + size}
-            self._access.fetch(load, replace(spot, places=places), Near.SECOND)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ...tensor.types import DType
 from ..expressions import reloaded
-from ..ir import Affine, Buffer, Index, Kernel, Load, Module, Stage, alone, index
+from ..ir import Affine, Buffer, Fold, Index, Kernel, Load, Module, Stage, alone, index
 from .endings import Ending, with_endings
 from .packed import Layout
 from .passes import lasting
@@ -29,6 +29,8 @@ class Prepared:
     """What else is done to folds before they are stored, by where that is."""
     lasting: frozenset[Buffer]
     """Scratch that is there along the whole serial index, and not only for a tile of it."""
+    sums: frozenset[Buffer]
+    """What holds sums of floats, or what was made of some."""
 
 
 def prepared(kernel: Kernel, schedule: Schedule) -> Prepared:
@@ -37,10 +39,21 @@ def prepared(kernel: Kernel, schedule: Schedule) -> Prepared:
     copying, panels = staged(kernel, schedule)
     summing = accumulating(copying, way)
     parallel = blocked(summing)
-    whole, endings = with_endings(private(summing, parallel), way)
+    own = private(summing, parallel)
+    whole, endings = with_endings(own, way)
     lasts = lasting(whole, way) - {*whole.outputs} if schedule.keeps else frozenset[Buffer]()
     assert lasts.isdisjoint(panels), "panels are of one tile"
-    return Prepared(whole, parallel, way, panels, endings, lasts)
+    return Prepared(whole, parallel, way, panels, endings, lasts, sums(own))
+
+
+def sums(kernel: Kernel) -> frozenset[Buffer]:
+    """What holds sums of floats, or what is made of some."""
+    found: set[Buffer] = set()
+    for stage in kernel.stages:
+        adds = stage.fold is Fold.SUM and stage.target.dtype is not DType.I32
+        if adds or any(load.buffer in found for load in stage.loads):
+            found.add(stage.target)
+    return frozenset(found)
 
 
 def along(kernel: Kernel, schedule: Schedule) -> Index | None:

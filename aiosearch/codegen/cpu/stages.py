@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ..ir import Fold, Index, Load, Within, used, walk
+from .coming import Coming
 from .folds import FoldPrinter
 from .linear import Linear, linear
 from .registers import Block
@@ -15,10 +16,11 @@ from .values import Value, Whole
 
 
 class StagePrinter:
-    """One stage, over one tile."""
+    """One stage, over one tile; and what is fetched meanwhile."""
 
-    def __init__(self, tile: Tile) -> None:
+    def __init__(self, tile: Tile, coming: Coming | None = None) -> None:
         self._tile = tile
+        self._coming = coming
         self._writer = tile.writer
 
     def print(self) -> None:
@@ -111,6 +113,8 @@ class StagePrinter:
                 value = elements.wanted(stage.value, stage.target.dtype, spot)
                 elements.store(stage.target, stage.at, value, spot)
         else:
+            if self._coming is not None:
+                self._coming.fetch(block)
             FoldPrinter(block).each(
                 lambda spot, value: elements.store(
                     stage.target, stage.at, tile.changed(value, spot), spot

@@ -21,7 +21,13 @@ class Conversion(StrEnum):
     WIDEN = "widen"
 
 
-Name: TypeAlias = Operation | Conversion
+class Rounded(StrEnum):
+    """Of floats that were rounded already: as if they had been rounded once more."""
+
+    EXP = "rounded_exp"
+
+
+Name: TypeAlias = Operation | Conversion | Rounded
 Wanted: TypeAlias = tuple[Name, int, DType]
 """A function, on how many lanes, and of which type."""
 
@@ -42,6 +48,11 @@ FUNCTIONS: dict[Operation, Callable[..., Value]] = {
 
 SHORT: dict[Operation, Callable[..., Value]] = {Operation.EXP: exponentials.short_exp}
 """Of floats, for those who round the result to a bf16: asked for by that type."""
+
+ROUNDED: dict[Operation, Rounded] = {Operation.EXP: Rounded.EXP}
+"""What sums in 32 bits may be given to instead: they have been rounded many times."""
+
+OF_ROUNDED: dict[Rounded, Callable[[Value], Value]] = {Rounded.EXP: exponentials.rounded_exp}
 
 CONVERSIONS: dict[tuple[Conversion, DType], Callable[[Value], Value]] = {
     (Conversion.NARROW, DType.BF16): halves.to_bf16,
@@ -99,6 +110,8 @@ def _found(name: Name, dtype: DType) -> tuple[Callable[..., Value], str]:
     """What writes a function, and the type of its operands."""
     if isinstance(name, Conversion):
         return CONVERSIONS[name, dtype], "float" if name is Conversion.NARROW else "i16"
+    if isinstance(name, Rounded):
+        return OF_ROUNDED[name], "float"
     if dtype is DType.BF16:
         return SHORT[name], "float"
     return FUNCTIONS[name], ELEMENTS[dtype]

@@ -32,11 +32,20 @@ EXP = {
 }  # fmt: skip
 """Coefficients of (eʳ - 1 - r) / r²."""
 
+EXP2 = (
+    0.6931471824645996, 0.24022647738456726, 0.05550359934568405, 0.009618505835533142,
+    0.0013390806270763278, 0.00015326461289077997,
+)  # fmt: skip
+"""Coefficients of (2ʳ - 1) / r, |r| <= 0.5, in 32 bits: 2^-28.3 of 2ʳ, and nothing at zero."""
+
 EXP2_SHORT = (0.6932829022407532, 0.2422109991312027, 0.0550089292228222)
-"""Coefficients of (2ʳ - 1) / r, |r| <= 0.5: 2^-13.2 of 2ʳ, and nothing at zero."""
+"""The same to 2^-13.2 of 2ʳ."""
 
 LIMITS = {"float": (-104.0, 89.0), "double": (-746.0, 710.0)}
 """At and below the first the exponential is zero, at and above the second it is infinite."""
+
+POWERS = (-150.0, 129.0)
+"""The same of powers of two in 32 bits."""
 
 FLAT = {"float": 9.1, "double": 19.1}
 """From here on the hyperbolic tangent is one."""
@@ -51,14 +60,28 @@ def exp(x: Value) -> Value:
     return scaled(value, near, times)
 
 
+def rounded_exp(x: Value) -> Value:
+    """As if the number had been rounded once more before: of one that was, that changes little."""
+    return _power_of_two(x * LOG2_E, EXP2)
+
+
 def short_exp(x: Value) -> Value:
     """As exact as a bf16 needs: the error before it becomes one is a fortieth of its last place."""
-    x = at_least(at_most(x, LIMITS[x.element][1]), LIMITS[x.element][0])
-    near = x.body.fma(x, LOG2_E, format_of(x).magic + 2 * format_of(x).bias)
-    times = near - (format_of(x).magic + 2 * format_of(x).bias)
-    rest = x.body.fma(x, LOG2_E, -times)
-    value = x.body.fma(x.body.polynomial(rest, EXP2_SHORT), rest, 1.0)
-    return scaled(value, near, times)
+    return _power_of_two(x * LOG2_E, EXP2_SHORT)
+
+
+def _power_of_two(power: Value, coefficients: tuple[float, ...]) -> Value:
+    """From the whole number that is nearest, and what is left, which is exact."""
+    body, offset = power.body, format_of(power).magic + 2 * format_of(power).bias
+    if body.scales(power):
+        rest = body.rest(power)
+        near = times = power - rest
+    else:
+        power = at_least(at_most(power, POWERS[1]), POWERS[0])
+        near = power + offset
+        times = near - offset
+        rest = power - times
+    return scaled(body.fma(body.polynomial(rest, coefficients), rest, 1.0), near, times)
 
 
 def reduced(x: Value, offset: int) -> tuple[Value, Value, Value]:

@@ -176,6 +176,15 @@ class Body:
         given = f"{kind} {value.text}, {kind} {powers.text}, {kind} zeroinitializer"
         return self.line(value.element, f"call {kind} {called}({given}, {mask} -1, i32 4)")
 
+    def rest(self, value: Value) -> Value:
+        """What is left of such a value after the nearest whole number; nothing of infinity."""
+        kind, mask = value.kind, f"i{self.lanes}"
+        short = "ps" if value.element == "float" else "pd"
+        called = f"@llvm.x86.avx512.mask.reduce.{short}.512"
+        self.declarations.add(f"declare {kind} {called}({kind}, i32, {kind}, {mask}, i32)")
+        given = f"{kind} {value.text}, i32 8, {kind} zeroinitializer"
+        return self.line(value.element, f"call {kind} {called}({given}, {mask} -1, i32 4)")
+
     def some(self, conditions: Value) -> Value:
         """Whether a condition holds in any lane; one truth value."""
         if self.lanes == 1:

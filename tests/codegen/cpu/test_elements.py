@@ -190,3 +190,20 @@ def test_an_exponential_is_as_exact_as_its_type_needs(dtype: DType) -> None:
     short = f"@aio.exp.v{host().width // 4}bf16" in native(module, {}, host()).text
     assert short == (dtype is DType.BF16)
     assert_right(module)
+
+
+@pytest.mark.parametrize("dtype", TYPES[:2])
+def test_an_exponential_of_a_sum_is_as_exact_as_the_sum(dtype: DType) -> None:
+    """In 32 bits; that of an input, or of what is no sum, is exact."""
+    x, y = tensor("X", dtype, (5, 33)), tensor("Y", dtype, (33, 21))
+    wanted = {
+        apply("exp", x @ y): True,
+        apply("exp", (x @ y) * (x @ y) - 1.0): True,
+        apply("exp", x): False,
+        apply("exp", x * x + x): False,
+    }
+    for term, rounded in wanted.items():
+        module = lower(program(term))
+        text = native(module, {}, host()).text
+        assert ("@aio.rounded_exp" in text) == (rounded and dtype is DType.F32)
+        assert_right(module)

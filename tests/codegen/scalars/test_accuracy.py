@@ -12,7 +12,7 @@ from vectorly import Scalar
 from aiosearch.codegen.ir import Operation
 from aiosearch.codegen.native.machine import Machine, host, masked, portable
 from aiosearch.codegen.scalars import ERRORS, Error
-from aiosearch.codegen.scalars.catalogue import FUNCTIONS, SHORT
+from aiosearch.codegen.scalars.catalogue import FUNCTIONS, ROUNDED, SHORT, Name
 from aiosearch.tensor.types import DType
 
 FLOATS = (DType.F32, DType.F64)
@@ -69,6 +69,25 @@ def test_what_is_for_a_bf16_is_off_by_less_than_its_rounding(
     assert np.allclose(short[beyond], same[beyond], rtol=2**-12, atol=2**-148, equal_nan=True)
 
 
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
+@pytest.mark.parametrize("operation", sorted(ROUNDED))
+def test_what_is_for_rounded_numbers_is_as_if_they_were_rounded_once_more(
+    operation: Operation, fused: bool
+) -> None:
+    """Half a place of the operand, and a sixth for a factor, beside the function's own error."""
+    (values,) = operands(operation, DType.F32, SIZES[DType.F32])
+    found = Scalar(ROUNDED[operation], 4, DType.F32, fused, machine(fused))(values)
+    with np.errstate(all="ignore"):
+        moved = np.where(np.isfinite(values), np.abs(values.astype(np.float64)), 0) * 2**-24 * 1.25
+        least, exact, most = (EXACT[operation](values + way * moved) for way in (-1.0, 0.0, 1.0))
+        near = exact.astype(np.float32)
+        own = ERRORS[operation, DType.F32].of(fused=fused) * np.spacing(near)
+    inside = (found >= least - own) & (found <= most + own)
+    beyond = (found == near) | (np.isnan(found) & np.isnan(near))
+    edge = np.abs(exact / np.finfo(np.float32).max - 1) < 1e-4
+    assert (inside | beyond | edge).all()
+
+
 def test_an_error_depends_on_how_it_is_computed() -> None:
     assert (Error(1, 2).of(fused=True), Error(1, 2).of(fused=False)) == (1, 2)
 
@@ -86,6 +105,22 @@ def test_results_depend_neither_on_lanes_nor_on_the_machine(
     less = masked(host(), "avx512") if fused else masked(host(), "avx", "fma", "f16c")
     other = Scalar(operation, one if fused else widest, dtype, fused, less)
     assert bits(other(*values)) == bits(first(*values))
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [*((one, DType.BF16) for one in SHORT), *((one, DType.F32) for one in ROUNDED.values())],
+)
+def test_nor_do_those_of_shorter_ways(name: Name, dtype: DType, fused: bool) -> None:
+    """Down to the least denormal, and at infinities."""
+    near = np.linspace(-110, 95, 1 << 11, dtype=np.float32)
+    values = np.concatenate([drawn(DType.F32, 1 << 11, 0), near])
+    wide = Scalar(name, 16 if fused else 4, dtype, fused, machine(fused))
+    less = masked(host(), "avx512") if fused else masked(host(), "avx", "fma", "f16c")
+    assert bits(Scalar(name, 1, dtype, fused, less)(values)) == bits(wide(values))
+    ends = wide(np.repeat(np.array([-np.inf, -3e38, 3e38, np.inf], np.float32), 4))
+    assert ends[::4].tolist() == [0, 0, np.inf, np.inf]
 
 
 def bits(values: Any) -> bytes:

@@ -1,0 +1,64 @@
+"""What a block copies for its next tile is brought near while it computes this one.
+
+Its rows lie apart, so that nothing else would know of them. Each block of registers fetches its
+share, because whoever asks for much at once waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..ir import Buffer, Index, Load, used
+from .memory import STORED
+from .registers import Block
+from .spots import Places, Spot
+
+_LINE = 64
+
+
+@dataclass(frozen=True)
+class Coming:
+    """Of inputs that a block copies tile by tile."""
+
+    serial: Index
+    step: int
+    """By how much it goes along."""
+    copied: Mapping[Buffer, Load]
+    """What is read of them, by their copies."""
+
+    def fetch(self, block: Block) -> None:
+        """The share of a block of registers, if it reads copies down its rows."""
+        shape, tile = block.tile.shape, block.tile
+        if shape.row is None or shape.inner is None or shape.along is None:
+            return
+        own, turns = tile.ranges[shape.row], tile.ranges[shape.inner]
+        number, left = (block.places[shape.row] - own.base).over(block.rows, tile.writer)
+        if left.terms or left.constant:
+            return  # the rows that are left over
+        share = -(-turns.largest // max(1, own.largest // block.rows))
+        for load in self._wanted(block):
+            for turn in range(share):
+                places = {**block.places, shape.inner: turns.base + number * share + turn}
+                for spot in self._spots(block, load, places):
+                    tile.access.fetch(load, spot)
+
+    def _wanted(self, block: Block) -> Iterator[Load]:
+        shape = block.tile.shape
+        here = {*block.places, shape.inner}
+        for one in block.tile.stage.loads:
+            found = self.copied.get(one.buffer)
+            if (
+                found is not None
+                and {shape.along, shape.inner, self.serial} <= set(used(found)) <= here
+            ):
+                yield found
+
+    def _spots(self, block: Block, load: Load, places: Places) -> Iterator[Spot]:
+        """One for each line of the row."""
+        tile, along = block.tile, block.tile.shape.along
+        assert along is not None
+        every = max(1, _LINE // (tile.lanes * STORED[load.buffer.dtype][1]))
+        later = {**places, self.serial: places[self.serial] + self.step}
+        for vector in range(0, block.vectors, every):
+            yield Spot({**later, along: later[along] + vector * tile.lanes})
