@@ -197,11 +197,14 @@ class SolverPool:
                 self._pump()
 
     def _give_up(self, reason: str) -> None:
+        self._end(WorkerError(f"no z3 process can be started: {reason}"))
+
+    def _end(self, error: WorkerError) -> None:
         if not self._closed:
             self._closed = True
             self._changed.set()
             self.backlog.clear()
-            self._failed(WorkerError(f"no z3 process can be started: {reason}"))
+            self._failed(error)
 
     def _remove(self, process: Process) -> None:
         del self._processes[process.index]
@@ -211,4 +214,9 @@ class SolverPool:
     def _keep(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._end(WorkerError(f"the engine failed: {type(error).__name__}: {error}"))

@@ -414,6 +414,18 @@ async def test_z3_that_cannot_be_loaded(module, message, goals, tmp_path, monkey
     assert [type(error) for error in heard] == [WorkerError]
 
 
+async def test_a_failure_of_our_own_is_told_and_nobody_waits_for_ever(goals, monkeypatch):
+    """Whatever is raised where a process starts."""
+
+    async def broken(*arguments, **options):
+        raise ZeroDivisionError("of our own")
+
+    monkeypatch.setattr(Child, "spawn", broken)
+    async with asyncio.timeout(20), Verifier(cache=None) as verifier:
+        with pytest.raises(WorkerError, match="the engine failed: ZeroDivisionError: of our own"):
+            await verifier.check(goals.refuted(1))
+
+
 @pytest.fixture(scope="module")
 def uv():
     """libuv keeps a pipe of the whole process's from its first loop on."""
