@@ -28,14 +28,15 @@ class Coming:
     """What is read of them, by their copies."""
 
     def fetch(self, block: Block) -> None:
-        """The share of a block of registers, if it reads copies down its rows."""
+        """The share of a block of registers, if it reads copies down its rows.
+
+        Rows that are left over fetch nothing.
+        """
         shape, tile = block.tile.shape, block.tile
-        if shape.row is None or shape.inner is None or shape.along is None:
+        if shape.row is None or shape.inner is None or block.rows != shape.rows:
             return
         own, turns = tile.ranges[shape.row], tile.ranges[shape.inner]
-        number, left = (block.places[shape.row] - own.base).over(block.rows, tile.writer)
-        if left.terms or left.constant:
-            return  # the rows that are left over
+        number, _ = (block.places[shape.row] - own.base).over(block.rows, tile.writer)
         share = -(-turns.largest // max(1, own.largest // block.rows))
         for load in self._wanted(block):
             for turn in range(share):
@@ -45,13 +46,10 @@ class Coming:
 
     def _wanted(self, block: Block) -> Iterator[Load]:
         shape = block.tile.shape
-        here = {*block.places, shape.inner}
+        own, here = {shape.along, shape.inner, self.serial}, {*block.places, shape.inner}
         for one in block.tile.stage.loads:
             found = self.copied.get(one.buffer)
-            if (
-                found is not None
-                and {shape.along, shape.inner, self.serial} <= set(used(found)) <= here
-            ):
+            if found is not None and own <= set(used(found)) <= here:
                 yield found
 
     def _spots(self, block: Block, load: Load, places: Places) -> Iterator[Spot]:
