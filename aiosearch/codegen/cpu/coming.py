@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..ir import Buffer, Index, Load, used
+from ..native.handler import LINE
+from .linear import linear
 from .memory import STORED
 from .registers import Block
 from .spots import Places, Spot
-
-_LINE = 64
+from .values import Whole
 
 
 @dataclass(frozen=True)
@@ -32,17 +33,21 @@ class Coming:
 
         Rows that are left over fetch nothing.
         """
-        shape, tile = block.tile.shape, block.tile
-        if shape.row is None or shape.inner is None or block.rows != shape.rows:
+        shape, tile, inner = block.tile.shape, block.tile, block.tile.shape.inner
+        if shape.row is None or inner is None or block.rows != shape.rows:
             return
-        own, turns = tile.ranges[shape.row], tile.ranges[shape.inner]
+        own, turns = tile.ranges[shape.row], tile.ranges[inner]
         number, _ = (block.places[shape.row] - own.base).over(block.rows, tile.writer)
         share = -(-turns.largest // max(1, own.largest // block.rows))
-        for load in self._wanted(block):
-            for turn in range(share):
-                places = {**block.places, shape.inner: turns.base + number * share + turn}
+
+        def turn(at: Whole) -> None:
+            places = {**block.places, inner: turns.base + number * share + linear(at)}
+            for load in self._wanted(block):
                 for spot in self._spots(block, load, places):
                     tile.access.fetch(load, spot)
+
+        if any(self._wanted(block)):
+            tile.writer.repeat(0, share, turn)
 
     def _wanted(self, block: Block) -> Iterator[Load]:
         shape = block.tile.shape
@@ -56,7 +61,7 @@ class Coming:
         """One for each line of the row."""
         tile, along = block.tile, block.tile.shape.along
         assert along is not None
-        every = max(1, _LINE // (tile.lanes * STORED[load.buffer.dtype][1]))
+        every = max(1, LINE // (tile.lanes * STORED[load.buffer.dtype][1]))
         later = {**places, self.serial: places[self.serial] + self.step}
         for vector in range(0, block.vectors, every):
             yield Spot({**later, along: later[along] + vector * tile.lanes})
