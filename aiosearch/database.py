@@ -15,10 +15,13 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from .folders import make_folder
+from .folders import cache_folder, make_folder
 
 COMPANIONS = ("", "-wal", "-shm")
 
+_HEADER = b"SQLite format 3\0"
+_IDENTITY = slice(68, 72)
+"""Where an SQLite file has its application id."""
 _NOT_OURS = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
@@ -31,6 +34,10 @@ class UnavailableError(Exception):
     """The file cannot be used: no permission, no space, no such folder."""
 
 
+class ForeignError(UnavailableError):
+    """The file is something else of the user's, to be left as it is."""
+
+
 class BusyError(UnavailableError):
     """Another process holds a lock for longer than we wait."""
 
@@ -41,6 +48,8 @@ class Format:
 
     what: str
     """In words, such as `a verdict cache`."""
+    home: str
+    """What it is called in the folder of caches; there, what is something else is damage."""
     application_id: int
     version: int
     schema: str
@@ -56,6 +65,7 @@ def connect(path: Path, format: Format, patience: float) -> sqlite3.Connection:
     """
     with translated():
         make_folder(path.parent)
+        require_ours(path, format)
         if format.own:
             _require_own(path)
         database = sqlite3.connect(
@@ -68,6 +78,30 @@ def connect(path: Path, format: Format, patience: float) -> sqlite3.Connection:
         database.close()
         raise
     return database
+
+
+def require_ours(path: Path, format: Format) -> None:
+    """Raises ForeignError where a file that a user names is something else; changes nothing.
+
+    What is ours and damaged passes, as do an empty file and none.
+    """
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        head = file.read(_IDENTITY.stop)
+    identity = head[_IDENTITY]
+    ours = head[: len(_HEADER)] == _HEADER[: len(head)]
+    if len(identity) == 4:
+        ours &= int.from_bytes(identity, "big") == format.application_id
+    if not ours and not _is_at_home(path, format):
+        raise ForeignError(f"it is something else, not {format.what}, and is left as it is")
+
+
+def _is_at_home(path: Path, format: Format) -> bool:
+    try:
+        return path.absolute() == cache_folder() / format.home
+    except RuntimeError:  # this user has no home
+        return False
 
 
 def _require_own(path: Path) -> None:

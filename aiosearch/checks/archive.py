@@ -27,7 +27,8 @@ class Archive:
     """Reads and writes verdicts on a thread of its own, in the order of the calls.
 
     Nothing that happens to the file is an error: a damaged one is set aside and a new one begun,
-    an unusable one is done without; `warn` is told, in the event loop, and reads find nothing.
+    an unusable one is done without, and so is one that is something else; `warn` is told, in the
+    event loop, and reads find nothing.
     """
 
     def __init__(

@@ -18,6 +18,7 @@ Reply: TypeAlias = Callable[[Verdict | None], None]
 
 DEFAULT_CACHE: Final = "default"
 """Stands for the file that `default_cache_path` names."""
+HOME = "verdicts.sqlite"
 REMEMBERED = 200_000
 """Verdicts in the dict; when there are more, the oldest go (some 250 bytes each)."""
 BATCH = 256
@@ -29,7 +30,7 @@ FLEETING = {Reason.TIME_LIMIT, Reason.MEMORY_LIMIT, Reason.CRASH}
 
 def default_cache_path() -> Path:
     """Gives `$XDG_CACHE_HOME/aiosearch/verdicts.sqlite`, in `~/.cache` without that variable."""
-    return cache_folder() / "verdicts.sqlite"
+    return cache_folder() / HOME
 
 
 def serves(verdict: Verdict, rlimit: int) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 
 from ..database import DamagedError, Format, checksum, connect, transaction, translated
 from ..engine import faults
+from .cache import HOME
 from .verdict import Verdict
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ SHARE = 64
 """Rows between two moments in which the event loop's thread may run."""
 
 _TABLE = "verdicts (id INTEGER PRIMARY KEY, digest BLOB UNIQUE, verdict BLOB, sum BLOB)"
-_FORMAT = Format("a verdict cache", 0x61696F73, 1, f"CREATE TABLE {_TABLE}")
+FORMAT = Format("a verdict cache", HOME, 0x61696F73, 1, f"CREATE TABLE {_TABLE}")
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Verdict).decode
 
@@ -38,7 +39,7 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         """Opens the file, or makes it. Raises the errors of a database, as every method does."""
-        self._database = connect(path, _FORMAT, PATIENCE)
+        self._database = connect(path, FORMAT, PATIENCE)
 
     def digests(self) -> set[bytes]:
         known: set[bytes] = set()

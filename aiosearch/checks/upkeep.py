@@ -54,6 +54,19 @@ def cache_stats(path: Path | None = None) -> CacheStatistics:
     return CacheStatistics(str(path), _size(path), **counts)
 
 
+def require_cache(path: Path) -> None:
+    """Raises AiosearchError where a file that a user names is something else than a cache."""
+    from ..database import ForeignError, require_ours
+    from .store import FORMAT
+
+    try:
+        require_ours(path, FORMAT)
+    except ForeignError as error:
+        raise AiosearchError(f"{path} cannot be used as a verdict cache: {error}") from error
+    except OSError:  # then verdicts stay in memory, which is told
+        return
+
+
 def clear_cache(path: Path | None = None) -> int:
     """Removes every verdict of a cache file and says how many there were.
 

@@ -23,7 +23,7 @@ from .figures import duration
 from .logs import logs_told
 from .outfiles import require_place, write
 from .output import give, give_json, reserved_stdout, tell
-from .results import facts
+from .results import facts, require_store
 from .search import fastest_loop
 from .tuning import Made, Tuning
 from .usage import UsageError
@@ -38,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--plot {arguments.plot}: it is drawn as SVG; write a name with .svg")
     for path in (arguments.emit, arguments.plot):
         require_place(path)
+    require_store(arguments.file)
     with reserved_stdout(), logs_told(False):
         made = _optimized(target(arguments), arguments)
     if made is None:

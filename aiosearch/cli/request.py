@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..checks.upkeep import require_cache
 from ..errors import AiosearchError
 from ..limits import Limits
 from ..orders import find_order
@@ -100,6 +101,8 @@ def _options(
 ) -> dict[str, Any]:
     value = {name: chosen.value for name, chosen in settings.items()}
     options = {name: guess(text) for name, text in strategy_options.items()}
+    if isinstance(value["cache"], Path):
+        _named(settings["cache"], lambda: require_cache(value["cache"]))
     _named(settings["strategy"], lambda: find_strategy(value["strategy"], options))
     return {
         "strategy": value["strategy"],

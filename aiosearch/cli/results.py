@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from ..database import DamagedError, UnavailableError
-from ..optimizer.answer_file import AnswerFile
+from ..database import DamagedError, ForeignError, UnavailableError, require_ours
+from ..optimizer.answer_file import FORMAT, AnswerFile
 from ..optimizer.answers import Answer
 from ..optimizer.results import default_results_path, export
 from .exits import Exit
@@ -95,6 +95,20 @@ def answers_in(path: Path) -> list[Answer]:
         return []
     with _opened(path) as file:
         return list(file.all())
+
+
+def require_store(path: Path | None) -> None:
+    """Refuses a file that is something else, before it is searched for what is kept there."""
+    if path is None:
+        return
+    try:
+        require_ours(path, FORMAT)
+    except ForeignError as error:
+        raise UsageError(
+            f"--file {path} cannot be read as a store of results: {error}; name another one"
+        ) from None
+    except OSError:  # then nothing is kept there, which is told
+        return
 
 
 @contextmanager

@@ -21,8 +21,11 @@ ROWS = 20_000
 PATIENCE = 1.0
 """Seconds to wait for another process's lock."""
 
+HOME = "results.sqlite"
+"""Its name in the folder of caches."""
+
 _TABLE = "answers (id INTEGER PRIMARY KEY, key BLOB UNIQUE, answer BLOB, sum BLOB)"
-_FORMAT = Format("a store of results", 0x61696F72, 1, f"CREATE TABLE {_TABLE}", own=True)
+FORMAT = Format("a store of results", HOME, 0x61696F72, 1, f"CREATE TABLE {_TABLE}", own=True)
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Answer).decode
 
@@ -32,7 +35,7 @@ class AnswerFile:
 
     def __init__(self, path: Path) -> None:
         """Opens the file, or makes it. Raises the errors of a database, as every method does."""
-        self._database = connect(path, _FORMAT, PATIENCE)
+        self._database = connect(path, FORMAT, PATIENCE)
 
     def get(self, key: bytes) -> Answer | None:
         with translated():

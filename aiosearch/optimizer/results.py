@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ..database import BusyError, DamagedError, UnavailableError, inode_of, set_aside
 from ..folders import cache_folder
-from .answer_file import AnswerFile
+from .answer_file import HOME, AnswerFile
 from .answers import Answer, Key
 
 T = TypeVar("T")
@@ -24,14 +24,15 @@ logger = logging.getLogger("aiosearch")
 
 def default_results_path() -> Path:
     """Gives `$XDG_CACHE_HOME/aiosearch/results.sqlite`, in `~/.cache` without that variable."""
-    return cache_folder() / "results.sqlite"
+    return cache_folder() / HOME
 
 
 class Results:
     """A store of answers, which any thread and any number of processes may use at once.
 
-    Nothing that happens to the file is an error: a damaged one is set aside and a new one begun,
-    a locked or unusable one is done without, and answers are kept in memory; `warn` is told.
+    Nothing that happens to the file is an error: a damaged one is set aside and a new one begun, a
+    locked or unusable one is done without, and answers are kept in memory; `warn` is told. A file
+    that is something else stays as it is, unless it lies where the user's own store does.
     Calls block, for a second at most where another process holds a lock.
     """
 

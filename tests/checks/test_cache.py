@@ -239,10 +239,10 @@ def alter(path: Path, script: str) -> None:
 
 
 DAMAGES = [
-    a_text, random_bytes, a_short_file, truncated, truncated_within_a_page, garbage_pages,
-    a_flipped_byte_in_a_row, a_swapped_verdict, a_row_of_another_type, another_table,
-    another_version, somebody_elses,
+    a_short_file, truncated, truncated_within_a_page, garbage_pages, a_flipped_byte_in_a_row,
+    a_swapped_verdict, a_row_of_another_type, another_table, another_version,
 ]  # fmt: skip
+FOREIGN = [a_text, random_bytes, somebody_elses]
 
 
 @pytest.mark.parametrize(
@@ -266,6 +266,33 @@ async def test_a_damaged_file_is_set_aside(damage, filled):
     assert await again.fetch(0) is None
     await again.cache.close()
     assert again.warnings == []
+
+
+@pytest.mark.parametrize("damage", FOREIGN, ids=lambda damage: damage.__name__)
+async def test_a_file_of_something_else_stays_as_it_is(damage, filled):
+    """What a user names by mistake is told of once, and neither renamed nor written."""
+    damage(filled)
+    before = filled.read_bytes()
+    opened = Opened(filled)
+    assert await opened.fetch(0) is None
+    await opened.put_and_close(7000)
+    (told,) = opened.warnings
+    assert "something else, not a verdict cache" in told
+    assert filled.read_bytes() == before
+    assert list(filled.parent.iterdir()) == [filled]
+
+
+@pytest.mark.parametrize("damage", FOREIGN, ids=lambda damage: damage.__name__)
+async def test_at_home_something_else_is_damage(damage, monkeypatch, tmp_path):
+    """Nobody named that file, so it is set aside and the cache begun anew."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    fill(default_cache_path(), range(3))
+    damage(default_cache_path())
+    opened = Opened(default_cache_path())
+    await opened.put_and_close(7000)
+    assert ["is damaged" in told for told in opened.warnings] == [True]
+    assert len(asides(default_cache_path())) == 1
+    assert cache_stats(default_cache_path()).proved == 1
 
 
 @pytest.mark.parametrize(
@@ -504,7 +531,7 @@ def test_a_file_that_is_no_cache_is_not_touched(function, path):
     path.parent.mkdir()
     somebody_elses(path) if path.exists() else alter(path, "CREATE TABLE letters (sender TEXT)")
     before = path.read_bytes()
-    with pytest.raises(AiosearchError, match="not a verdict cache"):
+    with pytest.raises(AiosearchError, match="not a verdict cache, and is left as it is"):
         function(path)
     assert path.read_bytes() == before
 

@@ -148,6 +148,19 @@ def test_wrong_usage(cli: Cli, arguments: list[str], told: str) -> None:
     assert len(outcome.err.splitlines()) == 1
 
 
+def test_a_file_that_is_no_store_is_refused(cli: Cli) -> None:
+    """Before anything is searched, and it stays as it is."""
+    Path("thesis.txt").write_text("mine")
+    outcome = cli("optimize", *TRACED, "--file=thesis.txt")
+    assert outcome.code == 2
+    assert outcome.err == (
+        "aiosearch: --file thesis.txt cannot be read as a store of results: it is something else,"
+        " not a store of results, and is left as it is; name another one\n"
+    )
+    assert Path("thesis.txt").read_text() == "mine"
+    assert not list(Path().glob("thesis.txt?*"))
+
+
 TRIED = (
     Tried("as it is", 9e-4, 1.0, low=8e-4, high=9.9e-4),
     Tried("rewritten 1", 9e-5, 10.0, "", "proved — for all shapes", 8e-5, 1e-4, won=True),

@@ -157,6 +157,15 @@ def test_refusals(cli: Cli, puzzle: Puzzle, flags: tuple[str, ...], told: str) -
     assert outcome.err.count("\n") == 1
 
 
+def test_a_cache_that_is_something_else_is_refused(cli: Cli, puzzle: Puzzle) -> None:
+    """Before the search, and it stays as it is."""
+    Path("thesis.txt").write_text("mine")
+    outcome = cli("search", puzzle("Count"), *HERE, "--cache", "thesis.txt")
+    assert outcome.code == 2
+    assert "--cache: thesis.txt cannot be used as a verdict cache: it is some" in outcome.err
+    assert Path("thesis.txt").read_text() == "mine"
+
+
 def test_a_problem_that_others_do_not_run_is_told_before_they_join(
     cli: Cli, puzzle: Puzzle
 ) -> None:

@@ -198,7 +198,7 @@ async def test_a_program_that_does_not_run_is_left_alone(store: Results) -> None
 
 async def test_a_damaged_store_is_a_warning(tmp_path: Path, fast: MockExecutor) -> None:
     path = tmp_path / "results.sqlite"
-    path.write_bytes(b"not a database" * 100)
+    path.write_bytes(b"SQLite format 3\0" + b"not a database" * 3)
     warnings: list[str] = []
     with Results.open(path, warnings.append) as store:
         made = await found(store, fast)

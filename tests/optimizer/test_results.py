@@ -267,7 +267,7 @@ def alter(path: Path, script: str) -> None:
 
 
 DAMAGES = [
-    a_text, truncated, garbage_pages, a_changed_source, a_row_of_another_type, another_version,
+    truncated, garbage_pages, a_changed_source, a_row_of_another_type, another_version,
 ]  # fmt: skip
 
 
@@ -287,6 +287,20 @@ def test_a_damaged_file_is_set_aside(damage: Callable[[Path], None], filled: Pat
     assert again.numbers() == {7000}
     again.results.close()
     assert again.warnings == []
+
+
+def test_a_file_of_something_else_stays_as_it_is(filled: Path) -> None:
+    """What a user names by mistake is told of once; answers are found in memory."""
+    a_text(filled)
+    before = filled.read_bytes()
+    opened = Opened(filled)
+    opened.results.keep(answer(7000))
+    assert opened.results.find(key(7000)) is not None
+    opened.results.close()
+    (told,) = opened.warnings
+    assert "something else, not a store of results" in told
+    assert filled.read_bytes() == before
+    assert list(filled.parent.iterdir()) == [filled]
 
 
 def answer_of(number: int, opened: Opened) -> Answer | None:
