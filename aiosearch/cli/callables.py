@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import inspect
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ..optimizer.emit import emit, names
@@ -38,6 +42,19 @@ def target(arguments: argparse.Namespace) -> Target:
     program = targets.typed_program(name, targets.sizes(arguments.shape), arguments.dtype)
     function, types = _function(program), [term.type for term in program.inputs]
     return Target(name, function, types, _places(arguments.constant, function, len(types)))
+
+
+def own_files(wanted: Target) -> list[Path]:
+    """Where what a target names is written, as far as that is known."""
+    function = inspect.unwrap(wanted.function)
+    while isinstance(function, functools.partial):
+        function = inspect.unwrap(function.func)
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    named = wanted.name if Path(wanted.name).is_file() else wanted.name.rpartition(":")[0]
+    told = [named, getattr(module, "__file__", None)]
+    with suppress(TypeError):  # it is no function of Python's
+        told.append(inspect.getsourcefile(function))
+    return [Path(one) for one in told if one]
 
 
 def _places(wanted: Sequence[str], function: Callable[..., Any], count: int) -> tuple[int, ...]:

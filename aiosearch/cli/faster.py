@@ -17,11 +17,11 @@ from ..optimizer.plot import plot
 from ..optimizer.reach import ceilings_of, reached
 from ..optimizer.report import Found, Report, Whole
 from .best import best
-from .callables import Target, target
+from .callables import Target, own_files, target
 from .exits import Exit
 from .figures import duration
 from .logs import logs_told
-from .outfiles import require_place, write
+from .outfiles import require_other, require_place, write
 from .output import give, give_json, reserved_stdout, tell
 from .results import facts, require_store
 from .search import fastest_loop
@@ -40,7 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
         require_place(path)
     require_store(arguments.file)
     with reserved_stdout(), logs_told(False):
-        made = _optimized(target(arguments), arguments)
+        wanted = target(arguments)
+        _require_free(arguments, wanted)
+        made = _optimized(wanted, arguments)
     if made is None:
         tell("interrupted; answers that were found are kept")
         return Exit.INTERRUPTED
@@ -56,6 +58,14 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         give(_told(report))
     return Exit.FINE
+
+
+def _require_free(arguments: argparse.Namespace, wanted: Target) -> None:
+    """What is read is not written over."""
+    taken = dict.fromkeys(own_files(wanted), f"the source of {wanted.name}")
+    taken |= {arguments.file: "the file of answers"} if arguments.file else {}
+    for flag in ("emit", "plot"):
+        require_other(f"--{flag}", getattr(arguments, flag), taken)
 
 
 def _optimized(wanted: Target, arguments: argparse.Namespace) -> Made | None:

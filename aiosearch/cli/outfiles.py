@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,6 +24,16 @@ def require_place(path: str | None) -> None:
             place.unlink()
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def require_other(flag: str, path: str | None, taken: Mapping[Path, str]) -> None:
+    """Refuses to write over these files, whatever links lead there; each comes with what it is."""
+    if path is None:
+        return
+    place = Path(path).expanduser()
+    for one, what in taken.items():
+        if place.exists() and one.exists() and place.samefile(one):
+            raise UsageError(f"{flag} {path} would write over {what}; name another file")
 
 
 def require_drawing(path: str | None) -> None:

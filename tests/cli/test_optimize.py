@@ -148,6 +148,21 @@ def test_wrong_usage(cli: Cli, arguments: list[str], told: str) -> None:
     assert len(outcome.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("target", ["mine.py:f", "mine:f", "mine:g"])
+@pytest.mark.parametrize("name", ["mine.py", "./link.py"])
+def test_the_source_is_not_written_over(start: Start, target: str, name: str) -> None:
+    """Not by whatever name, nor where a decorator stands before the function."""
+    text = "import functools, jax\nf = jax.jit(lambda x: x + 1)\ng = functools.partial(f)\n"
+    Path("mine.py").write_text(text)
+    Path("link.py").symlink_to("mine.py")
+    process = start("optimize", target, "--arg=f32[8]", f"--emit={name}", "--quiet")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    told = f"aiosearch: --emit {name} would write over the source of {target}; name another file\n"
+    assert err == told
+    assert Path("mine.py").read_text() == text
+
+
 def test_a_file_that_is_no_store_is_refused(cli: Cli) -> None:
     """Before anything is searched, and it stays as it is."""
     Path("thesis.txt").write_text("mine")
