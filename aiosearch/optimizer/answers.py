@@ -6,13 +6,14 @@ import ast
 import hashlib
 import re
 import time
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from .renaming import renamed
+from .renaming import renamed, with_parameters
 
 SCHEMA = 4
 """Goes up when answers that were found before are not to be used any more."""
@@ -149,6 +150,16 @@ class Answer(Struct, frozen=True, dict=True):
         return msgspec.structs.replace(
             self, name=name, function=name, source=source, packing=packing
         )
+
+    def with_parameters(self, names: Sequence[str]) -> Answer:
+        """The same, whose functions have these names for what they take."""
+        source, wanted = with_parameters(self.source, self.function, names), self.packing
+        if wanted is not None:
+            given = [names[at] for at in wanted.positions]
+            others = [name for at, name in enumerate(names) if at not in wanted.positions]
+            source = with_parameters(source, wanted.pack, given)
+            source = with_parameters(source, wanted.run, others)
+        return msgspec.structs.replace(self, source=source)
 
     def _used(self) -> list[str]:
         """How the functions go together, where something is made beforehand."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from .emit import free_name
 
 
 def renamed(source: str, names: Mapping[str, str], own: str, other: str) -> str:
@@ -21,6 +25,70 @@ def renamed(source: str, names: Mapping[str, str], own: str, other: str) -> str:
 
     found = re.sub(r"^def (\w+)", defined, source, flags=re.MULTILINE)
     return _used(found, helpers) if helpers else found
+
+
+def with_parameters(source: str, function: str, wanted: Sequence[str]) -> str:
+    """The source, a function's first parameters by these names, so that it is called by them.
+
+    What else has such a name in the function gets another one. A name that is used for what lies
+    outside, such as `jnp`, is not to be had.
+    """
+    body = [one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef)]
+    inner = next(one for one in body if one.name == function)
+    own = [one.arg for one in (*inner.args.args, *inner.args.kwonlyargs)][: len(wanted)]
+    if own == list(wanted):
+        return source
+    places = list(_variables(inner))
+    local = {place.name for place in places if place.binds}
+    outside = {place.name for place in places} - local | _fixed(inner) - {*own}
+    taken = {*local, *outside, *keyword.kwlist}
+    names: dict[str, str] = {}
+    for old, new in zip(own, wanted, strict=True):
+        fits = new.isidentifier() and new not in {*outside, *names.values(), *keyword.kwlist}
+        names[old] = new if fits else free_name(new, taken)
+    taken |= {*names.values()}
+    for one in sorted(local.intersection(names.values()) - names.keys()):
+        names[one] = free_name(one, taken)
+    return _replaced(source, [place for place in places if place.name in names], names)
+
+
+class _Place(NamedTuple):
+    """Where a variable is named: its line, the bytes before it there, and itself."""
+
+    line: int
+    column: int
+    name: str
+    binds: bool
+
+
+def _variables(function: ast.FunctionDef) -> Iterator[_Place]:
+    for node in ast.walk(function):
+        match node:
+            case ast.Name(id=name, lineno=line, col_offset=column, ctx=context):
+                yield _Place(line, column, name, isinstance(context, ast.Store))
+            case ast.arg(arg=name, lineno=line, col_offset=column):
+                yield _Place(line, column, name, binds=True)
+
+
+def _fixed(function: ast.FunctionDef) -> set[str]:
+    """Names in a function that do not change: of functions, imports, and options of a call."""
+    found = set()
+    for node in ast.walk(function):
+        match node:
+            case ast.FunctionDef(name=name, args=args):
+                found |= {name, *(one.arg for one in args.kwonlyargs)}
+            case ast.alias(name=name, asname=other):
+                found.add(other or name)
+    return found
+
+
+def _replaced(source: str, places: Iterable[_Place], names: Mapping[str, str]) -> str:
+    lines = [line.encode() for line in source.split("\n")]
+    for line, column, name, _ in sorted(places, reverse=True):
+        text = lines[line - 1]
+        rest = text[column + len(name.encode()) :]
+        lines[line - 1] = text[:column] + names[name].encode() + rest
+    return b"\n".join(lines).decode()
 
 
 def _after(helper: str, own: str, other: str) -> str:

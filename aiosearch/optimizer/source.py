@@ -33,7 +33,8 @@ def source(cut: Cut, kept: Mapping[Subject, Answer]) -> Source:
         return Source()
     if _is_whole(cut):
         ((one, answer),) = kept.items()
-        return Source(answer.renamed(names(one.program)[0]).text())
+        own = answer.renamed(names(one.program)[0])
+        return Source(own.with_parameters(cut.call.names()).text())
     try:
         text = together(*wrapped(cut, kept))
         name = title(cut.function, None)

@@ -18,6 +18,7 @@ from .answers import Answer
 from .emit import RESERVED, emit, free_name, module, names
 from .errors import OptimizeError
 from .folding import WIDTH
+from .renaming import with_parameters
 from .splice.cutting import Cut
 from .splice.inlining import Atom, aval
 from .splice.pieces import Piece, Subject, read
@@ -68,7 +69,17 @@ class _Wrapping:
         self.lines += [f"return {first}", *(f"       {line}" for line in others)]
         head = _called(f"def {self.name}", parameters)
         head[-1] += ":"
-        return [*self.parts.values()], "\n".join([*head, *(f"    {one}" for one in self.lines)])
+        text = "\n".join([*head, *(f"    {one}" for one in self.lines)])
+        return [*self.parts.values()], with_parameters(text, self.name, [*self.wanted()])
+
+    def wanted(self) -> Iterator[str]:
+        """What the function calls them, which may be what is a name of Python's too."""
+        call = self.cut.call
+        args, kwargs = jax.tree_util.tree_unflatten(call.tree, self.cut.flat.inputs)
+        yield from (
+            parameter(call.function, at) for at in range(len(args)) if at not in call.static
+        )
+        yield from (name for name in kwargs if name not in call.static)
 
     def parameters(self) -> Iterator[str]:
         """Those of the function that are no static ones."""

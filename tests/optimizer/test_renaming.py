@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from aiosearch.optimizer.renaming import renamed
+import pytest
+
+from aiosearch.optimizer.renaming import renamed, with_parameters
 
 SOURCE = """\
 def _erf(x):
@@ -47,3 +49,42 @@ def test_a_source_by_its_own_name_stays_as_it_is() -> None:
     assert renamed(SOURCE, {"h": "h"}, "h", "h") == SOURCE
     text = SOURCE.replace("h_pack", "before")
     assert renamed(text, {"h": "h", "before": "h_pack"}, "h", "h") == SOURCE
+
+
+CALLED = """\
+import math
+
+def other(x, a):
+    return x - a
+
+
+def h(x, w, *, option=0):
+    def swift(x, w, *, option=0):
+        a = x * 10  # b
+        return other(a, w) + option
+
+    b = swift(x, w, option=option)
+    return b + math.floor(0.5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        (["a", "b"], ["a", "b"]),
+        (["w", "x"], ["w", "x"]),
+        (["größe", "input"], ["größe", "input"]),
+        (["x", "w"], ["x", "w"]),
+        (["math", "option"], ["math_", "option_"]),
+        (["swift", "other"], ["swift_", "other_"]),
+        (["a"], ["a", "w"]),
+    ],
+)
+def test_parameters_are_called_as_is_asked_for(wanted: list[str], names: list[str]) -> None:
+    """As far as nothing outside has the name; what has it inside makes room."""
+    module: dict[str, Any] = {}
+    text = with_parameters(CALLED, "h", wanted)
+    exec(text, module)
+    assert module["h"](**dict(zip(names, (3, 2), strict=True)), option=5) == 3 * 10 - 2 + 5
+    assert module["other"](x=3, a=1) == 2
+    assert "# b" in text

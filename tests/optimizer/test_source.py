@@ -151,6 +151,47 @@ def of_kernels(program: Program) -> Answer:
     return answer(name="h", function="h", source=one.source)
 
 
+def test_it_is_called_by_the_functions_own_names() -> None:
+    """Whatever the function had that the answer was found for, and what Python has."""
+
+    def second(input: Any, a: Any) -> Any:
+        return jnp.trace(jnp.exp(a) @ input)
+
+    before, made = cut(traced, A, B), cut(second, A, B)
+    assert before.subjects[0] != made.subjects[0]
+    text = source(made, dict(zip(made.subjects, kept(before.subjects).values(), strict=True))).text
+    assert "def second(input, a):" in text
+    np.testing.assert_allclose(run(text)["second"](a=B, input=A), traced(A, B), rtol=1e-5)
+
+
+def test_what_is_made_beforehand_has_the_functions_own_names_too() -> None:
+    text = """
+def h(x, w):
+    return x @ w
+
+
+def h_pack(w):
+    return (w.T,)
+
+
+def h_packed(x, w_packed):
+    return x @ w_packed.T
+"""
+    packing = Packing((1,), "h_pack", "h_packed")
+
+    def product(b: Any, x: Any) -> Any:
+        return b @ x
+
+    made = cut(product, A, B)
+    one = answer(name="h", function="h", source=text, packing=packing, evidence={"packed_bytes": 1})
+    found = source(made, dict.fromkeys(made.subjects, one)).text
+    assert "packed = product_pack(x), which" in found
+    assert "then product_packed(b, *packed) is the fastest, and product(b, x) otherwise" in found
+    module = run(found)
+    packed = module["product_pack"](x=B)
+    np.testing.assert_allclose(module["product_packed"](A, *packed), A @ B, rtol=1e-5)
+
+
 def test_kernels_of_one_name_do_not_hide_each_other() -> None:
     """Two answers of Pallas kernels, whose kernels are called the same, in one file."""
 
