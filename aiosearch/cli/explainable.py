@@ -71,8 +71,8 @@ def _store(arguments: argparse.Namespace) -> list[Answer]:
 
 
 def _found(name: str, answers: Sequence[Answer]) -> Answer:
-    if not any(one.name == name or one.id.startswith(name) for one in answers):
-        known = {*BUILTINS, *(one.name for one in answers)}
+    if not any(name in one.names or one.id.startswith(name) for one in answers):
+        known = {*BUILTINS, *(name for one in answers for name in one.names)}
         raise UsageError(
             f"{name!r} is no answer, no file and no built-in program{nearest(name, known)};"
             " `aiosearch results list` and `aiosearch programs` list those"
@@ -82,7 +82,7 @@ def _found(name: str, answers: Sequence[Answer]) -> Answer:
 
 def _tell_of_answers(name: str, answers: Sequence[Answer]) -> None:
     """A program's name does not stand for what was found for it."""
-    own = [one for one in answers if one.name == name]
+    own = [one for one in answers if name in one.names]
     if own:
         ids = ", ".join(told_apart(one, digits_of(answers)) for one in own)
         tell(f"{name} is the program; what optimize has found for it goes by its id: {ids}")

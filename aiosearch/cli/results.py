@@ -131,14 +131,14 @@ def _named(answers: Sequence[Answer], names: Sequence[str]) -> list[Answer]:
 
 def meant(answers: Sequence[Answer], name: str) -> Answer:
     """The answer of this name, or whose id begins so; raises UsageError."""
-    found = [answer for answer in answers if answer.name == name or answer.id.startswith(name)]
+    found = [answer for answer in answers if name in answer.names or answer.id.startswith(name)]
     if len(found) > 1:
         digits = digits_of(answers)
         ids = ", ".join(told_apart(one, digits) for one in found[:SHOWN])
         more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         raise UsageError(f"{name!r} may be any of {ids}{more}; name one by its id")
     if not found:
-        close = nearest(name, {answer.name for answer in answers})
+        close = nearest(name, {name for answer in answers for name in answer.names})
         raise UsageError(f"no answer {name!r}{close}; `aiosearch results list` shows them")
     return found[0]
 
@@ -160,7 +160,7 @@ def digits_of(answers: Sequence[Answer]) -> int:
 def _row(answer: Answer, digits: int) -> tuple[str, ...]:
     return (
         answer.id[:digits],
-        answer.name,
+        ", ".join(answer.names),
         answer.key.terms or "-",
         answer.key.inputs,
         answer.key.device,

@@ -31,7 +31,7 @@ from .dropin import Optimized
 from .effort import BUDGETS, Effort
 from .emit import merged
 from .reach import work
-from .report import CALLED, Found, Tell, Whole
+from .report import WHOLE, Found, Tell, Whole
 from .results import Results
 from .rewriting import Rewriter, rewriter
 from .selecting import Selector
@@ -85,7 +85,8 @@ class Answering:
         known = await to_thread.run_sync(self.store.find, key)
         if known is not None and Effort(known.effort).rank >= self.effort.rank:
             self.tell(f"{program.name}: found before")
-            return Found.before(known)
+            await self._named(known, program.name)
+            return Found.before(known, program.name)
         budget = BUDGETS[self.effort]
         question = await to_thread.run_sync(self._question, subject)
         self.tell(f"{program.name}: rewriting")
@@ -98,6 +99,7 @@ class Answering:
             )
             selection = await selector.select(tried.contenders)
         answer = await to_thread.run_sync(self._answered, key, program.name, selection)
+        answer = answer.also(*known.names) if known is not None else answer
         if not selection.in_doubt:
             await to_thread.run_sync(self.store.keep, answer)
         return Found(answer, False, selection.tried, selection.in_doubt)
@@ -115,7 +117,8 @@ class Answering:
         key = await to_thread.run_sync(whole_key, some, cut, faster)
         known = await to_thread.run_sync(self.store.find, key)
         if known is not None and Effort(known.effort).rank >= self.effort.rank:
-            return Whole(known, remembered=True)
+            await self._named(known, f"{name}{WHOLE}")
+            return Whole.before(known, name)
         self.tell(f"{name}: racing the function as a whole")
         executor = await self._ready()
         race = WholeRace(
@@ -152,11 +155,17 @@ class Answering:
             await to_thread.run_sync(self.store.keep, known)
         if known.faster:
             return ""
-        name = known.name.removesuffix(CALLED)
+        name = title(cut.function, None)
         return (
             f"{name} is left as it is: called here, what is faster on the device was"
             f" {known.speedup:.2f} times as fast, which is not faster for certain"
         )
+
+    async def _named(self, known: Answer, name: str) -> None:
+        """Keeps that an answer goes by this name too."""
+        named = known.also(name)
+        if named is not known:
+            await to_thread.run_sync(self.store.keep, named)
 
     async def _begun(self, process: Rewriter, question: Question) -> tuple[Executor, Contest]:
         """The executor starts while the program is rewritten."""

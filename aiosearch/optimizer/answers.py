@@ -100,6 +100,18 @@ class Answer(Struct, frozen=True, dict=True):
     """When, in seconds since 1970."""
     packing: Packing | None = None
     """What is faster yet, as long as the constant inputs are the same arrays."""
+    others: tuple[str, ...] = ()
+    """Further functions that asked the same, by name."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names that it goes by, first that of the function that it was found for."""
+        return (self.name, *self.others)
+
+    def also(self, *names: str) -> Answer:
+        """The same, which goes by these names too."""
+        new = [name for name in dict.fromkeys(names) if name not in self.names]
+        return msgspec.structs.replace(self, others=(*self.others, *new)) if new else self
 
     @cached_property
     def id(self) -> str:
@@ -131,6 +143,7 @@ class Answer(Struct, frozen=True, dict=True):
             f"{self.name}({self.key.inputs}) on {self.key.device}",
             f"found {self.date} with jax {self.key.jax}, jaxlib {self.key.jaxlib},"
             f" effort {self.effort}",
+            *([f"also the answer for {', '.join(self.others)}"] if self.others else []),
             *([f"asked for: {self.key.terms}"] if self.key.terms else []),
             *self._timed(),
             *self._used(),

@@ -45,6 +45,8 @@ class Found(Struct, frozen=True):
     tried: tuple[Tried, ...] = ()
     in_doubt: bool = False
     """Whether something seemed faster, and the machine was too noisy to say so. Not remembered."""
+    found_for: str = ""
+    """The function that it was found for, where that has another name."""
 
     @property
     def over_plain(self) -> float:
@@ -53,15 +55,19 @@ class Found(Struct, frozen=True):
         return float(self.answer.evidence.get("speedup_over_plain", ratio))
 
     @classmethod
-    def before(cls, answer: Answer) -> Found:
-        """What was found before, with what was tried then."""
-        tried = answer.evidence.get("tried", ())
-        return cls(answer, True, msgspec.convert(tried, tuple[Tried, ...]))
+    def before(cls, answer: Answer, name: str) -> Found:
+        """What was found before, with what was tried then; told of the function of this name."""
+        tried = msgspec.convert(answer.evidence.get("tried", ()), tuple[Tried, ...])
+        if name == answer.name:
+            return cls(answer, True, tried)
+        others = tuple(one for one in answer.names if one != name)
+        told = msgspec.structs.replace(answer, name=name, others=others)
+        return cls(told, True, tried, found_for=answer.name)
 
     def __str__(self) -> str:
         one = self.answer
-        again = ", as found before" if self.remembered else ""
         noise = f"noise {one.timings.noise - 1:.1%}"
+        again = _again(self.remembered, self.found_for)
         return f"{one.name}: {self._gain()}{again}; {noise}{self._more_defined()}"
 
     def as_part(self, used: bool) -> str:
@@ -98,6 +104,17 @@ class Whole(Struct, frozen=True):
 
     answer: Answer
     remembered: bool
+    found_for: str = ""
+    """The function that it was found for, where that has another name."""
+
+    @classmethod
+    def before(cls, answer: Answer, name: str) -> Whole:
+        """What was found before, told of the function of this name."""
+        found_for = answer.name.removesuffix(WHOLE)
+        if found_for == name:
+            return cls(answer, remembered=True)
+        told = msgspec.structs.replace(answer, name=f"{name}{WHOLE}")
+        return cls(told, remembered=True, found_for=found_for)
 
     def __str__(self) -> str:
         one = self.answer
@@ -107,7 +124,7 @@ class Whole(Struct, frozen=True):
             if one.faster
             else "not faster with what is faster alone, so that nothing is replaced"
         )
-        again = ", as found before" if self.remembered else ""
+        again = _again(self.remembered, self.found_for)
         name = one.name.removesuffix(WHOLE)
         return f"{name}: {told}{again}; noise {one.timings.noise - 1:.1%}"
 
@@ -153,6 +170,11 @@ class Report(Struct, frozen=True):
         lines += [] if self.found else ["nothing in it can be searched"]
         lines += [f"left alone: {why}" for why in self.left_alone]
         return "\n".join(lines)
+
+
+def _again(remembered: bool, found_for: str) -> str:
+    told = f", for {found_for}" if found_for else ""
+    return f", as found before{told}" if remembered else ""
 
 
 def _parts(count: int) -> str:

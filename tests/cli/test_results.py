@@ -51,6 +51,19 @@ def test_show(cli: Cli, kept: Path) -> None:
     assert cli("results", "show", facts["id"][:10]).out == outcome.out
 
 
+def test_an_answer_is_found_by_all_its_names(cli: Cli, kept: Path) -> None:
+    """Those of other functions that asked the same are listed beside the first."""
+    with Results.open(kept) as results:
+        results.keep(answer(3, name="gelu").also("second"))
+    assert " gelu, second " in cli("results", "list").out
+    shown = cli("results", "show", "second")
+    assert shown.out.startswith("# gelu(f32")
+    assert "# also the answer for second\n" in shown.out
+    assert cli("explain", "second").code == 0
+    assert "did you mean second?" in cli("results", "show", "secnd").err
+    assert cli("results", "forget", "second").out == f"removed 1 answer from {kept}\n"
+
+
 def test_show_what_is_not_there(cli: Cli, kept: Path) -> None:
     """A name that is unknown, or that several answers have, is told in a sentence."""
     outcome = cli("results", "show", "softmx")

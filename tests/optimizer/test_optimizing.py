@@ -165,6 +165,29 @@ async def test_an_answer_is_found_again_without_an_executor(
     assert "as found before" in str(again.report)
 
 
+async def test_an_answer_goes_by_the_names_of_all_that_asked(
+    store: Results, fast: MockExecutor
+) -> None:
+    """What computes the same is told of, and found again, by its own name."""
+
+    def second(x: jax.Array, y: jax.Array) -> jax.Array:
+        return jnp.trace(x @ y)
+
+    await found(store, fast)
+    again = await optimize(
+        second, A, B, effort="quick", target="cpu", results=store, executor=fast, kernels=False
+    )
+    assert again.report.found[0].remembered
+    assert str(again.report).startswith("second: ")
+    assert "as found before, for traced" in str(again.report)
+    assert "def second(x, y):" in again.source()
+    (kept,) = store.all()
+    assert kept.names == ("traced", "second")
+    await optimize(second, A, B, target="cpu", results=store, executor=fast, kernels=False)
+    (kept,) = store.all()
+    assert (kept.effort, kept.names) == ("default", ("second", "traced"))
+
+
 async def test_what_was_found_with_less_effort_is_searched_again(
     store: Results, fast: MockExecutor
 ) -> None:

@@ -68,4 +68,16 @@ def test_numbers_where_the_original_gives_none_are_in_the_headline() -> None:
 
 def test_an_answer_that_was_found_before_still_has_its_table() -> None:
     kept = answer(evidence={"tried": msgspec.to_builtins(TRIED)})
-    assert Found.before(kept) == Found(kept, True, TRIED)
+    assert Found.before(kept, kept.name) == Found(kept, True, TRIED)
+
+
+def test_what_was_found_for_another_function_is_told_of_the_one_asked_for() -> None:
+    one = Found.before(answer(name="first"), "second")
+    told, _, rest = str(one).partition(": ")
+    assert told == "second"
+    assert "as its best spelling, as found before, for first; noise" in rest
+    assert one.answer.names == ("second", "first")
+    as_whole = Whole.before(whole(True, []).answer, "g")
+    told = str(as_whole)
+    assert told.startswith("g: 1.06 times as fast")
+    assert ", as found before, for f; noise" in told
