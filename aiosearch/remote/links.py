@@ -22,7 +22,7 @@ MOST_BYTES = 256 * 1024 * 1024
 
 
 class UnwelcomeError(AiosearchError):
-    """The other end does not want this host, so that it is no use to try again."""
+    """The other end does not want this host, or cannot be asked: it is no use to try again."""
 
 
 class LostError(AiosearchError):

@@ -8,7 +8,7 @@ import random
 import socket
 
 from aiosearch import AiosearchError
-from aiosearch.remote.links import Link
+from aiosearch.remote.links import Link, UnwelcomeError
 
 from .addresses import Address, parse_address
 from .greeting import Greeting
@@ -23,13 +23,16 @@ PAUSES = (0.05, 0.2, 0.8)
 async def call(address: str, token: bytes | None = None, *, seconds: float = 10.0) -> Link:
     """Connects, and gives a link once both sides have shown that they have the token.
 
-    On this machine the token may be left out: it is the user's own then. Raises MismatchError
+    On this machine the token may be left out: it is the user's own then. Raises UnwelcomeError
     where trying again is no use, and AiosearchError where nobody answers, or not in time.
     """
-    wanted = parse_address(address)
+    try:
+        wanted = parse_address(address)
+    except AiosearchError as error:
+        raise UnwelcomeError(str(error)) from None
     if token is None:
         if not wanted.is_loopback:
-            raise AiosearchError(f"{address} is not on this machine: it needs a token file")
+            raise UnwelcomeError(f"{address} is not on this machine: it needs a token file")
         token, _ = own_token()
     try:
         async with asyncio.timeout(seconds):

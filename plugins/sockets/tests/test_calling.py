@@ -11,7 +11,7 @@ from aiosearch_sockets import FrameError, MismatchError, TcpListener, call, call
 from linked import PATIENCE, TOKEN, listening
 
 from aiosearch import AiosearchError
-from aiosearch.remote.links import Link
+from aiosearch.remote.links import Link, UnwelcomeError
 from aiosearch.testing import no_leaks
 
 OTHER = b"another token, also long enough"
@@ -49,6 +49,19 @@ async def test_another_token_is_one_sentence_for_the_caller() -> None:
             await call(address, OTHER)
         (await call(address, TOKEN)).close()
         (await joined.get()).close()
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("nohost", "'nohost' is no address: write HOST:PORT"),
+        ("127.0.0.1:99999", "is no address: write HOST:PORT"),
+        ("192.0.2.1:7000", "is not on this machine: it needs a token file"),
+    ],
+)
+async def test_what_cannot_be_called_is_not_to_be_tried_again(address: str, told: str) -> None:
+    with pytest.raises(UnwelcomeError, match=told):
+        await call(address)
 
 
 async def test_who_does_not_have_the_token_is_not_believed() -> None:

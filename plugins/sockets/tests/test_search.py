@@ -150,6 +150,17 @@ def test_a_machine_without_the_right_token_is_told_in_a_sentence(
     assert "Traceback" not in said
 
 
+@pytest.mark.parametrize("address", ["nohost", "127.0.0.1:99999"])
+def test_a_worker_does_not_wait_for_what_is_no_address(console: Console, address: str) -> None:
+    worker = console.start("worker", "--connect", address, "--token-file", str(console.token))
+    _, said = worker.communicate(timeout=PATIENCE)
+    assert worker.returncode == 2
+    assert said == (
+        f"aiosearch: {address!r} is no address: write HOST:PORT, as in 127.0.0.1:7000 or"
+        " [::1]:7000\n"
+    )
+
+
 def test_a_search_that_no_machine_can_serve_says_why_everywhere(
     console: Console, tmp_path: Path
 ) -> None:
