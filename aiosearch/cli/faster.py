@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +42,10 @@ def run(arguments: argparse.Namespace) -> int:
     with reserved_stdout(), logs_told(False):
         wanted = target(arguments)
         _require_free(arguments, wanted)
-        made = _optimized(wanted, arguments)
+        tuning = Tuning(wanted, arguments)
+        made = _optimized(wanted, tuning)
     if made is None:
-        tell("interrupted; answers that were found are kept")
+        tell(interrupted(tuning.kept))
         return Exit.INTERRUPTED
     report = made.report
     assert report is not None
@@ -68,10 +69,17 @@ def _require_free(arguments: argparse.Namespace, wanted: Target) -> None:
         require_other(f"--{flag}", getattr(arguments, flag), taken)
 
 
-def _optimized(wanted: Target, arguments: argparse.Namespace) -> Made | None:
+def interrupted(kept: Sequence[str]) -> str:
+    """What holds where a signal ended it."""
+    if not kept:
+        return "interrupted; nothing was finished, so nothing is kept"
+    return f"interrupted; kept is what was found for {', '.join(kept)}"
+
+
+def _optimized(wanted: Target, tuning: Tuning) -> Made | None:
     with precision(wanted.types), asyncio.Runner(loop_factory=fastest_loop()) as runner:
         try:
-            return runner.run(Tuning(wanted, arguments).run())
+            return runner.run(tuning.run())
         except KeyboardInterrupt:
             return None
 

@@ -36,6 +36,12 @@ class Tuning:
         self._arguments = arguments
         self._screen: Screen = NoScreen()
         self._now = "tracing"
+        self._results = Results.open(arguments.file)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The names of what was found and kept so far."""
+        return tuple(self._results.written)
 
     async def run(self) -> Made | None:
         """Gives what was found; nothing where a signal ended it."""
@@ -55,7 +61,7 @@ class Tuning:
 
     async def _optimized(self) -> Made:
         given = self._arguments
-        with Results.open(given.file) as results:
+        with self._results as results:
             return await optimize(
                 self._target.function,
                 *await to_thread.run_sync(_arguments, self._target, given.target, given.seed),

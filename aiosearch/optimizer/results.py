@@ -43,6 +43,8 @@ class Results:
         self._file: AnswerFile | None = None
         self._inode = 0
         self._late: dict[bytes, Answer] = {}
+        self.written: dict[str, None] = {}
+        """The names of what was written to the file through this, in order."""
         self._usable = True
         self._busy = False
 
@@ -101,6 +103,7 @@ class Results:
     def _write(self) -> None:
         def write(file: AnswerFile) -> None:
             file.put(self._late.values())
+            self.written |= {answer.name: None for answer in self._late.values()}
             self._late = {}
 
         self._attempt(write, None)

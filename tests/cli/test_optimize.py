@@ -104,8 +104,12 @@ def test_ctrl_c_ends_it(start: Start) -> None:
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "interrupted" in err
+    assert err.endswith("interrupted; nothing was finished, so nothing is kept\n")
     assert "Traceback" not in err
+
+
+def test_what_is_kept_of_what_was_interrupted_is_named() -> None:
+    assert faster.interrupted(["f_1", "f_2"]) == "interrupted; kept is what was found for f_1, f_2"
 
 
 @pytest.mark.parametrize(

@@ -289,6 +289,17 @@ def test_a_damaged_file_is_set_aside(damage: Callable[[Path], None], filled: Pat
     assert again.warnings == []
 
 
+def test_what_was_written_is_known_by_name(filled: Path) -> None:
+    """What is in memory alone is not."""
+    with Results.open(filled) as results:
+        results.keep(answer(1))
+        assert list(results.written) == ["trace_of_product"]
+    a_text(filled)
+    with Results.open(filled, print) as results:
+        results.keep(answer(1))
+        assert not results.written
+
+
 def test_a_file_of_something_else_stays_as_it_is(filled: Path) -> None:
     """What a user names by mistake is told of once; answers are found in memory."""
     a_text(filled)
