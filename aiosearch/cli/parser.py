@@ -36,7 +36,8 @@ examples:
   aiosearch search aiosearch.workloads.queens:Queens --listen 192.0.2.1:7000 --token-file token
   aiosearch worker --connect 192.0.2.1:7000 --token-file token
 
-exit codes: 0 the search is over, 1 it does not want this machine, 2 wrong usage, 130 interrupted"""
+exit codes: 0 the search is over, 1 it does not want this machine or this machine cannot serve it, 2
+wrong usage, 130 interrupted"""
 _VERIFY = """\
 Says whether two tensor programs compute the same: proved, tested, refuted or not judged, and how
 that is known. A program is a file (text or JSON), a built-in one, or a function of JAX arrays."""

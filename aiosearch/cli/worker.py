@@ -98,8 +98,9 @@ class Service:
                 break
             try:
                 tell(f"serving {link.peer} with {of(self.workers, 'worker')}")
-                self._agent = Agent(link, self.workers, self.checkers, self.name, self.patience)
-                farewell = await self._agent.serve()
+                agent = Agent(link, self.workers, self.checkers, self.name, self.patience)
+                self._agent = agent
+                farewell = await agent.serve()
             except UnwelcomeError as error:
                 complain(str(error))
                 return Exit.FAILED
@@ -109,8 +110,10 @@ class Service:
             finally:
                 self._agent = None
             tell(farewell.reason)
+            if agent.turned_away:
+                complain("this machine served nothing, for the reason above")
             if not self.stay:
-                return Exit.FINE
+                return Exit.FAILED if agent.turned_away else Exit.FINE
         return Exit.INTERRUPTED
 
     async def _connected(self) -> Link | None:

@@ -79,6 +79,7 @@ class Agent:
         self._sessions: dict[int, dict[int, int]] = {}
         """Workers' channels and owners."""
         self._refused: set[int] = set()
+        self._served = False
         self._tables = Tables(lambda session: self._send(Learning(session, 0)))
         self._boards = Boards(2 * workers if workers > 1 else 1)
         self._bell = Bell.make()
@@ -103,6 +104,11 @@ class Agent:
         if farewell.refused:
             raise UnwelcomeError(f"{self._link.peer} refuses this host: {farewell.reason}")
         return farewell
+
+    @property
+    def turned_away(self) -> bool:
+        """Whether all that was asked of it was refused, as not to be run here."""
+        return bool(self._refused) and not self._served
 
     def leave(self) -> None:
         """Asks to be let go once everything is given back."""
@@ -229,6 +235,7 @@ class Agent:
                     try:
                         admit(begin)
                         frame = self._begins(begin, channel)
+                        self._served = True
                     except (RefusalError, StrategyError) as error:
                         self._refuse(begin.session, str(error))
                         self._send(Settled(begin.session, begin.owner, {}))
