@@ -132,16 +132,22 @@ class Selector:
         return last.entrants[0], None
 
     async def _confirmed(self, last: Heat, contender: Contender) -> bool:
-        """Whether it wins once more, on other inputs, without those that it was chosen from."""
+        """Whether it wins once more, on other inputs, without those that it was chosen from.
+
+        By the median of the paired rounds, which is what will be told, it must not be behind the
+        best spelling either.
+        """
         alone = dict.fromkeys([last.entrants[0], contender, last.plain])
         self.tell(f"racing {contender.how} once more, to confirm it")
         final = await self._race(list(alone), self.budget.rounds, CONFIRMING)
-        if final.race.wins(1):
+        over_plain = final.speedup(contender, final.plain)
+        if final.race.wins(1) and over_plain >= 1:
             self._finals[contender] = final
             return True
         self._in_doubt |= final.race.seems(1)
         if final.race.speedup(1) is not None:
             told = f"{ratio(final.race, 1):.2f} times in a race of its own"
+            told += f", {over_plain:.2f} times the best spelling" if final.race.wins(1) else ""
             heard = f"not confirmed: {told}, with noise {noise(final.race)}"
             self._field.is_out(contender, heard)
         return False

@@ -31,6 +31,12 @@ class Heat:
         place = self.entrants.index(contender)
         return math.inf if self.race.speedup(place) is None else times(self.race, place)[1]
 
+    def speedup(self, contender: Contender, over: Contender) -> float:
+        """How many times as fast as another one is, by paired rounds; 0 where one has no times."""
+        places = self.entrants.index(contender), self.entrants.index(over)
+        found = self.race.speedup(places[0], over=places[1])
+        return 0.0 if found is None else found.median
+
     def best(self, most: int, out: Collection[Contender] = ()) -> list[Contender]:
         """The original, its best spelling, and the few others that did best and are not out.
 
@@ -83,9 +89,7 @@ class Selection:
 
     def speedup(self, over: Contender) -> float:
         """How many times as fast as another the winner is, by paired rounds."""
-        ratio = self.final.race.speedup(self.place, over=self.final.entrants.index(over))
-        assert ratio is not None
-        return ratio.median
+        return self.final.speedup(self.winner, over)
 
 
 def is_plain(contender: Contender) -> bool:

@@ -218,6 +218,39 @@ async def test_the_best_spelling_is_in_the_race_that_confirms() -> None:
     assert found.speedup(found.plain) == pytest.approx(2, rel=0.05)
 
 
+class Turning(MockExecutor):
+    """Where only three run, the second is slower than the third in most rounds."""
+
+    async def race(self, contenders: Sequence[Compiled], **options: Any) -> Race:
+        found = await super().race(contenders, **options)
+        if len(contenders) != 3:
+            return found
+        spelled = found.laps[2].samples
+        slower = {
+            way: Samples(
+                tuple(one * (1.25 if at % 3 else 1e-3) for at, one in enumerate(spelled[way].wall)),
+                spelled[way].cpu,
+            )
+            for way in found.ways
+        }
+        laps = (found.laps[0], Lap(found.laps[1].name, slower), found.laps[2])
+        return msgspec.structs.replace(found, laps=laps)
+
+
+async def test_one_that_is_told_as_slower_than_the_best_spelling_is_refused() -> None:
+    """By paired rounds, though it wins against the original; then the best spelling is taken."""
+    acts = {"original": act(8), "fast": act(1), "spelled": act(2), "slow": act(3)}
+    contenders = [contender(how, 2 * (how != "spelled")) for how in acts]
+    contenders[0] = contender("original", 0)
+    told: list[str] = []
+    async with Turning(acts) as executor:
+        selector = Selector(executor, PROGRAM, BUDGET, 0, False, told.append)
+        found = await selector.select(contenders)
+    assert found.winner.how == "spelled"
+    assert "0.80 times the best spelling, with noise" in notes(found)["fast"]
+    assert found.speedup(found.plain) == 1
+
+
 async def test_one_that_is_faster_hot_and_slower_cold_is_refused() -> None:
     cold = act(1, cold_seconds=5e-3)
     found, _ = await selected({"original": act(4), "cold": cold, "fast": act(2)})
