@@ -77,8 +77,18 @@ def _known(found: Found, used: bool) -> list[str]:
         lines.append(f"  timed on {facts['timed_on']}")
     part = reached(found.answer)
     if part is not None:
-        lines.append(f"  reaches {part:.0%} of what the device can do")
+        lines.append(f"  {_reaching(part)}")
     return lines
+
+
+def _reaching(part: float) -> str:
+    """More than was measured is no part of what the device can do."""
+    if part <= 1:
+        return f"reaches {part:.0%} of what the device can do"
+    return (
+        f"reaches {part:.0%} of what was measured of the device: its arrays lie in a cache, or the"
+        " machine was busy then; aiosearch doctor --measure does it again"
+    )
 
 
 def time(seconds: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..measure import Ceilings, ExecutorError, JaxExecutor, Way, stored_ceilings
 from ..measure import measure_ceilings as measured
-from ..measure.ceilings import HOW, store_ceilings
+from ..measure.ceilings import HOW, NOISIEST, store_ceilings
 from .findings import Finding, broken
 from .output import tell
 
@@ -18,13 +18,23 @@ async def measure() -> list[Finding]:
     for platform in PLATFORMS:
         try:
             async with JaxExecutor(platform, ways=(Way.HOT,), compilers=1) as executor:
-                store_ceilings(await measured(executor))
+                found = await measured(executor)
+                if found.noise <= NOISIEST:
+                    store_ceilings(found)
+                else:
+                    troubles.append(_too_noisy(found))
         except ExecutorError as error:
             if platform == "cpu":
                 troubles.append(broken("ceilings", str(error), "pip install jax"))
         except OSError as error:
             troubles.append(broken("ceilings", f"cannot be kept: {error}", "make room"))
     return troubles
+
+
+def _too_noisy(found: Ceilings) -> Finding:
+    told = f"not kept: two runs of the same seemed {found.noise:.0%} apart"
+    remedy = "end what else runs, then aiosearch doctor --measure"
+    return broken(f"ceilings {found.platform}", told, remedy)
 
 
 def stored() -> list[Finding]:

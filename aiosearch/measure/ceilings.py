@@ -32,6 +32,8 @@ fma: 12 independent chains of 32 multiply-adds on each of 262,144 float32 elemen
 product: two square matrices of 2,048 rows. Each is jax's own code, and the fastest of 7 rounds
 counts, waited for, after a call that does not count."""
 ROUNDS = 7
+NOISIEST = 0.5
+"""Figures with more noise than this are none: the machine was not this process's alone."""
 
 _SWEEPS = 8
 _CHAINS, _LINKS, _ELEMENTS = 12, 32, 1 << 18
@@ -115,11 +117,14 @@ def ceilings_path() -> Path:
 
 
 def stored_ceilings(path: Path | None = None) -> tuple[Ceilings, ...]:
-    """Gives what was measured on this machine by this protocol; nothing if the file is damaged."""
+    """Gives what was measured on this machine by this protocol; nothing if the file is damaged.
+
+    Nor what was measured while others used the machine.
+    """
     return tuple(
         each
         for each in _stored(path or ceilings_path())
-        if each.machine == machine_id() and each.protocol == PROTOCOL
+        if each.machine == machine_id() and each.protocol == PROTOCOL and each.noise <= NOISIEST
     )
 
 

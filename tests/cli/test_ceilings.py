@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+import msgspec
 import pytest
 from console import Cli
 
 from aiosearch.cli import ceilings
 from aiosearch.cli.findings import State
+from aiosearch.measure import Ceilings, machine_id, stored_ceilings
 from aiosearch.measure import ceilings as protocol
-from aiosearch.measure import stored_ceilings
 
 
 def test_doctor_shows_what_is_stored(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,6 +21,8 @@ def test_doctor_shows_what_is_stored(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(protocol, "_ROWS", 256)
     monkeypatch.setattr(protocol, "_ELEMENTS", 1 << 12)
     monkeypatch.setattr(protocol, "last_cache", lambda _: 1 << 20)
+    for module in (protocol, ceilings):
+        monkeypatch.setattr(module, "NOISIEST", math.inf)
     (before,) = ceilings.stored()
     assert (before.state, before.remedy) == (State.FINE, "aiosearch doctor --measure")
     outcome = cli("doctor", "--measure")
@@ -25,3 +31,21 @@ def test_doctor_shows_what_is_stored(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
     assert "ok  ceilings cpu " in outcome.out
     (stored,) = [each for each in stored_ceilings() if each.platform == "cpu"]
     assert f"{stored.bytes_per_second / 1e9:,.1f} GB/s" in ceilings.stored()[0].detail
+
+
+async def test_figures_of_a_busy_machine_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What to do is said, and figures that were kept before stay."""
+    quiet = Ceilings(machine_id(), "cpu", "cpu", 2, "jax", 1, "now", 2e10, {}, noise=0.1)
+    figures = [quiet, msgspec.structs.replace(quiet, bytes_per_second=1e9, noise=1.44)]
+
+    async def measured(executor: Any) -> Ceilings:
+        return figures.pop(0)
+
+    monkeypatch.setattr(ceilings, "measured", measured)
+    monkeypatch.setattr(ceilings, "PLATFORMS", ("cpu",))
+    assert await ceilings.measure() == []
+    (trouble,) = await ceilings.measure()
+    assert trouble.state is State.BROKEN
+    assert trouble.detail == "not kept: two runs of the same seemed 144% apart"
+    assert trouble.remedy == "end what else runs, then aiosearch doctor --measure"
+    assert stored_ceilings() == (quiet,)

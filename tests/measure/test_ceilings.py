@@ -52,6 +52,11 @@ def test_others_figures_do_not_count() -> None:
     assert stored_ceilings() == ()
 
 
+def test_figures_of_a_busy_machine_do_not_count() -> None:
+    store_ceilings(msgspec.structs.replace(FIGURES, noise=1.44))
+    assert stored_ceilings() == ()
+
+
 @pytest.mark.parametrize("text", [b"", b"[", b'{"a": 1}', b"\xff"])
 def test_a_damaged_file_is_no_figures(tmp_path: Path, text: bytes) -> None:
     """What cannot be read counts as not measured, and is replaced by the next figures."""
