@@ -165,6 +165,7 @@ def is_function(target: str) -> bool:
 
 def _capture(target: str, arguments: Sequence[TensorType]) -> Captured:
     from ..capture import capture
+    from ..capture.blame import blamed
     from ..capture.running import placeholders, precision
 
     found = function(target)
@@ -176,7 +177,7 @@ def _capture(target: str, arguments: Sequence[TensorType]) -> Captured:
     except Exception as error:
         shown = ", ".join(map(str, arguments))
         raise UsageError(
-            f"{target}({shown}) cannot be traced: {type(error).__name__}: {error}"
+            f"{target}({shown}) cannot be traced: {type(error).__name__}: {error}{blamed(error)}"
         ) from error
 
 

@@ -140,6 +140,7 @@ def test_what_is_kept_of_what_was_interrupted_is_named() -> None:
         ([f"{FUNCTIONS}nothing", "--arg=f32[2]"], "has no 'nothing'; it has functions:plain, f"),
         ([f"{FUNCTIONS}broken", "--arg=f32[2,2]"], "cannot trace broken"),
         ([f"{FUNCTIONS}of_its_sign", "--arg=f32[2]"], "cannot trace of_its_sign"),
+        ([f"{FUNCTIONS}of_its_sign", "--arg=f32[2]"], "tests/cli/functions.py:51)"),
         ([f"{FUNCTIONS}in_order", "--arg=f32[8]"], "can be searched: sort"),
     ],
 )

@@ -12,6 +12,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Var
 from jax.tree_util import PyTreeDef
 
+from ...capture.blame import blamed
 from ...capture.names import title
 from ..settings import Settings, settings
 from .calls import Call, call, places
@@ -171,6 +172,7 @@ def _traced(form: Call, leaves: Sequence[Any]) -> tuple[ClosedJaxpr, PyTreeDef]:
         closed = jax.make_jaxpr(flat)(*leaves)
     except Exception as error:  # whatever the function's own code raises on a tracer
         reason = ": ".join(filter(None, (type(error).__name__, str(error).partition("\n")[0])))
-        raise SpliceError(f"cannot trace {title(form.function, None)}: {reason}") from error
+        told = f"cannot trace {title(form.function, None)}: {reason}{blamed(error)}"
+        raise SpliceError(told) from error
     assert tree is not None
     return closed, tree
