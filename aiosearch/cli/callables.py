@@ -37,9 +37,9 @@ def target(arguments: argparse.Namespace) -> Target:
         function = targets.function(name)
         require_arguments(name, function, given)
         return Target(name, function, given, _places(arguments.constant, function, len(given)))
+    program = targets.typed_program(name, targets.sizes(arguments.shape), arguments.dtype)
     if given:
         raise UsageError(f"--arg is for functions; {name} is a program, whose sizes --shape sets")
-    program = targets.typed_program(name, targets.sizes(arguments.shape), arguments.dtype)
     function, types = _function(program), [term.type for term in program.inputs]
     return Target(name, function, types, _places(arguments.constant, function, len(types)))
 

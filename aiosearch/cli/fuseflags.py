@@ -101,6 +101,8 @@ def require_fitting(arguments: argparse.Namespace) -> None:
         if given is not None and not alone:
             raise UsageError(f"{_flag(name)} is for fused kernels: give --search-only too")
         setattr(arguments, name, default if given is None else given)
+    if arguments.resume and arguments.journal is None:
+        raise UsageError("--resume needs the journal to resume from: --journal FILE")
     for name, default in _TIMED.items():
         if alone and getattr(arguments, name) != default:
             raise UsageError(f"{_flag(name)} is about timing, and --search-only times nothing")

@@ -85,9 +85,10 @@ def _program(arguments: argparse.Namespace) -> Program:
         targets.require_no_dtype(name, arguments.dtype)
         require_arguments(name, targets.function(name), types)
         return targets.read_function(name, types)
+    program = targets.typed_program(name, targets.sizes(arguments.shape), arguments.dtype)
     if types:
         raise UsageError(f"--arg is for functions; {name} is a program, whose sizes --shape sets")
-    return targets.typed_program(name, targets.sizes(arguments.shape), arguments.dtype)
+    return program
 
 
 def _device(name: str | None) -> Device:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from .. import __version__
 from .benching import add_bench
@@ -89,6 +89,13 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; `{self.prog} --help` shows what there is")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Has a command complain of what it does not know, and not the one above it."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown and self._subparsers is None:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
 
 def make_parser() -> Parser:

@@ -12,6 +12,7 @@ from ..tensor import DType, LabelError, Program, TensorError, TensorType, Term
 from ..tensor.files import from_json
 from ..tensor.labels import check_labels
 from ..tensor.programs import BUILTINS, Builtin
+from ..tensor.terms import SIZES
 from ..tensor.text import parse
 from . import modules
 from .fields import split
@@ -45,6 +46,7 @@ def sizes(given: Sequence[str]) -> dict[str, int]:
     for name, text in split(given, "--shape").items():
         if not text.isdecimal():
             raise UsageError(f"--shape {name}={text}: a size is a whole number")
+        _require_size(int(text), f"--shape {name}={text}")
         found[name] = int(text)
     return found
 
@@ -194,10 +196,19 @@ def _type(text: str) -> TensorType:
     if found is None or found[1] not in _TYPES:
         raise UsageError(f"--arg {text}: write it as f32[16,4096], of {', '.join(_TYPES)}")
     shape = tuple(int(size) for size in found[2].split(",")) if found[2] else ()
+    for size in shape:
+        _require_size(size, f"--arg {text}")
     return TensorType(DType(found[1]), shape)
 
 
+def _require_size(size: int, where: str) -> None:
+    if size >= SIZES:
+        raise UsageError(f"{where}: {size} is too large for a size; one is below {SIZES}")
+
+
 def _read(path: Path) -> Program:
+    if path.suffix == ".py":
+        raise UsageError(f"{path} is a file of Python; name the function in it: {path}:f")
     try:
         data = path.read_bytes()
         if data.lstrip()[:1] == b"{":

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+import jax
+
 from ..equivalence.floats import FloatEvidence
 from ..measure import Cause, Compiled, Executor, Failure
 from ..tensor import Program
@@ -20,8 +22,10 @@ from .settings import Settings, settings
 from .suiting import Suited, suited
 from .watching import watched
 
-MEMORY = """ (if it is a GPU's, this process may hold it: set XLA_PYTHON_CLIENT_PREALLOCATE=false \
-before it loads jax)"""
+MEMORY = (
+    """ (this process may hold it: set XLA_PYTHON_CLIENT_PREALLOCATE=false before it loads jax)"""
+)
+"""Said where jax has a GPU, most of whose memory it takes when it starts."""
 
 
 @dataclass
@@ -124,7 +128,7 @@ class Field:
 
     def fails(self, contender: Contender, failure: Failure) -> None:
         told = str(failure)
-        if failure.cause is Cause.MEMORY:
+        if failure.cause is Cause.MEMORY and jax.default_backend() != "cpu":
             told += MEMORY
         self.notes[contender] = told
         self.tell(told)

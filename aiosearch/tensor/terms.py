@@ -197,10 +197,14 @@ def _plain(parameter: Parameter, value: Any) -> int:
     raise ShapeError(f"{parameter.name} is a whole number, not {value!r}")
 
 
+SIZES = 2**48
+"""A size that is known is below this."""
+
+
 def _whole(parameter: Parameter, value: Any) -> Dim:
     if isinstance(value, Size):
         return value
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**48:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < SIZES:
         return value
     raise ShapeError(f"{parameter.name} is a size, not {value!r}")
 
