@@ -39,11 +39,12 @@ class Machine:
         self.giver.offer(1, msgspec.msgpack.encode(ROOT), 1.0)
 
     def begin(self, breath: float, exchange: str = BOARD) -> None:
-        """Opens a session of one node."""
+        """Opens a session of one node, which does not report because time has passed."""
         problem, order = refer(Spine(depth=0)), refer(DepthFirst())
         begin = Begin(1, problem, order, "defer", False, "", owner=TAKER)
         place = {"exchange": exchange, "board": self.board.path, "place": 1, "breath": breath}
-        self.worker.receive([encode(msgspec.structs.replace(begin, free_nodes=9, **place))])
+        begin = msgspec.structs.replace(begin, free_nodes=9, report_seconds=600.0, **place)
+        self.worker.receive([encode(begin)])
 
     def explore(self) -> None:
         for session in self.worker.ready():
