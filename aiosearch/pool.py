@@ -240,6 +240,7 @@ class Pool:
         if self._members.pop(member.id, None) is not None:
             for slot in self._slots:
                 slot.send(End(member.id))
+            self._rested()
 
     def note(self, member: Member) -> None:
         """A search has begun, or found something: whoever keeps that elsewhere is told."""
@@ -297,6 +298,7 @@ class Pool:
             member.lost(seat, reason, blame, forever)
         if forever:
             self._vacant.add(seat)
+            self._rested()
             return True
         if self._silent_deaths >= MOST_SILENT_DEATHS:
             self._fail_all(WorkerError(f"worker processes die before they do anything: {reason}"))
@@ -362,6 +364,11 @@ class Pool:
 
     def _stays(self, slot: ProcessSlot | LocalSlot) -> bool:
         return self._machines is None or self._machines.stays(slot.seat)
+
+    def _rested(self) -> None:
+        """Seats have come to rest, and no worker says so: one has ended, or a search has."""
+        if self._machines is not None:
+            self._machines.let_go()
 
     def _vacate(self, slot: ProcessSlot, reason: str) -> None:
         """A seat of another machine has no worker, and gets none."""

@@ -111,7 +111,7 @@ class Service:
                 self._agent = None
             tell(farewell.reason)
             if agent.turned_away:
-                complain("this machine served nothing, for the reason above")
+                complain("no worker of this machine could serve, for the reason above")
             if not self.stay:
                 return Exit.FAILED if agent.turned_away else Exit.FINE
         return Exit.INTERRUPTED

@@ -99,6 +99,12 @@ class Machines:
         if not self.stays(seat):
             self._let_go(self._by_seat[seat])
 
+    def let_go(self) -> None:
+        """Lets machines go that want to, and that have nothing any more."""
+        for host in list(self._hosts.here):
+            if host.leaving:
+                self._let_go(host)
+
     # What hosts do
 
     def turned_away(self, here: Here, peer: str, reason: str) -> None:
@@ -128,6 +134,7 @@ class Machines:
                     member.warn(plain(f"{host.name} cannot serve: {reason}"))
                 for seat in self._seats(host):
                     member.refused(seat, plain(f"{host.name} cannot serve"))
+        self.let_go()
 
     def learning(self, host: Host, session: int, part: int) -> None:
         for member in self._pool.members:

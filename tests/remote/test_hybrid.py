@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from machines import Machine, explored, pool, until
 
-from aiosearch import Search
+from aiosearch import Pool, Search
 from aiosearch.remote.links import LostError
 from aiosearch.workloads import Lopsided, Superopt
 
@@ -95,6 +96,37 @@ async def test_a_machine_that_leaves_does_not_finish_what_it_has(strategy: str) 
             async with asyncio.timeout(20):
                 assert (await machine.serving).reason == "it is let go"
             search.stop()
+
+
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+@pytest.mark.parametrize("strategy", ["queue", "sockets"])
+async def test_a_machine_that_leaves_does_not_wait_for_a_worker_that_says_nothing(
+    strategy: str, how: str
+) -> None:
+    """It is let go when its worker has died, and when the search is over."""
+    async with pool(1) as (opened, listener):
+        machine = Machine(listener, 2)
+        async with Search(Lopsided(height=60), pool=opened, strategy=strategy) as search:
+            await until(lambda: sum(one.nodes for one in search.statistics().workers[1:]) > 500)
+            frozen = machine.pids[0]
+            os.kill(frozen, signal.SIGSTOP)
+            machine.agent.leave()
+            await until(lambda: busy(opened) == 1)
+            if how == "killed":
+                os.kill(frozen, signal.SIGKILL)
+            else:
+                search.stop()
+                await search.wait()
+            async with asyncio.timeout(20):
+                assert (await machine.serving).reason == "it is let go"
+            search.stop()
+
+
+def busy(opened: Pool) -> int:
+    """How many workers of its only machine explore, as `aiosearch status` shows it."""
+    assert opened.machines is not None
+    (machine,) = json.loads(opened.machines.state())["machines"]
+    return int(machine["busy"])
 
 
 async def test_z3_is_asked_once_whoever_asks() -> None:

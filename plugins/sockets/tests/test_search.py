@@ -176,6 +176,6 @@ def test_a_search_that_no_machine_can_serve_says_why_everywhere(
     for text in (answer, told, said):
         assert text.count("puzzle:Puzzle is not installed; install the package that has it") == 1
     assert worker.returncode == 1
-    assert said.endswith("aiosearch: this machine served nothing, for the reason above\n")
+    assert said.endswith("aiosearch: no worker of this machine could serve, for the reason above\n")
     assert "worker 0 died" not in told
     assert "limit: 9 seconds are over" in told
