@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 
 from .folders import cache_folder, make_folder
 
@@ -42,6 +45,18 @@ class BusyError(UnavailableError):
     """Another process holds a lock for longer than we wait."""
 
 
+class _File(NamedTuple):
+    """As what it is open."""
+
+    device: int
+    inode: int
+    identity: int
+
+
+_open: Counter[_File] = Counter()
+_opening = threading.RLock()
+
+
 @dataclass(frozen=True)
 class Format:
     """By what a file is known to be ours."""
@@ -58,43 +73,75 @@ class Format:
     """Whether nobody else may write it, because what it holds is run."""
 
 
+class _Connection(sqlite3.Connection):
+    """To a file that is open here until it is closed."""
+
+    file: _File | None = None
+
+    def close(self) -> None:
+        super().close()
+        with _opening:
+            if self.file is not None:
+                _open[self.file] -= 1
+            self.file = None
+
+
 def connect(path: Path, format: Format, patience: float) -> sqlite3.Connection:
     """Opens a file, or makes it; locks are waited for at most `patience` seconds.
 
     Any thread may use the connection, one at a time. Raises the errors above.
     """
-    with translated():
-        make_folder(path.parent)
-        require_ours(path, format)
-        if format.own:
-            _require_own(path)
-        database = sqlite3.connect(
-            path, timeout=patience, isolation_level=None, check_same_thread=False
-        )
-    try:
+    with _opening:
         with translated():
-            _prepare(database, format, patience)
-    except BaseException:
-        database.close()
-        raise
+            make_folder(path.parent)
+            require_ours(path, format)
+            if format.own:
+                _require_own(path)
+            database = sqlite3.connect(
+                path,
+                timeout=patience,
+                isolation_level=None,
+                check_same_thread=False,
+                factory=_Connection,
+            )
+        try:
+            with translated():
+                _prepare(database, format, patience)
+                database.file = _file(path, format)
+            _open[database.file] += 1
+        except BaseException:
+            database.close()
+            raise
     return database
 
 
 def require_ours(path: Path, format: Format) -> None:
     """Raises ForeignError where a file that a user names is something else; changes nothing.
 
-    What is ours and damaged passes, as do an empty file and none.
+    What is ours and damaged passes, as do an empty file and none. A file that is open here is not
+    looked at: a process that closes a file loses all locks that it has on it, SQLite's too.
     """
-    if not path.is_file():
+    if _is_at_home(path, format) or not path.is_file():
         return
+    with _opening:
+        own = _file(path, format)
+        opened = [one.identity for one in +_open if one[:2] == own[:2]]
+        ours = own.identity in opened if opened else _looks_ours(path, format)
+    if not ours:
+        raise ForeignError(f"it is something else, not {format.what}, and is left as it is")
+
+
+def _file(path: Path, format: Format) -> _File:
+    status = path.stat()
+    return _File(status.st_dev, status.st_ino, format.application_id)
+
+
+def _looks_ours(path: Path, format: Format) -> bool:
     with path.open("rb") as file:
         head = file.read(_IDENTITY.stop)
     identity = head[_IDENTITY]
-    ours = head[: len(_HEADER)] == _HEADER[: len(head)]
-    if len(identity) == 4:
-        ours &= int.from_bytes(identity, "big") == format.application_id
-    if not ours and not _is_at_home(path, format):
-        raise ForeignError(f"it is something else, not {format.what}, and is left as it is")
+    other = len(identity) == 4 and int.from_bytes(identity, "big") != format.application_id
+    return head[: len(_HEADER)] == _HEADER[: len(head)] and not other
 
 
 def _is_at_home(path: Path, format: Format) -> bool:

@@ -72,7 +72,7 @@ def _require_free(arguments: argparse.Namespace, wanted: Target) -> None:
 def interrupted(kept: Sequence[str]) -> str:
     """What holds where a signal ended it."""
     if not kept:
-        return "interrupted; nothing was finished, so nothing is kept"
+        return "interrupted; nothing is kept"
     return f"interrupted; kept is what was found for {', '.join(kept)}"
 
 

@@ -18,6 +18,7 @@ from ..measure.drawing import draw
 from ..optimizer.devices import device, platform
 from ..optimizer.dropin import Optimized
 from ..optimizer.optimizing import optimize
+from ..optimizer.report import CALLED, WHOLE
 from ..optimizer.results import Results
 from .callables import Target
 from .figures import duration
@@ -41,7 +42,8 @@ class Tuning:
     @property
     def kept(self) -> tuple[str, ...]:
         """The names of what was found and kept so far."""
-        return tuple(self._results.written)
+        names = (one.removesuffix(WHOLE).removesuffix(CALLED) for one in self._results.written)
+        return tuple(dict.fromkeys(names))
 
     async def run(self) -> Made | None:
         """Gives what was found; nothing where a signal ended it."""

@@ -58,6 +58,17 @@ class AnswerFile:
             )
             faults.point("answer.put")
 
+    def name(self, key: bytes, name: str) -> None:
+        """Lets an answer go by another name too, if it is still there."""
+        with translated(), transaction(self._database):
+            known = self.get(key)
+            if known is not None:
+                raw = _encode(known.also(name))
+                self._database.execute(
+                    "UPDATE answers SET answer = ?, sum = ? WHERE key = ?",
+                    (raw, checksum(key, raw), key),
+                )
+
     def all(self) -> Iterator[Answer]:
         """The newest first."""
         with translated():

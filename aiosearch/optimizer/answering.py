@@ -163,9 +163,8 @@ class Answering:
 
     async def _named(self, known: Answer, name: str) -> None:
         """Keeps that an answer goes by this name too."""
-        named = known.also(name)
-        if named is not known:
-            await to_thread.run_sync(self.store.keep, named)
+        if name not in known.names:
+            await to_thread.run_sync(self.store.name, known.key, name)
 
     async def _begun(self, process: Rewriter, question: Question) -> tuple[Executor, Contest]:
         """The executor starts while the program is rewritten."""

@@ -113,7 +113,9 @@ class Whole(Struct, frozen=True):
         found_for = answer.name.removesuffix(WHOLE)
         if found_for == name:
             return cls(answer, remembered=True)
-        told = msgspec.structs.replace(answer, name=f"{name}{WHOLE}")
+        own = f"{name}{WHOLE}"
+        others = tuple(one for one in answer.names if one != own)
+        told = msgspec.structs.replace(answer, name=own, others=others)
         return cls(told, remembered=True, found_for=found_for)
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -63,6 +64,15 @@ class Results:
         with self._lock:
             self._late[answer.key.digest] = answer
         self._write()
+
+    def name(self, key: Key, name: str) -> None:
+        """Lets an answer go by another name too, where that can be written: it is no loss."""
+        with self._lock:
+            if (late := self._late.get(key.digest)) is not None:
+                self._late[key.digest] = late.also(name)
+            elif self._usable:
+                with suppress(DamagedError, UnavailableError):
+                    self._opened().name(key.digest, name)
 
     def all(self) -> list[Answer]:
         """Every answer of the file, the newest first."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
 import sqlite3
@@ -16,8 +17,9 @@ import msgspec
 import pytest
 from answers import answer, key
 
+from aiosearch import database
 from aiosearch.optimizer import answer_file
-from aiosearch.optimizer.answer_file import AnswerFile
+from aiosearch.optimizer.answer_file import FORMAT, AnswerFile
 from aiosearch.optimizer.answers import Answer
 from aiosearch.optimizer.results import Results, default_results_path
 
@@ -287,6 +289,43 @@ def test_a_damaged_file_is_set_aside(damage: Callable[[Path], None], filled: Pat
     assert again.numbers() == {7000}
     again.results.close()
     assert again.warnings == []
+
+
+def test_a_file_that_is_open_is_not_looked_at(
+    filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who closes a file loses all locks on it, those of connections too."""
+    looks = []
+    look = database._looks_ours
+    monkeypatch.setattr(
+        database, "_looks_ours", lambda *given: (looks.append(given), look(*given))[1]
+    )
+    first = AnswerFile(filled)
+    second = AnswerFile(filled)
+    database.require_ours(filled, FORMAT)
+    with pytest.raises(database.ForeignError):
+        database.require_ours(filled, dataclasses.replace(FORMAT, application_id=1))
+    assert len(looks) == 1
+    first.close()
+    AnswerFile(filled).close()
+    assert len(looks) == 1
+    second.close()
+    AnswerFile(filled).close()
+    assert len(looks) == 2
+
+
+def test_a_name_is_added_to_what_is_there(filled: Path) -> None:
+    """A newer answer keeps what it is, and one that was forgotten stays so."""
+    with Results.open(filled) as results:
+        known = answer(1)
+        results.keep(known)
+        newer = msgspec.structs.replace(known, effort="exhaustive")
+        results.keep(newer)
+        results.name(known.key, "second")
+        assert results.find(known.key) == newer.also("second")
+        results.forget([known.key])
+        results.name(known.key, "third")
+        assert results.find(known.key) is None
 
 
 def test_what_was_written_is_known_by_name(filled: Path) -> None:
