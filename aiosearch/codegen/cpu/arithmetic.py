@@ -41,7 +41,7 @@ _FLOAT = {
     Operation.DIVIDE: "fdiv",
 }
 _WHOLE = {Operation.ADD: "add", Operation.SUBTRACT: "sub", Operation.MULTIPLY: "mul"}
-_COMPARE = {
+COMPARE = {
     Operation.LESS: ("fcmp olt", "icmp slt"),
     Operation.LESS_EQUAL: ("fcmp ole", "icmp sle"),
     Operation.EQUAL: ("fcmp oeq", "icmp eq"),
@@ -74,7 +74,7 @@ class Arithmetic:
         if operation is Operation.SELECT:
             return self._select(*operands)
         same = self._meet(operands)
-        if operation in _COMPARE:
+        if operation in COMPARE:
             return self._compared(operation, same)
         if same[0].scalar == "i1":
             same = [self.convert(one, "i32") for one in same]
@@ -151,7 +151,7 @@ class Arithmetic:
 
     def _compared(self, operation: Operation, same: Sequence[Value]) -> Value:
         first, second = same
-        how = _COMPARE[operation][0 if first.scalar in ("float", "double") else 1]
+        how = COMPARE[operation][0 if first.scalar in ("float", "double") else 1]
         if first.scalar == "i1":
             how = how.replace("slt", "ult").replace("sle", "ule")
         return self._writer.pure(f"{how} {first}, {second.text}", "i1", first.lanes)

@@ -34,7 +34,8 @@ class Coming:
         Rows that are left over fetch nothing.
         """
         shape, tile, inner = block.tile.shape, block.tile, block.tile.shape.inner
-        if shape.row is None or inner is None or block.rows != shape.rows:
+        wanted = [*self._wanted(block)]
+        if not wanted or shape.row is None or inner is None or block.rows != shape.rows:
             return
         own, turns = tile.ranges[shape.row], tile.ranges[inner]
         number, _ = (block.places[shape.row] - own.base).over(block.rows, tile.writer)
@@ -42,12 +43,11 @@ class Coming:
 
         def turn(at: Whole) -> None:
             places = {**block.places, inner: turns.base + number * share + linear(at)}
-            for load in self._wanted(block):
+            for load in wanted:
                 for spot in self._spots(block, load, places):
                     tile.access.fetch(load, spot)
 
-        if any(self._wanted(block)):
-            tile.writer.repeat(0, share, turn)
+        tile.writer.repeat(0, share, turn)
 
     def _wanted(self, block: Block) -> Iterator[Load]:
         shape = block.tile.shape

@@ -18,12 +18,12 @@ from ..ir import (
     Position,
     Round,
     Within,
-    walk,
 )
 from ..scalars.catalogue import ROUNDED, SHORT
 from .access import Access
 from .arithmetic import Arithmetic
 from .spots import Spot
+from .sums import of_sums
 from .values import Value
 
 
@@ -88,9 +88,7 @@ class Elements:
 
     def _is_rounded(self, operation: Operation, argument: Expression) -> bool:
         """Whether a function is of sums, and there is one for what was rounded."""
-        if operation not in ROUNDED or self._working != "float":
-            return False
-        return any(isinstance(one, Load) and one.buffer in self._sums for one in walk(argument))
+        return operation in ROUNDED and self._working == "float" and of_sums(argument, self._sums)
 
     def store(self, target: Buffer, at: tuple[Position, ...], value: Value, spot: Spot) -> None:
         """Of a value of any type, the same in all lanes or not."""

@@ -63,6 +63,7 @@ class PanelPrinter:
         """Panel by panel, and what is left of whole ones vector by vector."""
         writer, column, lanes = self._writer, self._column, self._lanes
         own, width = self._ranges[column], self._target.layout.width
+        assert width % lanes == 0, "a panel is of whole vectors"
 
         def vectors(many: int, mask: Value | None = None) -> Callable[[Linear], None]:
             def body(at: Linear) -> None:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 from ...tensor.types import DType
 from ..expressions import reloaded
-from ..ir import Affine, Buffer, Fold, Index, Kernel, Load, Module, Stage, alone, index
+from ..ir import Affine, Buffer, Index, Kernel, Load, Module, Stage, alone, index
 from .endings import Ending, with_endings
 from .packed import Layout
 from .passes import lasting
 from .schedule import Schedule, blocked, serial
+from .sums import sums
 
 
 @dataclass(frozen=True)
@@ -44,16 +45,6 @@ def prepared(kernel: Kernel, schedule: Schedule) -> Prepared:
     lasts = lasting(whole, way) - {*whole.outputs} if schedule.keeps else frozenset[Buffer]()
     assert lasts.isdisjoint(panels), "panels are of one tile"
     return Prepared(whole, parallel, way, panels, endings, lasts, sums(own))
-
-
-def sums(kernel: Kernel) -> frozenset[Buffer]:
-    """What holds sums of floats, or what is made of some."""
-    found: set[Buffer] = set()
-    for stage in kernel.stages:
-        adds = stage.fold is Fold.SUM and stage.target.dtype is not DType.I32
-        if adds or any(load.buffer in found for load in stage.loads):
-            found.add(stage.target)
-    return frozenset(found)
 
 
 def along(kernel: Kernel, schedule: Schedule) -> Index | None:

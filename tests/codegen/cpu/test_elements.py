@@ -196,9 +196,12 @@ def test_an_exponential_is_as_exact_as_its_type_needs(dtype: DType) -> None:
 def test_an_exponential_of_a_sum_is_as_exact_as_the_sum(dtype: DType) -> None:
     """In 32 bits; that of an input, or of what is no sum, is exact."""
     x, y = tensor("X", dtype, (5, 33)), tensor("Y", dtype, (33, 21))
+    z = tensor("Z", dtype, (5, 21))
     wanted = {
         apply("exp", x @ y): True,
         apply("exp", (x @ y) * (x @ y) - 1.0): True,
+        apply("exp", apply("select", apply("less", x @ y, z), z, z * z)): False,
+        apply("exp", apply("select", apply("less", z, z * z), x @ y, -(x @ y))): True,
         apply("exp", x): False,
         apply("exp", x * x + x): False,
     }
