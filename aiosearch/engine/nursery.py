@@ -39,6 +39,8 @@ PATIENCE_SECONDS = 60.0
 """On a machine where imports take longer, processes start by themselves."""
 TAKE_BACK_SECONDS = 1.0
 """A fork takes milliseconds."""
+LAST_SECONDS = 5.0
+"""Nobody forks any more: either a child is there and about to speak, or nobody is."""
 TRIES = 3
 """So many nurseries of a brood may die young before there is no other."""
 
@@ -126,7 +128,7 @@ class Nursery:
             data = ours.recv(SAID.size)
         except TimeoutError:
             self.end()  # now only a child has the other end, and it speaks first of all
-            ours.settimeout(PATIENCE_SECONDS)
+            ours.settimeout(LAST_SECONDS)
             with contextlib.suppress(OSError):
                 data = ours.recv(SAID.size)
         except OSError:

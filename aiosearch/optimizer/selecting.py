@@ -36,6 +36,8 @@ class Selector:
     maker: Maker | None = None
     """Makes further kernels, beside those among the contenders."""
     _finals: dict[Contender, Heat] = field(default_factory=dict)
+    _sure: dict[Contender, FloatEvidence] = field(default_factory=dict)
+    """What has won once more, and what speaks for it; it need not do so again."""
     _in_doubt: bool = False
     _again: set[Contender] = field(default_factory=set)
     """Those that have been watched, or could not be."""
@@ -126,8 +128,11 @@ class Selector:
                 continue
             if contender.beforehand is not None and not beforehand:
                 continue
+            if contender in self._sure:
+                return contender, self._sure[contender]
             floats = await self._field.agreeing(contender)
             if floats is not None and await self._confirmed(last, contender):
+                self._sure[contender] = floats
                 return contender, floats
         return last.entrants[0], None
 
@@ -144,7 +149,7 @@ class Selector:
         if final.race.wins(1) and over_plain >= 1:
             self._finals[contender] = final
             return True
-        self._in_doubt |= final.race.seems(1)
+        self._in_doubt |= final.race.seems(1) and not final.race.wins(1)
         if final.race.speedup(1) is not None:
             told = f"{ratio(final.race, 1):.2f} times in a race of its own"
             told += f", {over_plain:.2f} times the best spelling" if final.race.wins(1) else ""

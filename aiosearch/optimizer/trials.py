@@ -46,7 +46,8 @@ async def further(runners: Field, first: Heat, maker: Maker, budget: Budget) -> 
     chosen = [one for one in found if found[one] < taken[best]][:_BEST]
     for one in found.keys() - set(chosen):
         runners.note([one], f"{taken[runners.original] / found[one]:.2f} times in a trial")
-    return [*(one for one in taken if one not in first.entrants), *chosen]
+    new = (one for one in taken if one not in first.entrants and one not in runners.notes)
+    return [*new, *chosen]
 
 
 async def _promising(runners: Field, taken: dict[Contender, float]) -> Contender | None:

@@ -53,7 +53,7 @@ def test_a_locked_z3_is_as_one_and_its_lock_may_cost_more(asking: Recorded) -> N
     assert whole.seconds == pytest.approx(one.seconds, rel=0.02)
     assert part.seconds < whole.seconds < fought.seconds
     waited = [each.contention * each.seconds for each in (part, whole, fought)]
-    assert waited == sorted(waited), "a share of all time may be less: most of it is waiting"
+    assert waited[0] < waited[1] < waited[2], "a share of all time may be less: it is waiting"
 
 
 def test_a_tree_that_is_dealt_once_is_cut_at_depth_one(tmp_path: Path) -> None:
