@@ -18,7 +18,11 @@ class Linear:
 
     def __add__(self, other: Linear | int) -> Linear:
         if isinstance(other, int):
-            return Linear(self.terms, self.constant + other)
+            return Linear(self.terms, self.constant + other) if other else self
+        if not other.terms:
+            return self + other.constant
+        if not self.terms:
+            return other + self.constant
         found = dict(self.terms)
         for value, factor in other.terms:
             found[value] = found.get(value, 0) + factor
@@ -29,6 +33,8 @@ class Linear:
         return self + other * -1
 
     def __mul__(self, factor: int) -> Linear:
+        if factor == 1:
+            return self
         if not factor:
             return Linear()
         terms = tuple((value, own * factor) for value, own in self.terms)
