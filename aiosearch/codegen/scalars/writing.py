@@ -169,20 +169,20 @@ class Body:
 
     def scale(self, value: Value, powers: Value) -> Value:
         """Times two to whole powers, rounded once."""
-        kind, mask = value.kind, f"i{self.lanes}"
-        short = "ps" if value.element == "float" else "pd"
-        called = f"@llvm.x86.avx512.mask.scalef.{short}.512"
-        self.declarations.add(f"declare {kind} {called}({kind}, {kind}, {kind}, {mask}, i32)")
-        given = f"{kind} {value.text}, {kind} {powers.text}, {kind} zeroinitializer"
-        return self.line(value.element, f"call {kind} {called}({given}, {mask} -1, i32 4)")
+        return self._wide("scalef", value, f"{powers.kind} {powers.text}")
 
     def rest(self, value: Value) -> Value:
         """What is left of such a value after the nearest whole number; nothing of infinity."""
+        return self._wide("reduce", value, "i32 8")
+
+    def _wide(self, name: str, value: Value, other: str) -> Value:
+        """An instruction of AVX-512 on all lanes, with another operand that is written out."""
         kind, mask = value.kind, f"i{self.lanes}"
         short = "ps" if value.element == "float" else "pd"
-        called = f"@llvm.x86.avx512.mask.reduce.{short}.512"
-        self.declarations.add(f"declare {kind} {called}({kind}, i32, {kind}, {mask}, i32)")
-        given = f"{kind} {value.text}, i32 8, {kind} zeroinitializer"
+        called = f"@llvm.x86.avx512.mask.{name}.{short}.512"
+        taken = other.rpartition(" ")[0]
+        self.declarations.add(f"declare {kind} {called}({kind}, {taken}, {kind}, {mask}, i32)")
+        given = f"{kind} {value.text}, {other}, {kind} zeroinitializer"
         return self.line(value.element, f"call {kind} {called}({given}, {mask} -1, i32 4)")
 
     def some(self, conditions: Value) -> Value:
