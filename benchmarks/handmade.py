@@ -7,6 +7,7 @@ many rows and vectors stay in registers, and how many threads there are.
 from __future__ import annotations
 
 import ctypes
+import math
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 from kernelrows import Row
 
+from aiosearch.codegen.native.compiling import compiled, compiled_handler
+from aiosearch.codegen.native.handler import LINE, rounded
+from aiosearch.codegen.native.lines import Carried
+from aiosearch.codegen.native.loading import load
 from aiosearch.codegen.native.machine import host
 from aiosearch.optimizer.types import NUMPY
 
@@ -61,6 +66,32 @@ class Workshop:
         if name not in BUILT:
             raise ValueError(f"nobody wrote a kernel for {name}")
         return BUILT[name](self, name, half, rows, list(map(jnp.asarray, arrays)), _empty(row))
+
+    def generated(self, one: Carried, arrays: Sequence[Any]) -> Callable[[], Any]:
+        """Machine code of ours on the same threads, without XLA; each call fills the same array."""
+        native = one.native
+        code = compiled(native, one.machine, one.effort)
+        loaded = load(native, code, compiled_handler(one.machine))
+        (output,) = native.outputs
+        out = aligned(math.prod(output.shape) * jnp.dtype(NUMPY[output.dtype]).itemsize)
+        temporaries = [aligned(size) for size in native.temporaries]
+        each = max(rounded(phase.scratch_bytes) for phase in native.phases)
+        scratch = aligned(each * self.threads)
+        count = len(native.phases)
+        places = [one.unsafe_buffer_pointer() for one in arrays]
+        places += [one.ctypes.data for one in (out, *temporaries)]
+        given = (
+            ctypes.c_long(count),
+            (ctypes.c_void_p * count)(*loaded.phases),
+            (ctypes.c_long * count)(*(phase.blocks for phase in native.phases)),
+            (ctypes.c_void_p * len(places))(*places),
+            ctypes.c_void_p(scratch.ctypes.data),
+            ctypes.c_long(each),
+        )
+        function = self.library("phases").phases
+        function.restype = None
+        shown = out.view(jnp.dtype(NUMPY[output.dtype])).reshape(output.shape)
+        return _Call(function, given, (loaded, *arrays, *temporaries, scratch), shown)
 
     def library(self, text: str, **numbers: int) -> ctypes.CDLL:
         """Compiles one of the texts, with names in it set to numbers."""
@@ -109,8 +140,8 @@ def in_panels(weights: Any, width: int, half: int) -> Any:
 class _Call:
     function: Any
     given: Sequence[Any]
-    arrays: Sequence[Any]
-    """Stay where they are as long as this is there."""
+    kept: Sequence[Any]
+    """Stays where it is as long as this is there."""
     out: Any
 
     def __call__(self) -> Any:
@@ -123,6 +154,13 @@ def _calling(function: Any, sizes: Sequence[int], arrays: Sequence[Any], out: An
     given = (*map(ctypes.c_long, sizes), *map(ctypes.c_void_p, places))
     function.restype = None
     return _Call(function, given, arrays, out)
+
+
+def aligned(size: int) -> Any:
+    """So many bytes, the first at the beginning of a line."""
+    whole = np.empty(size + LINE, np.uint8)
+    begin = -whole.ctypes.data % LINE
+    return whole[begin : begin + size]
 
 
 def _empty(row: Row) -> Any:

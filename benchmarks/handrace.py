@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ from rounds import LEAST, MOST, Compared, judged, repeats
 from truthful import Judge
 
 from aiosearch.codegen.native.errors import NativeError
+from aiosearch.codegen.native.lines import Carried, inside
 from aiosearch.measure.race import Clock
 from aiosearch.optimizer.contenders import Contender, Question, Rewriting
 from aiosearch.optimizer.effort import BUDGETS, Budget, Effort
@@ -44,6 +45,10 @@ class Kernel(NamedTuple):
 
     how: str
     call: Callable[[], Any]
+    code: Carried | None = None
+    """The machine code, where it is ours,"""
+    given: Sequence[Any] = ()
+    """and what it is called with."""
 
 
 class Taken(NamedTuple):
@@ -51,6 +56,9 @@ class Taken(NamedTuple):
 
     wall: float
     cpu: float
+
+
+Clocks: TypeAlias = dict[Clock, Compared]
 
 
 class Paired(Struct, frozen=True):
@@ -62,7 +70,10 @@ class Paired(Struct, frozen=True):
     entered: int
     out: tuple[str, ...]
     """Who computes something else, or does not run."""
-    clocks: dict[Clock, Compared]
+    clocks: Clocks
+    """On the threads of the hand kernel."""
+    called: Clocks
+    """As users call it, through XLA."""
 
 
 def paired(row: Row, shop: Workshop, seconds: float, budget: Budget = BUDGET) -> Paired:
@@ -76,8 +87,17 @@ def paired(row: Row, shop: Workshop, seconds: float, budget: Budget = BUDGET) ->
     if not found or not _is_right(hands[0], judge, own.out):
         raise ValueError(f"{row.name}: {'; '.join(own.out)}")
     best, (hand, again, *_) = fastest(found)[0], fastest(hands)
-    clocks = in_turns((hand, best, again), seconds)
-    return Paired(row, best.how, len(own.made), tuple(own.out), clocks)
+    bare = _bare(best, shop)
+    if not _is_right(bare, judge, own.out):
+        raise ValueError(f"{row.name}: {'; '.join(own.out)}")
+    clocks, called = in_turns((hand, again), (bare, best), seconds)
+    return Paired(row, best.how, len(own.made), tuple(own.out), clocks, called)
+
+
+def _bare(one: Kernel, shop: Workshop) -> Kernel:
+    """The same machine code on the hand kernels' threads."""
+    assert one.code is not None
+    return Kernel(f"{one.how}, without XLA", shop.generated(one.code, one.given))
 
 
 def _hand(row: Row, shop: Workshop, arrays: Sequence[Any]) -> Kernel:
@@ -131,7 +151,7 @@ class Own:
 
     def _enter(self, one: Contender, place: Place) -> None:
         try:
-            kernel = Kernel(one.how, _called(one, self._arrays))
+            kernel = _called(one, self._arrays)
         except NativeError as error:
             self.out.append(f"{one.how}: {error}")
             return
@@ -145,15 +165,25 @@ def least(one: Kernel) -> float:
     return min(sampled(one, count).wall for _ in range(HEAT))
 
 
-def _called(one: Contender, arrays: Sequence[Any]) -> Callable[[], Any]:
+def _called(one: Contender, arrays: Sequence[Any]) -> Kernel:
     module: dict[str, Any] = {}
     exec(one.source, module)
     packed = one.beforehand.positions if one.beforehand else ()
     given = [each for at, each in enumerate(arrays) if at not in packed]
+    inputs = list(arrays)
     if one.beforehand:
-        given += module[one.beforehand.function](*(arrays[at] for at in packed))
+        made = module[one.beforehand.function](*(arrays[at] for at in packed))
+        given += made
+        for at, each in zip(packed, made, strict=True):
+            inputs[at] = each
     function = jax.jit(module[one.function]).lower(*given).compile()
-    return lambda: jax.block_until_ready(function(*given))  # type: ignore[no-untyped-call]
+    ((_, code),) = inside(one.source)
+    return Kernel(
+        one.how,
+        lambda: jax.block_until_ready(function(*given)),  # type: ignore[no-untyped-call]
+        code,
+        inputs,
+    )
 
 
 def fastest(kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -172,22 +202,27 @@ def heat(kernels: Sequence[Kernel]) -> list[float]:
     return [min(taken) for taken in zip(*rounds, strict=True)]
 
 
-def in_turns(three: Sequence[Kernel], seconds: float) -> dict[Clock, Compared]:
-    """One, another, and the one again, each round in an order that is drawn.
+def in_turns(hands: Sequence[Kernel], ours: Sequence[Kernel], seconds: float) -> list[Clocks]:
+    """Each of ours against the two by hand, each round in an order that is drawn.
 
     The two that are alike have weights of their own: where those lie in memory is noise, too.
     """
-    counts, order, rng = [repeats(one.call) for one in three], [0, 1, 2], random.Random(SEED)
-    rounds: list[tuple[Taken, ...]] = []
+    kernels = [*hands, *ours]
+    counts, order = [repeats(one.call) for one in kernels], list(range(len(kernels)))
+    rng = random.Random(SEED)
+    rounds: list[list[Taken]] = []
     end = time.perf_counter() + seconds
     while len(rounds) < LEAST or (len(rounds) < MOST and time.perf_counter() < end):
         rng.shuffle(order)
-        taken = {turn: sampled(three[turn], counts[turn]) for turn in order}
-        rounds.append((taken[0], taken[1], taken[2]))
-    return {
-        Clock.WALL: judged([(a.wall, b.wall, c.wall) for a, b, c in rounds]),
-        Clock.CPU: judged([(a.cpu, b.cpu, c.cpu) for a, b, c in rounds]),
-    }
+        taken = {turn: sampled(kernels[turn], counts[turn]) for turn in order}
+        rounds.append([taken[turn] for turn in range(len(kernels))])
+    return [
+        {
+            Clock.WALL: judged([(one[0].wall, one[at].wall, one[1].wall) for one in rounds]),
+            Clock.CPU: judged([(one[0].cpu, one[at].cpu, one[1].cpu) for one in rounds]),
+        }
+        for at in range(len(hands), len(kernels))
+    ]
 
 
 def sampled(one: Kernel, count: int) -> Taken:

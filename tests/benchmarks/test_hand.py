@@ -49,11 +49,12 @@ def test_a_row_is_timed_and_told(capsys: pytest.CaptureFixture[str]) -> None:
     """By both clocks, with what each gets through, and whether it is as fast as asked."""
     hand.compare([small("rms_norm", "f32")], 0.01, LEAST)
     written = capsys.readouterr()
-    row, all_of_them = map(json.loads, written.out.splitlines())
+    row, all_of_them, called = map(json.loads, written.out.splitlines())
     assert row["figure"] == "hand: rms_norm, f32, 1 row"
     assert row["low"] <= row["value"] <= row["high"]
     assert row["cpu"]["low"] <= row["cpu"]["value"] <= row["cpu"]["high"]
     assert min(row["hand"].values()) > 0
+    assert (row["called"]["wall"]["value"] < hand.TARGET) == bool(called["below"])
     assert all_of_them["value"] + len(all_of_them["below"]) == all_of_them["target"] == 1
     assert (row["value"] < hand.TARGET) == bool(all_of_them["below"])
     assert written.err.splitlines()[-1].startswith("rms_norm, f32, 1 row")

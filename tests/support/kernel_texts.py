@@ -123,6 +123,33 @@ def reversing(size: int) -> Native:
     return Native("reversing", text, *buffers, (Phase(size), Phase(size)), (4 * size,))
 
 
+def relaying(size: int, blocks: Sequence[int]) -> Native:
+    """Fills two outputs; then each phase adds one of them, in reverse, to the other's beginning.
+
+    An empty phase comes first, and fills nothing.
+    """
+    filling = [*load("x", "a", "i32"), *store("%x", "b", "i32"), *store("%x", "c", "i32")]
+    texts = [looping("relaying.0", "abc", filling), looping("relaying.1", "abc", filling)]
+    for number, (own, other) in enumerate(zip("bc" * len(blocks), "cb" * len(blocks), strict=True)):
+        lines = [f"%j = sub i64 {size - 1}, %i", *load("x", own, "i32")]
+        lines += [*load("y", other, "i32", "%j"), "%z = add i32 %x, %y", *store("%z", own, "i32")]
+        texts.append(looping(f"relaying.{number + 2}", "abc", lines))
+    one, *two = (Buffer(each, DType.I32, (size,)) for each in "abc")
+    phases = [Phase(each) for each in (0, size, *blocks)]
+    text = "".join(texts[: len(phases)])
+    return Native("relaying", text, (one,), tuple(two), tuple(phases))
+
+
+def relayed(values: Sequence[int], blocks: Sequence[int]) -> tuple[list[int], list[int]]:
+    """What that gives."""
+    own, other = list(values), list(values)
+    for each in blocks:
+        back = other[::-1]
+        own = [one + back[at] if at < each else one for at, one in enumerate(own)]
+        own, other = other, own
+    return (own, other) if len(blocks) % 2 == 0 else (other, own)
+
+
 def counting(size: int) -> Native:
     """Writes how often each block is run."""
     first = store("0", "o", "i32")

@@ -215,39 +215,52 @@ define internal ptr @fail(ptr %api, ptr %message, i32 %code) {
   ret ptr %error
 }
 
+; Runs the phases, one after the other: together with other threads where a phase has several blocks.
 define internal void @phases.run(ptr %api, ptr %context, ptr %buffers, ptr %scratch, i64 %threads) {
 entry:
   %count = load i64, ptr @aiosearch.phase_count
   br label %next
 next:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %ran ]
+  %i = phi i64 [ 0, %entry ], [ %i.next, %one ]
+  %most = phi i64 [ 0, %entry ], [ %most.next, %one ]
   %more = icmp ult i64 %i, %count
-  br i1 %more, label %one, label %done
+  br i1 %more, label %one, label %known
 one:
   %i.next = add i64 %i, 1
-  %phase = getelementptr %Phase, ptr @aiosearch.phases, i64 %i
-  %function = load ptr, ptr %phase
-  %blocks.at = getelementptr %Phase, ptr %phase, i64 0, i32 1
+  %blocks.at = getelementptr %Phase, ptr @aiosearch.phases, i64 %i, i32 1
   %blocks = load i64, ptr %blocks.at
-  %fewer = icmp ult i64 %blocks, %threads
-  %workers = select i1 %fewer, i64 %blocks, i64 %threads
+  %larger = icmp ugt i64 %blocks, %most
+  %most.next = select i1 %larger, i64 %blocks, i64 %most
+  br label %next
+known:
+  %fewer = icmp ult i64 %most, %threads
+  %workers = select i1 %fewer, i64 %most, i64 %threads
   %shared = icmp ugt i64 %workers, 1
-  br i1 %shared, label %together, label %single
+  br i1 %shared, label %together, label %alone
 together:
-  %team = call ptr @gather(ptr %function, i64 %blocks, i64 %workers, ptr %buffers, ptr %scratch)
+  %team = call ptr @gather(i64 %workers, ptr %buffers, ptr %scratch)
   %lacking = icmp eq ptr %team, null
   br i1 %lacking, label %alone, label %begin
 begin:
   call void @lead(ptr %api, ptr %context, ptr %team)
-  br label %ran
-single:
-  %empty = icmp eq i64 %blocks, 0
-  br i1 %empty, label %ran, label %alone
+  ret void
 alone:
-  call void %function(ptr %buffers, ptr %scratch, i64 0, i64 %blocks)
-  br label %ran
+  br label %turn
+turn:
+  %phase = phi i64 [ 0, %alone ], [ %phase.next, %look ], [ %phase.next, %ran ]
+  %left = icmp ult i64 %phase, %count
+  br i1 %left, label %look, label %done
+look:
+  %phase.next = add i64 %phase, 1
+  %own = getelementptr %Phase, ptr @aiosearch.phases, i64 %phase
+  %own.at = getelementptr %Phase, ptr %own, i64 0, i32 1
+  %own.blocks = load i64, ptr %own.at
+  %empty = icmp eq i64 %own.blocks, 0
+  br i1 %empty, label %turn, label %ran
 ran:
-  br label %next
+  %function = load ptr, ptr %own
+  call void %function(ptr %buffers, ptr %scratch, i64 0, i64 %own.blocks)
+  br label %turn
 done:
   ret void
 }

@@ -1,9 +1,11 @@
-; The threads that run one phase. A team outlives the call: a task may come to its turn after all is
-; done, and then only lets go of it. So nobody waits for a task that XLA has not begun, and calls
-; that fill the pool cannot wait for each other.
-;   0 the next block   1 blocks done   2 who holds on to it   3 tasks begun   4 whether all is done
-;   5 function   6 blocks   7 threads   8 buffers   9 scratch memory   10 mutex   11 condition
-%Team = type { i64, i64, i32, i32, i32, ptr, i64, i64, ptr, ptr, [64 x i8], [64 x i8] }
+; The threads that run the phases of one call. They come once and stay until the last phase, for to be
+; woken takes longer than many a phase. A team outlives the call: a task may come to its turn after
+; all is done, and then only lets go of it. So nobody waits for a task that XLA has not begun, and
+; calls that fill the pool cannot wait for each other.
+;   0 the phase, above the number of its next block   1 blocks of the phase that are done
+;   2 who holds on to it   3 tasks begun   4 threads   5 buffers   6 scratch memory
+;   7 mutex   8 condition
+%Team = type { i64, i64, i32, i32, i64, ptr, ptr, [64 x i8], [64 x i8] }
 
 declare i32 @pthread_mutex_init(ptr, ptr)
 declare i32 @pthread_mutex_lock(ptr)
@@ -11,11 +13,11 @@ declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_mutex_destroy(ptr)
 declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
-declare i32 @pthread_cond_signal(ptr)
+declare i32 @pthread_cond_broadcast(ptr)
 declare i32 @pthread_cond_destroy(ptr)
 
-; Gives a team of the one thread that asks, or null where there is no memory.
-define internal ptr @gather(ptr %function, i64 %blocks, i64 %workers, ptr %buffers, ptr %scratch) {
+; Gives a team of the one thread that asks, before the first phase, or null where there is no memory.
+define internal ptr @gather(i64 %workers, ptr %buffers, ptr %scratch) {
 entry:
   %end = getelementptr %Team, ptr null, i64 1
   %bytes = ptrtoint ptr %end to i64
@@ -23,19 +25,18 @@ entry:
   %lacking = icmp eq ptr %team, null
   br i1 %lacking, label %failed, label %fill
 fill:
-  store %Team { i64 0, i64 0, i32 1, i32 1, i32 0, ptr null, i64 0, i64 0, ptr null, ptr null, [64 x i8] zeroinitializer, [64 x i8] zeroinitializer }, ptr %team
-  %function.at = getelementptr %Team, ptr %team, i64 0, i32 5
-  store ptr %function, ptr %function.at
-  %blocks.at = getelementptr %Team, ptr %team, i64 0, i32 6
-  store i64 %blocks, ptr %blocks.at
-  %workers.at = getelementptr %Team, ptr %team, i64 0, i32 7
+  store %Team { i64 0, i64 0, i32 1, i32 1, i64 0, ptr null, ptr null, [64 x i8] zeroinitializer, [64 x i8] zeroinitializer }, ptr %team
+  %first = call i64 @busy(i64 0)
+  %word = shl i64 %first, 40
+  store i64 %word, ptr %team
+  %workers.at = getelementptr %Team, ptr %team, i64 0, i32 4
   store i64 %workers, ptr %workers.at
-  %buffers.at = getelementptr %Team, ptr %team, i64 0, i32 8
+  %buffers.at = getelementptr %Team, ptr %team, i64 0, i32 5
   store ptr %buffers, ptr %buffers.at
-  %scratch.at = getelementptr %Team, ptr %team, i64 0, i32 9
+  %scratch.at = getelementptr %Team, ptr %team, i64 0, i32 6
   store ptr %scratch, ptr %scratch.at
-  %mutex = getelementptr %Team, ptr %team, i64 0, i32 10
-  %condition = getelementptr %Team, ptr %team, i64 0, i32 11
+  %mutex = getelementptr %Team, ptr %team, i64 0, i32 7
+  %condition = getelementptr %Team, ptr %team, i64 0, i32 8
   %0 = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
   %1 = call i32 @pthread_cond_init(ptr %condition, ptr null)
   ret ptr %team
@@ -43,7 +44,7 @@ failed:
   ret ptr null
 }
 
-; Asks XLA for threads, works like one of them, and waits for what others have begun.
+; Asks XLA for threads, works like one of them, and is back when all is done.
 define internal void @lead(ptr %api, ptr %context, ptr %team) {
 entry:
   %request = alloca %Schedule
@@ -54,7 +55,7 @@ entry:
   store ptr %team, ptr %data.at
   %function.at = getelementptr %Api, ptr %api, i64 0, i32 4, i64 11
   %function = load ptr, ptr %function.at
-  %workers.at = getelementptr %Team, ptr %team, i64 0, i32 7
+  %workers.at = getelementptr %Team, ptr %team, i64 0, i32 4
   %workers = load i64, ptr %workers.at
   %holders = getelementptr %Team, ptr %team, i64 0, i32 2
   br label %next
@@ -74,7 +75,6 @@ refused:
   br label %work
 work:
   call void @work(ptr %team, i64 0)
-  call void @await(ptr %team)
   call void @release(ptr %team)
   ret void
 }
@@ -89,20 +89,20 @@ define internal void @task(ptr %team) {
   ret void
 }
 
-; Takes blocks as long as there are any, fewer at a time towards the end, so that a slow thread
-; has little left when the others are done.
+; Takes blocks as long as there are any, fewer at a time towards the end of a phase, so that a slow
+; thread has little left when the others are done. Thread 0 is back when all is done, others may be
+; back when all is begun.
 define internal void @work(ptr %team, i64 %thread) {
 entry:
+  %count = load i64, ptr @aiosearch.phase_count
+  %last = sub i64 %count, 1
+  %leads = icmp eq i64 %thread, 0
   %done = getelementptr %Team, ptr %team, i64 0, i32 1
-  %function.at = getelementptr %Team, ptr %team, i64 0, i32 5
-  %function = load ptr, ptr %function.at
-  %blocks.at = getelementptr %Team, ptr %team, i64 0, i32 6
-  %blocks = load i64, ptr %blocks.at
-  %workers.at = getelementptr %Team, ptr %team, i64 0, i32 7
+  %workers.at = getelementptr %Team, ptr %team, i64 0, i32 4
   %workers = load i64, ptr %workers.at
-  %buffers.at = getelementptr %Team, ptr %team, i64 0, i32 8
+  %buffers.at = getelementptr %Team, ptr %team, i64 0, i32 5
   %buffers = load ptr, ptr %buffers.at
-  %scratch.at = getelementptr %Team, ptr %team, i64 0, i32 9
+  %scratch.at = getelementptr %Team, ptr %team, i64 0, i32 6
   %scratches = load ptr, ptr %scratch.at
   %each = load i64, ptr @aiosearch.scratch
   %offset = mul i64 %each, %thread
@@ -110,61 +110,100 @@ entry:
   %parts = mul i64 %workers, 4
   br label %look
 look:
-  %next = load atomic i64, ptr %team monotonic, align 8
+  %now = load atomic i64, ptr %team acquire, align 8
   br label %claim
 claim:
-  %begin = phi i64 [ %next, %look ], [ %seen, %try ]
+  %next = phi i64 [ %now, %look ], [ %seen, %try ]
+  %number = lshr i64 %next, 40
+  %begin = and i64 %next, 1099511627775
+  %some = icmp ult i64 %number, %count
+  br i1 %some, label %within, label %over
+within:
+  %phase = getelementptr %Phase, ptr @aiosearch.phases, i64 %number
+  %blocks.at = getelementptr %Phase, ptr %phase, i64 0, i32 1
+  %blocks = load i64, ptr %blocks.at
   %more = icmp ult i64 %begin, %blocks
-  br i1 %more, label %try, label %over
+  br i1 %more, label %try, label %begun
 try:
   %left = sub i64 %blocks, %begin
   %share = udiv i64 %left, %parts
-  %some = icmp ugt i64 %share, 1
-  %chunk = select i1 %some, i64 %share, i64 1
-  %end = add i64 %begin, %chunk
-  %exchange = cmpxchg ptr %team, i64 %begin, i64 %end monotonic monotonic
+  %several = icmp ugt i64 %share, 1
+  %chunk = select i1 %several, i64 %share, i64 1
+  %after = add i64 %next, %chunk
+  %exchange = cmpxchg ptr %team, i64 %next, i64 %after acquire acquire
   %seen = extractvalue { i64, i1 } %exchange, 0
   %ours = extractvalue { i64, i1 } %exchange, 1
   br i1 %ours, label %run, label %claim
 run:
+  %function = load ptr, ptr %phase
+  %end = add i64 %begin, %chunk
   call void %function(ptr %buffers, ptr %scratch, i64 %begin, i64 %end)
   %before = atomicrmw add ptr %done, i64 %chunk acq_rel
   %sum = add i64 %before, %chunk
-  %last = icmp eq i64 %sum, %blocks
-  br i1 %last, label %tell, label %look
-tell:
-  call void @tell(ptr %team)
-  ret void
+  %all = icmp eq i64 %sum, %blocks
+  br i1 %all, label %advance, label %look
+advance:
+  store atomic i64 0, ptr %done monotonic, align 8
+  %following = add i64 %number, 1
+  call void @announce(ptr %team, i64 %following)
+  br label %look
+begun:
+  %final = icmp eq i64 %number, %last
+  %follows = xor i1 %leads, true
+  %free = and i1 %final, %follows
+  br i1 %free, label %over, label %stay
+stay:
+  call void @await(ptr %team, i64 %number)
+  br label %look
 over:
   ret void
 }
 
-define internal void @tell(ptr %team) {
-  %all = getelementptr %Team, ptr %team, i64 0, i32 4
-  %mutex = getelementptr %Team, ptr %team, i64 0, i32 10
-  %condition = getelementptr %Team, ptr %team, i64 0, i32 11
+; Begins a phase, or the first one behind it that has blocks, and wakes who waits for it.
+define internal void @announce(ptr %team, i64 %phase) {
+  %mutex = getelementptr %Team, ptr %team, i64 0, i32 7
+  %condition = getelementptr %Team, ptr %team, i64 0, i32 8
+  %number = call i64 @busy(i64 %phase)
+  %word = shl i64 %number, 40
   %1 = call i32 @pthread_mutex_lock(ptr %mutex)
-  store i32 1, ptr %all
-  %2 = call i32 @pthread_cond_signal(ptr %condition)
+  store atomic i64 %word, ptr %team release, align 8
+  %2 = call i32 @pthread_cond_broadcast(ptr %condition)
   %3 = call i32 @pthread_mutex_unlock(ptr %mutex)
   ret void
 }
 
-; Looks for some ten microseconds, less than it takes to be woken, then sleeps.
-define internal void @await(ptr %team) {
+; The first phase from here on that has blocks, or the number of phases.
+define internal i64 @busy(i64 %phase) {
 entry:
-  %done = getelementptr %Team, ptr %team, i64 0, i32 1
-  %blocks.at = getelementptr %Team, ptr %team, i64 0, i32 6
+  %count = load i64, ptr @aiosearch.phase_count
+  br label %next
+next:
+  %i = phi i64 [ %phase, %entry ], [ %i.next, %one ]
+  %more = icmp ult i64 %i, %count
+  br i1 %more, label %one, label %found
+one:
+  %i.next = add i64 %i, 1
+  %blocks.at = getelementptr %Phase, ptr @aiosearch.phases, i64 %i, i32 1
   %blocks = load i64, ptr %blocks.at
-  %all = getelementptr %Team, ptr %team, i64 0, i32 4
-  %mutex = getelementptr %Team, ptr %team, i64 0, i32 10
-  %condition = getelementptr %Team, ptr %team, i64 0, i32 11
+  %empty = icmp eq i64 %blocks, 0
+  br i1 %empty, label %next, label %found
+found:
+  ret i64 %i
+}
+
+; Waits for the end of a phase: looks for some ten microseconds, less than it takes to be woken, then
+; sleeps.
+define internal void @await(ptr %team, i64 %phase) {
+entry:
+  %mutex = getelementptr %Team, ptr %team, i64 0, i32 7
+  %condition = getelementptr %Team, ptr %team, i64 0, i32 8
   br label %look
 look:
   %i = phi i64 [ 0, %entry ], [ %i.next, %again ]
-  %now = load atomic i64, ptr %done acquire, align 8
-  %ready = icmp eq i64 %now, %blocks
-  br i1 %ready, label %over, label %again
+  %now = load atomic i64, ptr %team acquire, align 8
+  %number = lshr i64 %now, 40
+  %ended = icmp ne i64 %number, %phase
+  br i1 %ended, label %over, label %again
 again:
   %i.next = add i64 %i, 1
   %patient = icmp ult i64 %i.next, 40000
@@ -173,8 +212,9 @@ sleep:
   %0 = call i32 @pthread_mutex_lock(ptr %mutex)
   br label %check
 check:
-  %told = load i32, ptr %all
-  %awake = icmp ne i32 %told, 0
+  %then = load atomic i64, ptr %team acquire, align 8
+  %reached = lshr i64 %then, 40
+  %awake = icmp ne i64 %reached, %phase
   br i1 %awake, label %rise, label %wait
 wait:
   %1 = call i32 @pthread_cond_wait(ptr %condition, ptr %mutex)
@@ -194,8 +234,8 @@ entry:
   %last = icmp eq i32 %before, 1
   br i1 %last, label %end, label %over
 end:
-  %mutex = getelementptr %Team, ptr %team, i64 0, i32 10
-  %condition = getelementptr %Team, ptr %team, i64 0, i32 11
+  %mutex = getelementptr %Team, ptr %team, i64 0, i32 7
+  %condition = getelementptr %Team, ptr %team, i64 0, i32 8
   %0 = call i32 @pthread_mutex_destroy(ptr %mutex)
   %1 = call i32 @pthread_cond_destroy(ptr %condition)
   call void @free(ptr %team)

@@ -11,7 +11,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from kernel_texts import adding, copying, counting, forgetting, keeping, reading, reversing, store
+from kernel_texts import (
+    adding,
+    copying,
+    counting,
+    forgetting,
+    keeping,
+    reading,
+    relayed,
+    relaying,
+    reversing,
+    store,
+)
 
 from aiosearch.codegen.native.calling import enter, function
 from aiosearch.codegen.native.compiling import compiled, compiled_handler, digest
@@ -59,6 +70,17 @@ def test_phases_run_in_order() -> None:
     run = jax.jit(function(reversing(4099)))
     for _ in range(20):
         np.testing.assert_array_equal(run(values)[0], 2 * values[::-1])
+
+
+@pytest.mark.parametrize("blocks", [(), (700, 0, 1, 0, 0, 699, 2, 1, 1, 700, 0), (1, 1, 0)])
+def test_phases_of_any_size_follow_each_other(blocks: tuple[int, ...]) -> None:
+    """Empty ones first, last and between, those of one block, and those that all threads share."""
+    values = list(range(700))
+    run = jax.jit(function(relaying(700, blocks)))
+    given = jnp.array(values)
+    with ThreadPoolExecutor(4) as threads:
+        for found in threads.map(run, [given] * 200):
+            assert [one.tolist() for one in found] == [*relayed(values, blocks)]
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 17, 1000])
