@@ -5,11 +5,11 @@
     python benchmarks/hand.py --rows 1,8 --seconds 20
 
 Both run in this process, on the same inputs, with as many threads, and with weights that were laid
-out beforehand: the hand kernel on threads of its own, our machine code on these threads, and ours
-once more as users call it, through XLA, which takes some time to begin on all threads. In a heat
-the fastest is found of the kernels that `optimize` would try; then it is timed in turns with the
-hand kernel, which runs twice a round, on weights in two places: that is the noise. All are checked
-against what float64 gives. Needs a C compiler and AVX-512 with bf16.
+out beforehand: the hand kernel on threads of its own, our machine code on threads like these, and
+ours once more as users call it, through XLA, which takes some time to begin on all threads. In a
+heat the fastest is found of the kernels that `optimize` would try; then it is timed in turns with
+the hand kernel, which runs twice a round, on weights in two places: that is the noise. All are
+checked against what float64 gives. Needs a C compiler and AVX-512 with bf16.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def tell(one: Paired) -> None:
     """Prints the figure of one row."""
     wall, cpu = one.clocks[Clock.WALL], one.clocks[Clock.CPU]
     figure(
-        f"hand: {one.row.name}",
+        f"hand: {one.row.name}, the code",
         wall.ratio.median,
         "of the hand kernel's speed",
         target=TARGET,
@@ -123,8 +123,8 @@ def _reached(row: Row, seconds: float) -> dict[str, float]:
 
 def tell_all(pairs: Sequence[Paired]) -> None:
     """Prints in how many rows ours are as fast as they are to be: the code, and calls of it."""
-    _tell_below("hand: as fast as asked", pairs, lambda one: one.clocks)
-    _tell_below("hand: as fast as asked, called through XLA", pairs, lambda one: one.called)
+    _tell_below("hand: the code as fast as asked", pairs, lambda one: one.clocks)
+    _tell_below("hand: as fast as asked through XLA", pairs, lambda one: one.called)
 
 
 def _tell_below(name: str, pairs: Sequence[Paired], clocks: Callable[[Paired], Clocks]) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from kernelrows import Row
 
 from aiosearch.codegen.native.compiling import compiled, compiled_handler
-from aiosearch.codegen.native.handler import LINE, rounded
+from aiosearch.codegen.native.handler import LINE, ends, rounded
 from aiosearch.codegen.native.lines import Carried
 from aiosearch.codegen.native.loading import load
 from aiosearch.codegen.native.machine import host
@@ -68,30 +68,36 @@ class Workshop:
         return BUILT[name](self, name, half, rows, list(map(jnp.asarray, arrays)), _empty(row))
 
     def generated(self, one: Carried, arrays: Sequence[Any]) -> Callable[[], Any]:
-        """Machine code of ours on the same threads, without XLA; each call fills the same array."""
+        """Machine code of ours on such threads, without XLA; each call fills the same array."""
         native = one.native
+        for buffer, array in zip(native.inputs, arrays, strict=True):
+            if (array.shape, array.dtype) != (buffer.shape, NUMPY[buffer.dtype]):
+                raise ValueError(f"{native.name} takes {buffer}, not {array.dtype}{array.shape}")
         code = compiled(native, one.machine, one.effort)
         loaded = load(native, code, compiled_handler(one.machine))
         (output,) = native.outputs
-        out = aligned(math.prod(output.shape) * jnp.dtype(NUMPY[output.dtype]).itemsize)
-        temporaries = [aligned(size) for size in native.temporaries]
-        each = max(rounded(phase.scratch_bytes) for phase in native.phases)
-        scratch = aligned(each * self.threads)
+        dtype, each = (
+            jnp.dtype(NUMPY[output.dtype]),
+            max(one.scratch_bytes for one in native.phases),
+        )
+        written = math.prod(output.shape) * dtype.itemsize
+        sizes = (written, *native.temporaries, rounded(each) * self.threads)
+        own = aligned(ends(sizes)[-1])
+        places = [own.ctypes.data + begin for begin in (0, *ends(sizes)[:-1])]
+        inputs = [one.unsafe_buffer_pointer() for one in arrays]
         count = len(native.phases)
-        places = [one.unsafe_buffer_pointer() for one in arrays]
-        places += [one.ctypes.data for one in (out, *temporaries)]
         given = (
             ctypes.c_long(count),
             (ctypes.c_void_p * count)(*loaded.phases),
             (ctypes.c_long * count)(*(phase.blocks for phase in native.phases)),
-            (ctypes.c_void_p * len(places))(*places),
-            ctypes.c_void_p(scratch.ctypes.data),
+            (ctypes.c_void_p * (len(arrays) + len(sizes) - 1))(*inputs, *places[:-1]),
+            ctypes.c_void_p(places[-1]),
             ctypes.c_long(each),
         )
         function = self.library("phases").phases
         function.restype = None
-        shown = out.view(jnp.dtype(NUMPY[output.dtype])).reshape(output.shape)
-        return _Call(function, given, (loaded, *arrays, *temporaries, scratch), shown)
+        out = own[:written].view(dtype).reshape(output.shape)
+        return _Call(function, given, (loaded, own, *arrays), out)
 
     def library(self, text: str, **numbers: int) -> ctypes.CDLL:
         """Compiles one of the texts, with names in it set to numbers."""

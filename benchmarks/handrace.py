@@ -71,7 +71,7 @@ class Paired(Struct, frozen=True):
     out: tuple[str, ...]
     """Who computes something else, or does not run."""
     clocks: Clocks
-    """On the threads of the hand kernel."""
+    """The code, on threads like those of the hand kernel."""
     called: Clocks
     """As users call it, through XLA."""
 
@@ -95,7 +95,7 @@ def paired(row: Row, shop: Workshop, seconds: float, budget: Budget = BUDGET) ->
 
 
 def _bare(one: Kernel, shop: Workshop) -> Kernel:
-    """The same machine code on the hand kernels' threads."""
+    """The same machine code on threads like the hand kernels'."""
     assert one.code is not None
     return Kernel(f"{one.how}, without XLA", shop.generated(one.code, one.given))
 

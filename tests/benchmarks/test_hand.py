@@ -50,7 +50,7 @@ def test_a_row_is_timed_and_told(capsys: pytest.CaptureFixture[str]) -> None:
     hand.compare([small("rms_norm", "f32")], 0.01, LEAST)
     written = capsys.readouterr()
     row, all_of_them, called = map(json.loads, written.out.splitlines())
-    assert row["figure"] == "hand: rms_norm, f32, 1 row"
+    assert row["figure"] == "hand: rms_norm, f32, 1 row, the code"
     assert row["low"] <= row["value"] <= row["high"]
     assert row["cpu"]["low"] <= row["cpu"]["value"] <= row["cpu"]["high"]
     assert min(row["hand"].values()) > 0

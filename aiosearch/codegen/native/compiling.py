@@ -30,12 +30,12 @@ class Effort(enum.IntEnum):
 
 def digest(native: Native, machine: Machine, effort: Effort = Effort.SCALAR) -> str:
     """Says from what a program's object code is made; equal ones have equal code."""
-    return _digest(machine, str(effort), handler_text(), encode(native).decode())
+    return _digest(machine, str(effort), handler_text(machine), encode(native).decode())
 
 
 def handler_digest(machine: Machine) -> str:
     """Says the same of the handler's."""
-    return _digest(machine, handler_text())
+    return _digest(machine, handler_text(machine))
 
 
 def _digest(machine: Machine, *texts: str) -> str:
@@ -56,7 +56,7 @@ def compiled(native: Native, machine: Machine, effort: Effort = Effort.SCALAR) -
 def compiled_handler(machine: Machine) -> bytes:
     """Compiles the handler, which stands beside every program."""
     target = target_machine(machine)
-    module = _placed(parsed(handler_text(), llvm.create_context()), machine, target)
+    module = _placed(parsed(handler_text(machine), llvm.create_context()), machine, target)
     optimize(module, target)
     code: bytes = target.emit_object(module)
     return code

@@ -12,6 +12,7 @@ from pathlib import Path
 from ...tensor.types import DType
 from ..ir import Buffer
 from .errors import NativeError
+from .machine import Machine
 from .native import Native
 
 ENTRY = "aiosearch.handler"
@@ -28,6 +29,11 @@ _ELEMENTS = {
     DType.BF16: 16,
 }
 """XLA's numbers of element types."""
+_X86 = {"pause": "llvm.x86.sse2.pause", "kind": "", "way": "", "looks": "2500"}
+_ARM = {"pause": "llvm.aarch64.isb", "kind": "i32", "way": "15", "looks": "5000"}
+"""How a thread says that it only looks, and how often it does so before it goes to sleep."""
+_BLOCKS = 1 << 40
+"""As many as a phase may not have: the handler keeps their number beside the phase's."""
 _HEADER = "include/xla/ffi/api/c_api.h"
 _PREFIX = "aiosearch."
 _TEXTS = ("handler.ll", "workspace.ll", "team.ll")
@@ -36,12 +42,13 @@ _MAJOR = 0
 """Of the interface whose structures `handler.ll` lists. Minor versions only add fields behind."""
 
 
-def handler_text() -> str:
+def handler_text(machine: Machine) -> str:
     """Gives the text of the handler, which is the same for all programs."""
     major, minor = interface_version()
+    given = {"major": str(major), "minor": str(minor), **(_ARM if machine.is_arm else _X86)}
     folder = resources.files(__package__)
     text = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _TEXTS)
-    return text.replace("{major}", str(major)).replace("{minor}", str(minor))
+    return re.sub(r"\{(\w+)\}", lambda name: given[name[1]], text)
 
 
 def table_text(native: Native) -> str:
@@ -77,6 +84,8 @@ def _constants(native: Native) -> Iterator[str]:
 def _phases(native: Native) -> Iterator[str]:
     names = [f'@"{native.symbol(number)}"' for number in range(len(native.phases))]
     yield from (f"declare void {name}(ptr, ptr, i64, i64)" for name in names)
+    if any(phase.blocks >= _BLOCKS for phase in native.phases):
+        raise NativeError(f"the kernel {native.name} has too many blocks")
     pairs = zip(names, native.phases, strict=True)
     rows = [f"{_PHASE} {{ ptr {name}, i64 {phase.blocks} }}" for name, phase in pairs]
     yield f"@{_PREFIX}phases = constant [{len(rows)} x {_PHASE}] [{', '.join(rows)}]"

@@ -13,7 +13,7 @@ from ..ir import Buffer
 class Phase:
     """A part of a program: its blocks run in any order, on any thread, after the part before.
 
-    One block runs in the thread of the caller, and costs no more than a call.
+    One block runs in a thread that is there anyway, and costs no more than a call.
     """
 
     blocks: int

@@ -1,11 +1,13 @@
 ; The threads that run the phases of one call. They come once and stay until the last phase, for to be
 ; woken takes longer than many a phase. A team outlives the call: a task may come to its turn after
 ; all is done, and then only lets go of it. So nobody waits for a task that XLA has not begun, and
-; calls that fill the pool cannot wait for each other.
-;   0 the phase, above the number of its next block   1 blocks of the phase that are done
-;   2 who holds on to it   3 tasks begun   4 threads   5 buffers   6 scratch memory
-;   7 mutex   8 condition
-%Team = type { i64, i64, i32, i32, i64, ptr, ptr, [64 x i8], [64 x i8] }
+; calls that fill the pool cannot wait for each other. What one thread writes and others look at
+; meanwhile is on lines of memory of its own.
+;   0 the phase, above the number of its next block
+;   2 blocks of the phase that are done   3 who holds on to it   4 tasks begun
+;   6 threads   7 buffers   8 scratch memory
+;   10 mutex   11 condition
+%Team = type { i64, [56 x i8], i64, i32, i32, [48 x i8], i64, ptr, ptr, [40 x i8], [64 x i8], [64 x i8] }
 
 declare i32 @pthread_mutex_init(ptr, ptr)
 declare i32 @pthread_mutex_lock(ptr)
@@ -15,6 +17,7 @@ declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 declare i32 @pthread_cond_destroy(ptr)
+declare void @{pause}({kind})
 
 ; Gives a team of the one thread that asks, before the first phase, or null where there is no memory.
 define internal ptr @gather(i64 %workers, ptr %buffers, ptr %scratch) {
@@ -25,18 +28,23 @@ entry:
   %lacking = icmp eq ptr %team, null
   br i1 %lacking, label %failed, label %fill
 fill:
-  store %Team { i64 0, i64 0, i32 1, i32 1, i64 0, ptr null, ptr null, [64 x i8] zeroinitializer, [64 x i8] zeroinitializer }, ptr %team
   %first = call i64 @busy(i64 0)
   %word = shl i64 %first, 40
   store i64 %word, ptr %team
-  %workers.at = getelementptr %Team, ptr %team, i64 0, i32 4
+  %done = getelementptr %Team, ptr %team, i64 0, i32 2
+  store i64 0, ptr %done
+  %holders = getelementptr %Team, ptr %team, i64 0, i32 3
+  store i32 1, ptr %holders
+  %begun = getelementptr %Team, ptr %team, i64 0, i32 4
+  store i32 1, ptr %begun
+  %workers.at = getelementptr %Team, ptr %team, i64 0, i32 6
   store i64 %workers, ptr %workers.at
-  %buffers.at = getelementptr %Team, ptr %team, i64 0, i32 5
+  %buffers.at = getelementptr %Team, ptr %team, i64 0, i32 7
   store ptr %buffers, ptr %buffers.at
-  %scratch.at = getelementptr %Team, ptr %team, i64 0, i32 6
+  %scratch.at = getelementptr %Team, ptr %team, i64 0, i32 8
   store ptr %scratch, ptr %scratch.at
-  %mutex = getelementptr %Team, ptr %team, i64 0, i32 7
-  %condition = getelementptr %Team, ptr %team, i64 0, i32 8
+  %mutex = getelementptr %Team, ptr %team, i64 0, i32 10
+  %condition = getelementptr %Team, ptr %team, i64 0, i32 11
   %0 = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
   %1 = call i32 @pthread_cond_init(ptr %condition, ptr null)
   ret ptr %team
@@ -55,9 +63,9 @@ entry:
   store ptr %team, ptr %data.at
   %function.at = getelementptr %Api, ptr %api, i64 0, i32 4, i64 11
   %function = load ptr, ptr %function.at
-  %workers.at = getelementptr %Team, ptr %team, i64 0, i32 4
+  %workers.at = getelementptr %Team, ptr %team, i64 0, i32 6
   %workers = load i64, ptr %workers.at
-  %holders = getelementptr %Team, ptr %team, i64 0, i32 2
+  %holders = getelementptr %Team, ptr %team, i64 0, i32 3
   br label %next
 next:
   %i = phi i64 [ 1, %entry ], [ %i.next, %one ]
@@ -81,7 +89,7 @@ work:
 
 ; What XLA runs on one of its threads.
 define internal void @task(ptr %team) {
-  %begun = getelementptr %Team, ptr %team, i64 0, i32 3
+  %begun = getelementptr %Team, ptr %team, i64 0, i32 4
   %number = atomicrmw add ptr %begun, i32 1 monotonic
   %thread = zext i32 %number to i64
   call void @work(ptr %team, i64 %thread)
@@ -90,19 +98,18 @@ define internal void @task(ptr %team) {
 }
 
 ; Takes blocks as long as there are any, fewer at a time towards the end of a phase, so that a slow
-; thread has little left when the others are done. Thread 0 is back when all is done, others may be
-; back when all is begun.
+; thread has little left when the others are done. What a thread has done it adds up when no block is
+; left. Thread 0 is back when all is done, others may be back when all is begun.
 define internal void @work(ptr %team, i64 %thread) {
 entry:
   %count = load i64, ptr @aiosearch.phase_count
-  %last = sub i64 %count, 1
-  %leads = icmp eq i64 %thread, 0
-  %done = getelementptr %Team, ptr %team, i64 0, i32 1
-  %workers.at = getelementptr %Team, ptr %team, i64 0, i32 4
+  %follows = icmp ne i64 %thread, 0
+  %done = getelementptr %Team, ptr %team, i64 0, i32 2
+  %workers.at = getelementptr %Team, ptr %team, i64 0, i32 6
   %workers = load i64, ptr %workers.at
-  %buffers.at = getelementptr %Team, ptr %team, i64 0, i32 5
+  %buffers.at = getelementptr %Team, ptr %team, i64 0, i32 7
   %buffers = load ptr, ptr %buffers.at
-  %scratch.at = getelementptr %Team, ptr %team, i64 0, i32 6
+  %scratch.at = getelementptr %Team, ptr %team, i64 0, i32 8
   %scratches = load ptr, ptr %scratch.at
   %each = load i64, ptr @aiosearch.scratch
   %offset = mul i64 %each, %thread
@@ -110,6 +117,7 @@ entry:
   %parts = mul i64 %workers, 4
   br label %look
 look:
+  %mine = phi i64 [ 0, %entry ], [ %mine.next, %run ], [ 0, %advance ], [ 0, %stay ]
   %now = load atomic i64, ptr %team acquire, align 8
   br label %claim
 claim:
@@ -138,18 +146,25 @@ run:
   %function = load ptr, ptr %phase
   %end = add i64 %begin, %chunk
   call void %function(ptr %buffers, ptr %scratch, i64 %begin, i64 %end)
-  %before = atomicrmw add ptr %done, i64 %chunk acq_rel
-  %sum = add i64 %before, %chunk
+  %mine.next = add i64 %mine, %chunk
+  br label %look
+begun:
+  %worked = icmp ne i64 %mine, 0
+  br i1 %worked, label %report, label %idle
+report:
+  %before = atomicrmw add ptr %done, i64 %mine acq_rel
+  %sum = add i64 %before, %mine
   %all = icmp eq i64 %sum, %blocks
-  br i1 %all, label %advance, label %look
+  br i1 %all, label %advance, label %idle
 advance:
   store atomic i64 0, ptr %done monotonic, align 8
   %following = add i64 %number, 1
-  call void @announce(ptr %team, i64 %following)
+  call void @proceed(ptr %team, i64 %following, ptr %scratch)
   br label %look
-begun:
-  %final = icmp eq i64 %number, %last
-  %follows = xor i1 %leads, true
+idle:
+  %behind = add i64 %number, 1
+  %busy = call i64 @busy(i64 %behind)
+  %final = icmp eq i64 %busy, %count
   %free = and i1 %final, %follows
   br i1 %free, label %over, label %stay
 stay:
@@ -159,16 +174,38 @@ over:
   ret void
 }
 
-; Begins a phase, or the first one behind it that has blocks, and wakes who waits for it.
-define internal void @announce(ptr %team, i64 %phase) {
-  %mutex = getelementptr %Team, ptr %team, i64 0, i32 7
-  %condition = getelementptr %Team, ptr %team, i64 0, i32 8
-  %number = call i64 @busy(i64 %phase)
+; Begins the first phase from here on that has several blocks, and wakes who waits for it: one block
+; is run at once, as nobody else could help.
+define internal void @proceed(ptr %team, i64 %first, ptr %scratch) {
+entry:
+  %mutex = getelementptr %Team, ptr %team, i64 0, i32 10
+  %condition = getelementptr %Team, ptr %team, i64 0, i32 11
+  %buffers.at = getelementptr %Team, ptr %team, i64 0, i32 7
+  %buffers = load ptr, ptr %buffers.at
+  %count = load i64, ptr @aiosearch.phase_count
+  br label %next
+next:
+  %i = phi i64 [ %first, %entry ], [ %i.next, %run ]
+  %number = call i64 @busy(i64 %i)
+  %more = icmp ult i64 %number, %count
+  br i1 %more, label %one, label %tell
+one:
+  %i.next = add i64 %number, 1
+  %phase = getelementptr %Phase, ptr @aiosearch.phases, i64 %number
+  %blocks.at = getelementptr %Phase, ptr %phase, i64 0, i32 1
+  %blocks = load i64, ptr %blocks.at
+  %several = icmp ugt i64 %blocks, 1
+  br i1 %several, label %tell, label %run
+run:
+  %function = load ptr, ptr %phase
+  call void %function(ptr %buffers, ptr %scratch, i64 0, i64 1)
+  br label %next
+tell:
   %word = shl i64 %number, 40
-  %1 = call i32 @pthread_mutex_lock(ptr %mutex)
+  %0 = call i32 @pthread_mutex_lock(ptr %mutex)
   store atomic i64 %word, ptr %team release, align 8
+  %1 = call i32 @pthread_mutex_unlock(ptr %mutex)
   %2 = call i32 @pthread_cond_broadcast(ptr %condition)
-  %3 = call i32 @pthread_mutex_unlock(ptr %mutex)
   ret void
 }
 
@@ -191,12 +228,11 @@ found:
   ret i64 %i
 }
 
-; Waits for the end of a phase: looks for some ten microseconds, less than it takes to be woken, then
-; sleeps.
+; Waits for the end of a phase: looks for about as long as it takes to be woken, then sleeps.
 define internal void @await(ptr %team, i64 %phase) {
 entry:
-  %mutex = getelementptr %Team, ptr %team, i64 0, i32 7
-  %condition = getelementptr %Team, ptr %team, i64 0, i32 8
+  %mutex = getelementptr %Team, ptr %team, i64 0, i32 10
+  %condition = getelementptr %Team, ptr %team, i64 0, i32 11
   br label %look
 look:
   %i = phi i64 [ 0, %entry ], [ %i.next, %again ]
@@ -205,8 +241,9 @@ look:
   %ended = icmp ne i64 %number, %phase
   br i1 %ended, label %over, label %again
 again:
+  call void @{pause}({kind} {way})
   %i.next = add i64 %i, 1
-  %patient = icmp ult i64 %i.next, 40000
+  %patient = icmp ult i64 %i.next, {looks}
   br i1 %patient, label %look, label %sleep
 sleep:
   %0 = call i32 @pthread_mutex_lock(ptr %mutex)
@@ -229,13 +266,13 @@ over:
 ; Lets go of a team; the last one frees it.
 define internal void @release(ptr %team) {
 entry:
-  %holders = getelementptr %Team, ptr %team, i64 0, i32 2
+  %holders = getelementptr %Team, ptr %team, i64 0, i32 3
   %before = atomicrmw sub ptr %holders, i32 1 acq_rel
   %last = icmp eq i32 %before, 1
   br i1 %last, label %end, label %over
 end:
-  %mutex = getelementptr %Team, ptr %team, i64 0, i32 7
-  %condition = getelementptr %Team, ptr %team, i64 0, i32 8
+  %mutex = getelementptr %Team, ptr %team, i64 0, i32 10
+  %condition = getelementptr %Team, ptr %team, i64 0, i32 11
   %0 = call i32 @pthread_mutex_destroy(ptr %mutex)
   %1 = call i32 @pthread_cond_destroy(ptr %condition)
   call void @free(ptr %team)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib import util
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from aiosearch.codegen.native import handler
 from aiosearch.codegen.native.compiling import target_machine
 from aiosearch.codegen.native.errors import NativeError
 from aiosearch.codegen.native.handler import ends, handler_text, interface_version, table_text
-from aiosearch.codegen.native.machine import host
+from aiosearch.codegen.native.machine import Machine, host
+from aiosearch.codegen.native.native import Phase
 from aiosearch.tensor.types import DType
 
 PLACES = {
@@ -39,7 +41,9 @@ def test_functions_stand_where_they_are_looked_for(header: str) -> None:
     """The handler finds XLA's functions by their places in a list, as this jaxlib has it."""
     listed = re.findall(r"_XLA_FFI_API_STRUCT_FIELD\((\w+)\);", header)
     assert {name: listed.index(name) for name in PLACES} == PLACES
-    places = set(map(int, re.findall(r"%Api, ptr %api, i64 0, i32 4, i64 (\d+)", handler_text())))
+    places = set(
+        map(int, re.findall(r"%Api, ptr %api, i64 0, i32 4, i64 (\d+)", handler_text(host())))
+    )
     assert places == set(PLACES.values())
 
 
@@ -57,7 +61,7 @@ def test_version(header: str) -> None:
     """The handler says that it was made for the interface of this jaxlib."""
     _, minor = interface_version()
     assert f"#define XLA_FFI_API_MINOR {minor}\n" in header
-    assert f"store i32 {minor}, ptr %minor.at" in handler_text()
+    assert f"store i32 {minor}, ptr %minor.at" in handler_text(host())
 
 
 def test_an_unknown_interface(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,13 +82,20 @@ def test_an_unknown_interface(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         interface_version.__wrapped__()
 
 
-def test_texts_are_valid() -> None:
+@pytest.mark.parametrize("machine", [host(), Machine("aarch64-linux-gnu", "generic", "+neon")])
+def test_texts_are_valid(machine: Machine) -> None:
     """Both texts are LLVM IR, and link to one module."""
     target_machine(host())
     context = llvm.create_context()
-    module = llvm.parse_assembly(handler_text(), context)
+    module = llvm.parse_assembly(handler_text(machine), context)
     module.link_in(llvm.parse_assembly(table_text(adding(DType.F32, 3)), context))
     module.verify()
+
+
+def test_too_many_blocks() -> None:
+    """More than there is room to count are refused, not run from the first one again."""
+    with pytest.raises(NativeError, match="the kernel adding has too many blocks"):
+        table_text(replace(adding(DType.F32, 3), phases=(Phase(1 << 40),)))
 
 
 def test_temporaries_have_lines_of_their_own() -> None:

@@ -1,0 +1,156 @@
+"""The threads that run a call: whenever they come, every block is run once and in its phase."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from fake_xla import FakeXla
+from kernel_texts import looping, relayed, relaying
+
+from aiosearch.codegen.ir import Buffer
+from aiosearch.codegen.native.compiling import compiled, compiled_handler
+from aiosearch.codegen.native.loading import Library, load
+from aiosearch.codegen.native.machine import host
+from aiosearch.codegen.native.native import Native, Phase
+from aiosearch.tensor.types import DType
+
+SIZE = 300
+BLOCKS = (0, 300, 1, 0, 1, 299, 7, 1, 300, 0)
+Run = Callable[[], None]
+
+
+@pytest.fixture(scope="module")
+def relay() -> Library:
+    return loaded(relaying(SIZE, BLOCKS))
+
+
+def loaded(native: Native) -> Library:
+    return load(native, compiled(native, host()), compiled_handler(host()))
+
+
+def run(library: Library, xla: FakeXla, blocks: tuple[int, ...] = BLOCKS, size: int = SIZE) -> None:
+    """Calls it, and compares what it gives."""
+    values = np.arange(size, dtype=np.int32)
+    outputs = [np.full_like(values, -1), np.full_like(values, -1)]
+    assert xla.call(library.handler, [values], outputs) is None
+    assert [one.tolist() for one in outputs] == [*relayed(values.tolist(), blocks)]
+    assert not xla.errors
+
+
+def at_once(task: Run) -> bool:
+    task()
+    return True
+
+
+def refused(task: Run) -> bool:
+    return False
+
+
+def never(task: Run) -> bool:
+    return True
+
+
+@pytest.mark.parametrize(("begin", "asked"), [(at_once, 3), (never, 3), (refused, 1)])
+def test_no_other_thread(begin: Callable[[Run], bool], asked: int, relay: Library) -> None:
+    """A task may run before the one that asked goes on, or not at all, or be refused."""
+    xla = FakeXla(4, begin)
+    run(relay, xla)
+    assert xla.asked == asked
+
+
+def test_one_thread(relay: Library) -> None:
+    """Nobody is asked for more."""
+    xla = FakeXla(1, refused)
+    run(relay, xla)
+    assert not xla.asked
+
+
+@pytest.mark.parametrize("blocks", [(), (1,), (1, 0, 1), (0, 0)])
+def test_one_block_at_most(blocks: tuple[int, ...]) -> None:
+    """Phases of one block, and empty ones, need no other thread."""
+    xla = FakeXla(4, refused)
+    run(loaded(relaying(1, blocks)), xla, blocks, 1)
+    assert not xla.asked
+
+
+def test_tasks_that_are_late(relay: Library) -> None:
+    """What comes when all is done finds nothing to do, and the arrays are left alone."""
+    tasks: list[Run] = []
+
+    def later(task: Run) -> bool:
+        tasks.append(task)
+        return True
+
+    for _ in range(50):
+        run(relay, FakeXla(3, later))
+        for task in tasks:
+            task()
+        tasks.clear()
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_threads_that_come_at_some_time(threads: int, relay: Library) -> None:
+    """While it runs or later; more of them than processors, so that some sleep."""
+    begun: list[threading.Thread] = []
+
+    def soon(task: Run) -> bool:
+        begun.append(threading.Thread(target=task))
+        begun[-1].start()
+        return True
+
+    for _ in range(100):
+        run(relay, FakeXla(threads, soon))
+    for one in begun:
+        one.join()
+
+
+def test_threads_share_the_blocks_and_sleep_until_there_are_more() -> None:
+    """Of two phases that take long, both threads run some; one waits for what is between."""
+    native = meeting()
+    library, here = loaded(native), np.zeros(4, np.int32)
+    begun: list[threading.Thread] = []
+
+    def soon(task: Run) -> bool:
+        begun.append(threading.Thread(target=task))
+        begun[-1].start()
+        return True
+
+    assert FakeXla(2, soon).call(library.handler, [], [here]) is None
+    begun[0].join()
+    assert here.tolist() == [2, 2, 1, 2]
+
+
+def meeting() -> Native:
+    """Blocks that end when both blocks of their phase have begun; between, one that takes long."""
+    texts = ["declare i32 @usleep(i32)"]
+    for phase, place in ((0, 0), (2, 1), (5, 3)):
+        texts.append(_until_both(f"meeting.{phase}", place))
+    for phase, place in ((1, 2), (3, 2), (4, 2)):
+        lines = [f"%p = getelementptr i32, ptr %o, i64 {place}", "store i32 1, ptr %p"]
+        lines += ["%slept = call i32 @usleep(i32 20000)"] * (phase == 1)
+        texts.append(looping(f"meeting.{phase}", "o", lines))
+    phases = tuple(map(Phase, (2, 1, 2, 1, 1, 2)))
+    output = Buffer("o", DType.I32, (4,))
+    return Native("meeting", "\n".join(texts), (), (output,), phases)
+
+
+def _until_both(symbol: str, place: int) -> str:
+    """A block that counts itself, and goes on when there are two."""
+    return f"""
+define void @{symbol}(ptr %buffers, ptr %scratch, i64 %begin, i64 %end) {{
+entry:
+  %o = load ptr, ptr %buffers
+  %p = getelementptr i32, ptr %o, i64 {place}
+  %0 = atomicrmw add ptr %p, i32 1 acq_rel
+  br label %look
+look:
+  %now = load atomic i32, ptr %p acquire, align 4
+  %both = icmp eq i32 %now, 2
+  br i1 %both, label %over, label %look
+over:
+  ret void
+}}
+"""
