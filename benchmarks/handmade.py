@@ -76,15 +76,13 @@ class Workshop:
         code = compiled(native, one.machine, one.effort)
         loaded = load(native, code, compiled_handler(one.machine))
         (output,) = native.outputs
-        dtype, each = (
-            jnp.dtype(NUMPY[output.dtype]),
-            max(one.scratch_bytes for one in native.phases),
-        )
+        dtype = jnp.dtype(NUMPY[output.dtype])
         written = math.prod(output.shape) * dtype.itemsize
-        sizes = (written, *native.temporaries, rounded(each) * self.threads)
+        each = rounded(max(phase.scratch_bytes for phase in native.phases))
+        sizes = (written, *native.temporaries, each * self.threads)
         own = aligned(ends(sizes)[-1])
         places = [own.ctypes.data + begin for begin in (0, *ends(sizes)[:-1])]
-        inputs = [one.unsafe_buffer_pointer() for one in arrays]
+        inputs = [array.unsafe_buffer_pointer() for array in arrays]
         count = len(native.phases)
         given = (
             ctypes.c_long(count),

@@ -84,11 +84,11 @@ def paired(row: Row, shop: Workshop, seconds: float, budget: Budget = BUDGET) ->
     own = Own(row, arrays, judge, budget)
     found = own.best()
     hands += [_hand(row, shop, arrays) for _ in range(COPIES)]
-    if not found or not _is_right(hands[0], judge, own.out):
+    if not found:
         raise ValueError(f"{row.name}: {'; '.join(own.out)}")
     best, (hand, again, *_) = fastest(found)[0], fastest(hands)
     bare = _bare(best, shop)
-    if not _is_right(bare, judge, own.out):
+    if not all(_is_right(one, judge, own.out) for one in (hand, again, bare)):
         raise ValueError(f"{row.name}: {'; '.join(own.out)}")
     clocks, called = in_turns((hand, again), (bare, best), seconds)
     return Paired(row, best.how, len(own.made), tuple(own.out), clocks, called)

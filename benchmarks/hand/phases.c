@@ -1,4 +1,4 @@
-/* Machine code of ours, phase after phase, on the threads that the kernels by hand have. */
+/* Machine code of ours, phase after phase, on threads like those of the kernels by hand. */
 #include "pool.h"
 
 typedef void (*Phase)(void **buffers, char *scratch, long begin, long end);

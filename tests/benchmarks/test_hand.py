@@ -8,11 +8,16 @@ import sys
 from pathlib import Path
 
 import hand
+import jax.numpy as jnp
 import pytest
 from handmade import Workshop, lacking
 from handrace import judge_of
+from kernel_texts import copying, keeping, store
 from kernelrows import Row
 
+from aiosearch.codegen.native.compiling import Effort
+from aiosearch.codegen.native.lines import Carried
+from aiosearch.codegen.native.machine import host
 from aiosearch.optimizer.effort import Budget
 from aiosearch.tensor.programs import builtin
 
@@ -42,6 +47,26 @@ def test_a_kernel_by_hand_computes_its_program(name: str, dtype: str, tmp_path: 
     kernel = Workshop(tmp_path, 2).kernel(row, judge.arrays)
     for _ in range(3):
         assert not judge.objection([kernel()])
+
+
+@compiled
+def test_code_of_ours_has_aligned_scratch_memory_on_each_thread(tmp_path: Path) -> None:
+    """As it has when XLA calls it, however many bytes it wants."""
+    lines = ["%at = ptrtoint ptr %scratch to i64", "%low = and i64 %at, 63"]
+    lines += ["%value = uitofp i64 %low to float", *store("%value", "o", "float")]
+    native = copying("aligned", 100_000, lines, scratch=100)
+    given = jnp.zeros(100_000, jnp.float32)
+    call = Workshop(tmp_path, 2).generated(Carried(native, host(), Effort.SCALAR), [given])
+    for _ in range(50):
+        assert not call().any()
+
+
+@compiled
+def test_code_of_ours_is_given_what_it_takes(tmp_path: Path) -> None:
+    """Nothing would keep it from reading beyond smaller arrays."""
+    code = Carried(keeping(100), host(), Effort.SCALAR)
+    with pytest.raises(ValueError, match=r"keeping takes a: f32\[100\], not float32\(99,\)"):
+        Workshop(tmp_path, 2).generated(code, [jnp.zeros(99, jnp.float32)])
 
 
 @compiled

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-CREATE, DESTROY, SCHEDULE, COUNT, FUNCTIONS = 0, 2, 11, 12, 13
+DESTROY, SCHEDULE, COUNT, FUNCTIONS = 2, 11, 12, 13
 """Places in the list of XLA's functions, and how many there are."""
-ELEMENTS = {"int32": 4, "float32": 11}
+INT32 = 4
+"""XLA's number of the only type of arrays here."""
 Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 Function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 Handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
@@ -85,9 +86,9 @@ def _values(arrays: Sequence[Any], kept: list[Any]) -> ctypes.Structure:
     places = (_POINTER * len(arrays))()
     for at, one in enumerate(arrays):
         sizes = np.array(one.shape, np.int64)
-        dtype = ELEMENTS[str(one.dtype)]
+        assert one.dtype == np.int32
         rank, where = one.ndim, sizes.ctypes.data
-        buffer = Buffer(ctypes.sizeof(Buffer), None, dtype, one.ctypes.data, rank, where)
+        buffer = Buffer(ctypes.sizeof(Buffer), None, INT32, one.ctypes.data, rank, where)
         kept += [sizes, buffer]
         places[at] = ctypes.addressof(buffer)
     kept.append(places)

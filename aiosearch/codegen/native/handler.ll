@@ -236,29 +236,25 @@ known:
   %fewer = icmp ult i64 %most, %threads
   %workers = select i1 %fewer, i64 %most, i64 %threads
   %shared = icmp ugt i64 %workers, 1
-  br i1 %shared, label %together, label %alone
+  br i1 %shared, label %together, label %turn
 together:
   %team = call ptr @gather(i64 %workers, ptr %buffers, ptr %scratch)
   %lacking = icmp eq ptr %team, null
-  br i1 %lacking, label %alone, label %begin
+  br i1 %lacking, label %turn, label %begin
 begin:
   call void @lead(ptr %api, ptr %context, ptr %team)
   ret void
-alone:
-  br label %turn
 turn:
-  %phase = phi i64 [ 0, %alone ], [ %phase.next, %look ], [ %phase.next, %ran ]
-  %left = icmp ult i64 %phase, %count
-  br i1 %left, label %look, label %done
-look:
-  %phase.next = add i64 %phase, 1
-  %own = getelementptr %Phase, ptr @aiosearch.phases, i64 %phase
-  %own.at = getelementptr %Phase, ptr %own, i64 0, i32 1
+  %from = phi i64 [ 0, %known ], [ 0, %together ], [ %after, %alone ]
+  %number = call i64 @busy(i64 %from)
+  %left = icmp ult i64 %number, %count
+  br i1 %left, label %alone, label %done
+alone:
+  %after = add i64 %number, 1
+  %phase = getelementptr %Phase, ptr @aiosearch.phases, i64 %number
+  %own.at = getelementptr %Phase, ptr %phase, i64 0, i32 1
   %own.blocks = load i64, ptr %own.at
-  %empty = icmp eq i64 %own.blocks, 0
-  br i1 %empty, label %turn, label %ran
-ran:
-  %function = load ptr, ptr %own
+  %function = load ptr, ptr %phase
   call void %function(ptr %buffers, ptr %scratch, i64 0, i64 %own.blocks)
   br label %turn
 done:

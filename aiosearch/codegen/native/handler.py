@@ -42,6 +42,7 @@ _MAJOR = 0
 """Of the interface whose structures `handler.ll` lists. Minor versions only add fields behind."""
 
 
+@functools.cache
 def handler_text(machine: Machine) -> str:
     """Gives the text of the handler, which is the same for all programs."""
     major, minor = interface_version()
