@@ -21,7 +21,7 @@ class Parameter:
     name: str
     values: tuple[Any, ...]
     fine: bool = False
-    """Whether no prediction tells its values apart, so that only trials can."""
+    """Whether no prediction prefers another of its values to the first, so that only trials can."""
 
 
 class Space(Protocol[ScheduleT]):

@@ -187,6 +187,7 @@ def _short(schedule: Schedule) -> str:
     usual, wishes = Wishes(), schedule.wishes
     parts += [f"{wishes.unroll} a turn"] * (wishes.unroll != usual.unroll)
     parts += [f"{wishes.ahead} ahead"] * (wishes.ahead != usual.ahead)
+    parts += [f"{schedule.width} bytes a vector"] * (schedule.width > 0)
     return f"[{', '.join(parts)}]"
 
 

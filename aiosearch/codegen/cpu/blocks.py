@@ -80,7 +80,7 @@ class BlockPrinter:
 
     def _filled(self, stage: Stage, ranges: Mapping[Index, Range], adds: bool) -> None:
         scalar = working(stage)
-        lanes = self.machine.width // (8 if scalar == "double" else 4)
+        lanes = self.schedule.lanes(self.machine.width, 8 if scalar == "double" else 4)
         memory = Memory(self._writer, self.machine)
         access = Access(self.storages, memory, self.arithmetic.vectors)
         if isinstance(self.storages[stage.target], Packed):

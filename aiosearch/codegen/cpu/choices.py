@@ -39,6 +39,8 @@ _STREAMED = 4096
 memory, once. Other inputs are not."""
 _EXACT = 1024
 """So many products may be added one after the other."""
+_NARROWEST = 16
+"""Bytes of the narrowest vectors."""
 _SMALL = 1 << 15
 """Elements of a block that maps."""
 
@@ -50,7 +52,7 @@ def space(
     own = roles(kernel, machine)
     predictor = Predictor(kernel, own, machine, threads)
     if own.stage.fold is Fold.NONE or own.shape.inner is None or own.along is None:
-        return _Maps(own, predictor)
+        return _Maps(own, machine, predictor)
     return _Folds(kernel, own, machine, threads, packable(kernel, constant, machine), predictor)
 
 
@@ -82,10 +84,9 @@ def different(found: Sequence[Choice[Schedule]], most: int) -> list[Choice[Sched
 class _Maps:
     """Blocks of whole rows, as many as there is work for."""
 
-    parameters = (Parameter("block", (_SMALL, _SMALL // 8)),)
-
-    def __init__(self, own: Roles, predictor: Predictor) -> None:
+    def __init__(self, own: Roles, machine: Machine, predictor: Predictor) -> None:
         self._own = own
+        self.parameters = (Parameter("block", (_SMALL, _SMALL // 8)), _widths(machine))
         self.seconds = predictor.seconds
 
     def schedule(self, chosen: Mapping[str, Any]) -> Schedule:
@@ -95,7 +96,7 @@ class _Maps:
             tile = max(1, min(one.size, chosen["block"] // held))
             tiles[one.name] = tile
             held *= tile
-        return Schedule(tiles)
+        return Schedule(tiles, width=chosen["width"])
 
 
 class _Folds:
@@ -111,7 +112,7 @@ class _Folds:
         predictor: Predictor,
     ) -> None:
         self._kernel, self._own, self._machine, self._threads = kernel, own, machine, threads
-        self._lanes = machine.width // 4
+        self._widest = machine.width
         self._others = _others(own)
         self._kept = [*tiles_of(kernel)]
         self._lasting = {name for one in self._kept for name in one.lasts}
@@ -144,22 +145,26 @@ class _Folds:
             Parameter("unrolled", _UNROLLED, fine=True),
             Parameter("ahead", _AHEAD, fine=True),
             Parameter("fastest", (None, *(one.name for one in own.blocked[:-1])), fine=True),
+            _widths(self._machine),
         )
 
     def schedule(self, chosen: Mapping[str, Any]) -> Schedule | None:
         rows, vectors, matrix = chosen["registers"]
-        width = self._lanes * vectors
+        vector = chosen["width"] or self._widest
+        width = vector // 4 * vectors
         column = self._column(chosen["panels"], width)
         panels = self._panels[chosen["packed"]] if chosen["laid"] else {}
         if column is None or (chosen["laid"] and not (panels and self._is_read_again(chosen))):
             return None
         layouts = self._layouts if chosen["packed"] else {}
+        if vector < self._widest and (chosen["coded"] or matrix):
+            return None
         if chosen["coded"] and (vectors % 2 or chosen["laid"] or not chosen["packed"]):
             return None
         coded = self._codable if chosen["coded"] else {}
         if matrix and not self._is_for_matrices({*layouts, *panels}, *chosen["serial"]):
             return None
-        usual = self._ahead(vectors, bool(coded)) if layouts else 0
+        usual = self._ahead(vectors * vector, bool(coded)) if layouts else 0
         if chosen["ahead"] == usual:
             return None
         ahead = usual if chosen["ahead"] is None else chosen["ahead"]
@@ -174,6 +179,7 @@ class _Folds:
             {name: replace(one, width=width) for name, one in panels.items()},
             chosen["fastest"],
             chosen["keeps"],
+            chosen["width"],
         )
         if any(one.size % width or found.tile(one) % width for one in coded.values()):
             return None
@@ -205,13 +211,13 @@ class _Folds:
         read = {load.buffer.name for load in stage.loads}
         return deep >= DEPTH and not laid.isdisjoint(read) and in_rows(stage, inner, laid)
 
-    def _ahead(self, vectors: int, coded: bool) -> int:
-        """Pairs of rows of so many vectors, two of which lie side by side where they are paired.
+    def _ahead(self, row: int, coded: bool) -> int:
+        """Pairs of rows of so many bytes, two of which lie side by side where they are paired.
 
         What is coded is read from two places, and of fewer bytes: twice as far.
         """
         paired = any(one.pairs for one in self._layouts.values())
-        found = _STREAMED // (vectors * self._machine.width) // (1 if paired else 2)
+        found = _STREAMED // row // (1 if paired else 2)
         return 2 * found if coded else found
 
     def _is_another_order(self, schedule: Schedule) -> bool:
@@ -228,6 +234,12 @@ class _Folds:
         if serial is not None:
             tiles[serial] = length
         return tiles
+
+
+def _widths(machine: Machine) -> Parameter:
+    """Of vectors: the widest, and half of that, of which some processors do more in a cycle."""
+    half = (machine.width // 2,) if machine.width > _NARROWEST else ()
+    return Parameter("width", (0, *half), fine=True)
 
 
 def _fitting(own: Roles, machine: Machine) -> Iterator[tuple[int, int, bool]]:

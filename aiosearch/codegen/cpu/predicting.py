@@ -105,7 +105,7 @@ class Predictor:
 
     def __init__(self, kernel: Kernel, own: Roles, machine: Machine, threads: int) -> None:
         self._kernel, self._own, self._threads = kernel, own, threads
-        self._lanes, self._l1, self._l2 = machine.width // 4, machine.l1, machine.l2
+        self._widest, self._l1, self._l2 = machine.width, machine.l1, machine.l2
         self._works = [self._work(stage, machine) for stage in kernel.stages]
         self._reads = [self._read(one) for one in kernel.inputs]
         self._written = sum(map(_bytes, kernel.outputs))
@@ -176,7 +176,7 @@ class Predictor:
         if one.shares:
             return self._summed(one, schedule)
         along = one.shape.along.size if one.shape.along is not None else 1
-        return one.total / min(self._lanes, along) * one.cycles
+        return one.total / min(schedule.lanes(self._widest), along) * one.cycles
 
     def _summed(self, one: _Work, schedule: Schedule) -> float:
         """Of sums that stay in registers while rows share what the lanes read."""
@@ -189,7 +189,7 @@ class Predictor:
             for count, some in blocks
             if some
         )
-        return one.total / (tile * vectors * self._lanes) * cycles
+        return one.total / (tile * vectors * schedule.lanes(self._widest)) * cycles
 
     def _block(self, one: _Work, schedule: Schedule, rows: int, vectors: int, again: bool) -> float:
         """Of so many sums, for each product; again, if other rows read what these lanes read."""
@@ -200,32 +200,12 @@ class Predictor:
             step = _matrix_step(rows, vectors, coded)
         else:
             missed = bool(one.apart) and one.apart.isdisjoint(schedule.staged)
-            step = self._step(one, rows, vectors, packed, coded, missed, again)
+            width = vectors * schedule.lanes(self._widest) * 4
+            step = _step(one, rows, vectors, width, packed, coded, missed, again)
         cycles, steps = step.cycles, max(depth / step.depth, 1)
         if again and step.bytes * steps > self._l1 / 2:
             cycles = max(cycles, step.bytes * _CLOCK / _NEAR)
         return (cycles + step.begun / steps) / step.depth
-
-    def _step(
-        self,
-        one: _Work,
-        rows: int,
-        vectors: int,
-        packed: bool,
-        coded: bool,
-        missed: bool,
-        again: bool,
-    ) -> _Step:
-        """By vector registers."""
-        mixing = _MIXING * vectors if one.dots and not packed else 0.0
-        taken = rows * vectors * (_SLOW if one.dots and one.matrix else 1)
-        cycles = max((taken + mixing) / 2, (rows + vectors + mixing) / 2, 4.0)
-        cycles = max(cycles, taken / 2 + vectors * _DECODED if coded else 0)
-        cycles += _MISSED * max(rows - _WAYS, 0) if missed else 0
-        width = vectors * self._lanes * 4
-        cycles += width / _AGAIN if again else 0
-        cycles += 0 if packed else _LOOSE * vectors
-        return _Step(2 if one.dots else 1, cycles, width, rows * vectors + _TURN)
 
     def _traffic(self, schedule: Schedule) -> float:
         """Bytes from memory; what the second cache keeps until it is read again counts for less."""
@@ -244,6 +224,27 @@ class Predictor:
         """What a block reads of an input, in bytes."""
         own = (each for each in self._own.blocked if each not in one.missing)
         return one.bytes / max(_tiles(own, schedule), 1)
+
+
+def _step(
+    one: _Work,
+    rows: int,
+    vectors: int,
+    width: int,
+    packed: bool,
+    coded: bool,
+    missed: bool,
+    again: bool,
+) -> _Step:
+    """By vector registers; the vectors have so many bytes together."""
+    mixing = _MIXING * vectors if one.dots and not packed else 0.0
+    taken = rows * vectors * (_SLOW if one.dots and one.matrix else 1)
+    cycles = max((taken + mixing) / 2, (rows + vectors + mixing) / 2, 4.0)
+    cycles = max(cycles, taken / 2 + vectors * _DECODED if coded else 0)
+    cycles += _MISSED * max(rows - _WAYS, 0) if missed else 0
+    cycles += width / _AGAIN if again else 0
+    cycles += 0 if packed else _LOOSE * vectors
+    return _Step(2 if one.dots else 1, cycles, width, rows * vectors + _TURN)
 
 
 def _matrix_step(rows: int, vectors: int, coded: bool) -> _Step:

@@ -32,9 +32,15 @@ class Schedule:
     """The index along which blocks follow each other first; the last one where nothing is said."""
     keeps: bool = False
     """Whether a block keeps what it needs again, where it goes along the index more than once."""
+    width: int = 0
+    """Bytes of a vector; 0 for the widest that the processor has."""
 
     def tile(self, index: Index) -> int:
         return max(1, min(self.tiles.get(index.name, index.size), index.size))
+
+    def lanes(self, widest: int, size: int = 4) -> int:
+        """How many elements of so many bytes a vector holds, where the widest ones are so wide."""
+        return (self.width or widest) // size
 
     def count(self, index: Index) -> int:
         """Into how many tiles an index is cut."""

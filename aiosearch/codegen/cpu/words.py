@@ -14,6 +14,7 @@ from .schedule import Schedule, blocked
 def told(kernel: Kernel, schedule: Schedule) -> str:
     """The kernel's name, and a line each: blocks, the way through one, registers, inputs."""
     parts = [_blocks(kernel, schedule), *_way(kernel, schedule), *_registers(kernel, schedule)]
+    parts += _width(schedule)
     parts += [_layout(name, layout) for name, layout in schedule.layouts.items()]
     parts += [f"a block copies its tile of {name}" for name in schedule.staged]
     return "\n  ".join([kernel.name, *parts])
@@ -46,6 +47,11 @@ def _registers(kernel: Kernel, schedule: Schedule) -> Iterator[str]:
     yield f"{sums if wishes.rows else 'sums'} in {held}, {_count(wishes.unroll, 'step')} a turn"
     if wishes.ahead:
         yield f"fetches {_count(2 * wishes.ahead, 'row')} ahead"
+
+
+def _width(schedule: Schedule) -> Iterator[str]:
+    if schedule.width:
+        yield f"vectors of {schedule.width} bytes"
 
 
 def _count(number: int, what: str) -> str:

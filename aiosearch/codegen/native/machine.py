@@ -76,13 +76,19 @@ class Machine:
 
     def has(self, feature: str) -> bool:
         """Whether LLVM's feature of this name is on."""
-        return f"+{feature}" in self.features.split(",")
+        return f"+{feature}" in _signed(self.features)
 
     def runs(self, other: Machine) -> bool:
         """Whether code for the other one runs here."""
-        here, there = (set(one.features.split(",")) for one in (self, other))
+        here, there = (_signed(one.features) for one in (self, other))
         wanted = {feature for feature in there if feature.startswith("+")}
         return wanted <= here and _kind(self) == _kind(other)
+
+
+@functools.lru_cache(maxsize=16)
+def _signed(features: str) -> frozenset[str]:
+    """The features, each with its sign; asked for with every schedule."""
+    return frozenset(features.split(","))
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -11,6 +12,7 @@ from running import MACHINES, program
 
 from aiosearch.codegen.cpu.choices import choices, space
 from aiosearch.codegen.cpu.packed import Layout
+from aiosearch.codegen.cpu.printer import native
 from aiosearch.codegen.cpu.schedule import Schedule
 from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lowering import lower
@@ -73,7 +75,7 @@ def test_panels_are_as_wide_as_the_vectors_that_read_them(machine: Machine) -> N
 
 @BOTH
 def test_what_is_fine_changes_no_result(machine: Machine) -> None:
-    """Unrolling, fetching ahead, and the order of blocks."""
+    """Unrolling, fetching ahead, the order of blocks, and narrower vectors."""
     module = product(300, 64, 160)
     (kernel,) = module.kernels
     own = space(kernel, machine, 2)
@@ -82,8 +84,46 @@ def test_what_is_fine_changes_no_result(machine: Machine) -> None:
     near = [one for one in beside(own, first) if any(one.point[at] != first[at] for at in fine)]
     assert {one.schedule.fastest for one in near} > {None}
     assert {one.schedule.wishes.ahead for one in near} > {0}
+    assert {one.schedule.width for one in near} == ({0, 32} if machine.width == 64 else {0})
     for one in near:
         assert_right(module, schedules={kernel.name: one.schedule}, machines=[machine])
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.F64])
+@pytest.mark.parametrize("packed", [False, True])
+def test_narrower_vectors_change_no_result(packed: bool, dtype: DType) -> None:
+    """Of products, in panels or not: half as wide as the widest."""
+    machine = MACHINES["host"]
+    if machine.width == 16:
+        pytest.skip("vectors are as narrow as can be")
+    module = product(9, 70, 100, dtype)
+    (kernel,) = module.kernels
+    own = space(kernel, machine, 2, ["W"])
+    first = next(
+        one
+        for one in choices_of(own)
+        if bool(one.schedule.layouts) == packed and not one.schedule.wishes.matrix
+    )
+    (narrow,) = (one for one in beside(own, first.point) if one.schedule.width)
+    assert narrow.schedule.width == machine.width // 2
+    assert narrow.seconds >= first.seconds
+    assert_right(module, schedules={kernel.name: narrow.schedule}, machines=[machine])
+    text = native(module, {kernel.name: narrow.schedule}, machine).text
+    lanes = machine.width // 8 if dtype is DType.F64 else machine.width // 4
+    assert f"<{lanes} x {'double' if dtype is DType.F64 else 'float'}>" not in text
+
+
+@pytest.mark.parametrize("made", [norm, attention])
+def test_kernels_of_several_stages_in_narrower_vectors(made: object) -> None:
+    """And maps, which go along nothing."""
+    assert callable(made)
+    module = lower(made())
+    for own in (module, lower(program(apply("exp", tensor("X", DType.F32, (7, 24)))))):
+        narrow = {
+            one.name: replace(choices(one, host(), 2)[0], width=max(16, host().width // 2))
+            for one in own.kernels
+        }
+        assert_right(own, schedules=narrow, machines=[host()])
 
 
 def test_only_constants_are_packed() -> None:

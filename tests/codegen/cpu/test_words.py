@@ -27,6 +27,7 @@ def test_every_choice_has_its_line() -> None:
         {"W": Layout(0, 1, 16, True, coded=True)},
         ("X",),
         keeps=True,
+        width=32,
     )
     assert told(NORM, schedule).splitlines() == [
         "norm",
@@ -34,6 +35,7 @@ def test_every_choice_has_its_line() -> None:
         "  goes along k by 32, keeping what it needs again",
         "  1 row by 2 vectors of sums in registers, 4 steps a turn",
         "  fetches 16 rows ahead",
+        "  vectors of 32 bytes",
         "  W packed in panels of 16 along axis 1, rows in pairs, twelve bits for sixteen",
         "  a block copies its tile of X",
     ]
