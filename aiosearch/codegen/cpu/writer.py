@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from .values import Value, Whole, typed
 
 _ROOM = "%{name} = alloca [{size} x i8], align 64"
+_FAR = 2
+"""So many loops in one another lie inside a loop that is far out."""
 
 
 class Writer:
@@ -22,6 +24,8 @@ class Writer:
         self._rooms: dict[str, int] = {}
         self._label = begin
         self._count = 0
+        self._depth = 0
+        """Of the loops that lie in one another in what was written of the loop that is open."""
         self._scopes: list[dict[tuple[str, str, int], Value]] = [{}]
 
     @property
@@ -201,21 +205,33 @@ class Writer:
             phis = len(self.lines)
             turn = self._named("i64", 1)
             carried = [self._named(*_kind(one)) for one in values]
+            beside, self._depth = self._depth, 0
             changed = body(turn, carried)
-            following = self.new(f"add nuw nsw i64 {turn.text}, {step}", "i64")
+            phi, seen = self._hidden(turn) if self._depth >= _FAR else (turn, [])
+            self._depth = max(beside, self._depth + 1)
+            following = self.new(f"add nuw nsw i64 {phi.text}, {step}", "i64")
             more = self.new(f"icmp slt i64 {following.text}, {_text(end)}", "i1")
             last = self._label
             self.say(f"br i1 {more.text}, label %{head}, label %{behind}")
         starts = [
-            f"  {turn.text} = phi i64 [ {_text(begin)}, %{before} ], [ {following.text}, %{last} ]"
+            f"  {phi.text} = phi i64 [ {_text(begin)}, %{before} ], [ {following.text}, %{last} ]"
         ]
         for one, old, new in zip(carried, values, changed, strict=True):
             starts.append(
                 f"  {one.text} = phi {one.type} [ {old.text}, %{before} ], [ {new.text}, %{last} ]"
             )
-        self.lines[phis:phis] = starts
+        self.lines[phis:phis] = [*starts, *seen]
         self._begin(behind)
         return list(changed)
+
+    def _hidden(self, turn: Value) -> tuple[Value, list[str]]:
+        """What counts the turns, and how the body gets it: LLVM cannot see that it counts.
+
+        It would rewrite addresses in the innermost loops as sums along all loops around them, in
+        any way that there is. Of those far out nothing is gained, and most of its time is lost.
+        """
+        phi = self._named("i64", 1)
+        return phi, [f'  {turn.text} = call i64 asm "", "=r,0"(i64 {phi.text})']
 
     def _named(self, scalar: str, lanes: int) -> Value:
         self._count += 1
