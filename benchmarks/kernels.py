@@ -3,6 +3,7 @@
     python benchmarks/kernels.py --target cpu                  # the whole table
     python benchmarks/kernels.py --quick --only rms_norm       # fewer entrants and rounds
     python benchmarks/kernels.py --rows 1,8 --type bf16
+    python benchmarks/kernels.py --asked                       # what something is asked of
     python benchmarks/kernels.py --target cuda
 
 Each row is one race in one process: the program as written under `jax.jit`, every spelling in plain
@@ -63,6 +64,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", action="append", metavar="NAME", help="this program")
     parser.add_argument("--rows", default=list(ROWS), type=_numbers, help="1,8,16")
     parser.add_argument("--type", choices=TYPES)
+    parser.add_argument("--asked", action="store_true", help="only rows that something is asked of")
     options = parser.parse_args()
     options.table = [one for one in _table(options.target) if _wanted(one, options)]
     if not options.table:
@@ -81,7 +83,8 @@ def _table(target: str) -> Sequence[Row]:
 def _wanted(row: Row, options: argparse.Namespace) -> bool:
     name, dtype, rows = row.key
     named = not options.only or name in options.only
-    return named and rows in options.rows and options.type in (None, dtype)
+    asked = row.asked is not None or not options.asked
+    return named and asked and rows in options.rows and options.type in (None, dtype)
 
 
 async def compare(options: argparse.Namespace) -> None:
