@@ -1,7 +1,9 @@
 """Random µgraphs, and answers of the superoptimizer, as machine code against the referee.
 
-Each is compiled for this processor, for one without AVX-512 and for the least one, by a schedule
-that is drawn, too, and run between forbidden pages.
+Each is lowered, fused and turned in one of the ways that `optimize` tries, and compiled for this
+processor, for one without AVX-512 or for the least one, by a schedule that is drawn, too. What the
+lowered module means is held to the float64 referee of programs, and what the machine code gives to
+that, between forbidden pages.
 """
 
 from __future__ import annotations
@@ -17,22 +19,22 @@ from figures import figure
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from drawn_mugraphs import mugraphs  # found in the tests' folder
-from drawn_ways import drawn_schedules
+from drawn_ways import drawn_schedules, in_a_way
+from lowered import difference
 from refereed import errors, wrong
 from running import MACHINES, drawn, run
-
-from aiosearch.codegen.lowering import lower
 
 
 def main(count: int) -> None:
     started, failures, worst, as_good = time.process_time(), [], 0.0, 0
     machines, names = list(MACHINES.values()), list(MACHINES)
     for number, program in enumerate(mugraphs(count)):
-        module = lower(program)
+        module = in_a_way(program, number)
         at = number % len(machines)
         ways = drawn_schedules(module, Random(number), machines[at])
         inputs = drawn(module, number)
-        if error := wrong(module, inputs, ways, machines[at]):
+        error = difference(program, number, module) or wrong(module, inputs, ways, machines[at])
+        if error:
             failures.append(f"{number} {names[at]}: {error.splitlines()[0]}")
             continue
         found = run(module, inputs, ways, machines[at])

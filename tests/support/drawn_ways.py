@@ -8,8 +8,19 @@ from random import Random
 from aiosearch.codegen.cpu.roles import codable, packable
 from aiosearch.codegen.cpu.schedule import Schedule, blocked, serial
 from aiosearch.codegen.cpu.shape import Wishes
+from aiosearch.codegen.fusing import fused
 from aiosearch.codegen.ir import Kernel, Module, alone
+from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import Machine
+from aiosearch.codegen.turning import turned
+from aiosearch.tensor import Program
+
+
+def in_a_way(program: Program, number: int) -> Module:
+    """One of the modules that `optimize` makes of a program."""
+    plain = lower(program)
+    module = fused(plain) if number // 2 % 2 else plain
+    return turned(module) if number // 4 % 2 else module
 
 
 def drawn_schedules(module: Module, random: Random, machine: Machine) -> dict[str, Schedule]:
@@ -49,7 +60,8 @@ def _packed(
         names = {one.name for one in kernel.inputs}
     candidates = packable(kernel, names, machine)
     if not candidates or draw > 0.7:
-        return own
+        narrow = machine.width > 16 and not own.wishes.matrix and random.random() < 0.3
+        return replace(own, width=machine.width // 2) if narrow else own
     name, layout = random.choice(sorted(candidates.items()))
     layout = replace(layout, width=layout.width * vectors)
     tiles = dict(own.tiles)

@@ -14,11 +14,14 @@ from aiosearch.tensor.programs import builtin
 from aiosearch.tensor.referee import run
 
 
-def difference(program: Program, seed: int = 0) -> str:
-    """What is wrong with a program's lowering; nothing, if all is right."""
+def difference(program: Program, seed: int = 0, module: Module | None = None) -> str:
+    """What is wrong with a program's lowering, or with what was made of it; else nothing.
+
+    The referee knows nothing of modules.
+    """
     draw = np.random.default_rng(seed)
     inputs = [draw.integers(-8, 9, size=term.shape) / 4 for term in program.inputs]
-    wanted, module = run(program, inputs), lower(program)
+    wanted, module = run(program, inputs), module or lower(program)
     for term, ours, theirs in zip(program.outputs, interpret(module, inputs), wanted, strict=True):
         if ours.shape != term.shape:
             return f"shape {ours.shape} for {term.shape}\n{program}\n{module}"

@@ -47,6 +47,13 @@ def outputs(module: ir.Module, tilings: Mapping[str, Tiling], given: Sequence[An
     return [np.asarray(one, float) for one in (found if isinstance(found, tuple) else (found,))]
 
 
+def results(module: ir.Module, given: Sequence[Any]) -> list[NDArray[Any]]:
+    """What a plain printing gives in interpret mode, in the types of the outputs."""
+    arguments = (dialect.argument(one.dtype, one.shape) for one in module.outputs)
+    pairs = zip(outputs(module, {}, given), arguments, strict=True)
+    return [one.astype(argument.dtype) for one, argument in pairs]
+
+
 def agrees(
     program: Program,
     tilings: Mapping[str, Tiling] | None = None,

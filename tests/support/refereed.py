@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 from unittest import mock
@@ -12,9 +12,10 @@ import ml_dtypes
 import numpy as np
 from running import KINDS, MACHINES, Array, drawn, run
 
+from aiosearch.codegen import interpreting
 from aiosearch.codegen.cpu.schedule import Schedule
 from aiosearch.codegen.interpreting import interpret
-from aiosearch.codegen.ir import Fold, Module, Operation, Round, walk
+from aiosearch.codegen.ir import Buffer, Fold, Module, Operation, Round, Stage, walk
 from aiosearch.codegen.meanings import MEANINGS
 from aiosearch.codegen.native.machine import Machine
 from aiosearch.tensor import Floats, Program, evaluate
@@ -37,6 +38,9 @@ _EXACTLY = {
 }
 """What no rounding follows."""
 _NOISES = 8
+_OF_WORKING, _OF_STORING = 64, 4
+"""How many times as far as with noise a result may be off: functions are approximations, and sums
+are added up in any order; but what is stored is rounded, and no more than that."""
 
 
 def wrong(
@@ -69,7 +73,7 @@ class Referee:
     def __init__(self, module: Module, inputs: Sequence[Array]) -> None:
         self.inputs = inputs
         self._module = module
-        self._unit = worked(module)
+        self._unit = _worked(module)
         self._judges = _whole(module, inputs)
         self._exact = _exact(module, inputs)
 
@@ -77,10 +81,10 @@ class Referee:
         """In which element outputs are off; nothing, if in none."""
         outputs = zip(self._module.outputs, found, self._exact, strict=True)
         for number, (buffer, ours, exact) in enumerate(outputs if self._judges else ()):
-            bad = _off(buffer.dtype, ours, exact, [], self._unit)
+            bad = _off(buffer.dtype, ours, exact, self._unit)
             if bad.any():
-                noisy = [one[number] for one in self._noisy]
-                bad = _off(buffer.dtype, ours, exact, noisy, self._unit)
+                working, storing = ([one[number] for one in noisy] for noisy in self._noisy)
+                bad = _off(buffer.dtype, ours, exact, self._unit, working, storing)
             if bad.any():
                 place = tuple(map(int, np.argwhere(bad)[0]))
                 many = f"{bad.sum()} of {bad.size}"
@@ -88,9 +92,12 @@ class Referee:
         return ""
 
     @cached_property
-    def _noisy(self) -> list[list[Array]]:
-        """Asked for only where it matters, as it takes long."""
-        return [_noisy(self._module, self.inputs, self._unit, seed) for seed in range(_NOISES)]
+    def _noisy(self) -> tuple[list[list[Array]], list[list[Array]]]:
+        """With noise of working, and with that of storing; only where it matters: it takes long."""
+        noises = [_Noise(self._module, self._unit, seed) for seed in range(_NOISES)]
+        working = [one.of_working(self.inputs) for one in noises]
+        narrow = _stores_narrow(self._module, self._unit)
+        return working, [one.of_storing(self.inputs) for one in noises] if narrow else []
 
 
 @lru_cache(maxsize=1)
@@ -140,14 +147,24 @@ def _whole(module: Module, inputs: Sequence[Array]) -> bool:
         )
 
 
-def worked(module: Module) -> float:
-    """How far one rounding goes in the narrowest type that is computed in, of the number."""
-    stages = [stage for kernel in module.kernels for stage in kernel.stages]
-    types = {load.buffer.dtype for stage in stages for load in stage.loads}
-    types |= {one.dtype for stage in stages for one in walk(stage.value) if isinstance(one, Round)}
-    narrow = max((UNITS[one] for one in types if one in UNITS), default=UNITS[DType.F32])
+def _worked(module: Module) -> float:
+    """How far one rounding goes in the type that is computed in, of the number."""
     wide = all(one.dtype is DType.F64 for one in module.inputs)
-    return narrow if wide else max(narrow, UNITS[DType.F32])
+    return UNITS[DType.F64 if wide else DType.F32]
+
+
+def _stores_narrow(module: Module, unit: float) -> bool:
+    """Whether anything on the way to the outputs is rounded further than what is computed."""
+    stages = [stage for kernel in module.kernels for stage in kernel.stages]
+    types = {one.dtype for one in _read_again(module)}
+    types |= {one.dtype for stage in stages for one in walk(stage.value) if isinstance(one, Round)}
+    return any(_unit(one) > unit for one in types)
+
+
+def _read_again(module: Module) -> set[Buffer]:
+    """What stages read that others have filled."""
+    stages = [stage for kernel in module.kernels for stage in kernel.stages]
+    return {load.buffer for stage in stages for load in stage.loads} - set(module.inputs)
 
 
 def _exact(module: Module, inputs: Sequence[Array]) -> list[Array]:
@@ -158,28 +175,66 @@ def _exact(module: Module, inputs: Sequence[Array]) -> list[Array]:
     ]
 
 
-def _noisy(module: Module, inputs: Sequence[Array], unit: float, seed: int) -> list[Array]:
-    """The outputs, with all numbers moved by up to two roundings after each operation."""
-    random = np.random.default_rng(seed)
+@dataclass(frozen=True)
+class _Noise:
+    """A module's outputs, with numbers on the way moved by up to two roundings."""
 
-    def moved(value: Any) -> Array:
-        one = np.asarray(value, np.float64)
-        return one * (1 + unit * random.uniform(-2.0, 2.0, one.shape))
+    module: Module
+    unit: float
+    seed: int
 
-    def after(function: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *operands: moved(function(*operands))
+    def of_working(self, inputs: Sequence[Array]) -> list[Array]:
+        """All numbers, after each operation; by roundings of what is computed in."""
+        moved = self._moving()
 
-    def total(value: Any, axis: tuple[int, ...]) -> Array:
-        return moved(np.sum(moved(value), axis=axis))
+        def after(function: Callable[..., Any]) -> Callable[..., Any]:
+            return lambda *operands: moved(function(*operands), self.unit)
 
-    noisy = {one: after(meaning) for one, meaning in MEANINGS.items() if one not in _EXACTLY}
-    with (
-        np.errstate(all="ignore"),
-        mock.patch.dict("aiosearch.codegen.interpreting.MEANINGS", noisy),
-        mock.patch.dict("aiosearch.codegen.interpreting._FOLDS", {Fold.SUM: total}),
-    ):
-        given = [moved(one) if one.dtype.kind not in "bi" else one for one in inputs]
-        return _exact(module, given)
+        def total(value: Any, axis: tuple[int, ...]) -> Array:
+            return moved(np.sum(moved(value, self.unit), axis=axis), self.unit)
+
+        noisy = {one: after(meaning) for one, meaning in MEANINGS.items() if one not in _EXACTLY}
+        given = [moved(one, self.unit) if one.dtype.kind not in "bi" else one for one in inputs]
+        with (
+            np.errstate(all="ignore"),
+            mock.patch.dict(interpreting.MEANINGS, noisy),
+            mock.patch.dict(interpreting._FOLDS, {Fold.SUM: total}),
+        ):
+            return _exact(self.module, given)
+
+    def of_storing(self, inputs: Sequence[Array]) -> list[Array]:
+        """What is rounded to an element type, or stored in one and read again."""
+        moved, fill, value = self._moving(), interpreting._fill, interpreting._value
+        read = _read_again(self.module)
+
+        def filled(stage: Stage, held: dict[str, Array]) -> None:
+            fill(stage, held)
+            if stage.target in read:
+                held[stage.target.name] = moved(held[stage.target.name], _unit(stage.target.dtype))
+
+        def valued(one: Any, *more: Any) -> Array:
+            found = value(one, *more)
+            return moved(found, _unit(one.dtype)) if isinstance(one, Round) else found
+
+        with (
+            np.errstate(all="ignore"),
+            mock.patch.object(interpreting, "_fill", filled),
+            mock.patch.object(interpreting, "_value", valued),
+        ):
+            return _exact(self.module, inputs)
+
+    def _moving(self) -> Callable[[Any, float], Array]:
+        random = np.random.default_rng(self.seed)
+
+        def moved(value: Any, unit: float) -> Array:
+            one = np.asarray(value, np.float64)
+            return one * (1 + unit * random.uniform(-2.0, 2.0, one.shape))
+
+        return moved
+
+
+def _unit(dtype: DType) -> float:
+    return UNITS.get(dtype, 0.0)
 
 
 def _least(dtype: DType) -> float:
@@ -187,23 +242,31 @@ def _least(dtype: DType) -> float:
     return float(ml_dtypes.finfo(KINDS[dtype]).tiny) if dtype in UNITS else 0.0  # type: ignore[no-untyped-call]
 
 
-def _off(dtype: DType, ours: Array, exact: Array, noisy: Sequence[Array], unit: float) -> Array:
+def _off(
+    dtype: DType,
+    ours: Array,
+    exact: Array,
+    unit: float,
+    working: Sequence[Array] = (),
+    storing: Sequence[Array] = (),
+) -> Array:
     """Where a result is none that roundings of the inputs, and some more, could lead to.
 
-    The more `noisy` outputs there are, the more results are.
+    The more noisy outputs there are, the more results are.
     """
     found = np.asarray(ours, np.float64)
     if dtype is DType.I32:
-        noisy = [np.trunc(one) for one in noisy]
+        working, storing = ([np.trunc(one) for one in noisy] for noisy in (working, storing))
     with np.errstate(all="ignore"):
         stored = np.asarray(exact.astype(KINDS[dtype]), np.float64) if dtype in UNITS else exact
-        spread = np.max([np.abs(one - exact) for one in noisy], axis=0, initial=0)
-        bound = (UNITS.get(dtype, 0) * 2 + 64 * unit) * np.abs(exact) + 64 * spread
+        bound = (_unit(dtype) * 2 + _OF_WORKING * unit) * np.abs(exact)
+        for times, noisy in ((_OF_WORKING, working), (_OF_STORING, storing)):
+            bound += times * np.max([np.abs(one - exact) for one in noisy], axis=0, initial=0)
         bound = np.where(np.isnan(bound), np.inf, bound) + _least(dtype)
         near = np.isfinite(exact) & (np.abs(found - exact) <= bound)
         same = (found == stored) | (np.isnan(found) & np.isnan(exact))
     if dtype is DType.I32:
         same |= ~np.isfinite(exact)
-    for one in noisy:
+    for one in (*working, *storing):
         same |= np.isnan(one) != np.isnan(exact)
     return np.asarray(~(near | same))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from every_operator import SPECIAL, operands, pointwise
 from refereed import assert_right
 from running import KINDS, MACHINES, drawn, program, run
 
@@ -26,27 +26,7 @@ from aiosearch.codegen.ir import (
 )
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import Machine
-from aiosearch.tensor import OPERATORS, DType, Term, apply, tensor
-
-SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0)
-POINTWISE = [one.name for one in OPERATORS.values() if one.pointwise]
-MORE: dict[str, dict[str, Any]] = {
-    "power": {"exponent": 3},
-    "clamp": {"low": -1, "high": 0.5},
-    "cast": {"dtype": DType.I32},
-}
-
-
-def pointwise(dtype: DType, size: int) -> list[Term]:
-    """A result of each operator."""
-    x, y = (tensor(name, dtype, (size,)) for name in "XY")
-    found = []
-    for name in POINTWISE:
-        arity = OPERATORS[name].arity
-        operands = {1: (x,), 2: (x, y), 3: (apply("less", x, y), x, y)}[arity or 0]
-        found.append(apply(name, *operands, **MORE.get(name, {})))
-    return found
-
+from aiosearch.tensor import DType, apply, tensor
 
 WHERE = [
     (DType.F32, "host"),
@@ -62,8 +42,7 @@ def test_operators_on_elements(dtype: DType, machine: str) -> None:
 
     Among the operands are ordinary numbers and all pairs of awkward ones.
     """
-    random = np.random.default_rng(0)
-    pairs = np.concatenate([random.normal(size=(28, 2)), [*product(SPECIAL, SPECIAL)]]).T
+    pairs = operands()
     module = lower(program(*pointwise(dtype, pairs.shape[1])))
     inputs = [one.astype(KINDS[dtype]) for one in pairs]
     assert_right(module, inputs, machines=[MACHINES[machine]])

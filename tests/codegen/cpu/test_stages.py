@@ -8,6 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 from drawn_ways import drawn_schedules
+from every_operator import SIZES
 from refereed import assert_right, wrong
 from running import MACHINES, drawn, program, run
 
@@ -18,8 +19,6 @@ from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import host
 from aiosearch.tensor import DType, Term, apply, tensor
-
-SIZES = (0, 1, 3, 17, 4095)
 
 
 def module(*outputs: Term) -> Module:

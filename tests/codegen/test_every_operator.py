@@ -1,0 +1,64 @@
+"""Every operator, awkward sizes and what is no number, by both printers, against the referee."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from every_operator import IN_GRAPHS, POINTWISE, SIZES, names, of_size, operands, others, pointwise
+from lowered import difference
+from printed import results
+from refereed import Referee, assert_right
+from running import KINDS, MACHINES, drawn, program
+
+from aiosearch.codegen.lowering import lower
+from aiosearch.tensor import OPERATORS, DType, Program
+
+TYPES = (DType.F32, DType.BF16, DType.F16)
+
+
+def right_by_both(made: Program, given: Sequence[Any] | None = None, machine: str = "host") -> None:
+    """The module means what the program does, and both printers' kernels compute it."""
+    assert not difference(made)
+    module = lower(made)
+    given = drawn(module) if given is None else given
+    assert_right(module, given, machines=[MACHINES[machine]])
+    error = Referee(module, given).wrong(results(module, given))
+    assert not error, error
+
+
+def test_no_operator_is_left_out() -> None:
+    assert {*POINTWISE, *names(others(DType.F32)), *IN_GRAPHS} == set(OPERATORS)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_operators_on_elements(dtype: DType) -> None:
+    """To within their roundings, and infinite or no number where the referee is."""
+    pairs = operands()
+    made = program(*pointwise(dtype, pairs.shape[1]))
+    right_by_both(made, [one.astype(KINDS[dtype]) for one in pairs])
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_all_other_operators(dtype: DType) -> None:
+    """Moves, folds, products and convolutions."""
+    right_by_both(program(*others(dtype)))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_all_other_operators_on_what_is_no_number(dtype: DType) -> None:
+    """Infinities and NaN here and there; where sums meet them, the referee says what comes out."""
+    made = program(*others(dtype))
+    given = drawn(lower(made))
+    for number, one in enumerate(given):
+        one.reshape(-1)[number :: 11 + number] = (np.nan, np.inf, -np.inf, 0.0)[number % 4]
+    right_by_both(made, given)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])
+def test_sizes(dtype: DType, size: int) -> None:
+    """Nothing, one, few, and what no tile divides."""
+    right_by_both(program(*of_size(dtype, size)))
