@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import count
 from string import ascii_lowercase
 
+from ..codegen.pallas import dialect
 from ..tensor import DType, Program, Term
 from ..tensor.terms import INPUT, LITERAL
 from .folding import WIDTH, folded
@@ -156,7 +157,7 @@ def _imports(function: str) -> Iterator[str]:
         (r"\bjnp\.", "import jax.numpy as jnp"),
         (r"\blax\.", "from jax import lax"),
         (r"\bpl\.", "from jax.experimental import pallas as pl"),
-        (r"\bplt\.", "from jax.experimental.pallas import triton as plt"),
+        (rf"\b{dialect.ALIAS}\.", dialect.IMPORT),
     ):
         if re.search(module, function):
             yield line

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -36,6 +40,24 @@ def test_sources_stand_alone_and_compute_the_program(program: Program) -> None:
         run = space[one.function]
         assert callable(run)
         np.testing.assert_allclose(run(x, w, interpret=True), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_written_runs_where_nothing_but_jax_is(program: Program, tmp_path: Path) -> None:
+    """In a process that cannot import aiosearch, from the file that `--emit` would write."""
+    (one,) = gpu_kernel_sources(program, device("H200"), 1)
+    path = tmp_path / "faster.py"
+    path.write_text(merged(one.source))
+    call = f"""
+import sys
+sys.modules["aiosearch"] = None
+import jax.numpy as jnp, numpy as np, faster
+x = np.linspace(-1, 2, 128, dtype=np.float32).reshape(4, 32)
+w = np.cos(np.arange(2048, dtype=np.float32)).reshape(32, 64)
+wanted = x / np.sqrt((x * x).mean(-1, keepdims=True)) @ w
+found = faster.{one.function}(jnp.asarray(x), jnp.asarray(w), interpret=True)
+np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+"""
+    subprocess.run([sys.executable, "-c", call], cwd=tmp_path, check=True, timeout=100)
 
 
 def test_beside_a_way_are_others_that_can_be_written(program: Program) -> None:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from .. import ir
 from ..parameters import Choice, Parameter, choices_of
 from .counting import Demand, demand
+from .dialect import LEAST
 from .errors import CannotPrint
 from .factors import matrices
-from .layout import LEAST, Layout, parallel, serial
+from .layout import Layout, parallel, serial
 from .nodes import Nodes
 from .predicting import Prediction
 from .tiling import Tiling

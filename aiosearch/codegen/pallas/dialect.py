@@ -14,13 +14,22 @@ from typing import Any
 
 from ...tensor.types import DType
 
-HEADER = """\
+ALIAS, IMPORT = "plt", "from jax.experimental.pallas import triton as plt"
+"""Under which name a printed module has what is Triton's alone."""
+
+HEADER = f"""\
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton as plt
+{IMPORT}
 """
+
+LEAST = 16
+"""What dots take at least along each axis, so that they run on matrix units."""
+
+LARGEST = 1 << 20
+"""Elements of a tile, at most."""
 
 PLATFORM = "cuda"
 

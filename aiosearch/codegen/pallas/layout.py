@@ -7,16 +7,11 @@ from collections.abc import Iterable
 
 from ...tensor.types import DType
 from .. import ir
+from .dialect import LARGEST, LEAST
 from .errors import CannotPrint
 from .factors import Contraction, contraction
 from .nodes import Node, Nodes, dependencies, loads
 from .tiling import Tiling
-
-LEAST = 16
-"""What Triton's dots take at least along each axis, so that they run on matrix units."""
-
-LARGEST = 1 << 20
-"""Elements of a tile, which Triton takes at most."""
 
 
 class Layout:

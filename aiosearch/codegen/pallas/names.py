@@ -5,7 +5,9 @@ from __future__ import annotations
 import keyword
 import re
 
-TAKEN = frozenset({"jax", "jnp", "lax", "pl", "plt", "interpret", "float"})
+from .dialect import ALIAS
+
+TAKEN = frozenset({"jax", "jnp", "lax", "pl", ALIAS, "interpret", "float"})
 
 
 class Names:

@@ -16,8 +16,9 @@ from .. import ir
 from ..parameters import Choice
 from ..plans import Plan, Plans, best
 from .candidates import Ranked, Tilings, by_tiles, ranked
+from .dialect import LEAST
 from .errors import CannotPrint
-from .layout import LEAST, serial
+from .layout import serial
 from .nodes import Nodes
 from .splitting import halves
 from .tiling import Tiling
