@@ -18,8 +18,8 @@ PAGE = Path(__file__).with_name("figures.md")
 COMMAND = "uv run --group bench python benchmarks/{name}.py"
 CHECKOUT = re.compile(r"/[^\s:]*/(?=benchmarks/)")
 """Where the benchmarks lay that say where a function is."""
-KNOWN = ("figure", "value", "unit", "target", "load", "machine", "versions")
-DETAILS = ("ways", "ceilings", "jax", "kernel", "out", "compared", "compiling")
+KNOWN = ("figure", "value", "unit", "target", "load", "machine", "versions", "compared", "ways")
+DETAILS = ("jax", "kernel", "out", "compiling")
 """What is for those who read a line as JSON."""
 
 HEAD = """\
@@ -63,7 +63,7 @@ def section(name: str, figures: list[dict[str, Any]]) -> str:
     """Makes the part of one benchmark: its command, its machine, a table."""
     lines = [f"## {name}", "", f"`{COMMAND.format(name=name.partition('.')[0])}`", ""]
     if figures:
-        lines += [about(figures[-1]), ""]
+        lines += [about(figures), ""]
     lines += [
         "| figure | value | target | beside it | load |",
         "| --- | ---: | ---: | --- | ---: |",
@@ -72,19 +72,31 @@ def section(name: str, figures: list[dict[str, Any]]) -> str:
     return CHECKOUT.sub("", "\n".join(lines)) + "\n"
 
 
-def about(figure: dict[str, Any]) -> str:
-    machine = figure.get("machine", {})
-    versions = ", ".join(f"{name} {number}" for name, number in figure.get("versions", {}).items())
+def about(figures: list[dict[str, Any]]) -> str:
+    """The machine, and every version that a figure was measured with."""
+    machine = figures[-1].get("machine", {})
+    found: dict[str, Any] = {}
+    for one in figures:
+        found |= one.get("versions", {}) | versioned(one.get("compared"))
+    versions = ", ".join(f"{name} {number}" for name, number in found.items())
     return (
         f"{machine.get('cpu')}, {machine.get('cores')} cores, {machine.get('system')}, "
         f"Python {machine.get('python')}; {versions}"
     )
 
 
+def versioned(compared: Any) -> dict[str, str]:
+    """What was compared with, where its versions are told."""
+    return compared if isinstance(compared, dict) else {}
+
+
 def row(figure: dict[str, Any]) -> str:
     more = [
         f"{name} {shown(value)}" for name, value in figure.items() if name not in (*KNOWN, *DETAILS)
     ]
+    compared = figure.get("compared")
+    more += [f"compared {shown(compared)}"] if compared and not versioned(compared) else []
+    more += [f"{way}: {ratios(found)}" for way, found in figure.get("ways", {}).items()]
     cells = (
         figure["figure"],
         f"{shown(figure['value'])} {figure['unit']}",
@@ -93,6 +105,11 @@ def row(figure: dict[str, Any]) -> str:
         shown(figure.get("load")),
     )
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def ratios(found: dict[str, Any]) -> str:
+    """What was measured in one way of calling, by wall and by CPU time; times are in the JSON."""
+    return ", ".join(f"{name} {shown(one)}" for name, one in found.items() if "over_" in name)
 
 
 def shown(value: Any) -> str:
