@@ -156,14 +156,14 @@ def by_hand(pair: Pair, seconds: float) -> Compared | None:
     return compared(pair.ready(pair.naive), pair.ready(jax.jit(spelling)), seconds)
 
 
-def against_torch(pair: Pair, seconds: float) -> Compared | str:
+def against_torch(pair: Pair, seconds: float, *, compiles: bool = True) -> Compared | str:
     """Times what was found against the same program in torch, if that computes the same."""
     if find_spec("torch") is None:
         return "torch is not installed"
     from torch_side import TorchSide
 
     try:
-        torch = TorchSide(pair.case, pair.values)
+        torch = TorchSide(pair.case, pair.values, compiles=compiles)
         results = torch.results()
     except CaptureError as error:
         return f"not one program: {error.obstacle}"

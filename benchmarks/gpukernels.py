@@ -35,6 +35,7 @@ def beside(one: Raced, seconds: float) -> dict[str, Any]:
     return {
         "kernels_alone_us": _alone(pair),
         "over_torch_compile": shown(against_torch(pair, seconds)),
+        "over_torch_libraries": shown(against_torch(pair, seconds, compiles=False)),
         "over_torch_attention": shown(_over_attention(one.row, pair, seconds)),
     }
 

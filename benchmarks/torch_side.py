@@ -1,4 +1,4 @@
-"""A captured program under `torch.compile`, as a user of torch would run it."""
+"""A captured program in torch: under `torch.compile`, or operator by operator by its libraries."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ THREADS = torch.get_num_threads()
 
 
 class TorchSide:
-    """The program of a function, compiled.
+    """The program of a function, compiled, or as it is: then products on a GPU are cuBLASLt's.
 
     Raises CaptureError where it is not one program, and RuntimeError where torch fails.
     """
 
-    def __init__(self, case: Case, values: Sequence[jax.Array]) -> None:
+    def __init__(self, case: Case, values: Sequence[jax.Array], *, compiles: bool = True) -> None:
         captured = capture(case.function, *case.types)
         held = [jax.numpy.asarray(one) for one in captured.constants.values()]
         device = _device(values[0])
         self._inputs = [tensor(one, device) for one in (*values, *held)]
         self._device = device
         torch.set_num_threads(THREADS)
-        self._run = compiled(captured.program, device, self._inputs)
+        made = _compiled if compiles else _by_libraries
+        self._run = made(captured.program, device, self._inputs)
         if device == "cpu":
             torch.set_num_threads(self._best_threads())
 
@@ -62,8 +63,8 @@ class TorchSide:
         return min(taken, key=taken.__getitem__)
 
 
-def compiled(program: Program, device: str, inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
-    """The program as a graph of torch's own operations, and that compiled."""
+def _by_libraries(program: Program, device: str, inputs: Sequence[torch.Tensor]) -> torch.nn.Module:
+    """The program as a graph of torch's own operations."""
     words = TorchWords(device)
     dtypes = [DTYPES[str(output.dtype)] for output in program.outputs]
 
@@ -71,10 +72,19 @@ def compiled(program: Program, device: str, inputs: Sequence[torch.Tensor]) -> C
         found = evaluate(program, words, arrays)
         return tuple(one.to(dtype) for one, dtype in zip(found, dtypes, strict=True))
 
+    if device == "cuda":
+        torch.backends.cuda.preferred_blas_library("cublaslt")
+    with torch.inference_mode():
+        graph: torch.nn.Module = make_fx(run)(*inputs)
+    return graph
+
+
+def _compiled(program: Program, device: str, inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
+    """The same graph, compiled."""
     torch.compiler.reset()
+    graph = _by_libraries(program, device, inputs)
     with torch.inference_mode(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about hardware that tuning would like to have
-        graph = make_fx(run)(*inputs)
         found: Callable[..., Any] = torch.compile(graph, mode=MODE, dynamic=False)
         found(*inputs)
     return found
