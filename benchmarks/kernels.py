@@ -107,7 +107,7 @@ async def compare(options: argparse.Namespace) -> None:
             tell(races[-1], ceilings, **_more(options.target, races[-1]))
             if options.target == "cpu":
                 made += [costs(row, one, budget.kernels) for one in entered.forms]
-    tell_all(races)
+    tell_all(races, ceilings)
     tell_costs(made)
     sys.stderr.write(as_table(races, ceilings) + "\n")
 

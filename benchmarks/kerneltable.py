@@ -23,6 +23,8 @@ HEAD = (
     *("of CPU", "cold", "over naive", "ceiling", "by hand", "asked"),
 )
 CLOCKS = (Clock.WALL, Clock.CPU)
+STRETCH = 0.8
+"""Of the ceiling, which a kernel would reach at best."""
 
 
 def tell(one: Raced, ceilings: Ceilings | None, **more: Any) -> None:
@@ -81,7 +83,15 @@ def _reached(one: Raced, ceilings: Ceilings | None) -> dict[str, Any]:
             "gigaflops": round(rate / 1e9, 2),
         },
         "of_the_ceiling": round(floor(one.row, ceilings) / seconds, 4),
+        "of_the_ceiling_cold": _rounded(_cold_share(one, ceilings)),
     }
+
+
+def _cold_share(one: Raced, ceilings: Ceilings) -> float | None:
+    """Of the ceiling, where inputs come from memory: a cache may hold those of the calls before."""
+    if not one.kernels or Way.COLD not in one.race.ways:
+        return None
+    return floor(one.row, ceilings) / one.seconds(one.ours(), Way.COLD)
 
 
 def traffic(row: Row) -> int:
@@ -104,8 +114,13 @@ def flops_at_best(row: Row, ceilings: Ceilings) -> float:
     return ceilings.flops_per_second["bfloat16" if row.key[1] == "bf16" else "float32"]
 
 
-def tell_all(races: Sequence[Raced]) -> None:
+def tell_all(races: Sequence[Raced], ceilings: Ceilings | None) -> None:
     """Prints how many rows reach what is asked, and what those come to that have kernels."""
+    shares = [] if ceilings is None else [_cold_share(one, ceilings) for one in races]
+    if known := [one for one in shares if one is not None]:
+        high = sum(one >= STRETCH for one in known)
+        name = f"kernels: at {STRETCH:.0%} of the ceiling, inputs cold"
+        figure(name, high, "rows", of=len(known), compared=versions("jax", "jaxlib"))
     asked = [one for one in races if one.row.asked is not None]
     ratios = {one.row.name: one.headline.median for one in asked if one.headline is not None}
     if not ratios:

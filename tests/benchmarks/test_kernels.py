@@ -21,7 +21,7 @@ from kerneltable import as_table, tell, tell_all, tell_costs
 from msgspec.structs import replace
 from truthful import Judge
 
-from aiosearch.measure import JaxExecutor, Way
+from aiosearch.measure import Ceilings, JaxExecutor, Way
 from aiosearch.measure.race import Clock
 from aiosearch.optimizer.effort import Budget
 from aiosearch.optimizer.rewriting import rewriter
@@ -129,12 +129,16 @@ async def test_a_row_is_raced_and_told(capsys: pytest.CaptureFixture[str]) -> No
     assert one.kernels
     assert one.naive in one.jax
     assert not one.out
-    tell(one, None)
-    tell_all([one])
+    flops = {"float32": 1e11}
+    high = Ceilings("here", "cpu", "cpu", 2, "jax", 1, "now", 1e15, flops, noise=0.1)
+    tell(one, high)
+    tell_all([one], high)
     tell_costs([costs(one.row, one.row.program, 1)])
     lines = list(map(json.loads, capsys.readouterr().out.splitlines()))
     names = [line["figure"].removeprefix("kernels: ") for line in lines]
     assert names[:2] == ["rms_norm, f32, 1 row", "as fast as asked"]
+    assert lines[0]["of_the_ceiling"] > 0
+    assert lines[0]["of_the_ceiling_cold"] is None, "inputs as small as these are never cold"
     assert lines[0]["low"] <= lines[0]["value"] <= lines[0]["high"]
     assert lines[0]["value"] == lines[0]["ways"]["hot"]["over_jax_wall"]
     assert lines[1]["value"] == lines[1]["target"] == 1
