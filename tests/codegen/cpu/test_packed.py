@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from refereed import assert_right
-from running import drawn, packed, program
+from running import MACHINES, drawn, packed, program
 
 from aiosearch.codegen.cpu.packed import Layout
 from aiosearch.codegen.cpu.printer import native
@@ -12,7 +12,7 @@ from aiosearch.codegen.cpu.schedule import Schedule
 from aiosearch.codegen.cpu.shape import Wishes
 from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lowering import lower
-from aiosearch.codegen.native.machine import host
+from aiosearch.codegen.native.machine import Machine, host
 from aiosearch.tensor import DType, apply, tensor
 
 
@@ -20,12 +20,17 @@ def product(dtype: DType, rows: int, inner: int, columns: int) -> Module:
     return lower(program(tensor("X", dtype, (rows, inner)) @ tensor("Y", dtype, (inner, columns))))
 
 
-def lanes() -> int:
-    return host().width // 4
+EACH = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
 
 
-def wide(vectors: int, *, pairs: bool = False) -> dict[str, Layout]:
-    return {"Y": Layout(0, 1, vectors * lanes(), pairs)}
+def lanes(machine: Machine = MACHINES["host"]) -> int:
+    return machine.width // 4
+
+
+def wide(
+    vectors: int, machine: Machine = MACHINES["host"], *, pairs: bool = False
+) -> dict[str, Layout]:
+    return {"Y": Layout(0, 1, vectors * lanes(machine), pairs)}
 
 
 def test_a_panel_holds_its_rows_one_after_the_other() -> None:
@@ -44,23 +49,25 @@ def test_a_panel_holds_its_rows_one_after_the_other() -> None:
     assert not pairs[:, 1, :, 1].any()
 
 
+@EACH
 @pytest.mark.parametrize("columns", [5, 16, 17, 100])
 @pytest.mark.parametrize("vectors", [1, 2, 3])
-def test_columns_that_do_not_fill_a_panel(columns: int, vectors: int) -> None:
+def test_columns_that_do_not_fill_a_panel(columns: int, vectors: int, machine: Machine) -> None:
     """Panels are as wide as some vectors, whatever the number of columns."""
     module = product(DType.F32, 5, 7, columns)
-    own = Schedule(wishes=Wishes(vectors=vectors), layouts=wide(vectors))
-    assert_right(module, schedules={"program": own}, machines=[host()])
+    own = Schedule(wishes=Wishes(vectors=vectors), layouts=wide(vectors, machine))
+    assert_right(module, schedules={"program": own}, machines=[machine])
 
 
+@EACH
 @pytest.mark.parametrize("inner", [1, 2, 7])
 @pytest.mark.parametrize("pairs", [False, True])
 @pytest.mark.parametrize("rows", [1, 9])
-def test_pairs_of_rows(inner: int, pairs: bool, rows: int) -> None:
+def test_pairs_of_rows(inner: int, pairs: bool, rows: int, machine: Machine) -> None:
     """Half types lie by pairs of rows or not, also where the number of rows is odd."""
     module = product(DType.BF16, rows, inner, 40)
-    own = Schedule(wishes=Wishes(vectors=2), layouts=wide(2, pairs=pairs))
-    assert_right(module, schedules={"program": own}, machines=[host()])
+    own = Schedule(wishes=Wishes(vectors=2), layouts=wide(2, machine, pairs=pairs))
+    assert_right(module, schedules={"program": own}, machines=[machine])
 
 
 @pytest.mark.parametrize("tile", [3, 4, 6])
@@ -110,19 +117,20 @@ def test_lanes_along_what_panels_do_not_hold() -> None:
     assert_right(module, schedules={"program": own}, machines=[host()])
 
 
+@EACH
 @pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])
 @pytest.mark.parametrize("turned", [False, True])
-def test_blocks_that_lay_out_their_tiles(dtype: DType, turned: bool) -> None:
+def test_blocks_that_lay_out_their_tiles(dtype: DType, turned: bool, machine: Machine) -> None:
     """The result is the same, whichever axis of the input lies close together."""
     x, y = tensor("X", dtype, (19, 45)), tensor("Y", dtype, (50, 45) if turned else (45, 50))
     module = lower(program(x @ (apply("transpose", y, axes=(1, 0)) if turned else y)))
     names = {one.size: one.name for one in module.kernels[0].indices}
-    pairs = dtype is DType.BF16 and host().bf16_dot
-    for tiles, serial in (({}, None), ({names[50]: 2 * lanes(), names[45]: 14}, names[45])):
+    pairs, wide = dtype is DType.BF16 and machine.bf16_dot, 2 * lanes(machine)
+    for tiles, serial in (({}, None), ({names[50]: wide, names[45]: 14}, names[45])):
         vectors = 2 if serial is None else 1
-        layout = Layout(int(turned), int(not turned), vectors * lanes(), pairs)
+        layout = Layout(int(turned), int(not turned), vectors * lanes(machine), pairs)
         own = Schedule(tiles, serial, Wishes(4, vectors, unroll=2), panels={"Y": layout})
-        assert_right(module, schedules={"program": own}, machines=[host()])
+        assert_right(module, schedules={"program": own}, machines=[machine])
 
 
 @pytest.mark.parametrize("serial", [False, True])
