@@ -24,7 +24,7 @@ HEAD = (
 )
 CLOCKS = (Clock.WALL, Clock.CPU)
 STRETCH = 0.8
-"""Of the ceiling, which a kernel would reach at best."""
+"""The share of the ceiling that is hoped for."""
 
 
 def tell(one: Raced, ceilings: Ceilings | None, **more: Any) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import jax
@@ -25,7 +26,7 @@ THREADS = torch.get_num_threads()
 
 
 class TorchSide:
-    """The program of a function, compiled, or as it is: then products on a GPU are cuBLASLt's.
+    """The program of a function, compiled, or one operator after the other.
 
     Raises CaptureError where it is not one program, and RuntimeError where torch fails.
     """
@@ -72,8 +73,6 @@ def _by_libraries(program: Program, device: str, inputs: Sequence[torch.Tensor])
         found = evaluate(program, words, arrays)
         return tuple(one.to(dtype) for one, dtype in zip(found, dtypes, strict=True))
 
-    if device == "cuda":
-        torch.backends.cuda.preferred_blas_library("cublaslt")
     with torch.inference_mode():
         graph: torch.nn.Module = make_fx(run)(*inputs)
     return graph
@@ -88,6 +87,17 @@ def _compiled(program: Program, device: str, inputs: Sequence[torch.Tensor]) -> 
         found: Callable[..., Any] = torch.compile(graph, mode=MODE, dynamic=False)
         found(*inputs)
     return found
+
+
+@contextmanager
+def cublaslt() -> Iterator[None]:
+    """Products on a GPU are cuBLASLt's meanwhile."""
+    before = torch.backends.cuda.preferred_blas_library()
+    torch.backends.cuda.preferred_blas_library("cublaslt")
+    try:
+        yield
+    finally:
+        torch.backends.cuda.preferred_blas_library(before)
 
 
 def tensor(array: jax.Array, device: str) -> torch.Tensor:

@@ -75,10 +75,11 @@ def section(name: str, figures: list[dict[str, Any]]) -> str:
 def about(figures: list[dict[str, Any]]) -> str:
     """The machine, and every version that a figure was measured with."""
     machine = figures[-1].get("machine", {})
-    found: dict[str, Any] = {}
+    found: dict[str, dict[str, None]] = {}
     for one in figures:
-        found |= one.get("versions", {}) | versioned(one.get("compared"))
-    versions = ", ".join(f"{name} {number}" for name, number in found.items())
+        for name, number in (one.get("versions", {}) | versioned(one.get("compared"))).items():
+            found.setdefault(name, {})[number] = None
+    versions = ", ".join(f"{name} {' and '.join(numbers)}" for name, numbers in found.items())
     return (
         f"{machine.get('cpu')}, {machine.get('cores')} cores, {machine.get('system')}, "
         f"Python {machine.get('python')}; {versions}"
@@ -96,7 +97,8 @@ def row(figure: dict[str, Any]) -> str:
     ]
     compared = figure.get("compared")
     more += [f"compared {shown(compared)}"] if compared and not versioned(compared) else []
-    more += [f"{way}: {ratios(found)}" for way, found in figure.get("ways", {}).items()]
+    ways = figure.get("ways")
+    more += [f"{way}: {ratios(one)}" for way, one in ways.items()] if isinstance(ways, dict) else []
     cells = (
         figure["figure"],
         f"{shown(figure['value'])} {figure['unit']}",

@@ -21,7 +21,7 @@ class Parameter:
     name: str
     values: tuple[Any, ...]
     fine: bool = False
-    """Whether no prediction prefers another of its values to the first, so that only trials can."""
+    """Whether its first value stands until trials say otherwise, as predictions say too little."""
 
 
 class Space(Protocol[ScheduleT]):

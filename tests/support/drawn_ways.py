@@ -39,12 +39,14 @@ def _schedule(module: Module, kernel: Kernel, random: Random, machine: Machine) 
         tiles[along.name] = random.randint(1, max(1, along.size))
     rows, vectors = random.choice([0, 1, 2, 3, 8, 16, 20]), random.choice([0, 1, 2, 4])
     matrix = machine.bf16_matrix and random.random() < 0.5
+    narrow = machine.width > 16 and not matrix and random.random() < 0.3
     own = Schedule(
         tiles=tiles,
         serial=along.name if along else None,
         keeps=random.random() < 0.5,
         wishes=Wishes(rows, vectors, random.choice([1, 2, 4]), random.choice([0, 0, 3]), matrix),
         staged=tuple(one.name for one in kernel.inputs if random.random() < 0.3),
+        width=machine.width // 2 if narrow else 0,
     )
     return _packed(module, kernel, own, random, machine)
 
@@ -60,10 +62,9 @@ def _packed(
         names = {one.name for one in kernel.inputs}
     candidates = packable(kernel, names, machine)
     if not candidates or draw > 0.7:
-        narrow = machine.width > 16 and not own.wishes.matrix and random.random() < 0.3
-        return replace(own, width=machine.width // 2) if narrow else own
+        return own
     name, layout = random.choice(sorted(candidates.items()))
-    layout = replace(layout, width=layout.width * vectors)
+    layout = replace(layout, width=own.lanes(machine.width) * vectors)
     tiles = dict(own.tiles)
     loads = [load for stage in kernel.stages for load in stage.loads if load.buffer.name == name]
     column = alone(loads[0].at[layout.column])
@@ -71,10 +72,11 @@ def _packed(
     inner = alone(loads[0].at[layout.row])
     fills = name in codable(kernel, candidates, machine) and column.size % layout.width == 0
     even = inner is None or tiles.get(inner.name, 2) % 2 == 0
-    coded = fills and even and vectors % 2 == 0 and draw >= 0.3 and random.random() < 0.5
+    whole = even and vectors % 2 == 0 and not own.width
+    coded = fills and whole and draw >= 0.3 and random.random() < 0.5
     if column.name in tiles:
-        whole = layout.width if coded else layout.width // vectors
-        tiles[column.name] += -tiles[column.name] % whole
+        step = layout.width if coded else layout.width // vectors
+        tiles[column.name] += -tiles[column.name] % step
     staged = tuple(one for one in own.staged if one != name)
     wishes = replace(own.wishes, vectors=vectors)
     found = replace(own, tiles=tiles, wishes=wishes, staged=staged)

@@ -149,8 +149,9 @@ def _whole(module: Module, inputs: Sequence[Array]) -> bool:
 
 def _worked(module: Module) -> float:
     """How far one rounding goes in the type that is computed in, of the number."""
-    wide = all(one.dtype is DType.F64 for one in module.inputs)
-    return UNITS[DType.F64 if wide else DType.F32]
+    stages = [stage for kernel in module.kernels for stage in kernel.stages]
+    types = {one.dtype for one in (*module.inputs, *(stage.target for stage in stages))}
+    return UNITS[DType.F64 if types <= {DType.F64, DType.I32, DType.BOOL} else DType.F32]
 
 
 def _stores_narrow(module: Module, unit: float) -> bool:

@@ -151,8 +151,8 @@ class _Folds:
     def schedule(self, chosen: Mapping[str, Any]) -> Schedule | None:
         rows, vectors, matrix = chosen["registers"]
         vector = chosen["width"] or self._widest
-        width = vector // 4 * vectors
-        column = self._column(chosen["panels"], width)
+        panel = vector // 4 * vectors
+        column = self._column(chosen["panels"], panel)
         panels = self._panels[chosen["packed"]] if chosen["laid"] else {}
         if column is None or (chosen["laid"] and not (panels and self._is_read_again(chosen))):
             return None
@@ -174,14 +174,14 @@ class _Folds:
             self._tiles(column, chosen["row"], *chosen["serial"]),
             chosen["serial"][0],
             Wishes(rows, vectors, chosen["unrolled"], ahead, matrix),
-            {name: replace(one, width=width, coded=name in coded) for name, one in layouts.items()},
+            {name: replace(one, width=panel, coded=name in coded) for name, one in layouts.items()},
             chosen["staged"],
-            {name: replace(one, width=width) for name, one in panels.items()},
+            {name: replace(one, width=panel) for name, one in panels.items()},
             chosen["fastest"],
             chosen["keeps"],
             chosen["width"],
         )
-        if any(one.size % width or found.tile(one) % width for one in coded.values()):
+        if any(one.size % panel or found.tile(one) % panel for one in coded.values()):
             return None
         if not self._is_another_order(found):
             return None

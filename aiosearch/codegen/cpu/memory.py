@@ -9,7 +9,7 @@ from ...tensor.types import DType
 from ..native.machine import Machine
 from .linear import Linear
 from .values import Value, splat, suffix, typed
-from .writer import Writer
+from .writer import Writer, same
 
 STORED = {
     DType.F64: ("double", 8),
@@ -91,8 +91,7 @@ class Memory:
         """
         if not self._folds or loaded.scalar not in ("float", "double"):
             return loaded
-        text = f'call {loaded.type} asm "", "=v,0"({loaded})'
-        return self._writer.pure(text, loaded.scalar, loaded.lanes)
+        return self._writer.pure(same(loaded, "v"), loaded.scalar, loaded.lanes)
 
     def gather(self, storage: Storage, offsets: Value, mask: Value | None) -> Value:
         scalar, size = STORED[storage.dtype]

@@ -25,7 +25,7 @@ class Writer:
         self._label = begin
         self._count = 0
         self._depth = 0
-        """Of the loops that lie in one another in what was written of the loop that is open."""
+        """How many loops deep what was written of the open loop is."""
         self._scopes: list[dict[tuple[str, str, int], Value]] = [{}]
 
     @property
@@ -231,7 +231,7 @@ class Writer:
         any way that there is. Of those far out nothing is gained, and most of its time is lost.
         """
         phi = self._named("i64", 1)
-        return phi, [f'  {turn.text} = call i64 asm "", "=r,0"(i64 {phi.text})']
+        return phi, [f"  {turn.text} = {same(phi, 'r')}"]
 
     def _named(self, scalar: str, lanes: int) -> Value:
         self._count += 1
@@ -252,6 +252,11 @@ class Writer:
     def _begin(self, label: str) -> None:
         self._label = label
         self.lines.append(f"{label}:")
+
+
+def same(value: Value, kept: str) -> str:
+    """An instruction that gives a value, in a register of a kind; LLVM cannot see that it does."""
+    return f'call {value.type} asm "", "={kept},0"({value}) nounwind willreturn memory(none)'
 
 
 def _text(value: Whole) -> str:

@@ -29,9 +29,9 @@ from aiosearch.codegen.native.machine import Machine
 from aiosearch.tensor import DType, apply, tensor
 
 WHERE = [
-    (DType.F32, "host"),
-    (DType.F64, "without AVX-512"),
-    (DType.BF16, "host"),
+    (DType.F64, "host"),
+    (DType.F32, "without AVX-512"),
+    (DType.BF16, "without AVX-512"),
     (DType.F16, "portable"),
 ]
 

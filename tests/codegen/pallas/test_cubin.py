@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import jax
 import pytest
+from machines import until
 
 from aiosearch.codegen.fusing import fused
 from aiosearch.codegen.lowering import lower
@@ -46,18 +48,23 @@ async def test_the_best_plan_of_every_built_in_becomes_machine_code_without_spil
 
 
 async def test_what_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiling cannot be asked to stop: its process is killed."""
+    """Compiling cannot be asked to stop: its process is killed, whatever it does."""
     monkeypatch.setattr(cubin, "missing", lambda: None)
     async with no_leaks():
         with pytest.raises(CannotCompile, match=r"f: not compiled within 0\.5 s"):
             await compiled("while True: pass", "f", [], H200, seconds=0.5)
 
 
-async def test_who_is_cancelled_leaves_no_process_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_is_cancelled_leaves_no_process_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also where it is in the middle of its work."""
     monkeypatch.setattr(cubin, "missing", lambda: None)
+    begun = tmp_path / "begun"
+    endless = f"open({str(begun)!r}, 'x').close()\nwhile True: pass"
     async with no_leaks():
-        waiting = asyncio.create_task(compiled("while True: pass", "f", [], H200))
-        await asyncio.sleep(0.3)
+        waiting = asyncio.create_task(compiled(endless, "f", [], H200))
+        await until(begun.exists)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
