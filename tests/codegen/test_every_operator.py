@@ -58,7 +58,7 @@ def test_all_other_operators(dtype: DType) -> None:
     right_by_both(program(*others(dtype)))
 
 
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])
 def test_all_other_operators_on_what_is_no_number(dtype: DType) -> None:
     """Infinities and NaN here and there; where sums meet them, the referee says what comes out."""
     made = program(*others(dtype))
