@@ -228,7 +228,7 @@ class Writer:
         """What counts the turns, and how the body gets it: LLVM cannot see that it counts.
 
         It would rewrite addresses in the innermost loops as sums along all loops around them, in
-        any way that there is. Of those far out nothing is gained, and most of its time is lost.
+        any way that there is. Of those far out nothing was seen to be gained, and it takes long.
         """
         phi = self._named("i64", 1)
         return phi, [f"  {turn.text} = {same(phi, 'r')}"]
