@@ -1,6 +1,6 @@
 """Random µgraphs, and answers of the superoptimizer, as machine code against the referee.
 
-Each is lowered, fused and turned in one of the ways that `optimize` tries, and compiled for this
+Each is lowered and fused in one of the ways that `optimize` tries, and compiled for this
 processor, for one without AVX-512 or for the least one, by a schedule that is drawn, too. What the
 lowered module means is held to the float64 referee of programs, and what the machine code gives to
 that, between forbidden pages.

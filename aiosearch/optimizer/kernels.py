@@ -20,7 +20,6 @@ from ..codegen.native.lines import Origin, text_of
 from ..codegen.native.machine import Machine
 from ..codegen.native.native import Native
 from ..codegen.plans import Plan, Plans
-from ..codegen.turning import turned
 from ..measure import ArrayType
 from ..tensor import Program
 from ..tensor.text import write
@@ -43,8 +42,7 @@ class CpuKernels:
         function, self._parameters = names(program)
         plain = replace(lower(program), name=function)
         constants = [plain.inputs[at].name for at in constant]
-        usual = fused(plain), plain
-        modules = dict.fromkeys([*usual, *map(turned, usual)])
+        modules = dict.fromkeys([fused(plain), plain])
         plans = [_plans(module, machine, threads, constants) for module in modules]
         self._planned = Planned(plans, different)
         self._writers: dict[tuple[object, ...], _Writer] = {}
@@ -182,6 +180,7 @@ def _short(schedule: Schedule) -> str:
         for name, layout in schedule.layouts.items()
     ]
     parts += [f"{name} copied" for name in schedule.staged]
+    parts += [f"{name} turned" for name in schedule.turned]
     parts += [f"{name} in panels" for name in schedule.panels]
     parts += [f"{schedule.fastest} first"] * (schedule.fastest is not None)
     usual, wishes = Wishes(), schedule.wishes

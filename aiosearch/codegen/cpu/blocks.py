@@ -12,6 +12,7 @@ from .access import Access
 from .arithmetic import WORKING, Arithmetic, working
 from .codedfolds import coded_product
 from .coming import Coming
+from .copies import Copy
 from .elements import Elements
 from .matrixfolds import matrix_product
 from .matrixunit import MatrixUnit
@@ -84,7 +85,7 @@ class BlockPrinter:
         memory = Memory(self._writer, self.machine)
         access = Access(self.storages, memory, self.arithmetic.vectors)
         if isinstance(self.storages[stage.target], Packed):
-            PanelPrinter(stage, ranges, lanes, access).print()
+            PanelPrinter(Copy(stage, ranges, lanes, access)).print()
             return
         wishes, dots = self.schedule.wishes, self.machine.bf16_dot
         elements = Elements(access, self.arithmetic, scalar, self.prepared.sums)

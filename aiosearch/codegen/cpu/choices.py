@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from ...tensor.types import DType
-from ..ir import Buffer, Fold, Kernel, alone
+from ..ir import Buffer, Fold, Kernel, Load, alone
 from ..native.machine import Machine
 from ..parameters import Choice, Parameter, Space, choices_of
 from .kept import kept_bytes, tiles_of
@@ -23,6 +23,8 @@ from .predicting import Predictor
 from .roles import Roles, codable, halves, in_rows, packable, roles
 from .schedule import Schedule
 from .shape import Wishes
+from .squares import turnable
+from .turned import is_product
 
 # Sixteen rows by one vector read what the lanes read once, where there are no more rows.
 _REGISTERS = ((8, 2), (6, 4), (4, 4), (4, 2), (2, 4), (12, 2), (16, 1), (14, 1), (1, 4), (1, 8))
@@ -39,6 +41,8 @@ _STREAMED = 4096
 memory, once. Other inputs are not."""
 _EXACT = 1024
 """So many products may be added one after the other."""
+_AS_THEY_ARE, _COPIED, _TURNED = "as they are", "copied", "turned"
+"""Rows that columns share: as they are, copied close together by each block, or turned once."""
 _NARROWEST = 16
 """Bytes of the narrowest vectors."""
 _SMALL = 1 << 15
@@ -73,7 +77,7 @@ def different(found: Sequence[Choice[Schedule]], most: int) -> list[Choice[Sched
     for one in found:
         schedule, wishes = one.schedule, one.schedule.wishes
         coded = any(way.coded for way in schedule.layouts.values())
-        laid = bool(schedule.layouts), coded, bool(schedule.panels)
+        laid = bool(schedule.layouts), coded, bool(schedule.panels), bool(schedule.turned)
         held = wishes.rows, wishes.vectors, wishes.matrix
         kinds.setdefault((*held, *laid, schedule.serial, schedule.keeps), one)
     chosen = list(kinds.values())[: max(1, most * 3 // 4)]
@@ -126,6 +130,7 @@ class _Folds:
             )
             for packed in (True, False)
         }
+        self._shared = _shared(kernel, own, machine)
         self.seconds = predictor.seconds
 
     @cached_property
@@ -140,7 +145,9 @@ class _Folds:
             Parameter("row", tuple(_row_tiles(own))),
             Parameter("serial", tuple(_serials(own, self._kernel.outputs))),
             Parameter("keeps", (False, True) if self._lasting else (False,)),
-            Parameter("staged", tuple(_stagings(self._kernel, own))),
+            Parameter(
+                "shared", (_AS_THEY_ARE, _COPIED, _TURNED) if self._shared else (_AS_THEY_ARE,)
+            ),
             Parameter("laid", (False, True) if any(self._panels.values()) else (False,)),
             Parameter("unrolled", _UNROLLED, fine=True),
             Parameter("ahead", _AHEAD, fine=True),
@@ -164,6 +171,9 @@ class _Folds:
         coded = self._codable if chosen["coded"] else {}
         if matrix and not self._is_for_matrices({*layouts, *panels}, *chosen["serial"]):
             return None
+        turned = self._turned(chosen) if chosen["shared"] == _TURNED else {}
+        if turned is None:
+            return None
         usual = self._ahead(vectors * vector, bool(coded)) if layouts else 0
         if chosen["ahead"] == usual:
             return None
@@ -175,7 +185,8 @@ class _Folds:
             chosen["serial"][0],
             Wishes(rows, vectors, chosen["unrolled"], ahead, matrix),
             {name: replace(one, width=panel, coded=name in coded) for name, one in layouts.items()},
-            chosen["staged"],
+            tuple(self._shared) if chosen["shared"] == _COPIED else (),
+            turned,
             {name: replace(one, width=panel) for name, one in panels.items()},
             chosen["fastest"],
             chosen["keeps"],
@@ -196,6 +207,15 @@ class _Folds:
         most = -(-along.size // self._threads)
         whole = -(-most // panel)
         return panel * min(count, whole) if count == 1 or count // 2 < whole else None
+
+    def _turned(self, chosen: Mapping[str, Any]) -> dict[str, Layout] | None:
+        """As many rows side by side as are in registers, where so many can be turned."""
+        rows, _, matrix = chosen["registers"]
+        lanes = (chosen["width"] or self._widest) // 4
+        if matrix or rows < 2 or not turnable(rows, lanes):
+            return None
+        apart = {name: one for name, one in self._shared.items() if one is not None}
+        return {name: replace(one, width=rows) for name, one in apart.items()} or None
 
     def _is_read_again(self, chosen: Mapping[str, Any]) -> bool:
         """Inputs are laid out in each block where several blocks of rows read the tile."""
@@ -283,17 +303,25 @@ def _others(own: Roles) -> dict[str, int]:
     }
 
 
-def _stagings(kernel: Kernel, own: Roles) -> Iterator[tuple[str, ...]]:
-    """Rows that several columns share are copied near where they lie far apart."""
-    yield ()
-    inner = own.shape.inner
-    found = [
-        load.buffer.name
-        for load in own.stage.loads
-        if load.buffer in kernel.inputs
-        and inner in {alone(position) for position in load.at}
-        and own.along not in {alone(position) for position in load.at}
-        and own.row is not None
-    ]
-    if found:
-        yield tuple(found)
+def _shared(kernel: Kernel, own: Roles, machine: Machine) -> dict[str, Layout | None]:
+    """Rows that several columns share; and how they lie side by side, where that is another way."""
+    found: dict[str, Layout | None] = {}
+    row, inner = own.row, own.shape.inner
+    pairs = machine.bf16_dot and halves(own.stage)
+    for load in own.stage.loads:
+        places = [alone(position) for position in load.at]
+        if load.buffer not in kernel.inputs or own.along in places or row is None:
+            continue
+        if inner in places:
+            apart = row in places and None not in places and places[-1] == inner
+            apart = apart and _readers(kernel, load.buffer) == {load}
+            at = (len(places) - 1, places.index(row)) if apart else None
+            layout = Layout(*at, machine.width // 4, pairs) if at else None
+            found[load.buffer.name] = layout
+    return found
+
+
+def _readers(kernel: Kernel, buffer: Buffer) -> set[Load]:
+    """What its products read of a buffer."""
+    stages = filter(is_product, kernel.stages)
+    return {load for stage in stages for load in stage.loads if load.buffer == buffer}

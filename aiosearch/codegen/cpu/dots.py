@@ -9,7 +9,6 @@ from ...tensor.types import DType
 from ..ir import Apply, Fold, Index, Load, Operation, Stage, alone, used
 from .access import Access
 from .arithmetic import WORKING
-from .memory import Storage
 from .packed import Packed
 from .spots import Spot
 from .values import Value, typed
@@ -44,7 +43,9 @@ class Dot:
         """The shared factor and the one behind it, in every lane."""
         access, vectors = self.access, self.access.vectors
         storage = access.storages[self.shared.buffer]
-        assert isinstance(storage, Storage)
+        if isinstance(storage, Packed):
+            offset, _ = access.in_panels(storage, self.shared, spot)
+            return vectors.spread(access.pair(storage.flat, offset), spot.lanes)
         offset = access.offset(storage, self.shared.at, spot)
         if whole:
             return vectors.spread(access.pair(storage, offset), spot.lanes)
@@ -87,9 +88,16 @@ def paired(stage: Stage, inner: Index, along: Index | None, access: Access) -> D
 def _fits(dot: Dot, along: Index) -> bool:
     access = dot.access
     shared, moving = (access.storages[load.buffer] for load in (dot.shared, dot.moving))
-    if isinstance(shared, Packed) or access.stride(shared, dot.shared.at, dot.inner) != 1:
+    if isinstance(shared, Packed):
+        if not _in_pairs(shared, dot.shared, dot.inner):
+            return False
+    elif access.stride(shared, dot.shared.at, dot.inner) != 1:
         return False
     if isinstance(moving, Packed):
-        return moving.pairs and alone(dot.moving.at[moving.layout.row]) == dot.inner
+        return _in_pairs(moving, dot.moving, dot.inner)
     down = access.stride(moving, dot.moving.at, dot.inner)
     return down is not None and access.stride(moving, dot.moving.at, along) == 1
+
+
+def _in_pairs(panels: Packed, load: Load, inner: Index) -> bool:
+    return panels.pairs and alone(load.at[panels.layout.row]) == inner

@@ -36,10 +36,12 @@ def matrix_product(tile: Tile, machine: Machine) -> Dot | None:
     dot = paired(tile.stage, shape.inner, shape.along, tile.access)
     if dot is None or own.largest < DEPTH or not own.base.divisible(2):
         return None
-    fits = tiles_for(shape.rows, shape.vectors) <= TILES
-    panels = isinstance(tile.access.storages[dot.moving.buffer], Packed)
+    shared, moving = (tile.access.storages[one.buffer] for one in (dot.shared, dot.moving))
+    if isinstance(shared, Packed) or not isinstance(moving, Packed):
+        return None
     _, apart = _rows(dot, tile)
-    return dot if fits and panels and apart is not None else None
+    fits = tiles_for(shape.rows, shape.vectors) <= TILES
+    return dot if fits and apart is not None else None
 
 
 def _rows(dot: Dot, tile: Tile) -> tuple[Storage, int | None]:

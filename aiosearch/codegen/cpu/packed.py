@@ -31,6 +31,8 @@ class Layout:
     pairs: bool
     coded: bool = False
     """Whether panels, which are of pairs and fill up, are coded."""
+    shared: bool = False
+    """Whether all lanes read the same column, and never neighbours."""
 
     def given(self, buffer: Buffer) -> Buffer:
         """The input as a kernel is given it."""

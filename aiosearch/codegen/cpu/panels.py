@@ -2,56 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ..ir import Index, Load, Stage, alone
-from .access import Access
+from ..ir import Index
+from .copies import Copy
 from .linear import Linear, linear
-from .packed import Packed
-from .ranges import Range
 from .spots import Places, Spot
+from .squares import SquarePrinter, in_squares
 from .values import Value
 
 
 class PanelPrinter:
-    """A stage that does nothing but copy an input's tile."""
+    """Row by row where columns lie close together, and in turned squares where rows do."""
 
-    def __init__(
-        self, stage: Stage, ranges: Mapping[Index, Range], lanes: int, access: Access
-    ) -> None:
-        self._stage = stage
-        self._ranges = ranges
-        self._lanes = lanes
-        self._access = access
-        self._writer = access.vectors.writer
-        target = access.storages[stage.target]
-        assert isinstance(target, Packed)
-        self._target = target
-        self._row = self._index(target.layout.row)
-        self._column = self._index(target.layout.column)
+    def __init__(self, copy: Copy) -> None:
+        self._copy = copy
+        self._lanes = copy.lanes
+        self._access = copy.access
+        self._writer = copy.access.vectors.writer
+        self._target = copy.target
+        self._row, self._column = copy.row, copy.column
+        self._matrix = SquarePrinter(copy).print if in_squares(copy) else self._rows
 
     def print(self) -> None:
         own = (self._row, self._column)
-        self._batch([one for one in self._stage.free if one not in own], {})
-
-    def _index(self, axis: int) -> Index:
-        found = alone(self._stage.at[axis])
-        assert found is not None
-        return found
+        self._batch([one for one in self._copy.stage.free if one not in own], {})
 
     def _batch(self, left: Sequence[Index], places: Places) -> None:
         if not left:
-            self._rows(places)
+            self._matrix(places)
             return
         one, *rest = left
-        own = self._ranges[one]
+        own = self._copy.ranges[one]
         own.steps(self._writer, 0, own.extent, 1, lambda at: self._batch(rest, {**places, one: at}))
 
     def _rows(self, places: Places) -> None:
         """One by one, or two by two, where the last may be alone."""
         writer, row, step = self._writer, self._row, 1 + self._target.pairs
-        own = self._ranges[row]
+        own = self._copy.ranges[row]
         count = writer.divide(own.extent, step)
         own.steps(writer, 0, count, step, lambda at: self._columns({**places, row: at}, True))
         if own.rests(step):
@@ -62,7 +51,7 @@ class PanelPrinter:
     def _columns(self, places: Places, whole: bool) -> None:
         """Panel by panel, and what is left of whole ones vector by vector."""
         writer, column, lanes = self._writer, self._column, self._lanes
-        own, width = self._ranges[column], self._target.layout.width
+        own, width = self._copy.ranges[column], self._target.layout.width
         assert width % lanes == 0, "a panel is of whole vectors"
 
         def vectors(many: int, mask: Value | None = None) -> Callable[[Linear], None]:
@@ -91,8 +80,7 @@ class PanelPrinter:
         value = self._read(spot)
         if self._target.pairs:
             value = access.vectors.interleaved(value, self._below(spot, whole, value.scalar))
-        load = Load(self._stage.target, self._stage.at)
-        offset, _ = access.in_panels(self._target, load, spot)
+        offset, _ = access.in_panels(self._target, self._copy.made, spot)
         access.memory.store(self._target.flat, offset, value, None)
         access.forget()
 
@@ -105,6 +93,4 @@ class PanelPrinter:
 
     def _read(self, spot: Spot) -> Value:
         """As it is stored."""
-        load = self._stage.value
-        assert isinstance(load, Load)
-        return self._access.stored(load, spot)
+        return self._access.stored(self._copy.read, spot)

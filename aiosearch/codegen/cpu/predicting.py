@@ -36,6 +36,8 @@ _AGAIN = 128.0
 """Bytes that cost a cycle where several blocks of rows read them, although they are in a cache."""
 _COPIED = 0.08
 """Cycles that a block waits for a byte that it copies: nothing is computed meanwhile."""
+_BEGUN = 5e-6
+"""Seconds until all threads have begun to turn what is turned, before anything else."""
 _LOOSE = 0.5
 """Cycles for a vector that is in no panel: its rows lie apart, and on pages of their own."""
 _MIXING = 3.0
@@ -129,7 +131,9 @@ class Predictor:
         )
         worked, read = cycles / _CLOCK, self._traffic(schedule) / _MEMORY
         block = (worked**_OVERLAP + read**_OVERLAP) ** (1 / _OVERLAP) / blocks
-        return float(
+        turned = sum(one.bytes for one in self._reads if one.name in schedule.turned)
+        before = _BEGUN + turned * _COPIED / _CLOCK if turned else 0.0
+        return before + float(
             -(-blocks // self._threads) * block + min(_UNEVEN * block, _LATE + _DISTURBED * block)
         )
 
@@ -199,7 +203,7 @@ class Predictor:
         if one.matrix and packed and schedule.wishes.matrix:
             step = _matrix_step(rows, vectors, coded)
         else:
-            missed = bool(one.apart) and one.apart.isdisjoint(schedule.staged)
+            missed = bool(one.apart) and one.apart.isdisjoint((*schedule.staged, *schedule.turned))
             width = vectors * schedule.lanes(self._widest) * 4
             step = _step(one, rows, vectors, width, packed, coded, missed, again)
         cycles, steps = step.cycles, max(depth / step.depth, 1)

@@ -14,12 +14,14 @@ from .memory import STORED
 from .packed import Layout
 from .preparing import separated
 from .schedule import Schedule
+from .turned import with_turned
 
 
 def native(module: Module, schedules: Mapping[str, Schedule], machine: Machine) -> Native:
     """The module for a machine, each kernel by the schedule under its name, or the plainest one."""
-    module = separated(module)
+    module, schedules = with_turned(separated(module), schedules)
     inner = _between(module)
+    layouts = _layouts(schedules.values())
     buffers = (*module.inputs, *module.outputs, *inner)
     numbers = {one: at for at, one in enumerate(buffers)}
     printers = [
@@ -32,10 +34,10 @@ def native(module: Module, schedules: Mapping[str, Schedule], machine: Machine) 
     return Native(
         module.name,
         _text(functions, printers, machine),
-        tuple(_packed(module.inputs, schedules.values())),
+        tuple(_laid(one, layouts) for one in module.inputs),
         module.outputs,
         tuple(printer.phase for printer in printers),
-        tuple(max(1, math.prod(one.shape)) * STORED[one.dtype][1] for one in inner),
+        tuple(map(_bytes, (_laid(one, layouts) for one in inner))),
     )
 
 
@@ -55,9 +57,16 @@ def _text(functions: Sequence[str], printers: Sequence[KernelPrinter], machine: 
     return "\n".join([called, *others, *functions])
 
 
-def _packed(inputs: Iterable[Buffer], schedules: Iterable[Schedule]) -> list[Buffer]:
-    """The inputs as they are given: some laid out beforehand."""
-    layouts: dict[str, Layout] = {}
-    for schedule in schedules:
-        layouts = {**schedule.layouts, **layouts}
-    return [layouts[one.name].given(one) if one.name in layouts else one for one in inputs]
+def _layouts(schedules: Iterable[Schedule]) -> dict[str, Layout]:
+    """Of all buffers that lie otherwise, by name."""
+    return {name: one for schedule in schedules for name, one in schedule.layouts.items()}
+
+
+def _laid(buffer: Buffer, layouts: Mapping[str, Layout]) -> Buffer:
+    """As it is in memory."""
+    return layouts[buffer.name].given(buffer) if buffer.name in layouts else buffer
+
+
+def _bytes(buffer: Buffer) -> int:
+    """And never none."""
+    return max(1, math.prod(buffer.shape)) * STORED[buffer.dtype][1]

@@ -26,6 +26,8 @@ class Schedule:
     """Of inputs, by name, that were laid out beforehand."""
     staged: tuple[str, ...] = ()
     """Inputs of which a block copies its tile, so that rows lie close together."""
+    turned: Mapping[str, Layout] = field(default_factory=dict)
+    """Of inputs, by name, whose rows are laid side by side before the kernel begins."""
     panels: Mapping[str, Layout] = field(default_factory=dict)
     """Of inputs, by name, whose tiles a block lays out for itself."""
     fastest: str | None = None

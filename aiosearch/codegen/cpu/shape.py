@@ -123,9 +123,9 @@ def _along(
 def _scattered(load: Load, index: Index, storages: Mapping[Buffer, Storage | Packed]) -> bool:
     """Whether the elements along an index lie anywhere in a packed buffer."""
     storage = storages[load.buffer]
-    if not isinstance(storage, Packed):
+    if not isinstance(storage, Packed) or not _uses(load, index):
         return False
-    return _uses(load, index) and index not in set(indices(load.at[storage.column]))
+    return storage.layout.shared or index not in set(indices(load.at[storage.column]))
 
 
 def _load_cost(load: Load, index: Index, storages: Mapping[Buffer, Storage | Packed]) -> float:

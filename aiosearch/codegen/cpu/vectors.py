@@ -66,6 +66,17 @@ class Vectors:
         text = f"shufflevector {first}, {second}, <{2 * lanes} x i32> <{order}>"
         return self.writer.pure(text, first.scalar, 2 * lanes)
 
+    def by_turns(self, first: Value, second: Value) -> tuple[Value, Value]:
+        """The same as two values of as many lanes."""
+        lanes = first.lanes
+        found = []
+        for begin in (0, lanes // 2):
+            own = range(begin, begin + lanes // 2)
+            order = ", ".join(f"i32 {lane}, i32 {lanes + lane}" for lane in own)
+            text = f"shufflevector {first}, {second}, <{lanes} x i32> <{order}>"
+            found.append(self.writer.pure(text, first.scalar, lanes))
+        return found[0], found[1]
+
     def every_second(self, pairs: Value, which: int) -> Value:
         """One of two values whose lanes come by turns."""
         lanes = pairs.lanes // 2

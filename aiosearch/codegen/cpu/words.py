@@ -17,6 +17,10 @@ def told(kernel: Kernel, schedule: Schedule) -> str:
     parts += _width(schedule)
     parts += [_layout(name, layout) for name, layout in schedule.layouts.items()]
     parts += [f"a block copies its tile of {name}" for name in schedule.staged]
+    parts += [
+        f"{name} is turned first, {one.width} rows side by side"
+        for name, one in schedule.turned.items()
+    ]
     return "\n  ".join([kernel.name, *parts])
 
 

@@ -10,6 +10,7 @@ from aiosearch.codegen.cpu.packed import Layout
 from aiosearch.codegen.cpu.printer import native
 from aiosearch.codegen.cpu.schedule import Schedule
 from aiosearch.codegen.cpu.shape import Wishes
+from aiosearch.codegen.cpu.squares import turnable
 from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import Machine, host
@@ -131,6 +132,41 @@ def test_blocks_that_lay_out_their_tiles(dtype: DType, turned: bool, machine: Ma
         layout = Layout(int(turned), int(not turned), vectors * lanes(machine), pairs)
         own = Schedule(tiles, serial, Wishes(4, vectors, unroll=2), panels={"Y": layout})
         assert_right(module, schedules={"program": own}, machines=[machine])
+
+
+@EACH
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.F64])
+@pytest.mark.parametrize(("rows", "inner"), [(16, 64), (19, 77), (3, 5), (8, 33)])
+def test_rows_that_lie_side_by_side(dtype: DType, rows: int, inner: int, machine: Machine) -> None:
+    """What columns share is turned before: whole squares, and what is left of them."""
+    module = product(dtype, rows, inner, 50)
+    names = {one.size: one.name for one in module.kernels[0].indices}
+    pairs = dtype is DType.BF16 and machine.bf16_dot
+    for width in (2, 4, 8, 16):
+        if not turnable(width, lanes(machine)):
+            continue
+        turned = {"X": Layout(1, 0, width, pairs)}
+        for tiles, serial in (({}, None), ({names[rows]: width, names[inner]: 6}, names[inner])):
+            own = Schedule(tiles, serial, Wishes(width, 1, unroll=2), turned=turned)
+            assert_right(module, schedules={"program": own}, machines=[machine])
+
+
+def test_rows_of_stacks_side_by_side() -> None:
+    """And both factors in panels at once."""
+    x, y = tensor("X", DType.BF16, (3, 18, 7)), tensor("Y", DType.BF16, (3, 7, 40))
+    module, pairs = lower(program(x @ y)), host().bf16_dot
+    layout = Layout(1, 2, lanes(), pairs)
+    own = Schedule(wishes=Wishes(8, 1), turned={"X": Layout(2, 1, 8, pairs)}, panels={"Y": layout})
+    assert_right(module, schedules={"program": own}, machines=[host()])
+
+
+def test_squares_are_turned_in_registers() -> None:
+    """Rows that lie apart are read vector by vector; there is no gathering."""
+    module = product(DType.F32, 8, 64, 3 * lanes())
+    own = Schedule(wishes=Wishes(8, 1), turned={"X": Layout(1, 0, 8, False)})
+    text = native(module, {"program": own}, host()).text
+    assert "gather" not in text
+    assert text.count("shufflevector") >= 24
 
 
 @pytest.mark.parametrize("serial", [False, True])

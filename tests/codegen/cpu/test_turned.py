@@ -1,0 +1,111 @@
+"""Rows that products share, laid side by side before they begin."""
+
+from __future__ import annotations
+
+import pytest
+from refereed import assert_right
+from running import program
+
+from aiosearch.codegen.cpu.choices import choices
+from aiosearch.codegen.cpu.packed import Layout
+from aiosearch.codegen.cpu.printer import native
+from aiosearch.codegen.cpu.schedule import Schedule
+from aiosearch.codegen.cpu.shape import Wishes
+from aiosearch.codegen.cpu.turned import with_turned
+from aiosearch.codegen.fusing import fused
+from aiosearch.codegen.ir import Module
+from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.native.machine import host
+from aiosearch.tensor import DType, Term, apply, tensor
+
+X = tensor("X", DType.F32, (8, 512))
+
+
+def weights(name: str = "W") -> Term:
+    return tensor(name, DType.F32, (512, 48))
+
+
+def turning(module: Module, *names: str, rows: int = 8) -> dict[str, Schedule]:
+    """Of each kernel that reads some of these buffers."""
+    return {
+        kernel.name: Schedule(
+            wishes=Wishes(rows, 1),
+            turned={
+                one.name: Layout(1, 0, rows, False) for one in kernel.inputs if one.name in names
+            },
+        )
+        for kernel in module.kernels
+    }
+
+
+def test_an_input_is_turned_once_for_all_its_products() -> None:
+    """By a kernel before them; whoever else reads it does so as before."""
+    module = lower(program(X @ weights("W"), X @ weights("V"), X + X))
+    found, schedules = with_turned(module, turning(module, "X"))
+    assert len(found.kernels) == len(module.kernels) + 1
+    readers = [one for one in found.kernels if any("turned" in each.name for each in one.inputs)]
+    assert len(readers) == 2
+    assert not any(each.name == "X" for one in readers for each in one.inputs)
+    assert not any(one.turned for one in schedules.values())
+    assert_right(module, schedules=turning(module, "X"), machines=[host()])
+
+
+def test_each_way_to_turn_it_is_one() -> None:
+    """Products that have other numbers of rows in registers want other panels."""
+    module = lower(program(X @ weights("W"), X @ weights("V")))
+    first, second = module.kernels
+    own = {
+        first.name: turning(module, "X")[first.name],
+        second.name: turning(module, "X", rows=4)[second.name],
+    }
+    found, _ = with_turned(module, own)
+    assert len(found.kernels) == 4
+    assert_right(module, schedules=own, machines=[host()])
+
+
+def test_what_kernels_pass_on_is_turned_on_the_way() -> None:
+    """Behind the kernel that fills it, also where that is an output of the program."""
+    middle = apply("tanh", X)
+    for outputs in ([middle @ weights()], [middle, middle @ weights()]):
+        module = lower(program(*outputs))
+        (buffer,) = module.kernels[0].outputs
+        own = turning(module, buffer.name)
+        assert len(native(module, own, host()).phases) == len(module.kernels) + 1
+        assert_right(module, schedules=own, machines=[host()])
+
+
+def test_others_than_products_read_it_as_it_is() -> None:
+    """In one kernel: sums of squares, and the product."""
+    squares = apply("reshape", apply("sum", X * X, axes=(1,)), shape=(8, 1))
+    wide = tensor("W", DType.F32, (512, 4096))
+    module = fused(lower(program((X @ wide) / apply("sqrt", squares))))
+    assert len(module.kernels) == 1
+    own = turning(module, "X")
+    found, _ = with_turned(module, own)
+    assert {one.name for one in found.kernels[-1].inputs} == {"X", "W", "X.turned1.8"}
+    assert_right(module, schedules=own, machines=[host()])
+
+
+def test_lanes_never_lie_along_what_is_side_by_side() -> None:
+    """Also where they would, because the result lies so."""
+    module = lower(program(apply("transpose", X @ weights(), axes=(1, 0))))
+    assert_right(module, schedules=turning(module, "X"), machines=[host()])
+
+
+@pytest.mark.parametrize(
+    ("result", "turns"),
+    [
+        (X @ weights(), True),
+        (tensor("X", DType.F32, (3, 8, 512)) @ tensor("W", DType.F32, (3, 512, 48)), True),
+        (tensor("X", DType.F32, (1, 512)) @ weights(), False),
+        (apply("transpose", tensor("X", DType.F32, (512, 8)), axes=(1, 0)) @ weights(), False),
+        (apply("sum", X, axes=(1,)), False),
+        (X @ apply("transpose", X, axes=(1, 0)), False),
+    ],
+    ids=["rows", "stacks", "one row", "side by side", "no product", "by itself"],
+)
+def test_it_is_proposed_where_it_can_be(result: Term, turns: bool) -> None:
+    module = lower(program(result))
+    kernel = module.kernels[-1]
+    found = choices(kernel, host(), 2)
+    assert any(one.turned for one in found) == turns
