@@ -126,6 +126,8 @@ class Own:
         self._arrays, self._judge, self._budget = arrays, judge, budget
         self.made: dict[Place, Kernel] = {}
         """Those that are right."""
+        self._known: dict[Place, float] = {}
+        """What the proposed ones take."""
         self.out: list[str] = []
         """Who computes something else, or does not run."""
 
@@ -134,20 +136,25 @@ class Own:
         for one in self._rewriting.contest().contenders:
             if one.place is not None:
                 self._enter(one, one.place)
-        known = dict(zip(self.made, heat([*self.made.values()]), strict=True))
+        known = self._known = dict(zip(self.made, heat([*self.made.values()]), strict=True))
         budget = self._budget
         found = asyncio.run(
             tuned(known, self._beside, self._time, budget.trials, budget.trial_seconds)
         )
-        first = sorted(known, key=lambda place: known[place])[:FINALISTS]
+        first = sorted(known, key=known.__getitem__)[:FINALISTS]
         return [self.made[one] for one in [*first, *(one.place for one in found[:FINALISTS])]]
 
     async def _beside(self, place: Place) -> Sequence[Place]:
         return self._rewriting.beside(place)
 
     async def _time(self, place: Place) -> float | None:
+        """By turns with the best that was proposed: a machine is not as fast at all times."""
         self._enter(self._rewriting.made(place), place)
-        return least(self.made[place]) if place in self.made else None
+        if place not in self.made:
+            return None
+        best = min(self._known, key=self._known.__getitem__)
+        then, now = heat([self.made[best], self.made[place]])
+        return self._known[best] * now / then
 
     def _enter(self, one: Contender, place: Place) -> None:
         try:
@@ -157,12 +164,6 @@ class Own:
             return
         if _is_right(kernel, self._judge, self.out):
             self.made[place] = kernel
-
-
-def least(one: Kernel) -> float:
-    """Of a few samples: what disturbs only makes times longer."""
-    count = repeats(one.call)
-    return min(sampled(one, count).wall for _ in range(HEAT))
 
 
 def _called(one: Contender, arrays: Sequence[Any]) -> Kernel:

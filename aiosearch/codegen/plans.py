@@ -57,9 +57,14 @@ class Plan(Generic[ScheduleT]):
         return tuple(one.point for one in self.choices)
 
     @property
+    def parts(self) -> tuple[float, ...]:
+        """Seconds that each kernel should take."""
+        return tuple(one.seconds + self.begun for one in self.choices)
+
+    @property
     def seconds(self) -> float:
         """What it should take."""
-        return sum(one.seconds + self.begun for one in self.choices)
+        return sum(self.parts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,10 +22,15 @@ class Place(Struct, frozen=True):
     """Which of the modules that the program was lowered to."""
     points: tuple[Point, ...]
     """Of its kernels."""
-    seconds: float
-    """What it should take."""
+    parts: tuple[float, ...]
+    """Seconds that each of them should take."""
     form: int = 0
     """Which program it was made of, where there are several."""
+
+    @property
+    def seconds(self) -> float:
+        """What it should take."""
+        return sum(self.parts)
 
     @property
     def key(self) -> tuple[int, int, str]:
@@ -94,4 +99,4 @@ class Planned(Generic[ScheduleT]):
 
 
 def _place(module: int, plan: Plan[Any]) -> Place:
-    return Place(module, plan.points, plan.seconds)
+    return Place(module, plan.points, plan.parts)

@@ -1,7 +1,8 @@
 """Kernels tuned by trials: a best-first search among schedules that a prediction orders.
 
 A kernel that was timed says by how much the prediction is wrong around it. So what lies beside it
-is expected to take as much as was predicted, times that; the least expected is tried next.
+is expected to take as much as was predicted, times that; the least expected is tried next. In doubt
+is what was changed: of several kernels, those that take long are tried in other ways first.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..search import Search
 from .places import Place
 
 _DOUBT = 0.85
-"""Where a prediction tells two kernels apart, it may be wrong by so much."""
+"""The prediction of a kernel that is changed may be wrong by so much."""
 
 
 class Start(Struct, frozen=True, tag=True):
@@ -85,8 +86,9 @@ class Tuning:
 
 def _relative(one: Place, other: Place) -> float:
     """How many times as long as the other it may take at best."""
-    expected = one.seconds / other.seconds
-    return expected if expected == 1.0 else expected * _DOUBT
+    changed = zip(one.parts, one.points, other.points, strict=True)
+    least = sum(part * (1 if own == theirs else _DOUBT) for part, own, theirs in changed)
+    return least / other.seconds
 
 
 async def tuned(

@@ -92,7 +92,7 @@ def test_kernels_that_several_forms_have_alike_leave_room_for_others() -> None:
     """Beside the first of each form one is enough, as long as there are others."""
 
     def place(form: int, at: int, seconds: float, module: int = 0) -> Place:
-        return Place(module, ((at,),), seconds, form)
+        return Place(module, ((at,),), (seconds,), form)
 
     ways = [[place(form, at, 1.0 + at) for at in range(4)] for form in range(3)]
     found = varied(ways, 6)

@@ -32,7 +32,7 @@ def act(milliseconds: float, **more: Any) -> Act:
 
 
 def kernel(number: int, form: int = 1) -> Contender:
-    place = Place(0, ((number,),), 1e-3, form)
+    place = Place(0, ((number,),), (1e-3,), form)
     how = f"kernel {number}"
     return Contender(how, form, b"", f"# {how}", "doubled", ("proved",), place=place)
 
@@ -47,7 +47,7 @@ class Shop:
     async def beside(self, place: Place) -> list[Place]:
         ((at,),) = place.points
         near = (one for one in (at - 1, at + 1) if self.first <= one < 6)
-        return [Place(0, ((one,),), 1e-3, place.form) for one in near]
+        return [Place(0, ((one,),), (1e-3,), place.form) for one in near]
 
     async def made(self, place: Place) -> Contender:
         ((at,),) = place.points

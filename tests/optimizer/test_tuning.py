@@ -12,7 +12,7 @@ from aiosearch.optimizer.tuning import Timed, tuned
 
 def place(number: int) -> Place:
     """Predicted to take about as long as all others."""
-    return Place(0, ((number,),), 1.0 + number / 1000)
+    return Place(0, ((number,),), (1.0 + number / 1000,))
 
 
 class Line:
@@ -51,6 +51,23 @@ async def test_trials_lead_where_the_prediction_does_not() -> None:
     assert found[0].place == place(20)
     assert found == sorted(found, key=lambda one: one.seconds)
     assert set(range(13, 21)) <= set(line.tried)
+
+
+async def test_of_several_kernels_the_long_one_is_tried_first() -> None:
+    """What changes a kernel that takes next to nothing cannot gain much."""
+    tried: list[Place] = []
+
+    async def beside(one: Place) -> list[Place]:
+        short, long = (points[0] for points in one.points)
+        others = [(short + 1, long), (short + 2, long), (short, long + 1), (short, long + 2)]
+        return [Place(0, ((a,), (b,)), (1e-6, 1e-3)) for a, b in others if max(a, b) < 3]
+
+    async def time(one: Place) -> float:
+        tried.append(one)
+        return 1.0
+
+    await tuned({Place(0, ((0,), (0,)), (1e-6, 1e-3)): 1.0}, beside, time, 2, 60)
+    assert [one.points for one in tried] == [((0,), (1,)), ((0,), (2,))]
 
 
 async def test_nothing_is_tried_twice_or_again() -> None:

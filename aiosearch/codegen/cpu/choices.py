@@ -35,7 +35,8 @@ _SERIAL = (16, 64, 128, 256, 512)
 _ROWS = (8, 16, 32, 64, 128, 256)
 _PANELS = (1, 2, 4, 8, 16, 32)
 _UNROLLED = (4, 1, 2, 8)
-_AHEAD = (None, 0, 2, 4, 8, 16, 32, 64)
+_AHEAD = (None, 0.0, 0.5, 1.0, 2.0)
+"""Times what is usual."""
 _STREAMED = 4096
 """Bytes by which what is laid out beforehand is fetched ahead where nothing is said: it comes from
 memory, once. Other inputs are not."""
@@ -149,8 +150,8 @@ class _Folds:
                 "shared", (_AS_THEY_ARE, _COPIED, _TURNED) if self._shared else (_AS_THEY_ARE,)
             ),
             Parameter("laid", (False, True) if any(self._panels.values()) else (False,)),
-            Parameter("unrolled", _UNROLLED, fine=True),
             Parameter("ahead", _AHEAD, fine=True),
+            Parameter("unrolled", _UNROLLED, fine=True),
             Parameter("fastest", (None, *(one.name for one in own.blocked[:-1])), fine=True),
             _widths(self._machine),
         )
@@ -174,10 +175,11 @@ class _Folds:
         turned = self._turned(chosen) if chosen["shared"] == _TURNED else {}
         if turned is None:
             return None
-        usual = self._ahead(vectors * vector, bool(coded)) if layouts else 0
-        if chosen["ahead"] == usual:
+        streamed = self._ahead(vectors * vector, bool(coded))
+        usual = streamed if layouts else 0
+        ahead = usual if chosen["ahead"] is None else int(streamed * chosen["ahead"])
+        if chosen["ahead"] is not None and ahead == usual:
             return None
-        ahead = usual if chosen["ahead"] is None else chosen["ahead"]
         if chosen["keeps"] and chosen["serial"][0] not in self._lasting:
             return None
         found = Schedule(

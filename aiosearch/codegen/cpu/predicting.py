@@ -30,6 +30,8 @@ _DISTURBED = 0.03
 """How much longer a core takes that something else runs on as well."""
 _TURN = 6.0
 """Cycles that a block of registers costs before it begins."""
+_FOUND = 200.0
+"""Cycles until what a block of registers reads of memory comes, which then goes on to come."""
 _WAYS, _MISSED = 8, 0.2
 """Rows that a first cache keeps a line of each of, and cycles for an element of every other one."""
 _AGAIN = 128.0
@@ -207,9 +209,12 @@ class Predictor:
             width = vectors * schedule.lanes(self._widest) * 4
             step = _step(one, rows, vectors, width, packed, coded, missed, again)
         cycles, steps = step.cycles, max(depth / step.depth, 1)
+        tile = schedule.tile(one.shape.row) if one.shape.row is not None else 1
+        streams = not one.read.isdisjoint(schedule.layouts)
+        begun = step.begun + (_FOUND * rows / tile if streams else 0)
         if again and step.bytes * steps > self._l1 / 2:
             cycles = max(cycles, step.bytes * _CLOCK / _NEAR)
-        return (cycles + step.begun / steps) / step.depth
+        return (cycles + begun / steps) / step.depth
 
     def _traffic(self, schedule: Schedule) -> float:
         """Bytes from memory; what the second cache keeps until it is read again counts for less."""
