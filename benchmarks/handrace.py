@@ -28,7 +28,7 @@ from aiosearch.optimizer.tuning import tuned
 from aiosearch.pool import usable_cores
 from aiosearch.tensor.files import to_json
 
-BUDGET = replace(BUDGETS[Effort.DEFAULT], kernels=16, trials=24, trial_seconds=15.0)
+BUDGET = replace(BUDGETS[Effort.DEFAULT], kernels=16, trials=24, trial_seconds=30.0)
 COPIES = 2
 """Of a hand kernel's weights, before and after ours, for it matters where in memory they lie."""
 HEAT = 7
