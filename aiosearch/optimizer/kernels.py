@@ -9,7 +9,8 @@ from functools import cached_property
 
 from ..codegen.cpu.choices import different, space
 from ..codegen.cpu.packed import Layout
-from ..codegen.cpu.printer import native
+from ..codegen.cpu.predicting import BEGUN
+from ..codegen.cpu.printer import as_printed, native
 from ..codegen.cpu.schedule import Schedule
 from ..codegen.cpu.shape import Wishes
 from ..codegen.cpu.words import told
@@ -27,9 +28,6 @@ from .emit import module as module_of
 from .emit import names
 from .places import KernelSource, Place, Planned
 from .types import NUMPY
-
-_BEGUN = 5e-6
-"""Seconds until all threads have begun a kernel."""
 
 
 class CpuKernels:
@@ -86,7 +84,7 @@ def _plans(
 ) -> Plans[Schedule]:
     packable = _packable(module, constant)
     spaces = [space(kernel, machine, threads, packable) for kernel in module.kernels]
-    return Plans(module, spaces, _BEGUN)
+    return Plans(module, spaces, BEGUN)
 
 
 def _packable(module: Module, constant: Sequence[str]) -> list[str]:
@@ -151,8 +149,9 @@ class _Writer:
         )
 
     def _origin(self) -> Origin:
-        schedules = (told(one, self.plan.schedules[one.name]) for one in self.plan.module.kernels)
-        return Origin(write(self.program), str(self.plan.module), tuple(schedules))
+        module, schedules = as_printed(self.plan.module, self.plan.schedules)
+        words = (told(one, schedules[one.name]) for one in module.kernels)
+        return Origin(write(self.program), str(module), tuple(words))
 
     def _pack(self, layouts: Mapping[int, Layout]) -> str:
         names = [self.parameters[at] for at in layouts]

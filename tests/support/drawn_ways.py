@@ -58,7 +58,7 @@ def _turned(own: Schedule, kernel: Kernel, random: Random, machine: Machine) -> 
         if len(one.shape) < 2 or one.name in laid or random.random() < 0.6:
             continue
         column, row = random.sample(range(len(one.shape)), 2)
-        lanes = own.lanes(machine.width)
+        lanes = machine.width // 4
         width = random.choice([lanes, 2 * lanes])
         if row == len(one.shape) - 1:
             width = random.choice([2, 4, lanes, 2 * lanes])

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
 from ...tensor.types import DType
-from ..ir import Buffer, Fold, Kernel, Load, alone
+from ..ir import Buffer, Fold, Kernel, Load, Stage, alone
 from ..native.machine import Machine
 from ..parameters import Choice, Parameter, Space, choices_of
 from .kept import kept_bytes, tiles_of
@@ -24,7 +25,7 @@ from .roles import Roles, codable, halves, in_rows, packable, roles
 from .schedule import Schedule
 from .shape import Wishes
 from .squares import turnable
-from .turned import is_product
+from .turned import is_shared
 
 # Sixteen rows by one vector read what the lanes read once, where there are no more rows.
 _REGISTERS = ((8, 2), (6, 4), (4, 4), (4, 2), (2, 4), (12, 2), (16, 1), (14, 1), (1, 4), (1, 8))
@@ -42,12 +43,20 @@ _STREAMED = 4096
 memory, once. Other inputs are not."""
 _EXACT = 1024
 """So many products may be added one after the other."""
-_AS_THEY_ARE, _COPIED, _TURNED = "as they are", "copied", "turned"
-"""Rows that columns share: as they are, copied close together by each block, or turned once."""
 _NARROWEST = 16
 """Bytes of the narrowest vectors."""
 _SMALL = 1 << 15
 """Elements of a block that maps."""
+
+
+class Rows(StrEnum):
+    """That columns share."""
+
+    AS_THEY_ARE = "as they are"
+    COPIED = "copied"
+    """Each block copies its own, so that they lie close together."""
+    TURNED = "turned"
+    """They are laid side by side once, before all blocks."""
 
 
 def space(
@@ -146,9 +155,7 @@ class _Folds:
             Parameter("row", tuple(_row_tiles(own))),
             Parameter("serial", tuple(_serials(own, self._kernel.outputs))),
             Parameter("keeps", (False, True) if self._lasting else (False,)),
-            Parameter(
-                "shared", (_AS_THEY_ARE, _COPIED, _TURNED) if self._shared else (_AS_THEY_ARE,)
-            ),
+            Parameter("shared", tuple(Rows) if self._shared else (Rows.AS_THEY_ARE,)),
             Parameter("laid", (False, True) if any(self._panels.values()) else (False,)),
             Parameter("ahead", _AHEAD, fine=True),
             Parameter("unrolled", _UNROLLED, fine=True),
@@ -172,8 +179,8 @@ class _Folds:
         coded = self._codable if chosen["coded"] else {}
         if matrix and not self._is_for_matrices({*layouts, *panels}, *chosen["serial"]):
             return None
-        turned = self._turned(chosen) if chosen["shared"] == _TURNED else {}
-        if turned is None:
+        turned = self._turned(chosen, {*layouts, *panels})
+        if chosen["shared"] is Rows.TURNED and not turned:
             return None
         streamed = self._ahead(vectors * vector, bool(coded))
         usual = streamed if layouts else 0
@@ -187,7 +194,7 @@ class _Folds:
             chosen["serial"][0],
             Wishes(rows, vectors, chosen["unrolled"], ahead, matrix),
             {name: replace(one, width=panel, coded=name in coded) for name, one in layouts.items()},
-            tuple(self._shared) if chosen["shared"] == _COPIED else (),
+            tuple(self._shared) if chosen["shared"] is Rows.COPIED else (),
             turned,
             {name: replace(one, width=panel) for name, one in panels.items()},
             chosen["fastest"],
@@ -210,14 +217,17 @@ class _Folds:
         whole = -(-most // panel)
         return panel * min(count, whole) if count == 1 or count // 2 < whole else None
 
-    def _turned(self, chosen: Mapping[str, Any]) -> dict[str, Layout] | None:
+    def _turned(self, chosen: Mapping[str, Any], laid: Set[str]) -> dict[str, Layout]:
         """As many rows side by side as are in registers, where so many can be turned."""
         rows, _, matrix = chosen["registers"]
-        lanes = (chosen["width"] or self._widest) // 4
-        if matrix or rows < 2 or not turnable(rows, lanes):
-            return None
-        apart = {name: one for name, one in self._shared.items() if one is not None}
-        return {name: replace(one, width=rows) for name, one in apart.items()} or None
+        fits = rows > 1 and not matrix and turnable(rows, self._widest // 4)
+        if chosen["shared"] is not Rows.TURNED or not fits:
+            return {}
+        return {
+            name: replace(one, width=rows)
+            for name, one in self._shared.items()
+            if one is not None and name not in laid
+        }
 
     def _is_read_again(self, chosen: Mapping[str, Any]) -> bool:
         """Inputs are laid out in each block where several blocks of rows read the tile."""
@@ -306,24 +316,32 @@ def _others(own: Roles) -> dict[str, int]:
 
 
 def _shared(kernel: Kernel, own: Roles, machine: Machine) -> dict[str, Layout | None]:
-    """Rows that several columns share; and how they lie side by side, where that is another way."""
+    """Rows that several columns share; and panels of them, where they lie far apart."""
     found: dict[str, Layout | None] = {}
     row, inner = own.row, own.shape.inner
-    pairs = machine.bf16_dot and halves(own.stage)
     for load in own.stage.loads:
         places = [alone(position) for position in load.at]
         if load.buffer not in kernel.inputs or own.along in places or row is None:
             continue
         if inner in places:
-            apart = row in places and None not in places and places[-1] == inner
-            apart = apart and _readers(kernel, load.buffer) == {load}
-            at = (len(places) - 1, places.index(row)) if apart else None
-            layout = Layout(*at, machine.width // 4, pairs) if at else None
-            found[load.buffer.name] = layout
+            apart = row in places and places[-1] == inner and _alike(kernel, own.stage, load)
+            found[load.buffer.name] = _beside(own, load, machine) if apart else None
     return found
 
 
-def _readers(kernel: Kernel, buffer: Buffer) -> set[Load]:
-    """What its products read of a buffer."""
-    stages = filter(is_product, kernel.stages)
-    return {load for stage in stages for load in stage.loads if load.buffer == buffer}
+def _beside(own: Roles, load: Load, machine: Machine) -> Layout:
+    """A vector's width of rows."""
+    row = next(axis for axis, one in enumerate(load.at) if alone(one) == own.row)
+    pairs = machine.bf16_dot and halves(own.stage)
+    return Layout(len(load.at) - 1, row, machine.width // 4, pairs)
+
+
+def _alike(kernel: Kernel, stage: Stage, load: Load) -> bool:
+    """Whether all that would be read of a copy is read as this stage does it."""
+    others = {
+        each
+        for one in kernel.stages
+        for each in one.loads
+        if each.buffer == load.buffer and is_shared(one, each)
+    }
+    return is_shared(stage, load) and others == {load}

@@ -15,7 +15,10 @@ from .passes import passes
 from .roles import Roles, halves, in_rows, work
 from .schedule import Schedule
 from .shape import Shape
+from .turned import turning_threads
 
+BEGUN = 5e-6
+"""Seconds until all threads have begun a kernel."""
 _CLOCK = 4e9
 _MEMORY = 30e9
 """Bytes a second that one thread reads of memory, and of the second cache."""
@@ -38,8 +41,6 @@ _AGAIN = 128.0
 """Bytes that cost a cycle where several blocks of rows read them, although they are in a cache."""
 _COPIED = 0.08
 """Cycles that a block waits for a byte that it copies: nothing is computed meanwhile."""
-_BEGUN = 5e-6
-"""Seconds until all threads have begun to turn what is turned, before anything else."""
 _LOOSE = 0.5
 """Cycles for a vector that is in no panel: its rows lie apart, and on pages of their own."""
 _MIXING = 3.0
@@ -85,6 +86,7 @@ class _Traffic:
     """What is read of an input."""
 
     name: str
+    shape: tuple[int, ...]
     bytes: int
     missing: tuple[Index, ...]
     strides: bool
@@ -133,11 +135,19 @@ class Predictor:
         )
         worked, read = cycles / _CLOCK, self._traffic(schedule) / _MEMORY
         block = (worked**_OVERLAP + read**_OVERLAP) ** (1 / _OVERLAP) / blocks
-        turned = sum(one.bytes for one in self._reads if one.name in schedule.turned)
-        before = _BEGUN + turned * _COPIED / _CLOCK if turned else 0.0
-        return before + float(
+        return self._turning(schedule) + float(
             -(-blocks // self._threads) * block + min(_UNEVEN * block, _LATE + _DISTURBED * block)
         )
+
+    def _turning(self, schedule: Schedule) -> float:
+        """Before all blocks; that other kernels want the same is not counted."""
+        found = 0.0
+        for one in self._reads:
+            layout = schedule.turned.get(one.name)
+            if layout is not None:
+                threads = turning_threads(layout, one.shape, self._threads)
+                found += BEGUN + one.bytes * _COPIED / _CLOCK / threads
+        return found
 
     def _work(self, stage: Stage, machine: Machine) -> _Work:
         used, shape = {*stage.free, *stage.folded}, self._own.shapes[stage]
@@ -163,6 +173,7 @@ class Predictor:
         mine = [load for load in self._own.stage.loads if load.buffer == buffer]
         return _Traffic(
             buffer.name,
+            buffer.shape,
             _bytes(buffer),
             tuple(one for one in self._own.blocked if one not in used),
             any(self._own.along in _used(load) for load in mine),
@@ -210,7 +221,7 @@ class Predictor:
             step = _step(one, rows, vectors, width, packed, coded, missed, again)
         cycles, steps = step.cycles, max(depth / step.depth, 1)
         tile = schedule.tile(one.shape.row) if one.shape.row is not None else 1
-        streams = not one.read.isdisjoint(schedule.layouts)
+        streams = one.read.isdisjoint(schedule.panels)
         begun = step.begun + (_FOUND * rows / tile if streams else 0)
         if again and step.bytes * steps > self._l1 / 2:
             cycles = max(cycles, step.bytes * _CLOCK / _NEAR)

@@ -19,15 +19,12 @@ from .turned import with_turned
 
 def native(module: Module, schedules: Mapping[str, Schedule], machine: Machine) -> Native:
     """The module for a machine, each kernel by the schedule under its name, or the plainest one."""
-    module, schedules = with_turned(separated(module), schedules)
+    module, schedules = as_printed(module, schedules)
     inner = _between(module)
     layouts = _layouts(schedules.values())
     buffers = (*module.inputs, *module.outputs, *inner)
     numbers = {one: at for at, one in enumerate(buffers)}
-    printers = [
-        KernelPrinter(kernel, schedules.get(kernel.name, Schedule()), machine)
-        for kernel in module.kernels
-    ]
+    printers = [KernelPrinter(kernel, schedules[kernel.name], machine) for kernel in module.kernels]
     functions = [
         printer.text(f"{module.name}.{number}", numbers) for number, printer in enumerate(printers)
     ]
@@ -39,6 +36,13 @@ def native(module: Module, schedules: Mapping[str, Schedule], machine: Machine) 
         tuple(printer.phase for printer in printers),
         tuple(map(_bytes, (_laid(one, layouts) for one in inner))),
     )
+
+
+def as_printed(
+    module: Module, schedules: Mapping[str, Schedule]
+) -> tuple[Module, Mapping[str, Schedule]]:
+    """With kernels for all that is copied, and a schedule for each kernel."""
+    return with_turned(separated(module), schedules)
 
 
 def _between(module: Module) -> list[Buffer]:

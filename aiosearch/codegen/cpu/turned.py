@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..expressions import reloaded
-from ..ir import Buffer, Index, Kernel, Load, Module, Stage, index
+from ..ir import Buffer, Index, Kernel, Load, Module, Stage, alone, index
 from .packed import Layout
 from .schedule import Schedule
 
@@ -22,24 +22,43 @@ _STEPS = 512
 def with_turned(
     module: Module, schedules: Mapping[str, Schedule]
 ) -> tuple[Module, dict[str, Schedule]]:
-    """The same, with nothing left to turn."""
-    kernels: dict[str, Kernel] = {}
-    found = dict(schedules)
+    """The same, with nothing left to turn, and a schedule for each kernel."""
+    kernels: list[Kernel] = []
+    found: dict[str, Schedule] = {}
+    copies: dict[tuple[Buffer, Layout], Buffer] = {}
     for kernel in module.kernels:
         own = schedules.get(kernel.name, Schedule())
-        copies: dict[Buffer, Buffer] = {}
-        for one in kernel.inputs:
-            layout = own.turned.get(one.name)
-            if layout is None:
-                continue
-            copies[one] = copy = replace(one, name=f"{one.name}.turned{layout.row}.{layout.width}")
-            if copy.name not in kernels:
-                kernels[copy.name] = _turning(one, copy)
+        assert own.turned.keys().isdisjoint((*own.layouts, *own.panels)), "it lies one way"
+        given = {one: own.turned[one.name] for one in kernel.inputs if one.name in own.turned}
+        for buffer, layout in given.items():
+            if (buffer, layout) not in copies:
+                copy = replace(buffer, name=f"{buffer.name}.turned{len(copies)}")
+                copies[buffer, layout] = copy
+                kernels.append(_turning(buffer, copy))
                 found[copy.name] = _schedule(copy, layout)
-        kernels[kernel.name] = _reading(kernel, copies) if copies else kernel
-        laid = {copies[one].name: replace(own.turned[one.name], shared=True) for one in copies}
+        read = {one: copies[one, layout] for one, layout in given.items()}
+        kernels.append(_reading(kernel, read) if read else kernel)
+        laid = {read[one].name: replace(layout, shared=True) for one, layout in given.items()}
         found[kernel.name] = replace(own, layouts={**own.layouts, **laid}, turned={})
-    return replace(module, kernels=tuple(kernels.values())), found
+    return replace(module, kernels=tuple(kernels)), found
+
+
+def is_shared(stage: Stage, load: Load) -> bool:
+    """Whether a stage folds what it reads there, whole, with something else, for several columns.
+
+    Only that is read of a copy.
+    """
+    places = [alone(position) for position in load.at]
+    sizes = zip(places, load.buffer.shape, strict=True)
+    whole = all(one is not None and one.size == size for one, size in sizes)
+    once = len(set(places)) == len(places)
+    columns = set(stage.free) - set(places)
+    return bool(whole and once and stage.folded and columns) and len(stage.loads) > 1
+
+
+def turning_threads(layout: Layout, shape: tuple[int, ...], threads: int) -> int:
+    """How many threads at most have something to turn."""
+    return max(1, min(threads, -(-shape[layout.row] // _STEPS)))
 
 
 def _turning(buffer: Buffer, copy: Buffer) -> Kernel:
@@ -49,25 +68,22 @@ def _turning(buffer: Buffer, copy: Buffer) -> Kernel:
 
 
 def _schedule(copy: Buffer, layout: Layout) -> Schedule:
-    """Blocks of all rows and some steps: no two of them write the same line."""
+    """Blocks of all rows and some steps, whose lines are mostly their own."""
     return Schedule({f"i{layout.row}": _STEPS}, layouts={copy.name: layout})
 
 
 def _reading(kernel: Kernel, copies: Mapping[Buffer, Buffer]) -> Kernel:
     """The kernel with products of the copies."""
-
-    def changed(load: Load) -> Load:
-        return replace(load, buffer=copies.get(load.buffer, load.buffer))
-
-    stages = tuple(
-        replace(one, value=reloaded(one.value, changed)) if is_product(one) else one
-        for one in kernel.stages
-    )
+    stages = tuple(_of_copies(stage, copies) for stage in kernel.stages)
     read = {load.buffer for stage in stages for load in stage.loads}
     kept = tuple(one for one in (*kernel.inputs, *copies.values()) if one in read)
     return replace(kernel, inputs=kept, stages=stages)
 
 
-def is_product(stage: Stage) -> bool:
-    """Whether it folds something of several factors."""
-    return bool(stage.folded) and len(stage.loads) > 1
+def _of_copies(stage: Stage, copies: Mapping[Buffer, Buffer]) -> Stage:
+    def changed(load: Load) -> Load:
+        if load.buffer not in copies or not is_shared(stage, load):
+            return load
+        return replace(load, buffer=copies[load.buffer])
+
+    return replace(stage, value=reloaded(stage.value, changed))

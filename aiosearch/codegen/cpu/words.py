@@ -15,12 +15,9 @@ def told(kernel: Kernel, schedule: Schedule) -> str:
     """The kernel's name, and a line each: blocks, the way through one, registers, inputs."""
     parts = [_blocks(kernel, schedule), *_way(kernel, schedule), *_registers(kernel, schedule)]
     parts += _width(schedule)
-    parts += [_layout(name, layout) for name, layout in schedule.layouts.items()]
+    parts += [_layout(*one) for one in schedule.layouts.items()]
     parts += [f"a block copies its tile of {name}" for name in schedule.staged]
-    parts += [
-        f"{name} is turned first, {one.width} rows side by side"
-        for name, one in schedule.turned.items()
-    ]
+    parts += [f"a block lays out {_layout(*one)}" for one in schedule.panels.items()]
     return "\n  ".join([kernel.name, *parts])
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from refereed import assert_right
-from running import program
+from running import MACHINES, program
 
-from aiosearch.codegen.cpu.choices import choices
+from aiosearch.codegen.cpu.choices import choices, space
 from aiosearch.codegen.cpu.packed import Layout
 from aiosearch.codegen.cpu.printer import native
 from aiosearch.codegen.cpu.schedule import Schedule
@@ -15,7 +17,8 @@ from aiosearch.codegen.cpu.turned import with_turned
 from aiosearch.codegen.fusing import fused
 from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lowering import lower
-from aiosearch.codegen.native.machine import host
+from aiosearch.codegen.native.machine import Machine, host
+from aiosearch.codegen.parameters import beside, choices_of
 from aiosearch.tensor import DType, Term, apply, tensor
 
 X = tensor("X", DType.F32, (8, 512))
@@ -82,8 +85,52 @@ def test_others_than_products_read_it_as_it_is() -> None:
     assert len(module.kernels) == 1
     own = turning(module, "X")
     found, _ = with_turned(module, own)
-    assert {one.name for one in found.kernels[-1].inputs} == {"X", "W", "X.turned1.8"}
+    assert {one.name for one in found.kernels[-1].inputs} == {"X", "W", "X.turned0"}
     assert_right(module, schedules=own, machines=[host()])
+
+
+def test_ways_that_differ_in_pairs_or_columns_are_two() -> None:
+    """Of one input, with as many rows side by side."""
+    x = tensor("X", DType.BF16, (8, 512))
+    wide = apply("cast", x, dtype=DType.F32) @ weights("V")
+    module = lower(program(x @ tensor("W", DType.BF16, (512, 48)), wide))
+    own = turning(module, "X")
+    pairs = [host().bf16_dot, False]
+    for kernel, one in zip(module.kernels, pairs, strict=True):
+        turned = {"X": Layout(1, 0, 8, one)}
+        own[kernel.name] = replace(own[kernel.name], turned=turned)
+    found, _ = with_turned(module, own)
+    assert len(found.kernels) == 3 + host().bf16_dot
+    assert_right(module, schedules=own, machines=[host()])
+
+
+def test_what_may_lie_outside_is_read_as_it_is() -> None:
+    """Of a padded factor, behind its end."""
+    x = apply("pad", tensor("X", DType.F32, (8, 40)), axis=1, low=3, high=2)
+    module = fused(lower(program(x @ tensor("W", DType.F32, (45, 48)))))
+    assert_right(module, schedules=turning(module, "X"), machines=[host()])
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+@pytest.mark.parametrize("constant", [(), ("W",), ("X", "W")], ids=["none", "W", "both"])
+@pytest.mark.parametrize("over", [False, True], ids=["rows first", "columns first"])
+def test_all_that_is_proposed_is_right(
+    machine: Machine, constant: tuple[str, ...], over: bool
+) -> None:
+    """In ways that trials come to, too; of what is laid out beforehand nothing is turned."""
+    x, w = tensor("X", DType.F32, (12, 96)), tensor("W", DType.F32, (96, 40))
+    turn = {"axes": (1, 0)}
+    w = apply("transpose", tensor("W", DType.F32, (40, 96)), **turn) if over else w
+    result = apply("transpose", w, **turn) @ apply("transpose", x, **turn) if over else x @ w
+    module = fused(lower(program(result)))
+    own = space(module.kernels[-1], machine, 2, constant)
+    first = [one for one in choices_of(own) if one.schedule.turned][:60:12]
+    near = [each for one in first for each in beside(own, one.point) if each.schedule.turned]
+    for one in (*first, *near[::9]):
+        laid = {*one.schedule.layouts, *one.schedule.panels}
+        assert laid.isdisjoint(one.schedule.turned)
+        schedules = {module.kernels[-1].name: one.schedule}
+        assert_right(module, schedules=schedules, machines=[machine])
 
 
 def test_lanes_never_lie_along_what_is_side_by_side() -> None:

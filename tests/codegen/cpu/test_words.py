@@ -26,6 +26,7 @@ def test_every_choice_has_its_line() -> None:
         Wishes(1, 2, 4, 8),
         {"W": Layout(0, 1, 16, True, coded=True)},
         ("X",),
+        panels={"V": Layout(0, 1, 32, False)},
         keeps=True,
         width=32,
     )
@@ -38,6 +39,7 @@ def test_every_choice_has_its_line() -> None:
         "  vectors of 32 bytes",
         "  W packed in panels of 16 along axis 1, rows in pairs, twelve bits for sixteen",
         "  a block copies its tile of X",
+        "  a block lays out V packed in panels of 32 along axis 1",
     ]
 
 
