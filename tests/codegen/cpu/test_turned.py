@@ -112,7 +112,7 @@ def test_what_may_lie_outside_is_read_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
-@pytest.mark.parametrize("constant", [(), ("W",), ("X", "W")], ids=["none", "W", "both"])
+@pytest.mark.parametrize("constant", [("W",), ("X", "W")], ids=["W", "both"])
 @pytest.mark.parametrize("over", [False, True], ids=["rows first", "columns first"])
 def test_all_that_is_proposed_is_right(
     machine: Machine, constant: tuple[str, ...], over: bool
@@ -124,9 +124,9 @@ def test_all_that_is_proposed_is_right(
     result = apply("transpose", w, **turn) @ apply("transpose", x, **turn) if over else x @ w
     module = fused(lower(program(result)))
     own = space(module.kernels[-1], machine, 2, constant)
-    first = [one for one in choices_of(own) if one.schedule.turned][:60:12]
+    first = [one for one in choices_of(own) if one.schedule.turned][:60:20]
     near = [each for one in first for each in beside(own, one.point) if each.schedule.turned]
-    for one in (*first, *near[::9]):
+    for one in (*first, *near[::12]):
         laid = {*one.schedule.layouts, *one.schedule.panels}
         assert laid.isdisjoint(one.schedule.turned)
         schedules = {module.kernels[-1].name: one.schedule}
