@@ -90,6 +90,7 @@ def _plans(
 def _packable(module: Module, constant: Sequence[str]) -> list[str]:
     """Those that only one kernel reads, which may have them as it likes."""
     uses = Counter(one.name for kernel in module.kernels for one in kernel.inputs)
+    uses.update(one.name for one in module.outputs)  # which a kernel copies
     return [name for name in constant if uses[name] == 1]
 
 

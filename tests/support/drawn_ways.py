@@ -51,7 +51,9 @@ def _schedule(module: Module, kernel: Kernel, random: Random, machine: Machine) 
 
 
 def _turned(own: Schedule, kernel: Kernel, random: Random, machine: Machine) -> Schedule:
-    """With inputs turned first along any two of their axes."""
+    """With inputs turned first along any two of their axes; what is coded wants its own."""
+    if any(one.coded for one in own.layouts.values()):
+        return own
     found: dict[str, Layout] = {}
     for one in kernel.inputs:
         laid = {*own.layouts, *own.panels, *own.staged}

@@ -131,6 +131,14 @@ class _Folds:
         self._kept = [*tiles_of(kernel)]
         self._lasting = {name for one in self._kept for name in one.lasts}
         self._layouts = layouts
+        self._columns = {
+            load.buffer.name: column
+            for stage in kernel.stages
+            for load in stage.loads
+            if load.buffer.name in layouts
+            and (column := alone(load.at[layouts[load.buffer.name].column])) is not None
+        }
+        """Tiles of these are of whole vectors."""
         self._codable = codable(kernel, layouts, machine)
         self._panels = {
             packed: packable(
@@ -202,6 +210,9 @@ class _Folds:
             chosen["width"],
         )
         if any(one.size % panel or found.tile(one) % panel for one in coded.values()):
+            return None
+        cut = (self._columns[name] for name in layouts)
+        if any(found.count(one) > 1 and found.tile(one) % (vector // 4) for one in cut):
             return None
         if not self._is_another_order(found):
             return None
@@ -325,14 +336,14 @@ def _shared(kernel: Kernel, own: Roles, machine: Machine) -> dict[str, Layout | 
             continue
         if inner in places:
             apart = row in places and places[-1] == inner and _alike(kernel, own.stage, load)
-            found[load.buffer.name] = _beside(own, load, machine) if apart else None
+            found[load.buffer.name] = _beside(kernel, own, load, machine) if apart else None
     return found
 
 
-def _beside(own: Roles, load: Load, machine: Machine) -> Layout:
-    """A vector's width of rows."""
+def _beside(kernel: Kernel, own: Roles, load: Load, machine: Machine) -> Layout:
+    """A vector's width of rows; in pairs, where any stage takes them so."""
     row = next(axis for axis, one in enumerate(load.at) if alone(one) == own.row)
-    pairs = machine.bf16_dot and halves(own.stage)
+    pairs = machine.bf16_dot and any(halves(one) and load in one.loads for one in kernel.stages)
     return Layout(len(load.at) - 1, row, machine.width // 4, pairs)
 
 

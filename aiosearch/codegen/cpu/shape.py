@@ -123,9 +123,12 @@ def _along(
 def _scattered(load: Load, index: Index, storages: Mapping[Buffer, Storage | Packed]) -> bool:
     """Whether the elements along an index lie anywhere in a packed buffer."""
     storage = storages[load.buffer]
-    if not isinstance(storage, Packed) or not _uses(load, index):
+    if not isinstance(storage, Packed):
         return False
-    return storage.layout.shared or index not in set(indices(load.at[storage.column]))
+    along = index in set(indices(load.at[storage.column]))
+    if storage.layout.coded:
+        return not along  # no other lanes can read it
+    return _uses(load, index) and (storage.layout.shared or not along)
 
 
 def _load_cost(load: Load, index: Index, storages: Mapping[Buffer, Storage | Packed]) -> float:

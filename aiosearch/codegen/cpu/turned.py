@@ -7,16 +7,19 @@ side they are one line of it. It is done once for all blocks, and for all kernel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import count
 
 from ..expressions import reloaded
-from ..ir import Buffer, Index, Kernel, Load, Module, Stage, alone, index
+from ..ir import Affine, Buffer, Index, Kernel, Load, Module, Stage, alone, index
 from .packed import Layout
 from .schedule import Schedule
 
 _STEPS = 512
 """Of a block."""
+_ONLY = (Affine(), 1)
+"""The only place of an axis of size one."""
 
 
 def with_turned(
@@ -26,13 +29,14 @@ def with_turned(
     kernels: list[Kernel] = []
     found: dict[str, Schedule] = {}
     copies: dict[tuple[Buffer, Layout], Buffer] = {}
+    names = _free(module)
     for kernel in module.kernels:
         own = schedules.get(kernel.name, Schedule())
         assert own.turned.keys().isdisjoint((*own.layouts, *own.panels)), "it lies one way"
         given = {one: own.turned[one.name] for one in kernel.inputs if one.name in own.turned}
         for buffer, layout in given.items():
             if (buffer, layout) not in copies:
-                copy = replace(buffer, name=f"{buffer.name}.turned{len(copies)}")
+                copy = replace(buffer, name=f"{buffer.name}.{next(names)}")
                 copies[buffer, layout] = copy
                 kernels.append(_turning(buffer, copy))
                 found[copy.name] = _schedule(copy, layout)
@@ -43,14 +47,23 @@ def with_turned(
     return replace(module, kernels=tuple(kernels)), found
 
 
+def _free(module: Module) -> Iterator[str]:
+    """Endings of names that nothing in the module has."""
+    buffers = {one.name for kernel in module.kernels for one in (*kernel.inputs, *kernel.outputs)}
+    known = buffers | {one.name for one in module.inputs} | {one.name for one in module.kernels}
+    endings = (f"turned{number}" for number in count())
+    return (one for one in endings if not any(name.endswith(f".{one}") for name in known))
+
+
 def is_shared(stage: Stage, load: Load) -> bool:
     """Whether a stage folds what it reads there, whole, with something else, for several columns.
 
     Only that is read of a copy.
     """
-    places = [alone(position) for position in load.at]
-    sizes = zip(places, load.buffer.shape, strict=True)
-    whole = all(one is not None and one.size == size for one, size in sizes)
+    axes = zip(load.at, load.buffer.shape, strict=True)
+    sized = [(alone(position), size) for position, size in axes if (position, size) != _ONLY]
+    places = [one for one, _ in sized]
+    whole = all(one is not None and one.size == size for one, size in sized)
     once = len(set(places)) == len(places)
     columns = set(stage.free) - set(places)
     return bool(whole and once and stage.folded and columns) and len(stage.loads) > 1

@@ -104,33 +104,85 @@ def test_ways_that_differ_in_pairs_or_columns_are_two() -> None:
     assert_right(module, schedules=own, machines=[host()])
 
 
-def test_what_may_lie_outside_is_read_as_it_is() -> None:
-    """Of a padded factor, behind its end."""
-    x = apply("pad", tensor("X", DType.F32, (8, 40)), axis=1, low=3, high=2)
-    module = fused(lower(program(x @ tensor("W", DType.F32, (45, 48)))))
+@pytest.mark.parametrize("begin", [0, 3])
+def test_what_is_read_in_part_is_read_as_it_is(begin: int) -> None:
+    """A copy is of all of it."""
+    x = apply("slice", tensor("X", DType.F32, (8, 45)), axis=1, start=begin, stop=begin + 40)
+    module = fused(lower(program(x @ tensor("W", DType.F32, (40, 48)))))
+    found, _ = with_turned(module, turning(module, "X"))
+    assert not any("turned" in one.name for one in found.kernels[-1].inputs)
     assert_right(module, schedules=turning(module, "X"), machines=[host()])
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
-@pytest.mark.parametrize("constant", [("W",), ("X", "W")], ids=["W", "both"])
-@pytest.mark.parametrize("over", [False, True], ids=["rows first", "columns first"])
-def test_all_that_is_proposed_is_right(
-    machine: Machine, constant: tuple[str, ...], over: bool
-) -> None:
-    """In ways that trials come to, too; of what is laid out beforehand nothing is turned."""
-    x, w = tensor("X", DType.F32, (12, 96)), tensor("W", DType.F32, (96, 40))
-    turn = {"axes": (1, 0)}
-    w = apply("transpose", tensor("W", DType.F32, (40, 96)), **turn) if over else w
-    result = apply("transpose", w, **turn) @ apply("transpose", x, **turn) if over else x @ w
-    module = fused(lower(program(result)))
-    own = space(module.kernels[-1], machine, 2, constant)
+@pytest.mark.parametrize("constant", [(), ("W",), ("X",)], ids=["none", "W", "X"])
+def test_all_that_is_proposed_is_right(machine: Machine, constant: tuple[str, ...]) -> None:
+    """In ways that trials come to, too."""
+    module = lower(
+        program(tensor("X", DType.F32, (1, 16, 96)) @ tensor("W", DType.F32, (1, 96, 40)))
+    )
+    (kernel,) = module.kernels
+    own = space(kernel, machine, 2, constant)
     first = [one for one in choices_of(own) if one.schedule.turned][:60:20]
+    assert first
     near = [each for one in first for each in beside(own, one.point) if each.schedule.turned]
     for one in (*first, *near[::12]):
-        laid = {*one.schedule.layouts, *one.schedule.panels}
-        assert laid.isdisjoint(one.schedule.turned)
-        schedules = {module.kernels[-1].name: one.schedule}
-        assert_right(module, schedules=schedules, machines=[machine])
+        assert_right(module, schedules={kernel.name: one.schedule}, machines=[machine])
+
+
+def test_what_lies_otherwise_already_is_not_turned() -> None:
+    """Weights on the left that were packed along their rows."""
+    w, x = tensor("W", DType.F32, (64, 512)), tensor("X", DType.F32, (512, 48))
+    (kernel,) = lower(program(w @ x)).kernels
+    found = choices(kernel, host(), 2, ["W"])
+    assert any(one.turned for one in found)
+    assert any(one.layouts for one in found)
+    assert not any(one.turned.keys() & {*one.layouts, *one.panels} for one in found)
+
+
+def test_what_another_stage_packs_is_cut_into_whole_vectors() -> None:
+    """Of two products with an index in common, whose lanes lie along different ones."""
+    x, w = tensor("X", DType.F32, (32, 512)), tensor("W", DType.F32, (512, 4096))
+    c, v = tensor("C", DType.F32, (32, 512)), tensor("v", DType.F32, (512,))
+    scales = apply("reshape", c @ apply("reshape", v, shape=(512, 1)), shape=(32, 1))
+    module = fused(lower(program((x @ w) * scales)))
+    (kernel,) = module.kernels
+    found = [one for one in choices(kernel, host(), 2, ["C", "W"]) if "C" in one.layouts]
+    by_tiles = {tuple(one.tiles.items()): one for one in found}
+    for one in [*by_tiles.values()][::20]:
+        native(module, {kernel.name: one}, host())
+    row = kernel.indices[0].name
+    smallest = min(found, key=lambda one: one.tiles.get(row, 32))
+    native(module, {kernel.name: smallest}, host())
+
+
+@pytest.mark.skipif(not host().bf16_dot, reason="there is nothing to code")
+def test_what_is_coded_is_read_along_its_columns() -> None:
+    """Also where the result lies along the rows, and where another stage wants floats."""
+    x, w = tensor("X", DType.BF16, (24, 512)), tensor("W", DType.BF16, (512, 4096))
+    wide = apply("cast", x, dtype=DType.F32) @ tensor("V", DType.F32, (512, 4096))
+    for result in (
+        apply("transpose", x @ w, axes=(1, 0)),
+        wide + apply("cast", x @ w, dtype="f32"),
+    ):
+        module = fused(lower(program(result)))
+        for kernel in module.kernels:
+            coded = [
+                one
+                for one in choices(kernel, host(), 2, ["W"])
+                if any(each.coded for each in one.layouts.values())
+            ]
+            for one in coded[::60]:
+                native(module, {kernel.name: one}, host())
+
+
+def test_names_are_free() -> None:
+    """Whatever inputs are called."""
+    y = tensor("X.turned0", DType.F32, (8, 512))
+    module = lower(program(X @ weights(), y + y))
+    found, _ = with_turned(module, turning(module, "X"))
+    assert "X.turned1" in {one.name for one in found.kernels}
+    assert_right(module, schedules=turning(module, "X"), machines=[host()])
 
 
 def test_lanes_never_lie_along_what_is_side_by_side() -> None:
@@ -144,12 +196,13 @@ def test_lanes_never_lie_along_what_is_side_by_side() -> None:
     [
         (X @ weights(), True),
         (tensor("X", DType.F32, (3, 8, 512)) @ tensor("W", DType.F32, (3, 512, 48)), True),
+        (tensor("X", DType.F32, (1, 8, 512)) @ tensor("W", DType.F32, (1, 512, 48)), True),
         (tensor("X", DType.F32, (1, 512)) @ weights(), False),
         (apply("transpose", tensor("X", DType.F32, (512, 8)), axes=(1, 0)) @ weights(), False),
         (apply("sum", X, axes=(1,)), False),
         (X @ apply("transpose", X, axes=(1, 0)), False),
     ],
-    ids=["rows", "stacks", "one row", "side by side", "no product", "by itself"],
+    ids=["rows", "stacks", "a stack of one", "one row", "side by side", "no product", "by itself"],
 )
 def test_it_is_proposed_where_it_can_be(result: Term, turns: bool) -> None:
     module = lower(program(result))
