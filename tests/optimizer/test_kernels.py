@@ -12,7 +12,7 @@ import pytest
 from aiosearch.codegen.native.machine import host
 from aiosearch.measure import expendable
 from aiosearch.optimizer.kernels import KernelSource, kernel_sources
-from aiosearch.tensor import Program, apply, tensor
+from aiosearch.tensor import DType, Program, apply, tensor
 from aiosearch.tensor.programs import builtin
 
 
@@ -78,3 +78,11 @@ def test_a_constant_that_two_kernels_read_is_not_packed() -> None:
     x, w = tensor("x", "f32", (64, 64)), tensor("w", "f32", (64, 64))
     program = Program("twice", (x, w), (apply("exp", x @ w) @ w,))
     assert not any(one.positions for one in kernel_sources(program, host(), 2, 8, (1,)))
+
+
+def test_what_is_given_back_as_it_is_stays_as_it_lies() -> None:
+    """A constant that is an output, too, is copied: nobody may have it packed."""
+    x, w = tensor("x", DType.F32, (8, 64)), tensor("w", DType.F32, (64, 48))
+    product, both = Program("product", (x, w), (x @ w,)), Program("both", (x, w), (x @ w, w))
+    assert any(one.positions for one in kernel_sources(product, host(), 2, 8, (1,)))
+    assert not any(one.positions for one in kernel_sources(both, host(), 2, 8, (1,)))
