@@ -160,7 +160,7 @@ class _Racing:
     async def _tuned(self, ranks: Ranks, judge: Judge) -> Ranks:
         """These kernels, and others near those that are right that `optimize` would try, too."""
         best = next(iter(await self._best(list(ranks), ranks, judge, 1)), None)
-        watched = await self._watched()
+        watched = await self._watched(ranks)
         if watched:
             ranks = {**ranks, **watched}
             best = next(iter(await self._best(list(ranks), ranks, judge, 1)), None)
@@ -172,10 +172,23 @@ class _Racing:
         found = await trials.run(known, self._budget)
         return {**left, **{one: dict.fromkeys(Clock, taken) for one, taken in found.items()}}
 
-    async def _watched(self) -> Ranks:
-        """Those that only overflow, watched, as `optimize` has them run."""
+    async def _watched(self, ranks: Ranks) -> Ranks:
+        """Those that only overflow, watched, as `optimize` has them run.
+
+        They run beside the naive: the machine may be faster or slower than it was in the heat.
+        """
         found = [await self._field.instead(one) for one in self._field.overflown]
-        return await self._ranks([one for one in found if one is not None])
+        watched = [one for one in found if one is not None]
+        if not watched:
+            return {}
+        naive = self._field.original
+        now = await self._ranks([naive, *watched])
+        drift = {clock: ranks[naive][clock] / now[naive][clock] for clock in Clock}
+        return {
+            one: {clock: now[one][clock] * drift[clock] for clock in Clock}
+            for one in watched
+            if one in now
+        }
 
     async def _judge(self) -> Judge:
         arrays = Judge.drawn(self._row.program, self._field.inputs.draws, SEED)
