@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import aiosearch
+from aiosearch.tensor.programs import BUILTINS
 
 PACKAGE = Path(aiosearch.__file__).parent
 HEAVY = ("jax", "z3", "numpy", "rich", "ray", "sqlite3")
@@ -128,6 +129,26 @@ def _imports(file: Path) -> set[str]:
             continue
         found |= {name.split(".")[0] for name in names if name}
     return found
+
+
+def test_code_is_written_of_any_program() -> None:
+    """Nothing where kernels are made knows a program by its name, or those that come with us."""
+    for file in (PACKAGE / "codegen").rglob("*.py"):
+        tree = ast.parse(file.read_text())
+        imported = {one.module for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)}
+        assert not any(str(one).endswith("tensor.programs") for one in imported), file
+        words = {word for one in ast.walk(tree) for word in _said(one)}
+        assert words.isdisjoint(BUILTINS), file
+
+
+def _said(node: ast.AST) -> list[str]:
+    """The names and short texts that code works with."""
+    match node:
+        case ast.Name(id=name) | ast.FunctionDef(name=name) | ast.Attribute(attr=name):
+            return [name]
+        case ast.Constant(value=str(text)):
+            return [text]
+    return []
 
 
 def test_plugins_use_public_names_only() -> None:

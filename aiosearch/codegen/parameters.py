@@ -5,9 +5,9 @@ A point holds the place of each parameter's value among its values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from operator import itemgetter
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 Point: TypeAlias = tuple[int, ...]
@@ -24,14 +24,26 @@ class Parameter:
     """Whether its first value stands until trials say otherwise, as predictions say too little."""
 
 
+@dataclass(frozen=True)
+class Constraint:
+    """Which values of some parameters go together, whatever the others are."""
+
+    of: tuple[str, ...]
+    holds: Callable[..., bool]
+    """Asked with their values, in this order."""
+
+
 class Space(Protocol[ScheduleT]):
     """Of one kernel on one device."""
 
     @property
     def parameters(self) -> Sequence[Parameter]: ...
 
+    @property
+    def constraints(self) -> Sequence[Constraint]: ...
+
     def schedule(self, chosen: Mapping[str, Any]) -> ScheduleT | None:
-        """What these values come to; nothing where they do not go together, or others say it."""
+        """What values come to that go together; nothing where there is no room for it."""
         ...
 
     def seconds(self, schedule: ScheduleT) -> float:
@@ -50,19 +62,65 @@ class Choice(Generic[ScheduleT]):
 
 def choices_of(space: Space[ScheduleT]) -> list[Choice[ScheduleT]]:
     """All legal ones that a prediction tells apart, the best predicted first."""
-    places = [range(1 if one.fine else len(one.values)) for one in space.parameters]
-    return _sorted(space, product(*places))
+    free = [range(1 if one.fine else len(one.values)) for one in space.parameters]
+    return _sorted(space, _together(space, free))
 
 
 def beside(space: Space[ScheduleT], point: Point) -> list[Choice[ScheduleT]]:
     """The legal ones that differ in one parameter, the best predicted first."""
-    return _sorted(space, _changed(space, point))
+    return _sorted(space, (one for one in _changed(space, point) if _goes(space, one)))
 
 
 def choice_at(space: Space[ScheduleT], point: Point) -> Choice[ScheduleT] | None:
     """The point as a schedule, where it is legal."""
-    values = zip(space.parameters, point, strict=True)
-    found = space.schedule({one.name: one.values[place] for one, place in values})
+    return _choice(space, point) if _goes(space, point) else None
+
+
+def _together(space: Space[ScheduleT], free: Sequence[Sequence[int]]) -> list[Point]:
+    """All points whose values go together: what cannot is left out as soon as that is certain."""
+    # What is not free is known at once, and so is what does not go with it.
+    order = sorted(range(len(free)), key=lambda at: len(free[at]) > 1)
+    points: list[Point] = [()]
+    for count, at in enumerate(order, 1):
+        points = [(*point, one) for point in points for one in free[at]]
+        known = {space.parameters[one].name for one in order[:count]}
+        for each in space.constraints:
+            if known >= {*each.of} and space.parameters[at].name in each.of:
+                points = _kept(points, each, [space.parameters[one] for one in order])
+    back = [order.index(at) for at in range(len(free))]
+    return [tuple(point[at] for at in back) for point in points]
+
+
+def _kept(
+    points: Iterable[Point], constraint: Constraint, parameters: Sequence[Parameter]
+) -> list[Point]:
+    """Those of whose values it holds, of which each is asked once."""
+    named = {one.name: at for at, one in enumerate(parameters)}
+    places = [named[one] for one in constraint.of]
+    picked: Callable[[Point], Any] = itemgetter(*places)
+    known: dict[Any, bool] = {}
+    found = []
+    for point in points:
+        key = picked(point)
+        if key not in known:
+            known[key] = constraint.holds(*(parameters[at].values[point[at]] for at in places))
+        if known[key]:
+            found.append(point)
+    return found
+
+
+def _goes(space: Space[ScheduleT], point: Point) -> bool:
+    """Whether the values go together."""
+    chosen = _values(space, point)
+    return all(each.holds(*(chosen[one] for one in each.of)) for each in space.constraints)
+
+
+def _values(space: Space[ScheduleT], point: Point) -> dict[str, Any]:
+    return {one.name: one.values[at] for one, at in zip(space.parameters, point, strict=True)}
+
+
+def _choice(space: Space[ScheduleT], point: Point) -> Choice[ScheduleT] | None:
+    found = space.schedule(_values(space, point))
     return None if found is None else Choice(point, found, space.seconds(found))
 
 
@@ -73,6 +131,6 @@ def _changed(space: Space[ScheduleT], point: Point) -> Iterator[Point]:
                 yield (*point[:at], place, *point[at + 1 :])
 
 
-def _sorted(space: Space[ScheduleT], points: Iterator[Point]) -> list[Choice[ScheduleT]]:
-    found = [one for point in points if (one := choice_at(space, point)) is not None]
+def _sorted(space: Space[ScheduleT], points: Iterable[Point]) -> list[Choice[ScheduleT]]:
+    found = [one for point in points if (one := _choice(space, point)) is not None]
     return sorted(found, key=lambda one: one.seconds)

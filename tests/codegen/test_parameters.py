@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
-from aiosearch.codegen.parameters import Parameter, beside, choice_at, choices_of
+from aiosearch.codegen.parameters import Constraint, Parameter, beside, choice_at, choices_of
 
 
 class Rectangles:
@@ -16,10 +17,12 @@ class Rectangles:
         Parameter("height", (2, 6)),
         Parameter("colour", ("red", "blue"), fine=True),
     )
+    constraints: Sequence[Constraint] = (
+        Constraint(("height", "width"), lambda height, width: height + width <= 8),
+    )
 
     def schedule(self, chosen: Mapping[str, Any]) -> tuple[int, int, str] | None:
-        width, height, colour = chosen["width"], chosen["height"], chosen["colour"]
-        return (width, height, colour) if width + height <= 8 else None
+        return chosen["width"], chosen["height"], chosen["colour"]
 
     def seconds(self, schedule: tuple[int, int, str]) -> float:
         width, height, _ = schedule
@@ -41,3 +44,44 @@ def test_neighbours_differ_in_one_parameter_and_are_legal() -> None:
 
 def test_a_point_that_is_not_legal_is_no_choice() -> None:
     assert choice_at(Rectangles(), (2, 1, 0)) is None
+
+
+class Asked:
+    """Three parameters of three values; counts what it is asked."""
+
+    parameters: Sequence[Parameter] = (
+        Parameter("fine", (0, 1, 2), fine=True),
+        *(Parameter(name, (0, 1, 2)) for name in "abc"),
+    )
+
+    def __init__(self) -> None:
+        self.constraints = (
+            Constraint(("b", "fine"), lambda b, fine: self._asked("b", b > fine)),
+            Constraint(("a", "c"), lambda a, c: self._asked("ac", a != c)),
+            Constraint(("c", "b", "a"), lambda c, b, a: self._asked("cba", a + b + c < 5)),
+        )
+        self.asked: list[str] = []
+
+    def _asked(self, name: str, holds: bool) -> bool:
+        self.asked.append(name)
+        return holds
+
+    def schedule(self, chosen: Mapping[str, Any]) -> tuple[int, ...] | None:
+        """There is no room for two of everything but one."""
+        found = tuple(chosen[one] for one in "abc")
+        return found if found != (2, 2, 0) else None
+
+    def seconds(self, schedule: tuple[int, ...]) -> float:
+        return sum(schedule)
+
+
+def test_what_goes_together_is_what_every_constraint_allows() -> None:
+    found = [one.schedule for one in choices_of(Asked())]
+    every = [one for one in product((0, 1, 2), repeat=3) if one[1] > 0 and one[0] != one[2]]
+    assert sorted(found) == [one for one in every if sum(one) < 5 and one != (2, 2, 0)]
+
+
+def test_a_constraint_is_asked_once_of_the_same_values_and_of_none_that_are_out() -> None:
+    space = Asked()
+    choices_of(space)
+    assert [space.asked.count(one) for one in ("b", "ac", "cba")] == [3, 9, 12]

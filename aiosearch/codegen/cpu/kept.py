@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import cache
+from itertools import compress
 
 from ..ir import Index, Kernel, alone
 from .memory import STORED
@@ -13,7 +15,7 @@ from .schedule import Schedule, serial
 
 
 @dataclass(frozen=True)
-class Tile:
+class _Tile:
     """What a block may keep."""
 
     free: tuple[Index, ...]
@@ -25,36 +27,52 @@ class Tile:
     lasts: frozenset[str] = frozenset()
     """The serial indices along which it may have to be kept whole."""
 
-    def is_kept(self, serial: str | None, copied: set[str]) -> bool:
+    def is_kept(self, serial: str | None, copied: Collection[str]) -> bool:
         if self.copy_of:
             return self.copy_of in copied
         return self.folded is None or serial in self.folded
 
-    def size(self, schedule: Schedule) -> int:
-        """Its elements."""
-        whole = schedule.serial if schedule.keeps and schedule.serial in self.lasts else None
-        return math.prod(
-            each.size if each.name == whole else schedule.tile(each) for each in self.free
-        )
+    def size(self, cut: Schedule, whole: str | None) -> int:
+        """Its bytes where indices are cut like this."""
+        last = whole if whole in self.lasts else None
+        sizes = (each.size if each.name == last else cut.tile(each) for each in self.free)
+        return self.bytes * math.prod(sizes)
 
 
-def kept_bytes(tiles: list[Tile], schedule: Schedule) -> int:
-    """Of those that a block keeps by a schedule."""
-    copied = {*schedule.staged, *schedule.panels}
-    kept = (one for one in tiles if one.is_kept(schedule.serial, copied))
-    return sum(one.bytes * one.size(schedule) for one in kept)
+class Room:
+    """What a block of a kernel keeps, by any schedule."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._tiles = [*_tiles_of(kernel)]
+        self.lasting = {name for one in self._tiles for name in one.lasts}
+        """The serial indices along which something may have to be kept whole."""
+        self._sizes, self._kept = cache(self._sized), cache(self._keeping)
+
+    def bytes(self, schedule: Schedule) -> int:
+        whole = schedule.serial if schedule.keeps else None
+        sizes = self._sizes(tuple(schedule.tiles.items()), whole)
+        kept = self._kept(schedule.serial, (*schedule.staged, *schedule.panels))
+        return sum(compress(sizes, kept))
+
+    def _sized(self, tiles: tuple[tuple[str, int], ...], whole: str | None) -> list[int]:
+        """All bytes of each; whole along an index, where it lasts."""
+        cut = Schedule(dict(tiles))
+        return [one.size(cut, whole) for one in self._tiles]
+
+    def _keeping(self, serial: str | None, copied: tuple[str, ...]) -> list[bool]:
+        return [one.is_kept(serial, copied) for one in self._tiles]
 
 
-def tiles_of(kernel: Kernel) -> Iterator[Tile]:
+def _tiles_of(kernel: Kernel) -> Iterator[_Tile]:
     """What its stages make, and copies of what they read."""
     lasts = {one: lasting(kernel, one) for one in serial(kernel)}
     for stage in kernel.stages:
         folded = frozenset(one.name for one in stage.folded)
         kept = folded if stage.target in kernel.outputs else None
         names = frozenset(one.name for one, found in lasts.items() if stage.target in found)
-        yield Tile(stage.free, STORED[stage.target.dtype][1], kept, lasts=names)
+        yield _Tile(stage.free, STORED[stage.target.dtype][1], kept, lasts=names)
     for buffer in kernel.inputs:
         loads = [load for stage in kernel.stages for load in stage.loads if load.buffer == buffer]
         places = [alone(position) for load in loads for position in load.at]
         free = tuple(dict.fromkeys(one for one in places if one is not None))
-        yield Tile(free, STORED[buffer.dtype][1], None, buffer.name)
+        yield _Tile(free, STORED[buffer.dtype][1], None, buffer.name)

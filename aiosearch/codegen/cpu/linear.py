@@ -19,44 +19,51 @@ class Linear:
     def __add__(self, other: Linear | int) -> Linear:
         if isinstance(other, int):
             return Linear(self.terms, self.constant + other) if other else self
-        if not other.terms:
-            return self + other.constant
-        if not self.terms:
-            return other + self.constant
-        found = dict(self.terms)
-        for value, factor in other.terms:
-            found[value] = found.get(value, 0) + factor
-        kept = tuple((value, factor) for value, factor in found.items() if factor)
-        return Linear(kept, self.constant + other.constant)
+        return self._plus(other, 1) if self.terms else other + self.constant
 
     def __sub__(self, other: Linear) -> Linear:
-        return self + other * -1
+        return self._plus(other, -1)
 
     def __mul__(self, factor: int) -> Linear:
         if factor == 1:
             return self
         if not factor:
             return Linear()
-        terms = tuple((value, own * factor) for value, own in self.terms)
-        return Linear(terms, self.constant * factor)
+        terms = [(value, own * factor) for value, own in self.terms]
+        return Linear(tuple(terms), self.constant * factor)
+
+    def _plus(self, other: Linear, times: int) -> Linear:
+        """The other so many times; terms are few."""
+        if not other.terms:
+            return self + other.constant * times
+        found = [*self.terms]
+        for value, factor in other.terms:
+            for at, (own, before) in enumerate(found):
+                if own.text == value.text:
+                    found[at] = own, before + factor * times
+                    break
+            else:
+                found.append((value, factor * times))
+        kept = [term for term in found if term[1]]
+        return Linear(tuple(kept), self.constant + other.constant * times)
 
     def over(self, divisor: int, writer: Writer) -> tuple[Linear, Linear]:
         """Quotient and remainder, of a sum that is not below zero.
 
         What is divisible whatever the values are is divided now, the rest when the code runs.
         """
-        even = Linear(tuple(term for term in self.terms if term[1] % divisor == 0))
-        quotient = Linear(tuple((value, factor // divisor) for value, factor in even.terms))
-        rest = self - even
-        if not rest.terms:
-            return quotient + rest.constant // divisor, Linear((), rest.constant % divisor)
-        found = rest.whole(writer)
+        even = [(value, factor // divisor) for value, factor in self.terms if factor % divisor == 0]
+        quotient = Linear(tuple(even))
+        if len(even) == len(self.terms):
+            return quotient + self.constant // divisor, Linear((), self.constant % divisor)
+        odd = [term for term in self.terms if term[1] % divisor]
+        found = Linear(tuple(odd), self.constant).whole(writer)
         whole, left = writer.divide(found, divisor), writer.remainder(found, divisor)
         return quotient + linear(whole), linear(left)
 
     def divisible(self, divisor: int) -> bool:
         """Whether it is, whatever the values are."""
-        return all(factor % divisor == 0 for factor in (*dict(self.terms).values(), self.constant))
+        return self.constant % divisor == 0 and not any(own % divisor for _, own in self.terms)
 
     def whole(self, writer: Writer) -> Whole:
         """Its value, computed here."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ...tensor.types import DType
 from ..ir import Buffer
@@ -67,6 +68,11 @@ class Packed:
     origin: tuple[Linear, ...]
     """The place of the first element."""
 
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """As it lies."""
+        return self.layout.shape(self.sizes)
+
     @property
     def column(self) -> int:
         return self.layout.column
@@ -78,8 +84,7 @@ class Packed:
     def offset(self, at: Sequence[Linear], writer: Writer) -> tuple[Linear, Linear]:
         """How far in the element at a place is, and which one of a pair."""
         panel, within, odd = self.parted(at, writer)
-        shape = self.layout.shape(self.sizes)
-        return panel * math.prod(shape[-2 - self.pairs :]) + within, odd
+        return panel * math.prod(self.shape[-2 - self.pairs :]) + within, odd
 
     def parted(self, at: Sequence[Linear], writer: Writer) -> tuple[Linear, Linear, Linear]:
         """The number of the panel, how far in that it is, and which one of a pair.
@@ -97,5 +102,5 @@ class Packed:
         if layout.pairs:
             row, odd = row.over(2, writer)
         each = 2 if layout.pairs else 1
-        panels = layout.shape(self.sizes)[-3 - layout.pairs]
+        panels = self.shape[-3 - layout.pairs]
         return found * panels + panel, row * (layout.width * each) + within * each + odd, odd

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from ..ir import Apply, Buffer, Fold, Index, Kernel, Load, Operation, Stage, alone, indices, walk
 from ..native.machine import Machine
@@ -14,7 +15,7 @@ from .memory import STORED
 from .passes import passes
 from .roles import Roles, halves, in_rows, work
 from .schedule import Schedule
-from .shape import Shape
+from .shape import Shape, Wishes
 from .turned import turning_threads
 
 BEGUN = 5e-6
@@ -94,6 +95,34 @@ class _Traffic:
 
 
 @dataclass(frozen=True)
+class _Cuts:
+    """What comes of how indices are cut, whatever else a schedule says."""
+
+    blocks: int
+    same: tuple[int, ...]
+    """Of each stage, how many blocks do the same."""
+    rows: tuple[int, ...]
+    depths: tuple[int, ...]
+    """The rows and the products of each stage's tile."""
+    readers: tuple[int, ...]
+    """Of each input, how many blocks read the same."""
+    fits: bool
+    """Whether what a block reads stays in the second cache."""
+
+
+@dataclass(frozen=True)
+class _Lying:
+    """How a stage finds what it reads."""
+
+    packed: bool
+    coded: bool
+    missed: bool
+    """Whether rows that columns share lie too far apart for a cache."""
+    streams: bool
+    """Whether it comes from memory, rather than from what a block has laid out."""
+
+
+@dataclass(frozen=True)
 class _Step:
     """Of the innermost loop of a sum whose rows share what the lanes read."""
 
@@ -115,28 +144,41 @@ class Predictor:
         self._works = [self._work(stage, machine) for stage in kernel.stages]
         self._reads = [self._read(one) for one in kernel.inputs]
         self._written = sum(map(_bytes, kernel.outputs))
-        self._turns: dict[tuple[str | None, bool], list[int]] = {}
+        self._cuts, self._summed = cache(self._cutting), cache(self._sums)
+        self._passes = cache(self._passing)
 
     def seconds(self, schedule: Schedule) -> float:
         """What counts is which of two is less."""
-        blocks = _tiles(self._own.blocked, schedule)
-        if not blocks:
+        cuts = self._cuts(tuple(schedule.tiles.items()))
+        if not cuts.blocks:
             return 0.0
-        turns = zip(self._works, self._passes(schedule.serial, schedule.keeps), strict=True)
+        turns = self._passes(schedule.serial, schedule.keeps)
         cycles = sum(
-            times * _tiles(one.missing, schedule) * self._cycles(one, schedule)
-            for one, times in turns
+            times * cuts.same[at] * self._cycles(at, schedule, cuts)
+            for at, times in enumerate(turns)
+            if times
         )
         copied = {*schedule.staged, *schedule.panels}
-        cycles += sum(
-            one.bytes * _tiles(one.missing, schedule) * _COPIED
-            for one in self._reads
-            if one.name in copied
-        )
-        worked, read = cycles / _CLOCK, self._traffic(schedule) / _MEMORY
-        block = (worked**_OVERLAP + read**_OVERLAP) ** (1 / _OVERLAP) / blocks
+        reads = zip(self._reads, cuts.readers, strict=True)
+        cycles += sum(one.bytes * times * _COPIED for one, times in reads if one.name in copied)
+        worked, read = cycles / _CLOCK, self._traffic(schedule, cuts) / _MEMORY
+        block = (worked**_OVERLAP + read**_OVERLAP) ** (1 / _OVERLAP) / cuts.blocks
         return self._turning(schedule) + float(
-            -(-blocks // self._threads) * block + min(_UNEVEN * block, _LATE + _DISTURBED * block)
+            -(-cuts.blocks // self._threads) * block
+            + min(_UNEVEN * block, _LATE + _DISTURBED * block)
+        )
+
+    def _cutting(self, tiles: tuple[tuple[str, int], ...]) -> _Cuts:
+        cut = Schedule(dict(tiles))
+        rows = [one.shape.row for one in self._works]
+        inner = [one.shape.inner for one in self._works]
+        return _Cuts(
+            _tiles(self._own.blocked, cut),
+            tuple(_tiles(one.missing, cut) for one in self._works),
+            tuple(1 if one is None else cut.tile(one) for one in rows),
+            tuple(1 if one is None else cut.tile(one) for one in inner),
+            tuple(_tiles(one.missing, cut) for one in self._reads),
+            sum(self._slice(one, cut) for one in self._reads) <= self._l2,
         )
 
     def _turning(self, schedule: Schedule) -> float:
@@ -179,63 +221,65 @@ class Predictor:
             any(self._own.along in _used(load) for load in mine),
         )
 
-    def _passes(self, name: str | None, keeps: bool) -> list[int]:
+    def _passing(self, name: str | None, keeps: bool) -> list[int]:
         """In how many passes along the serial index each stage runs."""
-        if (name, keeps) not in self._turns:
-            serial = next((one for one in self._kernel.indices if one.name == name), None)
-            found: Counter[Buffer] = Counter()
-            for one in passes(self._kernel, serial, keeps=keeps):
-                found.update(stage.target for stage in (*one.before, *one.along))
-            self._turns[name, keeps] = [found[stage.target] for stage in self._kernel.stages]
-        return self._turns[name, keeps]
+        serial = next((one for one in self._kernel.indices if one.name == name), None)
+        found: Counter[Buffer] = Counter()
+        for one in passes(self._kernel, serial, keeps=keeps):
+            found.update(stage.target for stage in (*one.before, *one.along))
+        return [found[stage.target] for stage in self._kernel.stages]
 
-    def _cycles(self, one: _Work, schedule: Schedule) -> float:
+    def _cycles(self, at: int, schedule: Schedule, cuts: _Cuts) -> float:
+        """Of a stage."""
+        one, lanes = self._works[at], schedule.lanes(self._widest)
         if one.shares:
-            return self._summed(one, schedule)
+            lying = self._lying(one, schedule)
+            return self._summed(at, cuts.rows[at], cuts.depths[at], schedule.wishes, lanes, lying)
         along = one.shape.along.size if one.shape.along is not None else 1
-        return one.total / min(schedule.lanes(self._widest), along) * one.cycles
+        return one.total / min(lanes, along) * one.cycles
 
-    def _summed(self, one: _Work, schedule: Schedule) -> float:
-        """Of sums that stay in registers while rows share what the lanes read."""
-        shape, vectors = one.shape, schedule.wishes.vectors or 2
-        tile = schedule.tile(shape.row) if shape.row is not None else 1
-        rows = min(schedule.wishes.rows or 4, tile)
-        blocks = ((tile // rows, rows), (1, tile % rows))
-        cycles = sum(
-            count * self._block(one, schedule, some, vectors, some < tile)
-            for count, some in blocks
-            if some
+    def _lying(self, one: _Work, schedule: Schedule) -> _Lying:
+        read, layouts = one.read, schedule.layouts
+        return _Lying(
+            not (read.isdisjoint(layouts) and read.isdisjoint(schedule.panels)),
+            any(layout.coded for name, layout in layouts.items() if name in read),
+            bool(one.apart)
+            and one.apart.isdisjoint(schedule.staged)
+            and one.apart.isdisjoint(schedule.turned),
+            read.isdisjoint(schedule.panels),
         )
-        return one.total / (tile * vectors * schedule.lanes(self._widest)) * cycles
 
-    def _block(self, one: _Work, schedule: Schedule, rows: int, vectors: int, again: bool) -> float:
+    def _sums(
+        self, at: int, tile: int, depth: int, wishes: Wishes, lanes: int, lying: _Lying
+    ) -> float:
+        """Of sums that stay in registers while rows share what the lanes read."""
+        one, vectors = self._works[at], wishes.vectors or 2
+        rows = min(wishes.rows or 4, tile)
+        cycles = 0.0
+        for count, some in ((tile // rows, rows), (1, tile % rows)):
+            if not some:
+                continue
+            if one.matrix and lying.packed and wishes.matrix:
+                step = _matrix_step(some, vectors, lying.coded)
+            else:
+                step = _step(one, some, vectors, vectors * lanes * 4, lying, some < tile)
+            cycles += count * self._block(step, depth, some < tile, some / tile * lying.streams)
+        return one.total / (tile * vectors * lanes) * cycles
+
+    def _block(self, step: _Step, depth: int, again: bool, found: float) -> float:
         """Of so many sums, for each product; again, if other rows read what these lanes read."""
-        packed = not one.read.isdisjoint((*schedule.layouts, *schedule.panels))
-        coded = any(layout.coded for name, layout in schedule.layouts.items() if name in one.read)
-        depth = schedule.tile(one.shape.inner) if one.shape.inner is not None else 1
-        if one.matrix and packed and schedule.wishes.matrix:
-            step = _matrix_step(rows, vectors, coded)
-        else:
-            missed = bool(one.apart) and one.apart.isdisjoint((*schedule.staged, *schedule.turned))
-            width = vectors * schedule.lanes(self._widest) * 4
-            step = _step(one, rows, vectors, width, packed, coded, missed, again)
         cycles, steps = step.cycles, max(depth / step.depth, 1)
-        tile = schedule.tile(one.shape.row) if one.shape.row is not None else 1
-        streams = one.read.isdisjoint(schedule.panels)
-        begun = step.begun + (_FOUND * rows / tile if streams else 0)
         if again and step.bytes * steps > self._l1 / 2:
             cycles = max(cycles, step.bytes * _CLOCK / _NEAR)
-        return (cycles + begun / steps) / step.depth
+        return (cycles + (step.begun + _FOUND * found) / steps) / step.depth
 
-    def _traffic(self, schedule: Schedule) -> float:
+    def _traffic(self, schedule: Schedule, cuts: _Cuts) -> float:
         """Bytes from memory; what the second cache keeps until it is read again counts for less."""
         found = float(self._written)
-        fits = sum(self._slice(one, schedule) for one in self._reads) <= self._l2
-        for one in self._reads:
-            again = _tiles(one.missing, schedule) - 1
+        for one, readers in zip(self._reads, cuts.readers, strict=True):
             layout = schedule.layouts.get(one.name)
             read = one.bytes * (_CODED if layout and layout.coded else 1)
-            found += read * (1 + again * (_MEMORY / _NEAR if fits else 1))
+            found += read * (1 + (readers - 1) * (_MEMORY / _NEAR if cuts.fits else 1))
             if one.strides and one.name not in schedule.layouts:
                 found += one.bytes * 0.3
         return found
@@ -246,24 +290,15 @@ class Predictor:
         return one.bytes / max(_tiles(own, schedule), 1)
 
 
-def _step(
-    one: _Work,
-    rows: int,
-    vectors: int,
-    width: int,
-    packed: bool,
-    coded: bool,
-    missed: bool,
-    again: bool,
-) -> _Step:
+def _step(one: _Work, rows: int, vectors: int, width: int, lying: _Lying, again: bool) -> _Step:
     """By vector registers; the vectors have so many bytes together."""
-    mixing = _MIXING * vectors if one.dots and not packed else 0.0
+    mixing = _MIXING * vectors if one.dots and not lying.packed else 0.0
     taken = rows * vectors * (_SLOW if one.dots and one.matrix else 1)
     cycles = max((taken + mixing) / 2, (rows + vectors + mixing) / 2, 4.0)
-    cycles = max(cycles, taken / 2 + vectors * _DECODED if coded else 0)
-    cycles += _MISSED * max(rows - _WAYS, 0) if missed else 0
+    cycles = max(cycles, taken / 2 + vectors * _DECODED if lying.coded else 0)
+    cycles += _MISSED * max(rows - _WAYS, 0) if lying.missed else 0
     cycles += width / _AGAIN if again else 0
-    cycles += 0 if packed else _LOOSE * vectors
+    cycles += 0 if lying.packed else _LOOSE * vectors
     return _Step(2 if one.dots else 1, cycles, width, rows * vectors + _TURN)
 
 

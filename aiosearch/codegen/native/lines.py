@@ -44,7 +44,7 @@ def text_of(
 ) -> str:
     """Gives lines of letters, digits and signs, none of them a quote or a backslash."""
     packed = msgspec.msgpack.encode(Carried(native, machine, effort, origin))
-    text = base64.b85encode(zlib.compress(packed, 9)).decode()
+    text = base64.b85encode(zlib.compress(packed)).decode()
     return "\n".join(text[start : start + _LINE] for start in range(0, len(text), _LINE))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import ir
-from ..parameters import Choice, Parameter, choices_of
+from ..parameters import Choice, Constraint, Parameter, choices_of
 from .counting import Demand, demand
 from .dialect import LEAST
 from .errors import CannotPrint
@@ -86,12 +86,12 @@ class Tilings:
             Parameter(_WARPS, WARPS),
             Parameter(_STAGES, STAGES),
         )
+        loops = tuple(one.name for one in self._tiles if one.loop)
+        self.constraints = [Constraint(loops, _one_at_most)] if loops else []
 
     def schedule(self, chosen: Mapping[str, Any]) -> Tiling | None:
         """Nothing where it finds no room; what loads nothing ahead has the fewest stages."""
         tiles = {one.name: chosen[one.name] for one in self._tiles if chosen[one.name]}
-        if sum(one.loop for one in self._tiles if one.name in tiles) > 1:
-            return None
         found = Tiling(tiles, chosen[_WARPS], chosen[_STAGES])
         asked = self.demand(found)
         if asked is None or not (asked.streamed_bytes or found.stages == min(STAGES)):
@@ -113,6 +113,10 @@ class Tilings:
 
     def _prediction(self, tiling: Tiling, asked: Demand) -> Prediction:
         return Prediction(asked, tiling.warps, tiling.stages, self._device)
+
+
+def _one_at_most(*tiles: int) -> bool:
+    return sum(map(bool, tiles)) <= 1
 
 
 @dataclass(frozen=True)

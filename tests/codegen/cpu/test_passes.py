@@ -10,7 +10,7 @@ from lowered import attention, gated, norm
 from refereed import assert_right
 from running import MACHINES, program
 
-from aiosearch.codegen.cpu.kept import kept_bytes, tiles_of
+from aiosearch.codegen.cpu.kept import Room
 from aiosearch.codegen.cpu.passes import lasting, passes
 from aiosearch.codegen.cpu.preparing import prepared
 from aiosearch.codegen.cpu.schedule import Schedule, serial
@@ -78,9 +78,9 @@ def test_what_is_kept_is_not_computed_again() -> None:
     assert len(again) > len(found)
     assert lasting(kernel, way) <= {stage.target for stage in kernel.stages} - {*kernel.outputs}
     assert lasting(kernel, way)
-    kept = [*tiles_of(kernel)]
+    room = Room(kernel)
     own = Schedule({way.name: 5}, way.name)
-    assert kept_bytes(kept, replace(own, keeps=True)) > kept_bytes(kept, own)
+    assert room.bytes(replace(own, keeps=True)) > room.bytes(own)
 
 
 def test_copies_are_made_in_the_pass_that_wants_them() -> None:

@@ -1,0 +1,303 @@
+"""What is free where a kernel's main stage folds: registers, tiles, and how its inputs lie.
+
+The registers hold rows times vectors of sums; a panel of packed columns is as wide as those
+vectors; a tile along the lanes is whole panels; the tiles that a block keeps fit the second cache;
+there are blocks enough for all threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache, cached_property
+from typing import Any
+
+from ..ir import Kernel, alone
+from ..native.machine import Machine
+from ..parameters import Constraint, Parameter
+from .kept import Room
+from .matrixunit import DEPTH
+from .offered import (
+    AHEAD,
+    PANELS,
+    UNROLLED,
+    Registers,
+    Rows,
+    Serial,
+    registers_of,
+    row_tiles,
+    serials,
+    shared_rows,
+    uncut,
+    widths,
+)
+from .packed import Layout
+from .predicting import Predictor
+from .roles import Roles, codable, in_rows, packable
+from .schedule import Schedule
+from .shape import Wishes
+from .squares import turnable
+
+_STREAMED = 4096
+"""Bytes by which what is laid out beforehand is fetched ahead where nothing is said: it comes from
+memory, once. Other inputs are not."""
+_TILED = ("registers", "width", "panels", "row", "serial")
+"""On these, in this order, depends how indices are cut."""
+
+
+class Foldings:
+    """The schedules of a kernel whose main stage folds."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        own: Roles,
+        machine: Machine,
+        threads: int,
+        layouts: Mapping[str, Layout],
+        predictor: Predictor,
+    ) -> None:
+        self._kernel, self._own, self._machine, self._threads = kernel, own, machine, threads
+        self._widest = machine.width
+        self._others = uncut(own)
+        self._room, self._most = Room(kernel), machine.l2
+        self._layouts = layouts
+        self._columns = {
+            load.buffer.name: column
+            for stage in kernel.stages
+            for load in stage.loads
+            if load.buffer.name in layouts
+            and (column := alone(load.at[layouts[load.buffer.name].column])) is not None
+        }
+        """Tiles of these are of whole vectors."""
+        self._codable = codable(kernel, layouts, machine)
+        self._panels = {
+            packed: packable(
+                kernel,
+                [one.name for one in kernel.inputs if not (packed and one.name in layouts)],
+                machine,
+            )
+            for packed in (True, False)
+        }
+        self._shared = shared_rows(kernel, own, machine)
+        self._tiled = cache(self._tiling)
+        self._laid_out = cache(self._laying)
+        self.seconds = predictor.seconds
+
+    @cached_property
+    def parameters(self) -> Sequence[Parameter]:
+        own, packed = self._own, (True, False) if self._layouts else (False,)
+        cut = own.along in own.blocked
+        return (
+            Parameter("packed", packed),
+            Parameter("coded", (False, True) if self._codable else (False,)),
+            Parameter("registers", tuple(registers_of(own, self._machine))),
+            Parameter("panels", PANELS if cut else PANELS[:1]),
+            Parameter("row", tuple(row_tiles(own))),
+            Parameter("serial", tuple(serials(own, self._kernel.outputs))),
+            Parameter("keeps", (False, True) if self._room.lasting else (False,)),
+            Parameter("shared", tuple(Rows) if self._shared else (Rows.AS_THEY_ARE,)),
+            Parameter("laid", (False, True) if any(self._panels.values()) else (False,)),
+            Parameter("ahead", AHEAD, fine=True),
+            Parameter("unrolled", UNROLLED, fine=True),
+            Parameter("fastest", (None, *(one.name for one in own.blocked[:-1])), fine=True),
+            widths(self._machine),
+        )
+
+    @cached_property
+    def constraints(self) -> Sequence[Constraint]:
+        return (
+            Constraint(("registers", "width", "panels"), self._has_columns),
+            Constraint(("packed", "laid"), self._has_panels),
+            Constraint(("registers", "row", "laid"), self._reads_again),
+            Constraint(("coded", "registers", "width"), self._is_wide),
+            Constraint(("packed", "coded", "laid", "registers"), self._may_be_coded),
+            Constraint(("packed", "laid", "registers", "serial"), self._suits_matrices),
+            Constraint(("packed", "laid", "registers", "shared"), self._may_be_turned),
+            Constraint(("packed", "coded", "registers", "width", "ahead"), self._is_far_enough),
+            Constraint(("serial", "keeps"), self._lasts),
+            Constraint((*_TILED, "coded"), self._cuts_codes),
+            Constraint((*_TILED, "packed"), self._cuts_vectors),
+            Constraint((*_TILED, "fastest"), self._is_another_order),
+        )
+
+    def schedule(self, chosen: Mapping[str, Any]) -> Schedule | None:
+        """Nothing where the tiles that a block keeps find no room."""
+        packed, coded, registers = chosen["packed"], chosen["coded"], chosen["registers"]
+        rows, vectors, matrix = registers
+        panel = self._panel(registers, chosen["width"])
+        usual, streamed = self._distances(packed, coded, registers, chosen["width"])
+        found = Schedule(
+            self._tiled(*(chosen[one] for one in _TILED)).tiles,
+            chosen["serial"][0],
+            Wishes(
+                rows,
+                vectors,
+                chosen["unrolled"],
+                usual if chosen["ahead"] is None else int(streamed * chosen["ahead"]),
+                matrix,
+            ),
+            self._laid_out(packed, coded, panel),
+            tuple(self._shared) if chosen["shared"] is Rows.COPIED else (),
+            self._turned(packed, chosen["laid"], registers, chosen["shared"]),
+            self._laid_out(packed, None, panel) if chosen["laid"] else {},
+            chosen["fastest"],
+            chosen["keeps"],
+            chosen["width"],
+        )
+        return found if self._room.bytes(found) <= self._most else None
+
+    def _panel(self, registers: Registers, width: int) -> int:
+        """The columns that a panel is wide."""
+        return self._vector(width) // 4 * registers[1]
+
+    def _vector(self, width: int) -> int:
+        return width or self._widest
+
+    def _laying(self, packed: bool, coded: bool | None, panel: int) -> dict[str, Layout]:
+        """What lies in panels: beforehand, coded or not, or in a block where that is not asked."""
+        if coded is None:
+            return {name: replace(one, width=panel) for name, one in self._panels[packed].items()}
+        codes = self._codable if coded else {}
+        return {
+            name: replace(one, width=panel, coded=name in codes)
+            for name, one in (self._layouts if packed else {}).items()
+        }
+
+    def _laid(self, packed: bool, laid: bool) -> set[str]:
+        """What lies in panels at all."""
+        return {*(self._layouts if packed else ()), *(self._panels[packed] if laid else ())}
+
+    def _tiling(
+        self, registers: Registers, width: int, panels: int, row: int, serial: Serial
+    ) -> Schedule:
+        """How indices are cut, and nothing else."""
+        own, tiles = self._own, dict(self._others)
+        if own.along in own.blocked and own.along is not None:
+            column = self._column(panels, self._panel(registers, width))
+            assert column is not None, "there are not so many panels"
+            tiles[own.along.name] = column
+        if own.row in own.blocked and own.row is not None:
+            tiles[own.row.name] = row
+        name, length = serial
+        if name is not None:
+            tiles[name] = length
+        return Schedule(tiles)
+
+    def _has_columns(self, registers: Registers, width: int, panels: int) -> bool:
+        """Whether fewer panels are not as many."""
+        return self._column(panels, self._panel(registers, width)) is not None
+
+    def _column(self, count: int, panel: int) -> int | None:
+        """The tile along the lanes; nothing where fewer panels are as many."""
+        along = self._own.along
+        assert along is not None
+        if along not in self._own.blocked:
+            return along.size
+        most = -(-along.size // self._threads)
+        whole = -(-most // panel)
+        return panel * min(count, whole) if count == 1 or count // 2 < whole else None
+
+    def _has_panels(self, packed: bool, laid: bool) -> bool:
+        """Whether there is something for a block to lay out."""
+        return not laid or bool(self._panels[packed])
+
+    def _reads_again(self, registers: Registers, row: int, laid: bool) -> bool:
+        """Inputs are laid out in each block where several blocks of rows read the tile."""
+        rows, _, matrix = registers
+        return not laid or (self._own.row is not None and row >= (1 if matrix else 3) * rows)
+
+    def _is_wide(self, coded: bool, registers: Registers, width: int) -> bool:
+        """What is coded, and a matrix unit, have the widest vectors."""
+        return self._vector(width) == self._widest or not (coded or registers[2])
+
+    def _may_be_coded(self, packed: bool, coded: bool, laid: bool, registers: Registers) -> bool:
+        """Vectors by pairs, and nothing but what was laid out beforehand."""
+        return not coded or (packed and not laid and registers[1] % 2 == 0)
+
+    def _suits_matrices(
+        self, packed: bool, laid: bool, registers: Registers, serial: Serial
+    ) -> bool:
+        """Whether the main stage reads panels, enough rows of them, and another factor in rows."""
+        if not registers[2]:
+            return True
+        inner, stage = self._own.shape.inner, self._own.stage
+        assert inner is not None
+        name, length = serial
+        deep = length if name == inner.name else inner.size
+        panels = self._laid(packed, laid)
+        read = {load.buffer.name for load in stage.loads}
+        return deep >= DEPTH and not panels.isdisjoint(read) and in_rows(stage, inner, panels)
+
+    def _may_be_turned(self, packed: bool, laid: bool, registers: Registers, shared: Rows) -> bool:
+        return shared is not Rows.TURNED or bool(self._turned(packed, laid, registers, shared))
+
+    def _turned(
+        self, packed: bool, laid: bool, registers: Registers, shared: Rows
+    ) -> dict[str, Layout]:
+        """As many rows side by side as are in registers, where so many can be turned."""
+        rows, _, matrix = registers
+        fits = rows > 1 and not matrix and turnable(rows, self._widest // 4)
+        if shared is not Rows.TURNED or not fits:
+            return {}
+        panels = self._laid(packed, laid)
+        return {
+            name: replace(one, width=rows)
+            for name, one in self._shared.items()
+            if one is not None and name not in panels
+        }
+
+    def _is_far_enough(
+        self, packed: bool, coded: bool, registers: Registers, width: int, ahead: float | None
+    ) -> bool:
+        """A distance that is the usual one is not said."""
+        usual, streamed = self._distances(packed, coded, registers, width)
+        return ahead is None or int(streamed * ahead) != usual
+
+    def _distances(
+        self, packed: bool, coded: bool, registers: Registers, width: int
+    ) -> tuple[int, int]:
+        """How far ahead is fetched where nothing is said, and what comes from memory once."""
+        streamed = self._ahead(registers[1] * self._vector(width), coded)
+        return streamed if packed else 0, streamed
+
+    def _ahead(self, row: int, coded: bool) -> int:
+        """Pairs of rows of so many bytes, two of which lie side by side where they are paired.
+
+        What is coded is read from two places, and of fewer bytes: twice as far.
+        """
+        paired = any(one.pairs for one in self._layouts.values())
+        found = _STREAMED // row // (1 if paired else 2)
+        return 2 * found if coded else found
+
+    def _lasts(self, serial: Serial, keeps: bool) -> bool:
+        """Whether something is needed again along the index."""
+        return not keeps or serial[0] in self._room.lasting
+
+    def _cuts_codes(self, *chosen: Any) -> bool:
+        """What is coded is cut into whole panels."""
+        *tiled, coded = chosen
+        if not coded:
+            return True
+        found, panel = self._tiled(*tiled), self._panel(*tiled[:2])
+        return not any(
+            one.size % panel or found.tile(one) % panel for one in self._codable.values()
+        )
+
+    def _cuts_vectors(self, *chosen: Any) -> bool:
+        """What is laid out beforehand is cut into whole vectors."""
+        *tiled, packed = chosen
+        if not (packed and self._columns):
+            return True
+        found, lanes = self._tiled(*tiled), self._vector(tiled[1]) // 4
+        cut = (one for one in self._columns.values() if found.count(one) > 1)
+        return not any(found.tile(one) % lanes for one in cut)
+
+    def _is_another_order(self, *chosen: Any) -> bool:
+        """Or none at all."""
+        *tiled, fastest = chosen
+        if fastest is None:
+            return True
+        found = self._tiled(*tiled)
+        cut = [one.name for one in self._own.blocked if found.count(one) > 1]
+        return fastest in cut[:-1]
