@@ -25,7 +25,7 @@ _MEMORY = 30e9
 """Bytes a second that one thread reads of memory, and of the second cache."""
 _NEAR = 100e9
 _OVERLAP = 2
-"""The slower of arithmetic and memory hides the other, but not all of it."""
+"""The slowest of arithmetic, memory and the second cache hides the others, but not all of them."""
 _UNEVEN = 0.2
 """Of a block, how much longer the last thread takes than the others."""
 _LATE = 50e-6
@@ -102,12 +102,13 @@ class _Cuts:
     same: tuple[int, ...]
     """Of each stage, how many blocks do the same."""
     rows: tuple[int, ...]
+    columns: tuple[int, ...]
     depths: tuple[int, ...]
-    """The rows and the products of each stage's tile."""
+    """The rows, the lanes and the products of each stage's tile."""
     readers: tuple[int, ...]
     """Of each input, how many blocks read the same."""
     fits: bool
-    """Whether what a block reads stays in the second cache."""
+    """Whether what several blocks read stays in the second cache meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,8 @@ class _Lying:
     """Whether rows that columns share lie too far apart for a cache."""
     streams: bool
     """Whether it comes from memory, rather than from what a block has laid out."""
+    goes_on: bool
+    """Whether a piece of a sum finds what it reads behind what the piece before has read."""
 
 
 @dataclass(frozen=True)
@@ -161,8 +164,8 @@ class Predictor:
         copied = {*schedule.staged, *schedule.panels}
         reads = zip(self._reads, cuts.readers, strict=True)
         cycles += sum(one.bytes * times * _COPIED for one, times in reads if one.name in copied)
-        worked, read = cycles / _CLOCK, self._traffic(schedule, cuts) / _MEMORY
-        block = (worked**_OVERLAP + read**_OVERLAP) ** (1 / _OVERLAP) / cuts.blocks
+        beside = (cycles / _CLOCK, *self._traffic(schedule, cuts))
+        block = sum(one**_OVERLAP for one in beside) ** (1 / _OVERLAP) / cuts.blocks
         return self._turning(schedule) + float(
             -(-cuts.blocks // self._threads) * block
             + min(_UNEVEN * block, _LATE + _DISTURBED * block)
@@ -170,15 +173,16 @@ class Predictor:
 
     def _cutting(self, tiles: tuple[tuple[str, int], ...]) -> _Cuts:
         cut = Schedule(dict(tiles))
-        rows = [one.shape.row for one in self._works]
-        inner = [one.shape.inner for one in self._works]
+        shapes = [one.shape for one in self._works]
         return _Cuts(
             _tiles(self._own.blocked, cut),
             tuple(_tiles(one.missing, cut) for one in self._works),
-            tuple(1 if one is None else cut.tile(one) for one in rows),
-            tuple(1 if one is None else cut.tile(one) for one in inner),
+            tuple(_tile(one.row, cut) for one in shapes),
+            tuple(_tile(one.along, cut) for one in shapes),
+            tuple(_tile(one.inner, cut) for one in shapes),
             tuple(_tiles(one.missing, cut) for one in self._reads),
-            sum(self._slice(one, cut) for one in self._reads) <= self._l2,
+            sum(self._slice(one, cut) for one in self._reads if _tiles(one.missing, cut) > 1)
+            <= self._l2,
         )
 
     def _turning(self, schedule: Schedule) -> float:
@@ -233,12 +237,14 @@ class Predictor:
         """Of a stage."""
         one, lanes = self._works[at], schedule.lanes(self._widest)
         if one.shares:
-            lying = self._lying(one, schedule)
+            alone = cuts.columns[at] <= lanes * (schedule.wishes.vectors or 2)
+            lying = self._lying(one, schedule, alone)
             return self._summed(at, cuts.rows[at], cuts.depths[at], schedule.wishes, lanes, lying)
         along = one.shape.along.size if one.shape.along is not None else 1
         return one.total / min(lanes, along) * one.cycles
 
-    def _lying(self, one: _Work, schedule: Schedule) -> _Lying:
+    def _lying(self, one: _Work, schedule: Schedule, alone: bool) -> _Lying:
+        """Alone, where a block has one panel."""
         read, layouts = one.read, schedule.layouts
         return _Lying(
             not (read.isdisjoint(layouts) and read.isdisjoint(schedule.panels)),
@@ -247,6 +253,7 @@ class Predictor:
             and one.apart.isdisjoint(schedule.staged)
             and one.apart.isdisjoint(schedule.turned),
             read.isdisjoint(schedule.panels),
+            alone and not read.isdisjoint(layouts),
         )
 
     def _sums(
@@ -263,26 +270,33 @@ class Predictor:
                 step = _matrix_step(some, vectors, lying.coded)
             else:
                 step = _step(one, some, vectors, vectors * lanes * 4, lying, some < tile)
-            cycles += count * self._block(step, depth, some < tile, some / tile * lying.streams)
+            found = _FOUND * some / tile if lying.streams else 0.0
+            if lying.goes_on and one.shape.inner is not None:
+                found *= depth / one.shape.inner.size
+            cycles += count * self._block(step, depth, some < tile, found)
         return one.total / (tile * vectors * lanes) * cycles
 
     def _block(self, step: _Step, depth: int, again: bool, found: float) -> float:
-        """Of so many sums, for each product; again, if other rows read what these lanes read."""
+        """Of so many sums, for each product; again, if other rows read what these lanes read.
+
+        Before the first, so many cycles pass until memory comes.
+        """
         cycles, steps = step.cycles, max(depth / step.depth, 1)
         if again and step.bytes * steps > self._l1 / 2:
             cycles = max(cycles, step.bytes * _CLOCK / _NEAR)
-        return (cycles + (step.begun + _FOUND * found) / steps) / step.depth
+        return (cycles + (step.begun + found) / steps) / step.depth
 
-    def _traffic(self, schedule: Schedule, cuts: _Cuts) -> float:
-        """Bytes from memory; what the second cache keeps until it is read again counts for less."""
-        found = float(self._written)
+    def _traffic(self, schedule: Schedule, cuts: _Cuts) -> tuple[float, float]:
+        """Seconds for what comes from memory, and from the second cache where that keeps it."""
+        memory, near = float(self._written), 0.0
         for one, readers in zip(self._reads, cuts.readers, strict=True):
             layout = schedule.layouts.get(one.name)
             read = one.bytes * (_CODED if layout and layout.coded else 1)
-            found += read * (1 + (readers - 1) * (_MEMORY / _NEAR if cuts.fits else 1))
+            memory += read * (1 if cuts.fits else readers)
+            near += read * (readers - 1 if cuts.fits else 0)
             if one.strides and one.name not in schedule.layouts:
-                found += one.bytes * 0.3
-        return found
+                memory += one.bytes * 0.3
+        return memory / _MEMORY, near / _NEAR
 
     def _slice(self, one: _Traffic, schedule: Schedule) -> float:
         """What a block reads of an input, in bytes."""
@@ -323,6 +337,10 @@ def _used(load: Load) -> Collection[Index]:
 
 def _bytes(buffer: Buffer) -> int:
     return math.prod(buffer.shape) * STORED[buffer.dtype][1]
+
+
+def _tile(one: Index | None, schedule: Schedule) -> int:
+    return 1 if one is None else schedule.tile(one)
 
 
 def _tiles(some: Iterable[Index], schedule: Schedule) -> int:

@@ -41,7 +41,7 @@ class Wishes:
     rows: int = 0
     """0 for what registers hold."""
     vectors: int = 0
-    unroll: int = 4
+    unroll: int = 2
     ahead: int = 0
     matrix: bool = False
     """Whether products that a matrix unit can take are its own; the others get what is usual."""
