@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -50,9 +51,13 @@ class Results:
         self._busy = False
 
     @classmethod
-    def open(cls, path: Path | None = None, warn: Callable[[str], None] | None = None) -> Results:
+    def open(
+        cls,
+        path: str | PathLike[str] | None = None,
+        warn: Callable[[str], None] | None = None,
+    ) -> Results:
         """Gives the store in this file, the user's without one; warnings are logged."""
-        return cls(path or default_results_path(), warn or logger.warning)
+        return cls(Path(path) if path else default_results_path(), warn or logger.warning)
 
     def find(self, key: Key) -> Answer | None:
         """Gives the answer to an equal question."""

@@ -56,6 +56,13 @@ def asides(path: Path) -> list[Path]:
     return [p for p in path.parent.glob(f"{path.name}.damaged-*") if p.suffix[-4:-1] not in "wal"]
 
 
+def test_a_path_may_be_text(path: Path) -> None:
+    with Results.open(str(path)) as results:
+        results.keep(answer(1))
+    with Results.open(path) as results:
+        assert results.find(key(1)) is not None
+
+
 def test_an_answer_outlives_its_process(path: Path) -> None:
     """What one process keeps, the next one finds, every part of it."""
     kept = answer()

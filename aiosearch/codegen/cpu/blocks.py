@@ -127,5 +127,5 @@ class BlockPrinter:
 
 def _begun(stage: Stage) -> Stage:
     """What is folded tile by tile starts with what changes nothing."""
-    value = Constant(neutral(stage.fold, WORKING[stage.target.dtype]))
+    value = Constant(neutral(stage.fold, WORKING[stage.accumulated]))
     return Stage(stage.target, stage.at, value)

@@ -71,7 +71,7 @@ class Dot:
 
 def paired(stage: Stage, inner: Index, along: Index | None, access: Access) -> Dot | None:
     """The stage as such a sum, where it is one and its factors lie so."""
-    if stage.fold is not Fold.SUM or along is None or WORKING[stage.target.dtype] != "float":
+    if stage.fold is not Fold.SUM or along is None or WORKING[stage.accumulated] != "float":
         return None
     match stage.value:
         case Apply(operation=Operation.MULTIPLY, arguments=(Load() as one, Load() as other)):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ..ir import Buffer, Expression, Fold, Index, Kernel, Load, Stage, indices
-from .arithmetic import WORKING, working
+from .arithmetic import working
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def _ends(reader: Stage, fold: Stage, kernel: Kernel, serial: Index | None) -> b
         return False
     elsewhere = any(one.at != fold.at for one in reader.loads if one.buffer == fold.target)
     same = set(reader.free) == set(fold.free) and working(reader) == working(fold)
-    alike = WORKING[reader.target.dtype] == WORKING[fold.target.dtype]
+    alike = reader.accumulated == fold.accumulated
     return same and alike and not elsewhere and _in_lanes(fold)
 
 

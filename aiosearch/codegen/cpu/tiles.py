@@ -60,7 +60,7 @@ class Tile:
     @property
     def scalar(self) -> str:
         """In what it is folded."""
-        return WORKING[self.stage.target.dtype]
+        return WORKING[self.stage.accumulated]
 
     def neutral(self) -> Value:
         """Registers before anything is folded into them."""

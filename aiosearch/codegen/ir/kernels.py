@@ -6,8 +6,11 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ...tensor.types import DType
 from .expressions import Buffer, Expression, Load, Operation, walk
 from .positions import Index, Position, indices
+
+_WIDER = {DType.BF16: DType.F32, DType.F16: DType.F32, DType.BOOL: DType.I32}
 
 
 class Fold(StrEnum):
@@ -52,6 +55,11 @@ class Stage:
         return (*self.free, *self.folded)
 
     @property
+    def accumulated(self) -> DType:
+        """The type in which it is folded: half types and truths are too narrow for many of them."""
+        return _WIDER.get(self.target.dtype, self.target.dtype)
+
+    @property
     def work(self) -> int:
         """For how many elements the value is computed."""
         return math.prod(one.size for one in self.indices)
@@ -63,8 +71,15 @@ class Stage:
 
     def __str__(self) -> str:
         places = ", ".join(map(str, self.at))
-        over = f"{self.fold} over {', '.join(map(str, self.folded))} of " if self.folded else ""
-        return f"{self.target.name}[{places}] = {over}{self.value}"
+        return f"{self.target.name}[{places}] = {self._fold_text}{self.value}"
+
+    @property
+    def _fold_text(self) -> str:
+        if not self.folded:
+            return ""
+        wider = self.accumulated is not self.target.dtype
+        kind = f"{self.fold} in {self.accumulated}" if wider else str(self.fold)
+        return f"{kind} over {', '.join(map(str, self.folded))} of "
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def test_every_choice_has_its_line() -> None:
         "norm",
         "  2 blocks, each 16 of j's 32",
         "  goes along k by 32, keeping what it needs again",
-        "  1 row by 2 vectors of sums in registers, 2 steps a turn",
+        "  1 row by 2 vectors of sums in registers, 4 steps a turn",
         "  fetches 16 rows ahead",
         "  vectors of 32 bytes",
         "  W packed in panels of 16 along axis 1, rows in pairs, twelve bits for sixteen",
