@@ -128,7 +128,8 @@ class _Racing:
         ranks = await self._ranks(list(self._field.compiled))
         judge = await self._judge()
         jax = [one for one in entrants.jax if one in ranks]
-        kernels = await self._tuned({one: ranks[one] for one in ranks if one.kernels}, judge)
+        kernels = {one: ranks[one] for one in ranks if one.kernels}
+        kernels = await self._tuned(kernels, ranks[entrants.naive], judge)
         return [
             *await self._best(jax, ranks, judge),
             entrants.naive,
@@ -157,10 +158,10 @@ class _Racing:
                 found[one] = {clock: samples.median(clock) for clock in Clock}
         return found
 
-    async def _tuned(self, ranks: Ranks, judge: Judge) -> Ranks:
+    async def _tuned(self, ranks: Ranks, naive: Mapping[Clock, float], judge: Judge) -> Ranks:
         """These kernels, and others near those that are right that `optimize` would try, too."""
         best = next(iter(await self._best(list(ranks), ranks, judge, 1)), None)
-        watched = await self._watched(ranks)
+        watched = await self._watched(naive)
         if watched:
             ranks = {**ranks, **watched}
             best = next(iter(await self._best(list(ranks), ranks, judge, 1)), None)
@@ -172,7 +173,7 @@ class _Racing:
         found = await trials.run(known, self._budget)
         return {**left, **{one: dict.fromkeys(Clock, taken) for one, taken in found.items()}}
 
-    async def _watched(self, ranks: Ranks) -> Ranks:
+    async def _watched(self, naive: Mapping[Clock, float]) -> Ranks:
         """Those that only overflow, watched, as `optimize` has them run.
 
         They run beside the naive: the machine may be faster or slower than it was in the heat.
@@ -181,9 +182,9 @@ class _Racing:
         watched = [one for one in found if one is not None]
         if not watched:
             return {}
-        naive = self._field.original
-        now = await self._ranks([naive, *watched])
-        drift = {clock: ranks[naive][clock] / now[naive][clock] for clock in Clock}
+        original = self._field.original
+        now = await self._ranks([original, *watched])
+        drift = {clock: naive[clock] / now[original][clock] for clock in Clock}
         return {
             one: {clock: now[one][clock] * drift[clock] for clock in Clock}
             for one in watched

@@ -21,9 +21,12 @@ from kerneltable import as_table, tell, tell_all, tell_costs
 from msgspec.structs import replace
 from truthful import Judge
 
+from aiosearch.equivalence.floats import FloatEvidence
 from aiosearch.measure import Ceilings, JaxExecutor, Way
 from aiosearch.measure.race import Clock
+from aiosearch.optimizer.contenders import Contender
 from aiosearch.optimizer.effort import Budget
+from aiosearch.optimizer.field import Field
 from aiosearch.optimizer.rewriting import rewriter
 from aiosearch.tensor.programs import builtin
 
@@ -119,6 +122,22 @@ async def race() -> Raced:
         all_ = await entrants(row, LEAST, "cpu", process)
         some = replace(all_, jax=all_.jax[-2:], kernels=all_.kernels[:2])
         return await raced(row, some, executor, LEAST, process)
+
+
+async def test_what_only_overflows_is_raced_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Field.agreeing
+
+    async def agreeing(field: Field, contender: Contender) -> FloatEvidence | None:
+        if contender.kernels and not contender.watched:
+            field.overflown[contender] = None
+            field.is_out(contender, "not finite")
+            return None
+        return await real(field, contender)
+
+    monkeypatch.setattr(Field, "agreeing", agreeing)
+    one = await race()
+    assert one.kernels
+    assert all(one.entrants[at].watched for at in one.kernels)
 
 
 async def test_a_row_is_raced_and_told(capsys: pytest.CaptureFixture[str]) -> None:

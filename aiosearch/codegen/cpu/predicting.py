@@ -272,7 +272,7 @@ class Predictor:
                 step = _step(one, some, vectors, vectors * lanes * 4, lying, some < tile)
             found = _FOUND * some / tile if lying.streams else 0.0
             if lying.goes_on and one.shape.inner is not None:
-                found *= depth / one.shape.inner.size
+                found *= depth / max(one.shape.inner.size, 1)
             cycles += count * self._block(step, depth, some < tile, found)
         return one.total / (tile * vectors * lanes) * cycles
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ...tensor.types import DType
 from ..expressions import reloaded
 from ..ir import Affine, Buffer, Index, Kernel, Load, Module, Stage, alone, index
 from .endings import Ending, with_endings
@@ -99,13 +98,13 @@ def accumulating(kernel: Kernel, serial: Index | None) -> Kernel:
         return kernel
     stages: list[Stage] = []
     for stage in kernel.stages:
-        wide = stage.target.dtype in (DType.F32, DType.F64, DType.I32)
+        wide = stage.accumulated is stage.target.dtype
         if serial not in stage.folded or (wide and stage.target not in kernel.outputs):
             stages.append(stage)
             continue
         free = stage.free
-        dtype = stage.target.dtype if wide else DType.F32
-        total = Buffer(f"{stage.target.name}.sum", dtype, tuple(one.size for one in free))
+        sizes = tuple(one.size for one in free)
+        total = Buffer(f"{stage.target.name}.sum", stage.accumulated, sizes)
         places = tuple(map(index, free))
         stages.append(replace(stage, target=total, at=places))
         stages.append(Stage(stage.target, stage.at, Load(total, places)))
