@@ -78,6 +78,9 @@ def choice_at(space: Space[ScheduleT], point: Point) -> Choice[ScheduleT] | None
 
 def _together(space: Space[ScheduleT], free: Sequence[Sequence[int]]) -> list[Point]:
     """All points whose values go together: what cannot is left out as soon as that is certain."""
+    names = [one.name for one in space.parameters]
+    assert len({*names}) == len(names), "parameters have names of their own"
+    assert all(each.of and {*each.of} <= {*names} for each in space.constraints), "of parameters"
     # What is not free is known at once, and so is what does not go with it.
     order = sorted(range(len(free)), key=lambda at: len(free[at]) > 1)
     points: list[Point] = [()]

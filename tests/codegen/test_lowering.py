@@ -154,7 +154,7 @@ def test_scores_of_keys_split_over_blocks_are_written_in_such_parts() -> None:
 def test_a_product_of_tensors_side_by_side_is_the_sum_of_their_products() -> None:
     assert stages(adapted()) == [
         [
-            "t0[i, k] = sum over l of multiply(X[i, l], A[l, k])",
+            "t0[i, k] = sum in f32 over l of multiply(X[i, l], A[l, k])",
             "t1[i, j] = sum over l of multiply(X[i, l], W[l, j])",
             "t2[i, j] = sum over k of multiply(t0[i, k], B[k, j])",
             "out[i, j] = add(t1[i, j], t2[i, j])",

@@ -25,7 +25,9 @@ SIZES = {
 @pytest.mark.parametrize("name", SIZES)
 def test_kernels_know_no_names(name: str) -> None:
     program = builtin(name, "f32", **SIZES[name])
-    texts = [_texts(one) for one in (program, _renamed(program))]
+    other = _renamed(program)
+    assert (other.name, other.inputs) != (program.name, program.inputs)
+    texts = [_texts(one) for one in (program, other)]
     assert texts[0]
     for mine, theirs in zip(*texts, strict=True):
         assert re.sub(r"\bthing0(?=[_.])", name, theirs) == mine

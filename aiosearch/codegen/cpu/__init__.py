@@ -10,5 +10,7 @@ where; `arithmetic` and `vectors` make instructions of it, `writer` notes them.
 Before, `preparing` changes the kernel as its `schedule` asks, `storages` gives each buffer its
 place, and `shape` lays a stage into registers. `packed` and `panels` are about inputs that are laid
 out anew, in `squares` where rows become columns; what is `turned` is so by kernels of its own.
-`choices` lists the schedules that are worth a trial; `words` tells one to people.
+`choices` lists the schedules that are worth a trial: `foldings` has parameters and constraints for
+those of sums, with values that are `offered`, if there is room for what is `kept`; `predicting` and
+`sumtimes` put them in order. `words` tells one to people.
 """

@@ -107,6 +107,7 @@ class Foldings:
     @cached_property
     def constraints(self) -> Sequence[Constraint]:
         return (
+            # The first, as all that ask how indices are cut rely on it.
             Constraint(("registers", "width", "panels"), self._has_columns),
             Constraint(("packed", "laid"), self._has_panels),
             Constraint(("registers", "row", "laid"), self._reads_again),

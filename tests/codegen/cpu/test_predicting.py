@@ -53,3 +53,41 @@ def test_a_few_long_blocks_take_hardly_longer_than_many_short_ones() -> None:
     """A thread that begins late is late by some microseconds, however long its blocks are."""
     few, many = (seconds(replace(BLOCKS, tiles={"j": tile}), rows=960) for tile in (2048, 128))
     assert few < 1.06 * many
+
+
+def in_panels(vectors: int, panels: int, length: int = 1024) -> float:
+    """Of eight rows in registers, where a block has so many panels and sums such pieces."""
+    width = vectors * host().width // 4
+    return seconds(
+        Schedule(
+            {"j": panels * width, "k": length},
+            "k",
+            Wishes(8, vectors),
+            {"W": Layout(0, 1, width, pairs=False)},
+        ),
+        rows=8,
+    )
+
+
+def test_pieces_of_a_sum_read_on_where_a_block_has_one_panel() -> None:
+    """Where it has several, each piece waits for memory anew."""
+    alone, several = (in_panels(2, panels, 64) / in_panels(2, panels) for panels in (1, 4))
+    assert alone < several
+
+
+def test_what_streams_by_does_not_drive_out_what_is_read_again() -> None:
+    """All of W is read once and finds no room; the rows of X stay."""
+    columns = 16 * host().l2 // (4 * 1024)
+    x, w = tensor("X", DType.F32, (8, 1024)), tensor("W", DType.F32, (1024, columns))
+    (kernel,) = lower(program(x @ w)).kernels
+    predictor = Predictor(kernel, roles(kernel, host()), host(), 2)
+    width = 2 * host().width // 4
+    few, many = (
+        predictor.seconds(
+            Schedule(
+                {"j": tile}, wishes=Wishes(8, 2), layouts={"W": Layout(0, 1, width, pairs=False)}
+            )
+        )
+        for tile in (columns // 8, width)
+    )
+    assert many < 1.02 * few
