@@ -43,7 +43,14 @@ def _schedule(module: Module, kernel: Kernel, random: Random, machine: Machine) 
         tiles=tiles,
         serial=along.name if along else None,
         keeps=random.random() < 0.5,
-        wishes=Wishes(rows, vectors, random.choice([1, 2, 4]), random.choice([0, 0, 3]), matrix),
+        wishes=Wishes(
+            rows,
+            vectors,
+            random.choice([1, 2, 4]),
+            random.choice([0, 0, 3]),
+            matrix,
+            nearest=random.random() < 0.5,
+        ),
         staged=tuple(one.name for one in kernel.inputs if random.random() < 0.3),
         width=machine.width // 2 if narrow else 0,
     )

@@ -70,15 +70,15 @@ class Access:
         else:
             self.memory.scatter(storage, self._offsets(storage, at, spot), value, spot.mask)
 
-    def fetch(self, load: Load, spot: Spot) -> None:
-        """Has it brought near, for later."""
+    def fetch(self, load: Load, spot: Spot, nearest: bool = False) -> None:
+        """Has it brought near, for later: into the second cache, or into the first."""
         storage = self.storages[load.buffer]
         if isinstance(storage, Coded) and storage.names:
-            self._fetch_coded(storage, load, spot)
+            self._fetch_coded(storage, load, spot, nearest)
         elif isinstance(storage, Packed):
-            self.memory.prefetch(storage.flat, self.in_panels(storage, load, spot)[0])
+            self.memory.prefetch(storage.flat, self.in_panels(storage, load, spot)[0], nearest)
         else:
-            self.memory.prefetch(storage, self.offset(storage, load.at, spot))
+            self.memory.prefetch(storage, self.offset(storage, load.at, spot), nearest)
 
     def once(self, storage: Storage, offset: Linear, lanes: int, mask: Value | None) -> Value:
         """What is stored there, loaded where it was not yet."""
@@ -140,15 +140,15 @@ class Access:
             self._known.update(zip(keys, found, strict=True))
         return self._known[keys[which * 2 // TOGETHER]]
 
-    def _fetch_coded(self, storage: Coded, load: Load, spot: Spot) -> None:
+    def _fetch_coded(self, storage: Coded, load: Load, spot: Spot, nearest: bool) -> None:
         """A line of bytes is two vectors, one of codes four."""
         writer = self.vectors.writer
         panel, within, _ = storage.parted(self._places(load, spot), writer)
         low, codes = storage.places(panel, within, writer)
         if within.constant % TOGETHER == 0:
-            self.memory.prefetch(storage.bytes, low)
+            self.memory.prefetch(storage.bytes, low, nearest)
         if within.constant % (2 * TOGETHER) == 0:
-            self.memory.prefetch(storage.bytes, codes)
+            self.memory.prefetch(storage.bytes, codes, nearest)
 
     def _offsets(self, storage: Storage, at: tuple[Position, ...], spot: Spot) -> Value:
         """How far into a buffer each lane's element is."""

@@ -115,7 +115,7 @@ class CodedFold:
             places = {**self._block.places, inner: tile.ranges[inner].base + pair * 2}
             for at in range(0, self._width, tile.lanes):
                 spot = Spot({**places, along: places[along] + at})
-                tile.access.fetch(self._dot.moving, spot)
+                tile.access.fetch(self._dot.moving, spot, tile.shape.nearest)
 
     def _exception(self, starts: Starts, number: Whole) -> None:
         """Adds a product for each row, if its place is one of this tile's."""

@@ -43,6 +43,8 @@ _STREAMED = 4096
 memory, once. Other inputs are not."""
 _TILED = ("registers", "width", "panels", "row", "serial")
 """On these, in this order, depends how indices are cut."""
+_FETCHED = ("packed", "coded", "registers", "width", "ahead")
+"""On these, in this order, how far ahead is fetched."""
 
 
 class Foldings:
@@ -99,6 +101,7 @@ class Foldings:
             Parameter("shared", tuple(Rows) if self._shared else (Rows.AS_THEY_ARE,)),
             Parameter("laid", (False, True) if any(self._panels.values()) else (False,)),
             Parameter("ahead", AHEAD, fine=True),
+            Parameter("nearest", (False, True), fine=True),
             Parameter("unrolled", UNROLLED, fine=True),
             Parameter("fastest", (None, *(one.name for one in own.blocked[:-1])), fine=True),
             widths(self._machine),
@@ -115,7 +118,8 @@ class Foldings:
             Constraint(("packed", "coded", "laid", "registers"), self._may_be_coded),
             Constraint(("packed", "laid", "registers", "serial"), self._suits_matrices),
             Constraint(("packed", "laid", "registers", "shared"), self._may_be_turned),
-            Constraint(("packed", "coded", "registers", "width", "ahead"), self._is_far_enough),
+            Constraint(_FETCHED, self._is_far_enough),
+            Constraint((*_FETCHED, "nearest"), self._has_what_is_near),
             Constraint(("serial", "keeps"), self._lasts),
             Constraint((*_TILED, "coded"), self._cuts_codes),
             Constraint((*_TILED, "packed"), self._cuts_vectors),
@@ -127,7 +131,6 @@ class Foldings:
         packed, coded, registers = chosen["packed"], chosen["coded"], chosen["registers"]
         rows, vectors, matrix = registers
         panel = self._panel(registers, chosen["width"])
-        usual, streamed = self._distances(packed, coded, registers, chosen["width"])
         found = Schedule(
             self._tiled(*(chosen[one] for one in _TILED)).tiles,
             chosen["serial"][0],
@@ -135,8 +138,9 @@ class Foldings:
                 rows,
                 vectors,
                 chosen["unrolled"],
-                usual if chosen["ahead"] is None else int(streamed * chosen["ahead"]),
+                self._distance(*(chosen[one] for one in _FETCHED)),
                 matrix,
+                chosen["nearest"],
             ),
             self._laid_out(packed, coded, panel),
             tuple(self._shared) if chosen["shared"] is Rows.COPIED else (),
@@ -252,24 +256,31 @@ class Foldings:
         self, packed: bool, coded: bool, registers: Registers, width: int, ahead: float | None
     ) -> bool:
         """A distance that is the usual one is not said."""
-        usual, streamed = self._distances(packed, coded, registers, width)
-        return ahead is None or int(streamed * ahead) != usual
+        own = packed, coded, registers, width
+        return ahead is None or self._distance(*own, ahead) != self._distance(*own, None)
 
-    def _distances(
-        self, packed: bool, coded: bool, registers: Registers, width: int
-    ) -> tuple[int, int]:
-        """How far ahead is fetched where nothing is said, and what comes from memory once."""
-        streamed = self._ahead(registers[1] * self._vector(width), coded)
-        return streamed if packed else 0, streamed
+    def _has_what_is_near(self, *chosen: Any) -> bool:
+        """Something is fetched at all."""
+        *fetched, nearest = chosen
+        return not nearest or self._distance(*fetched) > 0
 
-    def _ahead(self, row: int, coded: bool) -> int:
+    def _distance(
+        self, packed: bool, coded: bool, registers: Registers, width: int, ahead: float | None
+    ) -> int:
+        """How far ahead is fetched: as is usual where nothing is said."""
+        rows, vectors, _ = registers
+        streamed = self._ahead(rows, vectors * self._vector(width), coded)
+        return int(streamed * (packed if ahead is None else ahead))
+
+    def _ahead(self, rows: int, wide: int, coded: bool) -> int:
         """Pairs of rows of so many bytes, two of which lie side by side where they are paired.
 
-        What is coded is read from two places, and of fewer bytes: twice as far.
+        What is coded is read from two places, and of fewer bytes: twice as far, and further where
+        little is computed in between.
         """
         paired = any(one.pairs for one in self._layouts.values())
-        found = _STREAMED // row // (1 if paired else 2)
-        return 2 * found if coded else found
+        found = _STREAMED // wide // (1 if paired else 2)
+        return found * (8 if rows == 1 else 2) if coded else found
 
     def _lasts(self, serial: Serial, keeps: bool) -> bool:
         """Whether something is needed again along the index."""

@@ -124,11 +124,11 @@ class Memory:
         self._declare(f"declare void @{name}({value.type}, {where.type}, i32, <{lanes} x i1>)")
         self._writer.say(f"call void @{name}({value}, {where}, i32 {size}, {_all(mask, lanes)})")
 
-    def prefetch(self, storage: Storage, offset: Linear) -> None:
-        """Of a place that need not be there."""
+    def prefetch(self, storage: Storage, offset: Linear, nearest: bool = False) -> None:
+        """Of a place that need not be there: into the second cache, or into the first."""
         pointer = self.address(storage, offset)
         self._declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        given = f"ptr {pointer.text}, i32 0, i32 3, i32 1"
+        given = f"ptr {pointer.text}, i32 0, i32 {3 if nearest else 2}, i32 1"
         self._writer.say(f"call void @llvm.prefetch.p0({given})")
 
     def _gep(self, scalar: str, pointer: Value, offset: str) -> Value:

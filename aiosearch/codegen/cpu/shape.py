@@ -32,6 +32,8 @@ class Shape:
     unroll: int = 1
     ahead: int = 0
     """How many pairs of rows ahead of their use vectors are fetched; 0 for not at all."""
+    nearest: bool = False
+    """Whether they come into the first cache; the second one has room for more on its way."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Wishes:
     ahead: int = 0
     matrix: bool = False
     """Whether products that a matrix unit can take are its own; the others get what is usual."""
+    nearest: bool = False
 
 
 def shape(
@@ -73,7 +76,8 @@ def shape(
     if not (wishes.vectors and _in_panels(stage, along, storages)):
         vectors = fitting
     inner = _inner(stage, ranges, along)
-    return Shape(along, row, rows, None, vectors, inner, wishes.unroll, wishes.ahead)
+    unroll, ahead, nearest = wishes.unroll, wishes.ahead, wishes.nearest
+    return Shape(along, row, rows, None, vectors, inner, unroll, ahead, nearest)
 
 
 def _vectors(ranges: Mapping[Index, Range], row: Index | None, registers: int) -> int:

@@ -37,7 +37,8 @@ class Step:
             if {shape.along, shape.inner} <= set(used(load)):
                 for vector in range(self._block.vectors):
                     along = later[shape.along] + vector * tile.lanes
-                    tile.access.fetch(load, Spot({**later, shape.along: along}))
+                    spot = Spot({**later, shape.along: along})
+                    tile.access.fetch(load, spot, shape.nearest)
 
     def _multiplied(self, old: Value, spot: Spot) -> Value | None:
         """A product added to a sum of floats in one instruction, where it is one."""

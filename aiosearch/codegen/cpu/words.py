@@ -47,7 +47,8 @@ def _registers(kernel: Kernel, schedule: Schedule) -> Iterator[str]:
     held = "a matrix unit" if wishes.matrix else "registers"
     yield f"{sums if wishes.rows else 'sums'} in {held}, {_count(wishes.unroll, 'step')} a turn"
     if wishes.ahead:
-        yield f"fetches {_count(2 * wishes.ahead, 'row')} ahead"
+        into = ", into the first cache" if wishes.nearest else ""
+        yield f"fetches {_count(2 * wishes.ahead, 'row')} ahead{into}"
 
 
 def _width(schedule: Schedule) -> Iterator[str]:

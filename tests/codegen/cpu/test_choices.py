@@ -91,6 +91,19 @@ def test_what_is_fine_changes_no_result(machine: Machine) -> None:
         assert_right(module, schedules={kernel.name: one.schedule}, machines=[machine])
 
 
+def test_what_is_fetched_ahead_may_come_nearer() -> None:
+    """Where anything is."""
+    (kernel,) = product(300, 64, 160).kernels
+    own = space(kernel, host(), 2, ["W"])
+    wishes = []
+    for one in choices_of(own):
+        near = [each.schedule.wishes for each in beside(own, one.point)]
+        assert any(each.nearest for each in near) == (one.schedule.wishes.ahead > 0)
+        wishes += near
+    assert {each.nearest for each in wishes} == {False, True}
+    assert all(each.ahead for each in wishes if each.nearest)
+
+
 @pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.F64])
 @pytest.mark.parametrize("packed", [False, True])
 def test_narrower_vectors_change_no_result(packed: bool, dtype: DType) -> None:

@@ -174,6 +174,17 @@ def test_squares_are_turned_in_registers() -> None:
     assert turning.count("load float,") == 0
 
 
+@pytest.mark.parametrize("nearest", [False, True])
+def test_what_is_fetched_ahead_comes_into_the_cache_that_is_said(nearest: bool) -> None:
+    module = product(DType.F32, 8, 64, 3 * lanes())
+    layout = Layout(0, 1, lanes(), False)
+    own = Schedule(wishes=Wishes(4, 1, ahead=3, nearest=nearest), layouts={"Y": layout})
+    text = native(module, {"program": own}, host()).text
+    near = [line for line in text.splitlines() if "call void @llvm.prefetch" in line]
+    assert near
+    assert all(line.endswith(f"i32 0, i32 {3 if nearest else 2}, i32 1)") for line in near)
+
+
 @pytest.mark.parametrize("serial", [False, True])
 def test_the_next_tile_is_fetched_while_products_of_one_are_added_up(serial: bool) -> None:
     """A line of each of its rows, where there is a next tile."""

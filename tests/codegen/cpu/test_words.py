@@ -23,7 +23,7 @@ def test_every_choice_has_its_line() -> None:
     schedule = Schedule(
         {"i": 4, "j": 16, "k": 32},
         "k",
-        Wishes(1, 2, 4, 8),
+        Wishes(1, 2, 4, 8, nearest=True),
         {"W": Layout(0, 1, 16, True, coded=True)},
         ("X",),
         panels={"V": Layout(0, 1, 32, False)},
@@ -35,7 +35,7 @@ def test_every_choice_has_its_line() -> None:
         "  2 blocks, each 16 of j's 32",
         "  goes along k by 32, keeping what it needs again",
         "  1 row by 2 vectors of sums in registers, 4 steps a turn",
-        "  fetches 16 rows ahead",
+        "  fetches 16 rows ahead, into the first cache",
         "  vectors of 32 bytes",
         "  W packed in panels of 16 along axis 1, rows in pairs, twelve bits for sixteen",
         "  a block copies its tile of X",
