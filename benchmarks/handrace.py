@@ -31,6 +31,8 @@ from aiosearch.tensor.files import to_json
 BUDGET = replace(BUDGETS[Effort.DEFAULT], kernels=16, trials=24, trial_seconds=30.0)
 COPIES = 2
 """Of a hand kernel's weights, before and after ours, for it matters where in memory they lie."""
+BEFORE = 5
+"""Samples of calls that go before one, so that caches hold what calls leave in them."""
 HEAT = 7
 """Samples of each, to find the best."""
 FINALISTS = 3
@@ -227,10 +229,12 @@ def in_turns(hands: Sequence[Kernel], ours: Sequence[Kernel], seconds: float) ->
 
 
 def sampled(one: Kernel, count: int) -> Taken:
-    """Of a call, over so many; one goes first whose wall time does not count, for what ran before.
+    """Of a call, over so many; others go first for what ran before, the last of them after a rest.
 
     What a thread has used is only known when it sleeps, or by the tick of the system.
     """
+    for _ in range(BEFORE * count):
+        one.call()
     time.sleep(REST)
     cpu = time.process_time()
     one.call()

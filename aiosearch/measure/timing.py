@@ -15,6 +15,8 @@ from .racing import Sample
 
 SAMPLE_NS = 1_000_000
 """About how long a sample lasts at least: some calls of what is short."""
+SETTLING_NS = 10_000_000
+"""About how long hot calls go on before a sample: caches learn slowly what is read again."""
 MOST_CALLS = 1000
 WARM_UP_RUNS = 3 + LOOPS
 LONG_RUNS = {Way.HOT: 2, Way.COLD: 1, Way.LOOPED: LOOPS}
@@ -32,6 +34,8 @@ class Runner:
         self.sets: list[list[Any]] = sets
         self.x64 = x64
         self.calls = 1
+        self.before = 1
+        """Calls until a hot one finds what the others leave."""
         self.wait: Callable[[Any], Any] = wait_for
 
     def begin(self) -> None:
@@ -41,15 +45,16 @@ class Runner:
             self.wait = methodcaller("block_until_ready")  # jax.block_until_ready takes longer
 
     def warm_up(self) -> None:
-        """Runs it a few times, and finds how many calls make a sample."""
+        """Runs it a few times, and finds how many calls make a sample, and go before a hot one."""
         if self.looped is not None:
             wait_for(self.looped(*self.sets[0]))
         shortest = min(self._timed([self.sets[0]]).wall for _ in range(WARM_UP_RUNS - LOOPS))
         self.calls = max(1, min(MOST_CALLS, round(SAMPLE_NS / shortest)))
+        self.before = max(1, min(MOST_CALLS, round(SETTLING_NS / shortest)))
 
     def hot(self) -> Sample:
-        """Times calls on the first inputs, after as many: threads that sleep are late at first."""
-        self._timed([self.sets[0]] * self.calls)
+        """Times calls on the first inputs, after others that wake threads and fill caches."""
+        self._timed([self.sets[0]] * self.before)
         return self._timed([self.sets[0]] * self.calls)
 
     def cold(self, cursor: Iterator[int]) -> Sample:
