@@ -280,7 +280,7 @@ class Foldings:
         """
         paired = any(one.pairs for one in self._layouts.values())
         found = _STREAMED // wide // (1 if paired else 2)
-        return found * (8 if rows == 1 else 2) if coded else found
+        return found * (4 if rows == 1 else 2) if coded else found
 
     def _lasts(self, serial: Serial, keeps: bool) -> bool:
         """Whether something is needed again along the index."""
