@@ -21,6 +21,7 @@ from truthful import Judge
 from aiosearch.codegen.native.errors import NativeError
 from aiosearch.codegen.native.lines import Carried, inside
 from aiosearch.measure.race import Clock
+from aiosearch.measure.timing import settle
 from aiosearch.optimizer.contenders import Contender, Question, Rewriting
 from aiosearch.optimizer.effort import BUDGETS, Budget, Effort
 from aiosearch.optimizer.places import Place
@@ -31,8 +32,6 @@ from aiosearch.tensor.files import to_json
 BUDGET = replace(BUDGETS[Effort.DEFAULT], kernels=16, trials=24, trial_seconds=30.0)
 COPIES = 2
 """Of a hand kernel's weights, before and after ours, for it matters where in memory they lie."""
-BEFORE = 5
-"""Samples of calls that go before one, so that caches hold what calls leave in them."""
 HEAT = 7
 """Samples of each, to find the best."""
 FINALISTS = 3
@@ -233,8 +232,7 @@ def sampled(one: Kernel, count: int) -> Taken:
 
     What a thread has used is only known when it sleeps, or by the tick of the system.
     """
-    for _ in range(BEFORE * count):
-        one.call()
+    settle(one.call)
     time.sleep(REST)
     cpu = time.process_time()
     one.call()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from aiosearch.measure.ratios import Ratio, noise, paired_ratio
+from aiosearch.measure.timing import settle
 
 Call: TypeAlias = Callable[[], Any]
 """Returns when its work is done."""
@@ -85,8 +86,8 @@ def repeats(call: Call) -> int:
 
 
 def sample(call: Call, count: int) -> float:
-    """Seconds of a call; as many go first that do not count, for what ran before leaves traces."""
-    timed(call, count)
+    """Seconds of a call; others go first that do not count, for what ran before leaves traces."""
+    settle(call)
     return timed(call, count)
 
 

@@ -34,7 +34,7 @@ from .protocol import (
 )
 from .race import Way
 from .racing import Sample
-from .timing import LONG_RUNS, WARM_UP_RUNS, Runner, sample
+from .timing import LONG_RUNS, SHORT_SECONDS, WARM_UP_RUNS, Runner, sample
 
 _HALF = ("float16", "bfloat16")
 
@@ -138,7 +138,7 @@ class Bench:
     def _at_work(self, runner: int, x64: bool, runs: int = 1) -> Iterator[None]:
         """Says who runs, and sees to it that it ends."""
         self._letterbox.announce(runner)
-        with alarm(self._settings.run_seconds * runs), jax.enable_x64(x64):
+        with alarm(self._settings.run_seconds * runs + SHORT_SECONDS), jax.enable_x64(x64):
             yield
         self._letterbox.announce(NOBODY)
 

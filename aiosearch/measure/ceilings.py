@@ -30,7 +30,7 @@ HOW = """\
 triad: a = b + s * c over float32 buffers of four times the last cache each, 8 sweeps a call;
 fma: 12 independent chains of 32 multiply-adds on each of 262,144 float32 elements;
 product: two square matrices of 2,048 rows. Each is jax's own code, and the fastest of 7 rounds
-counts, waited for, after a call that does not count."""
+counts, waited for, after calls that do not count."""
 ROUNDS = 7
 NOISIEST = 0.5
 """Figures with more noise than this are none: the machine was not this process's alone."""

@@ -15,12 +15,16 @@ from .racing import Sample
 
 SAMPLE_NS = 1_000_000
 """About how long a sample lasts at least: some calls of what is short."""
-SETTLING_NS = 10_000_000
-"""About how long hot calls go on before a sample: caches learn slowly what is read again."""
+SETTLING_CALLS = 12
+"""Calls that go before a hot sample: caches learn slowly what is read again and again."""
+SETTLING_NS = 20_000_000
+"""About how long these take at most: of what is long, fewer go before."""
 MOST_CALLS = 1000
 WARM_UP_RUNS = 3 + LOOPS
 LONG_RUNS = {Way.HOT: 2, Way.COLD: 1, Way.LOOPED: LOOPS}
 """How often something that is long runs in a sample."""
+SHORT_SECONDS = 2 * (SAMPLE_NS + SETTLING_NS) / 1e9
+"""What a sample of something short takes at most."""
 
 
 class Runner:
@@ -34,8 +38,6 @@ class Runner:
         self.sets: list[list[Any]] = sets
         self.x64 = x64
         self.calls = 1
-        self.before = 1
-        """Calls until a hot one finds what the others leave."""
         self.wait: Callable[[Any], Any] = wait_for
 
     def begin(self) -> None:
@@ -45,16 +47,15 @@ class Runner:
             self.wait = methodcaller("block_until_ready")  # jax.block_until_ready takes longer
 
     def warm_up(self) -> None:
-        """Runs it a few times, and finds how many calls make a sample, and go before a hot one."""
+        """Runs it a few times, and finds how many calls make a sample."""
         if self.looped is not None:
             wait_for(self.looped(*self.sets[0]))
         shortest = min(self._timed([self.sets[0]]).wall for _ in range(WARM_UP_RUNS - LOOPS))
         self.calls = max(1, min(MOST_CALLS, round(SAMPLE_NS / shortest)))
-        self.before = max(1, min(MOST_CALLS, round(SETTLING_NS / shortest)))
 
     def hot(self) -> Sample:
         """Times calls on the first inputs, after others that wake threads and fill caches."""
-        self._timed([self.sets[0]] * self.before)
+        settle(lambda: self.wait(self.call(*self.sets[0])))
         return self._timed([self.sets[0]] * self.calls)
 
     def cold(self, cursor: Iterator[int]) -> Sample:
@@ -70,6 +71,15 @@ class Runner:
 
     def _timed(self, arguments: Sequence[list[Any]]) -> Sample:
         return _timed(self.call, self.wait, arguments)
+
+
+def settle(call: Callable[[], object]) -> None:
+    """Calls it until a call finds what the others leave: a dozen times, or once if that is long."""
+    end = time.perf_counter_ns() + SETTLING_NS
+    for _ in range(SETTLING_CALLS):
+        call()
+        if time.perf_counter_ns() >= end:
+            break
 
 
 def wait_for(result: Any) -> Any:

@@ -16,15 +16,16 @@ import jax
 
 from ..measure import Ratio
 from ..measure.ratios import paired_ratio
+from ..measure.timing import settle, wait_for
 from .dropin import Optimized
 from .settings import under
 
 ROUNDS = 31
 SAMPLE_SECONDS = 0.003
-"""Short calls are repeated until a sample takes so long, after as many that do not count.
+"""Short calls are repeated until a sample takes so long, after some that do not count.
 
-A function that is called again and again finds the memory that it gave back; the first few calls
-after another one's do not.
+A function that is called again and again finds the memory that it gave back, and the caches as it
+left them; the first few calls after another one's do not.
 """
 LONGEST = 0.002
 """Of calls that take longer, what the way costs cannot be seen."""
@@ -83,12 +84,11 @@ class Calling:
         return one, self._sample(fast, count)
 
     def _sample(self, function: Callable[..., Any], count: int) -> float:
-        self._call(function, count)
+        settle(lambda: self._call(function))
         started = time.perf_counter()
-        self._call(function, count)
+        for _ in range(count):
+            self._call(function)
         return (time.perf_counter() - started) / count
 
-    def _call(self, function: Callable[..., Any], count: int) -> None:
-        for _ in range(count):
-            found = function(*self.args, **self.kwargs)
-            jax.block_until_ready(found)  # type: ignore[no-untyped-call]  # jax's
+    def _call(self, function: Callable[..., Any]) -> None:
+        wait_for(function(*self.args, **self.kwargs))

@@ -70,7 +70,7 @@ class Access:
         else:
             self.memory.scatter(storage, self._offsets(storage, at, spot), value, spot.mask)
 
-    def fetch(self, load: Load, spot: Spot, nearest: bool = False) -> None:
+    def fetch(self, load: Load, spot: Spot, nearest: bool) -> None:
         """Has it brought near, for later: into the second cache, or into the first."""
         storage = self.storages[load.buffer]
         if isinstance(storage, Coded) and storage.names:

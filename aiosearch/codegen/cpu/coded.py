@@ -15,7 +15,7 @@ from .values import Value, Whole, splat
 from .vectors import Vectors
 from .writer import Writer
 
-_FETCHED = 8
+FETCHED = 8
 """Lines of a head: what is usual is in them."""
 
 
@@ -87,9 +87,9 @@ class Head:
 
     def fetch_next(self) -> None:
         """Some of the head of the panel behind."""
-        for line in range(_FETCHED):
+        for line in range(FETCHED):
             place = self._begin + self.storage.codes.head + line * LINE
-            self.memory.prefetch(self.storage.heads, place)
+            self.memory.prefetch(self.storage.heads, place, nearest=False)
 
     def exception(self, number: Whole) -> tuple[Value, Value]:
         """Where it is in the panel, whatever stands there, and by how much it is more."""

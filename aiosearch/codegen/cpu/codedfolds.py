@@ -104,8 +104,9 @@ class CodedFold:
     def _fetch_first(self) -> None:
         """What the panel begins with, while there are exceptions to add; and the next head."""
         self._head.fetch_next()
-        ahead = self._tile.shape.ahead
-        self._writer.repeat(0, -(-ahead // _AT_ONCE), self._fetch)
+        depth = self._tile.ranges[self._dot.inner].largest
+        pairs = min(self._tile.shape.ahead, -(-depth // 2))
+        self._writer.repeat(0, -(-pairs // _AT_ONCE), self._fetch)
 
     def _fetch(self, turn: Whole) -> None:
         tile, inner, along = self._fetching, self._dot.inner, self._tile.shape.along

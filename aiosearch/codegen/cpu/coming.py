@@ -31,7 +31,8 @@ class Coming:
     def fetch(self, block: Block) -> None:
         """The share of a block of registers, if it reads copies down its rows.
 
-        Rows that are left over fetch nothing.
+        Rows that are left over fetch nothing. It comes no nearer than the second cache: it is read
+        once, when it is copied.
         """
         shape, tile, inner = block.tile.shape, block.tile, block.tile.shape.inner
         wanted = [*self._wanted(block)]
@@ -45,7 +46,7 @@ class Coming:
             places = {**block.places, inner: turns.base + number * share + linear(at)}
             for load in wanted:
                 for spot in self._spots(block, load, places):
-                    tile.access.fetch(load, spot)
+                    tile.access.fetch(load, spot, nearest=False)
 
         tile.writer.repeat(0, share, turn)
 

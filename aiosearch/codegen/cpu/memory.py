@@ -124,7 +124,7 @@ class Memory:
         self._declare(f"declare void @{name}({value.type}, {where.type}, i32, <{lanes} x i1>)")
         self._writer.say(f"call void @{name}({value}, {where}, i32 {size}, {_all(mask, lanes)})")
 
-    def prefetch(self, storage: Storage, offset: Linear, nearest: bool = False) -> None:
+    def prefetch(self, storage: Storage, offset: Linear, nearest: bool) -> None:
         """Of a place that need not be there: into the second cache, or into the first."""
         pointer = self.address(storage, offset)
         self._declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")

@@ -12,6 +12,7 @@ from refereed import assert_right
 from running import Array, program, run, run_native
 
 from aiosearch.codegen.cpu.choices import space
+from aiosearch.codegen.cpu.coded import FETCHED
 from aiosearch.codegen.cpu.codes import COUNTED, LISTED, PLAIN, Codes
 from aiosearch.codegen.cpu.coding import encoded
 from aiosearch.codegen.cpu.packed import Layout
@@ -216,6 +217,45 @@ def test_every_schedule_that_is_proposed_can_be_printed() -> None:
     assert kinds
     for one in [*kinds.values()][::40]:
         native(module, {kernel.name: one}, LARGE)
+
+
+def fetching(ahead: int, nearest: bool = False) -> str:
+    """The text of a product of one row that fetches from so far ahead."""
+    own = Schedule(wishes=Wishes(1, 4, ahead=ahead, nearest=nearest), layouts=wide(4))
+    module = product(1, 64, 128)
+    return native(module, {one.name: own for one in module.kernels}, LARGE).text
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_they_are_fetched_further_ahead_where_little_is_computed_in_between(rows: int) -> None:
+    """Of 4096 bytes of panels twice as many pairs of rows, and of one row four times."""
+    (kernel,) = product(rows, 4096, 4096).kernels
+    for one in choices_of(space(kernel, masked(LARGE, "amx"), 2, ["Y"])):
+        wishes, (layout,) = one.schedule.wishes, one.schedule.layouts.values()
+        if layout.coded and wishes.ahead:
+            assert wishes.ahead == 4096 // (4 * layout.width) * (4 if rows == 1 else 2)
+            break
+    else:
+        pytest.fail("nothing coded is fetched")
+
+
+@pytest.mark.parametrize("nearest", [False, True])
+def test_they_are_fetched_into_the_cache_that_is_said_and_heads_into_the_second(
+    nearest: bool,
+) -> None:
+    lines = fetching(3, nearest).splitlines()
+    found = [line[-len("3, i32 1)")] for line in lines if "call void @llvm.prefetch" in line]
+    assert set(found[:FETCHED]) == {"2"}
+    assert set(found[FETCHED:]) == {"3" if nearest else "2"}
+
+
+def test_no_more_is_fetched_before_a_panel_than_it_holds() -> None:
+    """However far ahead: of 64 rows 32 pairs."""
+
+    def bounds(ahead: int) -> list[str]:
+        return [line for line in fetching(ahead).splitlines() if "icmp" in line]
+
+    assert bounds(16) != bounds(32) == bounds(4000)
 
 
 def test_the_form_stays_as_it_is() -> None:

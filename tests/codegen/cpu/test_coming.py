@@ -30,7 +30,8 @@ class Fetched:
         for at in range(begin, end):
             body(at)
 
-    def fetch(self, load: Load, spot: Any) -> None:
+    def fetch(self, load: Load, spot: Any, nearest: bool) -> None:
+        assert not nearest, "it is read once"
         assert load.buffer.name == "Y"
         self.lines.append((spot.places[INNER].constant, spot.places[COLUMN].constant))
 

@@ -174,6 +174,11 @@ def test_squares_are_turned_in_registers() -> None:
     assert turning.count("load float,") == 0
 
 
+def said(nearest: bool) -> str:
+    """At the end of a line that fetches."""
+    return f"i32 0, i32 {3 if nearest else 2}, i32 1)"
+
+
 @pytest.mark.parametrize("nearest", [False, True])
 def test_what_is_fetched_ahead_comes_into_the_cache_that_is_said(nearest: bool) -> None:
     module = product(DType.F32, 8, 64, 3 * lanes())
@@ -182,7 +187,7 @@ def test_what_is_fetched_ahead_comes_into_the_cache_that_is_said(nearest: bool) 
     text = native(module, {"program": own}, host()).text
     near = [line for line in text.splitlines() if "call void @llvm.prefetch" in line]
     assert near
-    assert all(line.endswith(f"i32 0, i32 {3 if nearest else 2}, i32 1)") for line in near)
+    assert all(line.endswith(said(nearest)) for line in near)
 
 
 @pytest.mark.parametrize("serial", [False, True])
