@@ -31,10 +31,11 @@ class Dot:
             for spot, one in zip(spots, sums, strict=True)
         ]
 
-    def _added(self, total: Value, first: Value, second: Value) -> Value:
+    def _added(self, total: Value, shared: Value, moving: Value) -> Value:
+        """The shared one stands last: there the instruction itself spreads a word of memory."""
         lanes, writer = total.lanes, self.access.vectors.writer
         halves = typed("bfloat", 2 * lanes)
-        casts = [f"bitcast {value} to {halves}" for value in (first, second)]
+        casts = [f"bitcast {value} to {halves}" for value in (moving, shared)]
         pairs = [writer.pure(text, "bfloat", 2 * lanes) for text in casts]
         name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
         return writer.call(name, "float", lanes, [*map(str, (total, *pairs))])
