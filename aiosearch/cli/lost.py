@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _thread
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ def no_interrupt_lost() -> Iterator[None]:
 
     def hook(lost: sys.UnraisableHookArgs) -> None:
         if lost.exc_type is KeyboardInterrupt:
-            again = threading.Timer(AGAIN_SECONDS, _thread.interrupt_main)
+            again = threading.Timer(AGAIN_SECONDS, _interrupt)
             again.daemon = True
             again.start()
         else:
@@ -29,3 +29,10 @@ def no_interrupt_lost() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = before
+
+
+def _interrupt() -> None:
+    """As a signal, which also ends what the main thread waits for in the system."""
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, signal.SIGINT)
