@@ -25,7 +25,7 @@ TREES: tuple[Case, ...] = (
     (Balanced(), SCORED),
     (Random(), SCORED),
     (Random(depth=12), (DepthFirst(),)),
-    (Slow(), (DepthFirst(),)),
+    (Slow(Random(depth=8)), (DepthFirst(),)),
     (Spine(), LAST),
     (Lopsided(spine=200, height=16), LAST),
     (Grid(), LAST),
