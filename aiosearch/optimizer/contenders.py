@@ -20,7 +20,7 @@ from ..tensor.files import from_json, to_json
 from .algebra import improve
 from .effort import Budget
 from .emit import emit, emit_pack, merged, names
-from .gpu_kernels import GpuKernels
+from .gpu_kernels import GpuKernels, left_out
 from .joining import prepared
 from .kernels import CpuKernels
 from .packing import Packing, packings
@@ -186,7 +186,7 @@ class _Forms:
             try:
                 found.append(self.contender(place))
             except CannotPrint as error:  # a tiling may have no text where another one has
-                self._tell(f"kernels are left out: {error}")
+                self._tell(left_out(error))
         return found
 
     def contender(self, place: Place) -> Contender:
@@ -196,7 +196,7 @@ class _Forms:
     def _kernels(self, program: Program) -> Kernels:
         asked = self._question
         if asked.gpu:
-            return GpuKernels(program, device(asked.gpu))
+            return GpuKernels(program, device(asked.gpu), self._tell)
         return CpuKernels(program, host(), asked.threads, asked.constant)
 
     def prepared(self, forms: Iterable[_Form]) -> list[Program]:

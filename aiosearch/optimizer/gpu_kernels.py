@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from ..codegen.fusing import fused
@@ -14,18 +16,27 @@ from ..tensor import Program
 from .emit import names
 from .places import KernelSource, Place, Planned
 
+_TRIED = 4
+"""Plans of a module that are printed until one can be."""
+
 
 class GpuKernels:
     """All ways to run one program, with folds in parts where that may be faster.
 
-    Raises TensorError where it cannot be lowered. There are no ways where it cannot be printed.
+    Raises TensorError where it cannot be lowered. What cannot be printed is left out, and `tell`
+    hears why.
     """
 
-    def __init__(self, program: Program, device: Device) -> None:
+    def __init__(
+        self, program: Program, device: Device, tell: Callable[[str], None] = lambda text: None
+    ) -> None:
         function, _ = names(program)
         plain = replace(lower(program), name=function)
+        told: dict[str, None] = {}
         modules = dict.fromkeys([fused(plain), plain])
-        plans = [own for module in modules for own in _plans(module, device)]
+        plans = [own for module in modules for own in _plans(module, device, told)]
+        for reason in told:
+            tell(left_out(reason))
         self._planned = Planned(plans, different)
 
     def first(self, most: int) -> list[Place]:
@@ -46,19 +57,44 @@ class GpuKernels:
 def gpu_kernel_sources(program: Program, device: Device, most: int) -> list[KernelSource]:
     """At most so many, best predicted first; raises TensorError where it cannot be lowered."""
     kernels = GpuKernels(program, device)
-    return [kernels.source(one) for one in kernels.first(most)]
-
-
-def _plans(module: Module, device: Device) -> list[Plans[Tiling]]:
-    """Of the module, as it is and in parts; nothing where it cannot be printed."""
-    try:
-        found = [all_plans(one, device) for one in modules(module, device)]
-        for own in found:
-            first = next(own.first(1, different))
-            write(first.module, first.schedules)
-    except CannotPrint:
-        return []
+    found = []
+    for one in kernels.first(most):
+        with suppress(CannotPrint):
+            found.append(kernels.source(one))
     return found
+
+
+def left_out(reason: object) -> str:
+    """How it is told that there are fewer kernels than there could be."""
+    return f"kernels are left out: {reason}"
+
+
+def _plans(module: Module, device: Device, told: dict[str, None]) -> Iterator[Plans[Tiling]]:
+    """Of the module, as it is and in parts, those that can be printed; of others, why not."""
+    try:
+        ways = modules(module, device)
+    except CannotPrint as error:
+        told[str(error)] = None
+        return
+    for one in ways:
+        found = all_plans(one, device)
+        refusals = _refusals(found)
+        told.update(dict.fromkeys(refusals))
+        if not refusals:
+            yield found
+
+
+def _refusals(found: Plans[Tiling]) -> list[str]:
+    """Why each of the first plans has no text; nothing where one has."""
+    reasons = []
+    for one in found.first(_TRIED, different):
+        try:
+            write(one.module, one.schedules)
+        except CannotPrint as error:  # a tiling may have no text where another one has
+            reasons.append(str(error))
+        else:
+            return []
+    return reasons
 
 
 def _how(plan: Plan[Tiling]) -> str:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from aiosearch.codegen.pallas import CannotPrint, write
 from aiosearch.devices import device
+from aiosearch.optimizer import gpu_kernels
 from aiosearch.optimizer.contenders import Question, contest
 from aiosearch.optimizer.effort import BUDGETS, Effort
 from aiosearch.optimizer.emit import merged
 from aiosearch.optimizer.gpu_kernels import GpuKernels, gpu_kernel_sources
-from aiosearch.tensor import Program
+from aiosearch.tensor import DType, Program, apply, tensor
 from aiosearch.tensor.files import to_json
 from aiosearch.tensor.programs import builtin
 
@@ -79,6 +82,45 @@ def test_a_gpu_that_is_described_gets_kernels_and_another_none(program: Program)
     assert all("pl.pallas_call" in one.source for one in kernels)
     other = Question(packed, budget, 0, False)
     assert not any(one.kernels for one in contest(other, print).contenders)
+
+
+def test_why_a_program_gets_no_kernels_is_told_once() -> None:
+    """Triton has no erf of 64 bits; what else was made of the program lacks it as well."""
+    x = tensor("X", DType.F64, (64,))
+    program = Program("error", (x,), (apply("erf", x),))
+    told: list[str] = []
+    asked = Question(to_json(program), BUDGETS[Effort.QUICK], 0, False, gpu="H200")
+    assert not any(one.kernels for one in contest(asked, told.append).contenders)
+    (reason,) = [text for text in told if "kernels" in text]
+    assert reason.startswith("kernels are left out: Triton has no erf")
+
+
+@pytest.mark.parametrize("refused", ["the first plan", "all of a module"])
+def test_what_cannot_be_printed_is_left_out_and_nothing_else(
+    refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether that is one plan, or everything that a fold in parts is made of."""
+    x, w = tensor("X", DType.BF16, (8, 4096)), tensor("W", DType.BF16, (4096, 16))
+    program = Program("scores", (x, w), (x @ w,))
+    (first, *others) = gpu_kernel_sources(program, device("H200"), 4)
+    assert "_parts" in first.source
+
+    def refusing(*given: Any) -> str:
+        text = write(*given)
+        if text == first.source or (refused == "all of a module" and "_parts" in text):
+            raise CannotPrint("this one has no text")
+        return text
+
+    monkeypatch.setattr(gpu_kernels, "write", refusing)
+    told: list[str] = []
+    kernels = GpuKernels(program, device("H200"), told.append)
+    left = [one for one in others if refused == "the first plan" or "_parts" not in one.source]
+    assert left
+    found = [one.source for one in gpu_kernel_sources(program, device("H200"), 4)]
+    assert {one.source for one in left} <= {*found}
+    assert first.source not in found
+    assert told == ["kernels are left out: this one has no text"] * ("module" in refused)
+    assert kernels.first(4)
 
 
 def test_merged_sources_keep_what_they_import(program: Program) -> None:
