@@ -31,6 +31,7 @@ from aiosearch.codegen.pallas.cubin import Argument, CannotCompile, Cubin, compi
 from aiosearch.devices import Device, device, device_names
 from aiosearch.optimizer.contenders import Contender, Question, contest
 from aiosearch.optimizer.effort import BUDGETS, Effort
+from aiosearch.optimizer.gpu_kernels import left_out
 from aiosearch.optimizer.types import array_types
 from aiosearch.tensor.files import to_json
 
@@ -69,10 +70,10 @@ def main() -> None:
 def winners(row: Row, gpu: Device, most: int) -> list[Winner]:
     """Runs and compiles them one by one, telling each."""
     question = Question(to_json(row.program), BUDGET, SEED, False, gpu=gpu.name)
-    some = [one for one in contest(question, lambda text: None).contenders if one.kernels][:most]
+    told: list[str] = []
+    some = [one for one in contest(question, told.append).contenders if one.kernels][:most]
     if not some:
-        sys.stderr.write(f"{row.name} has no kernels\n")
-        return []
+        return [_missed(row, told)]
     arrays = Judge.drawn(row.program, {}, SEED)
     given = [jnp.asarray(one) for one in arrays]
     written = layers.written(row.program)
@@ -81,6 +82,14 @@ def winners(row: Row, gpu: Device, most: int) -> list[Winner]:
     for one in found:
         tell(row, one)
     return found
+
+
+def _missed(row: Row, told: Sequence[str]) -> Winner:
+    """A program without kernels is one that is not right; what was told says why."""
+    reasons = [text for text in told if text.startswith(left_out(""))]
+    one = Winner("no kernels", "; ".join(reasons) or "no kernels are left", 0.0, None)
+    tell(row, one)
+    return one
 
 
 def ran(row: Row, one: Contender, given: Sequence[Any], judge: Judge, gpu: Device) -> Winner:
@@ -138,7 +147,7 @@ def tell(row: Row, one: Winner) -> None:
 
 
 def tell_all(found: Sequence[Winner]) -> None:
-    """Prints how many are right, and how many the compiler took."""
+    """Prints how many are right, and how many the compiler took; programs without any count."""
     right, compared = sum(not one.objection for one in found), versions("jax", "jaxlib")
     told = "first on a GPU: right in interpret mode"
     figure(told, right, "winners", target=len(found), compared=compared)
