@@ -30,7 +30,7 @@ from entrants import entrants
 from kernelcost import Costs, costs
 from kernelrace import Raced, raced
 from kernelrows import ROWS, TYPES, Row, cpu_rows, gpu_rows
-from kerneltable import as_table, tell, tell_all, tell_costs
+from kerneltable import as_table, tell, tell_all, tell_costs, tell_failed
 from msgspec.structs import replace
 
 from aiosearch.measure import Ceilings, JaxExecutor, Way, measure_ceilings, stored_ceilings
@@ -93,6 +93,7 @@ async def compare(options: argparse.Namespace) -> None:
     ceilings = await _ceilings(options.target, options.quick)
     races: list[Raced] = []
     made: list[Costs] = []
+    failed: list[Row] = []
     async with JaxExecutor(options.target) as executor:
         for row in options.table:
             try:
@@ -102,12 +103,13 @@ async def compare(options: argparse.Namespace) -> None:
                         await raced(row, entered, executor, budget, process, not options.quick)
                     )
             except OptimizeError as error:
-                sys.stderr.write(f"{row.name} cannot be raced: {error}\n")
+                failed.append(row)
+                tell_failed(row, str(error))
                 continue
             tell(races[-1], ceilings, **_more(options.target, races[-1]))
             if options.target == "cpu":
                 made += [costs(row, one, budget.kernels) for one in entered.forms]
-    tell_all(races, ceilings)
+    tell_all(races, ceilings, failed)
     tell_costs(made)
     sys.stderr.write(as_table(races, ceilings) + "\n")
 

@@ -34,7 +34,7 @@ def tell(one: Raced, ceilings: Ceilings | None, **more: Any) -> None:
     figure(
         f"kernels: {one.row.name}",
         None if ratio is None else ratio.median,
-        _unit(one),
+        _unit(one.row),
         **({} if asked is None else {"target": asked}),
         **({} if ratio is None else {"low": round(ratio.low, 4), "high": round(ratio.high, 4)}),
         noise=_rounded(one.race.noise(way=way)),
@@ -49,6 +49,15 @@ def tell(one: Raced, ceilings: Ceilings | None, **more: Any) -> None:
         out=list(one.out),
         compared=versions("jax", "jaxlib"),
     )
+
+
+def tell_failed(row: Row, reason: str) -> None:
+    """Prints a figure without a value, of a row that could not be raced."""
+    asked = {} if row.asked is None else {"target": row.asked}
+    figure(
+        f"kernels: {row.name}", None, _unit(row), **asked,
+        cannot_be_raced=reason, compared=versions("jax", "jaxlib"),
+    )  # fmt: skip
 
 
 def _way(one: Raced, way: Way) -> dict[str, Any]:
@@ -114,32 +123,37 @@ def flops_at_best(row: Row, ceilings: Ceilings) -> float:
     return ceilings.flops_per_second["bfloat16" if row.key[1] == "bf16" else "float32"]
 
 
-def tell_all(races: Sequence[Raced], ceilings: Ceilings | None) -> None:
-    """Prints how many rows reach what is asked, and what those come to that have kernels."""
+def tell_all(races: Sequence[Raced], ceilings: Ceilings | None, failed: Sequence[Row] = ()) -> None:
+    """Prints how many rows reach what is asked, and what those come to that have kernels.
+
+    A row that could not be raced has not reached it.
+    """
     shares = [] if ceilings is None else [_cold_share(one, ceilings) for one in races]
-    if known := [one for one in shares if one is not None]:
-        high = sum(one >= STRETCH for one in known)
+    if cold := [one for one in shares if one is not None]:
+        high = sum(one >= STRETCH for one in cold)
         name = f"kernels: at {STRETCH:.0%} of the ceiling, inputs cold"
-        figure(name, high, "rows", of=len(known), compared=versions("jax", "jaxlib"))
-    asked = [one for one in races if one.row.asked is not None]
-    ratios = {one.row.name: one.headline.median for one in asked if one.headline is not None}
-    if not ratios:
+        figure(name, high, "rows", of=len(cold), compared=versions("jax", "jaxlib"))
+    asked = [row for row in (*(one.row for one in races), *failed) if row.asked is not None]
+    if not asked:
         return
-    missed = [
-        one.row.name for one in asked if ratios.get(one.row.name, 0.0) < (one.row.asked or 0.0)
-    ]
+    names = {row.name for row in asked}
+    known = {one.row.name: one.headline for one in races if one.row.name in names}
+    ratios = {name: ratio.median for name, ratio in known.items() if ratio is not None}
+    missed = [row.name for row in asked if ratios.get(row.name, 0.0) < (row.asked or 0.0)]
     reached, compared = len(asked) - len(missed), versions("jax", "jaxlib")
     figure(
         "kernels: as fast as asked", reached, "rows",
         target=len(asked), missed=missed, compared=compared,
     )  # fmt: skip
+    if not ratios:
+        return
     mean, of = statistics.geometric_mean(ratios.values()), len(ratios)
     name = "kernels: geomean of what is asked for"
     figure(name, mean, _unit(asked[0]), of=of, compared=compared)
 
 
-def _unit(one: Raced) -> str:
-    return OVER_NAIVE if one.row.over_naive else OVER_JAX
+def _unit(row: Row) -> str:
+    return OVER_NAIVE if row.over_naive else OVER_JAX
 
 
 def tell_costs(found: Sequence[Costs]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from aiosearch.measure import Ceilings, JaxExecutor, Way
 from aiosearch.measure.race import Clock
 from aiosearch.optimizer.contenders import Contender
 from aiosearch.optimizer.effort import Budget
+from aiosearch.optimizer.errors import OptimizeError
 from aiosearch.optimizer.field import Field
 from aiosearch.optimizer.rewriting import rewriter
 from aiosearch.tensor.programs import builtin
@@ -122,6 +124,25 @@ async def race() -> Raced:
         all_ = await entrants(row, LEAST, "cpu", process)
         some = replace(all_, jax=all_.jax[-2:], kernels=all_.kernels[:2])
         return await raced(row, some, executor, LEAST, process)
+
+
+async def test_a_row_that_cannot_be_raced_is_missed_and_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where no other row is there that could be."""
+
+    async def entrants(*given: Any) -> None:
+        raise OptimizeError("the original fails")
+
+    monkeypatch.setattr(kernels, "entrants", entrants)
+    row, free = small("rms_norm"), replace(small("ntrans"), asked=None)
+    await kernels.compare(Namespace(target="cpu", quick=True, table=[row, free]))
+    first, second, reached = map(json.loads, capsys.readouterr().out.splitlines())
+    for line, one in ((first, row), (second, free)):
+        assert line["figure"] == f"kernels: {one.name}"
+        assert line["value"] is None
+        assert line["cannot_be_raced"] == "the original fails"
+    assert (reached["value"], reached["target"], reached["missed"]) == (0, 1, [row.name])
 
 
 async def test_what_only_overflows_is_raced_watched(monkeypatch: pytest.MonkeyPatch) -> None:
