@@ -21,23 +21,24 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from drawn_mugraphs import mugraphs  # found in the tests' folder
 from drawn_ways import drawn_schedules, in_a_way
 from lowered import difference
-from refereed import errors, wrong
+from refereed import Referee, errors
 from running import MACHINES, drawn, run
 
 
 def main(count: int) -> None:
-    started, failures, worst, as_good = time.process_time(), [], 0.0, 0
+    started, failures, worst, as_good, judged = time.process_time(), [], 0.0, 0, 0
     machines, names = list(MACHINES.values()), list(MACHINES)
     for number, program in enumerate(mugraphs(count)):
         module = in_a_way(program, number)
         at = number % len(machines)
         ways = drawn_schedules(module, Random(number), machines[at])
         inputs = drawn(module, number)
-        error = difference(program, number, module) or wrong(module, inputs, ways, machines[at])
+        referee, found = Referee(module, inputs), run(module, inputs, ways, machines[at])
+        judged += referee.judges
+        error = difference(program, number, module) or referee.wrong(found)
         if error:
             failures.append(f"{number} {names[at]}: {error.splitlines()[0]}")
             continue
-        found = run(module, inputs, ways, machines[at])
         ours, theirs = errors(program, module, inputs, found)
         worst, as_good = max(worst, ours - theirs), as_good + (ours <= theirs)
     figure(
@@ -46,6 +47,7 @@ def main(count: int) -> None:
         "programs",
         target=0,
         programs=count,
+        judged=judged,
         failures=failures,
         no_worse_than_plain_32_bits=as_good,
         ulps_worse_at_most=round(worst, 2),

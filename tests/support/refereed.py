@@ -74,13 +74,14 @@ class Referee:
         self.inputs = inputs
         self._module = module
         self._unit = _worked(module)
-        self._judges = _whole(module, inputs)
+        self.judges = _whole(module, inputs)
+        """Whether results mean anything here; where they do not, none is wrong."""
         self._exact = _exact(module, inputs)
 
     def wrong(self, found: Sequence[Array]) -> str:
         """In which element outputs are off; nothing, if in none."""
         outputs = zip(self._module.outputs, found, self._exact, strict=True)
-        for number, (buffer, ours, exact) in enumerate(outputs if self._judges else ()):
+        for number, (buffer, ours, exact) in enumerate(outputs if self.judges else ()):
             bad = _off(buffer.dtype, ours, exact, self._unit)
             if bad.any():
                 working, storing = ([one[number] for one in noisy] for noisy in self._noisy)

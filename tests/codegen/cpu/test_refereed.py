@@ -12,7 +12,7 @@ from running import KINDS, drawn, program, run
 
 from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lowering import lower
-from aiosearch.tensor import DType, Program, tensor
+from aiosearch.tensor import DType, Program, literal, tensor
 
 
 def product(dtype: DType, inner: int) -> Module:
@@ -40,6 +40,15 @@ def test_a_result_that_is_off_by_more_than_its_rounding_is_seen(dtype: DType) ->
     (right,) = run(module, given)
     off = (np.asarray(right, np.float64) * 1.02).astype(KINDS[dtype])
     assert Referee(module, given).wrong([off])
+
+
+def test_what_it_does_not_judge_it_says() -> None:
+    """Halves of whole numbers: of these, types have no meaning."""
+    module = lower(program(tensor("X", DType.I32, (4,)) * literal(0.5)))
+    for given, judged in ((2, True), (3, False)):
+        referee = Referee(module, [np.full(4, given, np.int32)])
+        assert referee.judges == judged
+        assert bool(referee.wrong([np.full(4, 77, np.int32)])) == judged
 
 
 @pytest.mark.parametrize("made", [norm, attention])
