@@ -1,4 +1,8 @@
-"""On a GPU: what the best kernels take alone, and what they are beside torch."""
+"""On a GPU: what the best kernels take alone, and what they are beside torch.
+
+With what a race times there, these are three times of a call: of its kernels (`kernels_alone_us`),
+of a turn of a loop in one computation (`looped`), and of a call that is waited for (`hot`).
+"""
 
 from __future__ import annotations
 
@@ -22,15 +26,14 @@ SCALES: Mapping[str, float | None] = MappingProxyType({"gqa": 1.0, "attention": 
 """What torch's attention multiplies scores by; none for its own 1 / sqrt(features)."""
 
 
-def beside(one: Raced, seconds: float) -> dict[str, Any]:
+def beside(one: Raced, seconds: float, device: jax.Device) -> dict[str, Any]:
     """The best kernel in this process: what its kernels take alone, and in turns with torch."""
     if not one.kernels:
         return {}
     winner, case = one.entrants[one.ours()], layers.case(one.row.program)
     scope: dict[str, Any] = {}
     exec(compile(winner.source, "candidate.py", "exec"), scope)
-    gpu = jax.devices("cuda")[0]
-    values = [jax.device_put(value, gpu) for value in case.values()]
+    values = [jax.device_put(value, device) for value in case.values()]
     pair = Pair(case, values, jax.jit(case.function), jax.jit(scope[winner.function]))
     return {
         "kernels_alone_us": _alone(pair),
@@ -48,6 +51,8 @@ def _alone(pair: Pair) -> float | str:
         _, runs = profiler.measure(pair.found, aggregate=False, iterations=RUNS)(*pair.values)
     except (ImportError, RuntimeError) as error:
         return str(error).partition("\n")[0]
+    if runs is None:
+        return "the GPU counted no kernels"
     return round(median(sum(taken for _, taken in run) for run in runs) * 1e3, 2)
 
 

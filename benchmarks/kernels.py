@@ -118,9 +118,10 @@ def _more(target: str, one: Raced) -> dict[str, Any]:
     """What this process has to time itself."""
     if target == "cpu":
         return {}
+    import jax
     from gpukernels import beside
 
-    return beside(one, BESIDE_SECONDS)
+    return beside(one, BESIDE_SECONDS, jax.devices(target)[0])
 
 
 async def _ceilings(target: str, quick: bool) -> Ceilings | None:
