@@ -20,7 +20,10 @@ class Way(enum.StrEnum):
     COLD = "cold"
     """The same on inputs that the caches do not hold."""
     LOOPED = "looped"
-    """Many runs inside one call: what the device takes, without the way to it."""
+    """Many runs in a loop inside one call, which leaves out the way to the device.
+
+    XLA launches them one by one, or replays a recorded graph, as its flags say.
+    """
 
     @property
     def told(self) -> str:
@@ -31,7 +34,7 @@ class Way(enum.StrEnum):
 _TOLD = {
     Way.HOT: "called on inputs in the caches",
     Way.COLD: "called on inputs in no cache",
-    Way.LOOPED: "on the device alone, without the calls",
+    Way.LOOPED: "in a loop inside one call",
 }
 
 
@@ -121,7 +124,7 @@ class Race(Struct, frozen=True):
 
     @property
     def deciding(self) -> Way:
-        """The way that counts: what the device takes, where that is timed, else hot calls."""
+        """The way that counts: a loop inside one call, where that is timed, else hot calls."""
         return Way.LOOPED if Way.LOOPED in self.ways else self.ways[0]
 
     def _times(self, lap: Lap, way: Way | None, clock: Clock) -> tuple[float, ...]:
