@@ -10,7 +10,7 @@ from .benching import add_bench
 from .fuseflags import add_fusing
 from .settings import SETTINGS
 from .simulating import add_simulate
-from .usage import UsageError
+from .usage import UsageError, nearest
 
 _DESCRIPTION = "An asyncio search engine, and a verifying optimizer of JAX functions."
 _SEARCH = """\
@@ -94,8 +94,17 @@ class Parser(argparse.ArgumentParser):
         """Has a command complain of what it does not know, and not the one above it."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown and self._subparsers is None:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            meant = nearest(unknown[0].partition("=")[0], self._option_string_actions)
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
         return found, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Names what is nearest to a word that there is not."""
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            meant = nearest(str(value), map(str, action.choices or ()))
+            raise argparse.ArgumentError(action, f"{error.message}{meant}") from None
 
 
 def make_parser() -> Parser:

@@ -43,9 +43,10 @@ def test_python_m() -> None:
     ("arguments", "word"),
     [
         ([], "COMMAND"),
-        (["serch"], "'search'"),
+        (["serch"], "did you mean search"),
+        (["cache", "clean"], "did you mean clear?"),
         (["search"], "module:Problem"),
-        (["search", "x:y", "--worker", "3"], "--worker"),
+        (["search", "x:y", "--worker", "3"], "--worker 3 (did you mean --worker"),
         (["search", "x:y", "--seconds"], "--seconds"),
         (["search", "x:y", "--resume"], "--journal"),
         (["cache"], "ACTION"),

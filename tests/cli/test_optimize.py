@@ -124,7 +124,7 @@ def test_what_is_kept_of_what_was_interrupted_is_named() -> None:
         (["rms_norm", "--dtype=f12"], "--dtype f12: there are"),
         (["rms_norm", f"--shape=row={2**48}"], f"--shape row={2**48}: {2**48} is too large"),
         ([FUNCTIONS[:-1], "--arg=f32[3]"], "functions.py is a file of Python; name the function"),
-        (["rms_norm", "--bogus"], "unrecognized arguments: --bogus; `aiosearch optimize --help`"),
+        (["rms_norm", "--zzz"], "unrecognized arguments: --zzz; `aiosearch optimize --help`"),
         (["rms_norm", "--search-only", "--resume"], "--resume needs the journal to resume from: -"),
         ([f"{FUNCTIONS}traced", "--dtype=f32"], "--dtype is for built-in programs; "),
         (["rms_norm", "--shape=rows=3"], "rms_norm has no size rows"),
