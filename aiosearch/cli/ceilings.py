@@ -49,8 +49,9 @@ def _line(ceilings: Ceilings) -> str:
     flops = ", ".join(
         f"{value / 1e9:,.0f} GFLOP/s {dtype}" for dtype, value in ceilings.flops_per_second.items()
     )
+    sweeps = ", ".join(f"{name} {value / 1e9:,.1f}" for name, value in ceilings.sweeps.items())
     return (
-        f"{ceilings.device}: {ceilings.bytes_per_second / 1e9:,.1f} GB/s, {flops}, "
+        f"{ceilings.device}: {ceilings.bytes_per_second / 1e9:,.1f} GB/s ({sweeps}), {flops}, "
         f"noise {ceilings.noise:.0%}, {ceilings.versions}, protocol {ceilings.protocol}, "
         f"{ceilings.taken}"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform as system
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -24,10 +25,13 @@ from .race import Samples, Way
 if TYPE_CHECKING:
     from .jax_executor import JaxExecutor
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Counts up when figures stop being comparable."""
 HOW = """\
-triad: a = b + s * c over float32 buffers of four times the last cache each, 8 sweeps a call;
+read: the largest of each column of a float32 buffer of four times the last cache;
+triad: a = b + s * c over float32 buffers as large, 8 sweeps a call, two of them read and one
+written, where it does not count that a cache reads a line before it writes it;
+memory's ceiling is the faster of the two;
 fma: 12 independent chains of 32 multiply-adds on each of 262,144 float32 elements;
 product: two square matrices of 2,048 rows. Each is jax's own code, and the fastest of 7 rounds
 counts, waited for, after calls that do not count."""
@@ -35,12 +39,18 @@ ROUNDS = 7
 NOISIEST = 0.5
 """Figures with more noise than this are none: the machine was not this process's alone."""
 
+_PARTS, _LANES = 256, 256
+"""Of what is read, for threads to share; and columns of each, for vectors."""
 _SWEEPS = 8
 _CHAINS, _LINKS, _ELEMENTS = 12, 32, 1 << 18
 _ROWS = 2048
 _SOURCE = f"""\
 import jax
 import jax.numpy as jnp
+
+
+def read(x):
+    return x.max(axis=1)
 
 
 def triad(b, c):
@@ -75,34 +85,48 @@ class Ceilings(Struct, frozen=True):
     taken: str
     """When, in UTC."""
     bytes_per_second: float
-    """Of the triad: two buffers read and one written."""
+    """From or to memory, in the faster of the ways that `sweeps` has."""
     flops_per_second: dict[str, float]
     """By element type: the product, or for float32 the multiply-adds, whichever was faster."""
     noise: float
     """How far from equal the same thing, timed twice, seemed at most."""
+    sweeps: dict[str, float] = {}
+    """Bytes per second of the `read`, one buffer, and of the `triad`, two read and one written.
+
+    Files of older protocols have none.
+    """
 
 
 async def measure_ceilings(executor: JaxExecutor) -> Ceilings:
     """Runs the protocol on an executor that times hot inputs only. Takes some half a minute."""
-    length = 4 * last_cache(executor.platform) // 4
-    traffic = 4 * length * (3 * _SWEEPS + 1)
     noises = []
-    figures = {}
+    found = {}
+    for work, candidate in _protocol(last_cache(executor.platform)):
+        samples, heard = await _best(executor, candidate)
+        found[candidate.name] = work / min(samples.wall)
+        noises.append(heard)
+    sweeps = {name: found[name] for name in ("read", "triad")}
+    flops = {
+        "float32": max(found["fma"], found["float32"]),
+        "bfloat16": found["bfloat16"],
+    }
+    return _ceilings(executor, sweeps, flops, max(noises))
+
+
+def _protocol(cache: int) -> Iterator[tuple[int, Candidate]]:
+    """What is timed, and how many bytes or operations each call of it is."""
+    whole = _PARTS * _LANES
+    length = cache // whole * whole  # four caches, for elements have four bytes
+    parted = ArrayType("float32", (_PARTS, length // whole, _LANES))
+    flat = ArrayType("float32", (length,))
     for name, function, inputs, work in (
-        ("triad", "triad", (ArrayType("float32", (length,)),) * 2, traffic),
+        ("read", "read", (parted,), 4 * length),
+        ("triad", "triad", (flat, flat), 4 * length * (3 * _SWEEPS + 1)),
         ("fma", "fma", (ArrayType("float32", (_ELEMENTS,)),), 2 * _CHAINS * _LINKS * _ELEMENTS),
         ("float32", "product", _square("float32"), 2 * _ROWS**3),
         ("bfloat16", "product", _square("bfloat16"), 2 * _ROWS**3),
     ):
-        candidate = Candidate(name, _SOURCE, function, inputs)
-        samples, heard = await _best(executor, candidate)
-        figures[name] = work / min(samples.wall)
-        noises.append(heard)
-    flops = {
-        "float32": max(figures["fma"], figures["float32"]),
-        "bfloat16": figures["bfloat16"],
-    }
-    return _ceilings(executor, figures["triad"], flops, max(noises))
+        yield work, Candidate(name, _SOURCE, function, inputs)
 
 
 def machine_id() -> str:
@@ -157,7 +181,7 @@ async def _best(executor: JaxExecutor, candidate: Candidate) -> tuple[Samples, f
 
 
 def _ceilings(
-    executor: JaxExecutor, triad: float, flops: dict[str, float], noise: float
+    executor: JaxExecutor, sweeps: dict[str, float], flops: dict[str, float], noise: float
 ) -> Ceilings:
     device = executor.device
     return Ceilings(
@@ -168,9 +192,10 @@ def _ceilings(
         versions=device.versions,
         protocol=PROTOCOL,
         taken=datetime.now(UTC).isoformat(timespec="seconds"),
-        bytes_per_second=triad,
+        bytes_per_second=max(sweeps.values()),
         flops_per_second=flops,
         noise=noise,
+        sweeps=sweeps,
     )
 
 

@@ -27,15 +27,19 @@ def test_doctor_shows_what_is_stored(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
     assert (before.state, before.remedy) == (State.FINE, "aiosearch doctor --measure")
     outcome = cli("doctor", "--measure")
     assert outcome.code == 0
+    assert "read: the largest of each column" in outcome.err
     assert "triad: a = b + s * c" in outcome.err
     assert "ok  ceilings cpu " in outcome.out
     (stored,) = [each for each in stored_ceilings() if each.platform == "cpu"]
-    assert f"{stored.bytes_per_second / 1e9:,.1f} GB/s" in ceilings.stored()[0].detail
+    read, triad = (stored.sweeps[name] / 1e9 for name in ("read", "triad"))
+    told = f"{max(read, triad):,.1f} GB/s (read {read:,.1f}, triad {triad:,.1f})"
+    assert told in ceilings.stored()[0].detail
 
 
 async def test_figures_of_a_busy_machine_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """What to do is said, and figures that were kept before stay."""
-    quiet = Ceilings(machine_id(), "cpu", "cpu", 2, "jax", 1, "now", 2e10, {}, noise=0.1)
+    now = protocol.PROTOCOL
+    quiet = Ceilings(machine_id(), "cpu", "cpu", 2, "jax", now, "now", 2e10, {}, noise=0.1)
     figures = [quiet, msgspec.structs.replace(quiet, bytes_per_second=1e9, noise=1.44)]
 
     async def measured(executor: Any) -> Ceilings:

@@ -15,6 +15,7 @@ from console import Cli, Start
 
 from aiosearch.cli.following import Following
 from aiosearch.measure import Ceilings, machine_id, store_ceilings
+from aiosearch.measure.ceilings import PROTOCOL
 from aiosearch.superoptimizer.axioms import Questions
 from aiosearch.tensor.files import from_json, to_json
 from aiosearch.tensor.programs import builtin
@@ -193,7 +194,7 @@ def test_this_machine_is_taken_where_it_was_measured(cli: Cli) -> None:
     assert (refused.code, refused.out) == (2, "")
     flops = {"float32": 1e11, "bfloat16": 5e10}
     store_ceilings(
-        Ceilings(machine_id(), "cpu", "my cpu", 2, "jax", 1, "now", 2e10, flops, noise=0.1)
+        Ceilings(machine_id(), "cpu", "my cpu", 2, "jax", PROTOCOL, "now", 2e10, flops, noise=0.1)
     )
     for device in ([], ["--device=this"]):
         told = cli("optimize", *NORM, "--top=1", *device)

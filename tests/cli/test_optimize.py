@@ -13,6 +13,7 @@ from console import Cli, Start
 
 from aiosearch.cli import best, faster
 from aiosearch.measure import Ceilings, machine_id, store_ceilings
+from aiosearch.measure.ceilings import PROTOCOL
 from aiosearch.measure.processor import cpu_kind
 from aiosearch.optimizer.dropin import Optimized
 from aiosearch.optimizer.plot import plot
@@ -241,7 +242,8 @@ def test_the_plot_has_every_way_and_the_roof() -> None:
     report = Report((found,), (), 1.0)
     assert "no roofline" in plot(report)
     flops = {"float32": 1e11, "bfloat16": 5e10}
-    store_ceilings(Ceilings(machine_id(), "cpu", "cpu", 2, "jax", 1, "now", 2e10, flops, noise=0.1))
+    known = Ceilings(machine_id(), "cpu", "cpu", 2, "jax", PROTOCOL, "now", 2e10, flops, noise=0.1)
+    store_ceilings(known)
     drawing = plot(report)
     ElementTree.fromstring(drawing)
     for told in ("rewritten 1", "rewritten 2", "as it is", "roofline", "100 GFLOP/s"):

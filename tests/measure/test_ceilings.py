@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from aiosearch.folders import make_folder
 from aiosearch.measure import (
     Ceilings,
     JaxExecutor,
@@ -31,6 +33,7 @@ FIGURES = Ceilings(
     bytes_per_second=2e10,
     flops_per_second={"float32": 5e11},
     noise=0.01,
+    sweeps={"read": 2e10, "triad": 1.5e10},
 )
 
 
@@ -50,6 +53,18 @@ def test_others_figures_do_not_count() -> None:
     store_ceilings(msgspec.structs.replace(FIGURES, machine="another"))
     store_ceilings(msgspec.structs.replace(FIGURES, protocol=0))
     assert stored_ceilings() == ()
+
+
+def test_figures_of_an_older_protocol_are_not_measured() -> None:
+    """The file they are in is read, and other devices' figures in it stay."""
+    older = json.loads(msgspec.json.encode(msgspec.structs.replace(FIGURES, protocol=1)))
+    del older["sweeps"]
+    here = json.loads(msgspec.json.encode(msgspec.structs.replace(FIGURES, platform="cuda")))
+    make_folder(ceilings_path().parent)
+    ceilings_path().write_text(json.dumps([older, here]))
+    assert [one.platform for one in stored_ceilings()] == ["cuda"]
+    store_ceilings(FIGURES)
+    assert [one.platform for one in stored_ceilings()] == ["cuda", "cpu"]
 
 
 def test_figures_of_a_busy_machine_do_not_count() -> None:
@@ -83,7 +98,9 @@ async def test_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
         found = await measure_ceilings(executor)
     assert found.device == "cpu"
     assert found.versions.startswith("jax ")
-    assert found.bytes_per_second > 1e8
+    assert set(found.sweeps) == {"read", "triad"}
+    assert min(found.sweeps.values()) > 1e8
+    assert found.bytes_per_second == max(found.sweeps.values())
     assert set(found.flops_per_second) == {"float32", "bfloat16"}
     assert min(found.flops_per_second.values()) > 1e8
     assert found.noise >= 0

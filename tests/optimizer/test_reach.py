@@ -10,6 +10,7 @@ import pytest
 from answers import answer
 
 from aiosearch.measure import Ceilings, machine_id, store_ceilings
+from aiosearch.measure.ceilings import PROTOCOL
 from aiosearch.measure.processor import cpu_kind
 from aiosearch.optimizer.answers import Answer
 from aiosearch.optimizer.plot import plot
@@ -22,7 +23,9 @@ FLOPS = {"float32": 1e11, "bfloat16": 5e10}
 
 def measured(platform: str, device: str, bandwidth: float) -> None:
     store_ceilings(
-        Ceilings(machine_id(), platform, device, 2, "jax", 1, "now", bandwidth, FLOPS, noise=0.1)
+        Ceilings(
+            machine_id(), platform, device, 2, "jax", PROTOCOL, "now", bandwidth, FLOPS, noise=0.1
+        )
     )
 
 
