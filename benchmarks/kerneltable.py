@@ -12,8 +12,10 @@ from kernelrace import Raced
 from kernelrows import Row
 
 from aiosearch.cli.output import table
+from aiosearch.codegen.cpu.codes import SHARE
 from aiosearch.measure import Ceilings, Ratio, Way
 from aiosearch.measure.race import Clock
+from aiosearch.tensor import DType, Term
 from aiosearch.tensor.cost import cost
 from aiosearch.tensor.terms import bytes_of
 
@@ -75,11 +77,16 @@ def _way(one: Raced, way: Way) -> dict[str, Any]:
 
 
 def _reached(one: Raced, ceilings: Ceilings | None) -> dict[str, Any]:
-    """What the kernel gets through in a second, of what the machine can at best."""
+    """What the kernel gets through in a second, of what the machine can at best.
+
+    Bytes are those of the program's inputs and outputs; and those that are read and written, where
+    weights are coded, of which the share of the ceiling is.
+    """
     seconds = one.seconds(one.ours(), one.race.deciding)
     moved, computed = traffic(one.row), operations(one.row)
     found = {
         "gigabytes_per_second": round(moved / seconds / 1e9, 2),
+        "read_gigabytes_per_second": round(read(one) / seconds / 1e9, 2),
         "gigaflops": round(computed / seconds / 1e9, 2),
     }
     if ceilings is None:
@@ -91,7 +98,7 @@ def _reached(one: Raced, ceilings: Ceilings | None) -> dict[str, Any]:
             "gigabytes_per_second": round(ceilings.bytes_per_second / 1e9, 2),
             "gigaflops": round(rate / 1e9, 2),
         },
-        "of_the_ceiling": round(floor(one.row, ceilings) / seconds, 4),
+        "of_the_ceiling": round(floor(one, ceilings) / seconds, 4),
         "of_the_ceiling_cold": _rounded(_cold_share(one, ceilings)),
     }
 
@@ -100,23 +107,47 @@ def _cold_share(one: Raced, ceilings: Ceilings) -> float | None:
     """Of the ceiling, where inputs come from memory: a cache may hold those of the calls before."""
     if not one.kernels or Way.COLD not in one.race.ways:
         return None
-    return floor(one.row, ceilings) / one.seconds(one.ours(), Way.COLD)
+    return floor(one, ceilings) / one.seconds(one.ours(), Way.COLD)
 
 
 def traffic(row: Row) -> int:
-    """The bytes of what goes in and comes out."""
+    """The bytes of what goes in and comes out, as the program has it."""
     program = row.program
-    return sum(int(str(bytes_of(one.type))) for one in (*program.inputs, *program.outputs))
+    return sum(map(_size, (*program.inputs, *program.outputs)))
+
+
+def read(one: Raced) -> float:
+    """The bytes that the kernel that counts has to move: of what is coded, those of its codes.
+
+    Heads of panels, which are not a hundredth, do not count; nor does what only fills panels up.
+    """
+    return traffic(one.row) - (1 - SHARE) * sum(map(_size, _coded(one)))
+
+
+def _coded(one: Raced) -> list[Term]:
+    """The inputs of which it is given codes: nothing else makes whole numbers of bf16."""
+    before = one.entrants[one.ours()].beforehand
+    if before is None:
+        return []
+    inputs = one.row.program.inputs
+    pairs = zip(before.positions, before.types, strict=True)
+    return [
+        inputs[at] for at, made in pairs if inputs[at].dtype is DType.BF16 and made.dtype == "int32"
+    ]
+
+
+def _size(term: Term) -> int:
+    return int(str(bytes_of(term.type)))
 
 
 def operations(row: Row) -> int:
     return int(str(cost(row.program).flops))
 
 
-def floor(row: Row, ceilings: Ceilings) -> float:
-    """The least seconds: everything is moved once, or everything is computed."""
-    moving = traffic(row) / ceilings.bytes_per_second
-    return max(moving, operations(row) / flops_at_best(row, ceilings))
+def floor(one: Raced, ceilings: Ceilings) -> float:
+    """The least seconds: what has to be is moved once, or everything is computed."""
+    moving = read(one) / ceilings.bytes_per_second
+    return max(moving, operations(one.row) / flops_at_best(one.row, ceilings))
 
 
 def flops_at_best(row: Row, ceilings: Ceilings) -> float:
@@ -185,7 +216,7 @@ def _cells(one: Raced, ceilings: Ceilings | None) -> tuple[str, ...]:
     times = (one.seconds(one.naive, way), one.seconds(one.best(one.jax, way), way), kernel)
     ratios = (ratio.median, ratio.low, ratio.high) if ratio else (None, None, None)
     cold = one.over_jax(Way.COLD) if Way.COLD in one.race.ways else None
-    share = floor(one.row, ceilings) / kernel if kernel and ceilings else None
+    share = floor(one, ceilings) / kernel if kernel and ceilings else None
     return (
         one.row.name,
         *("" if each is None else f"{each * 1e6:,.0f}" for each in times),

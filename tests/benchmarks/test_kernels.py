@@ -7,6 +7,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -18,14 +19,14 @@ from entrants import KNOWN, TEXT, Known, entrants
 from kernelcost import costs
 from kernelrace import Raced, raced
 from kernelrows import ASKED, BY_HAND, Row, cpu_rows, gpu_rows
-from kerneltable import as_table, tell, tell_all, tell_costs
+from kerneltable import as_table, read, tell, tell_all, tell_costs, traffic
 from msgspec.structs import replace
 from truthful import Judge
 
 from aiosearch.equivalence.floats import FloatEvidence
-from aiosearch.measure import Ceilings, JaxExecutor, Way
+from aiosearch.measure import ArrayType, Ceilings, JaxExecutor, Way
 from aiosearch.measure.race import Clock
-from aiosearch.optimizer.contenders import Contender
+from aiosearch.optimizer.contenders import Beforehand, Contender
 from aiosearch.optimizer.effort import Budget
 from aiosearch.optimizer.errors import OptimizeError
 from aiosearch.optimizer.field import Field
@@ -161,6 +162,17 @@ async def test_what_only_overflows_is_raced_watched(monkeypatch: pytest.MonkeyPa
     assert all(one.entrants[at].watched for at in one.kernels)
 
 
+@pytest.mark.parametrize(("made", "share"), [("int32", 0.75), ("bfloat16", 1.0)])
+def test_of_coded_weights_three_quarters_are_read(made: str, share: float) -> None:
+    """What is only packed has all its bytes; those of X and O count beside them."""
+    row = small("rms_norm", "bf16")
+    packed = Beforehand((1,), "pack", (ArrayType(made, (128 * 64,)),))
+    winner = Contender("", 0, b"", "", "", (), packed)
+    one: Any = SimpleNamespace(row=row, entrants=[winner], ours=lambda: 0)
+    assert traffic(row) == 2 * (128 + 128 * 64 + 64)
+    assert read(one) == 2 * (128 + share * 128 * 64 + 64)
+
+
 async def test_a_row_is_raced_and_told(capsys: pytest.CaptureFixture[str]) -> None:
     """The best plain JAX is timed twice; the naive and kernels stand beside it."""
     one = await race()
@@ -183,6 +195,7 @@ async def test_a_row_is_raced_and_told(capsys: pytest.CaptureFixture[str]) -> No
         del lines[1]
     assert names[:2] == ["rms_norm, f32, 1 row", "as fast as asked"]
     assert lines[0]["of_the_ceiling"] > 0
+    assert lines[0]["read_gigabytes_per_second"] == lines[0]["gigabytes_per_second"]
     assert lines[0]["low"] <= lines[0]["value"] <= lines[0]["high"]
     assert lines[0]["value"] == lines[0]["ways"]["hot"]["over_jax_wall"]
     assert lines[1]["value"] == lines[1]["target"] == 1

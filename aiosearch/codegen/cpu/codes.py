@@ -30,6 +30,8 @@ PLAIN = 1 << 30
 """A count from this on says that the elements stand as they are."""
 TOGETHER = 64
 """So many elements are coded at once: two vectors, whose bytes lie as registers mix them."""
+SHARE = 0.75
+"""Of its bytes, those of a panel's elements that are coded."""
 _RARE = 512
 """One element of so many may be an exception."""
 

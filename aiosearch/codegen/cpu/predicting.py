@@ -10,6 +10,7 @@ from functools import cache
 
 from ..ir import Apply, Buffer, Fold, Index, Kernel, Load, Operation, Stage, alone, indices, walk
 from ..native.machine import Machine
+from .codes import SHARE
 from .memory import STORED
 from .passes import passes
 from .roles import Roles, halves, in_rows, work
@@ -32,8 +33,6 @@ _DISTURBED = 0.03
 """How much longer a core takes that something else runs on as well."""
 _COPIED = 0.08
 """Cycles that a block waits for a byte that it copies: nothing is computed meanwhile."""
-_CODED = 0.75
-"""Of the bytes that it has, how many a coded vector takes."""
 _LONG = {Operation.EXP, Operation.LOG, Operation.TANH, Operation.ERF, Operation.SIN, Operation.COS}
 _CYCLES = {Operation.DIVIDE: 8.0, Operation.SQRT: 8.0, Operation.POW: 40.0} | dict.fromkeys(
     _LONG, 10.0
@@ -210,7 +209,7 @@ class Predictor:
         memory, near = float(self._written), 0.0
         for one, readers in zip(self._reads, cuts.readers, strict=True):
             layout = schedule.layouts.get(one.name)
-            read = one.bytes * (_CODED if layout and layout.coded else 1)
+            read = one.bytes * (SHARE if layout and layout.coded else 1)
             memory += read * (1 if cuts.fits else readers)
             near += read * (readers - 1 if cuts.fits else 0)
             if one.strides and one.name not in schedule.layouts:
