@@ -12,22 +12,28 @@ from msgspec import Struct
 from aiosearch.codegen.native.compiling import compiled
 from aiosearch.codegen.native.lines import inside
 from aiosearch.codegen.native.machine import host
+from aiosearch.optimizer.effort import BUDGETS, Effort
 from aiosearch.optimizer.kernels import kernel_sources
+from aiosearch.optimizer.places import KernelSource
 from aiosearch.pool import usable_cores
 from aiosearch.tensor import Program
 
 T = TypeVar("T")
 
 LIMIT = 0.3
-"""Of CPU seconds for a candidate."""
+"""Of CPU seconds for compiling a candidate."""
+KERNELS = BUDGETS[Effort.DEFAULT].kernels
+"""Candidates that `optimize` makes, unless it is told otherwise."""
 
 
 class Costs(Struct, frozen=True):
     """Of the candidates of one program; nothing is remembered from before."""
 
     row: Row
+    first: float
+    """Of the first alone, until there is a text: lowering and choosing, once for a program."""
     writing: float
-    """Of all together: lowering, choosing schedules, and printing."""
+    """Of all together, the first among them."""
     compiling: tuple[float, ...]
     """Of each, to object code."""
 
@@ -38,12 +44,15 @@ class Costs(Struct, frozen=True):
         return [share + one for one in self.compiling]
 
 
-def costs(row: Row, form: Program, most: int) -> Costs:
+def costs(row: Row, form: Program, most: int = KERNELS) -> Costs:
     """Makes so many candidates at most, best predicted first."""
-    found, writing = _taken(
-        lambda: kernel_sources(form, host(), usable_cores(), most, row.constant)
-    )
-    return Costs(row, writing, tuple(_compiling(one.source) for one in found))
+    _, first = _taken(lambda: _written(row, form, 1))
+    found, writing = _taken(lambda: _written(row, form, most))
+    return Costs(row, first, writing, tuple(_compiling(one.source) for one in found))
+
+
+def _written(row: Row, form: Program, most: int) -> list[KernelSource]:
+    return kernel_sources(form, host(), usable_cores(), most, row.constant)
 
 
 def _compiling(source: str) -> float:

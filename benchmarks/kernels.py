@@ -108,7 +108,7 @@ async def compare(options: argparse.Namespace) -> None:
                 continue
             tell(races[-1], ceilings, **_more(options.target, races[-1]))
             if options.target == "cpu":
-                made += [costs(row, one, budget.kernels) for one in entered.forms]
+                made += [costs(row, one) for one in entered.forms]
     tell_all(races, ceilings, failed)
     tell_costs(made)
     sys.stderr.write(as_table(races, ceilings) + "\n")

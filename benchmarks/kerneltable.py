@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from figures import figure, spread, versions
-from kernelcost import LIMIT, Costs
+from figures import figure, versions
+from kernelcost import KERNELS, LIMIT, Costs
 from kernelrace import Raced
 from kernelrows import Row
 
@@ -188,19 +188,23 @@ def _unit(row: Row) -> str:
 
 
 def tell_costs(found: Sequence[Costs]) -> None:
-    """Prints what a candidate costs to make."""
+    """Prints what it takes to compile a candidate, to make it, and what comes before the first."""
     known = [one for one in found if one.compiling]
     if not known:
         return
-    everyone = [each for one in known for each in one.each]
-    parts = {
-        "compiling": spread([each for one in known for each in one.compiling]),
-        "writing_all_of_a_form": spread([one.writing for one in known]),
-    }
-    name = "kernels: making a candidate"
-    figure(f"{name}, median", statistics.median(everyone), "CPU s", target=LIMIT, **parts)
-    most = max(known, key=lambda one: max(one.each))
-    figure(f"{name}, most", max(everyone), "CPU s", target=LIMIT, of=most.row.name)
+    name = "kernels: making a candidate, its share of the writing included"
+    _tell_cost("kernels: compiling a candidate", known, lambda one: one.compiling, target=LIMIT)
+    _tell_cost(name, known, lambda one: one.each, kernels=KERNELS)
+    _tell_cost("kernels: writing the first of a form", known, lambda one: [one.first])
+
+
+def _tell_cost(
+    name: str, known: Sequence[Costs], seconds: Callable[[Costs], Sequence[float]], **more: Any
+) -> None:
+    everyone = [each for one in known for each in seconds(one)]
+    most = max(known, key=lambda one: max(seconds(one)))
+    figure(f"{name}, median", statistics.median(everyone), "CPU s", **more, count=len(everyone))
+    figure(f"{name}, most", max(everyone), "CPU s", **more, of=most.row.name)
 
 
 def as_table(races: Sequence[Raced], ceilings: Ceilings | None) -> str:

@@ -16,7 +16,7 @@ import layers
 import numpy as np
 import pytest
 from entrants import KNOWN, TEXT, Known, entrants
-from kernelcost import costs
+from kernelcost import LIMIT, Costs, costs
 from kernelrace import Raced, raced
 from kernelrows import ASKED, BY_HAND, Row, cpu_rows, gpu_rows
 from kerneltable import as_table, read, tell, tell_all, tell_costs, traffic
@@ -27,7 +27,7 @@ from aiosearch.equivalence.floats import FloatEvidence
 from aiosearch.measure import ArrayType, Ceilings, JaxExecutor, Way
 from aiosearch.measure.race import Clock
 from aiosearch.optimizer.contenders import Beforehand, Contender
-from aiosearch.optimizer.effort import Budget
+from aiosearch.optimizer.effort import BUDGETS, Budget, Effort
 from aiosearch.optimizer.errors import OptimizeError
 from aiosearch.optimizer.field import Field
 from aiosearch.optimizer.rewriting import rewriter
@@ -119,6 +119,24 @@ def test_a_gpu_that_is_absent_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPa
         kernels.main()
 
 
+def test_what_candidates_cost_is_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """Compiling, which has a limit; that with a share of the writing; and what the first takes."""
+    found = Costs(small("rms_norm"), first=0.5, writing=0.8, compiling=(0.1, 0.1, 0.2, 0.4))
+    tell_costs([found])
+    lines = list(map(json.loads, capsys.readouterr().out.splitlines()))
+    assert [line["value"] for line in lines] == [0.15, 0.4, 0.35, 0.6, 0.5, 0.5]
+    assert [line.get("target") for line in lines] == [LIMIT] * 2 + [None] * 4
+    assert lines[2]["kernels"] == BUDGETS[Effort.DEFAULT].kernels
+
+
+def test_candidates_are_made_to_see_what_they_cost() -> None:
+    """As many as are asked for; the first is made by itself, too."""
+    row = small("rms_norm")
+    found = costs(row, row.program, 2)
+    assert len(found.compiling) == 2
+    assert min(found.first, found.writing, *found.compiling) > 0
+
+
 async def race() -> Raced:
     row = small("rms_norm")
     async with JaxExecutor(compilers=1) as executor, rewriter(lambda text: None) as process:
@@ -185,7 +203,6 @@ async def test_a_row_is_raced_and_told(capsys: pytest.CaptureFixture[str]) -> No
     high = Ceilings("here", "cpu", "cpu", 2, "jax", 1, "now", 1e15, flops, noise=0.1)
     tell(one, high)
     tell_all([one], high)
-    tell_costs([costs(one.row, one.row.program, 1)])
     lines = list(map(json.loads, capsys.readouterr().out.splitlines()))
     names = [line["figure"].removeprefix("kernels: ") for line in lines]
     cold = Way.COLD in one.race.ways
@@ -199,7 +216,6 @@ async def test_a_row_is_raced_and_told(capsys: pytest.CaptureFixture[str]) -> No
     assert lines[0]["low"] <= lines[0]["value"] <= lines[0]["high"]
     assert lines[0]["value"] == lines[0]["ways"]["hot"]["over_jax_wall"]
     assert lines[1]["value"] == lines[1]["target"] == 1
-    assert 0 < lines[-2]["value"] <= lines[-1]["value"]
     head, row = as_table([one], None).splitlines()
     assert head.split()[0] == "program"
     assert row.startswith("rms_norm, f32, 1 row")
