@@ -71,7 +71,7 @@ def measure(
             worst, where = float(distance[at]), float(operands[0][at])
     stated = ERRORS[operation, dtype].of(fused=fused)
     name = f"{operation} for a bf16" if dtype is DType.BF16 else str(operation)
-    more = {"stated": stated, "floats": count, "at": where, "fused": fused}
+    more = {"stated": stated, "floats": count, "every": every, "at": where, "fused": fused}
     figure(f"scalars: {name} is off", worst, "ulp", **more)
     timed(name, operation, function)
 
