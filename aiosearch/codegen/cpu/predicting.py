@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from ..ir import Apply, Buffer, Fold, Index, Kernel, Load, Operation, Stage, alone, indices, walk
+from ..native.handler import LINE
 from ..native.machine import Machine
 from .codes import SHARE
 from .memory import STORED
@@ -16,7 +17,7 @@ from .passes import passes
 from .roles import Roles, halves, in_rows, work
 from .schedule import Schedule
 from .shape import Shape
-from .sumtimes import CLOCK, NEAR, Lying, Sum, Sums
+from .sumtimes import CLOCK, JUMP, NEAR, Lying, Sum, Sums
 from .turned import turning_threads
 
 BEGUN = 5e-6
@@ -53,6 +54,8 @@ class _Work:
     """Where it is one."""
     apart: frozenset[str]
     """Of what its lanes share: what does not lie side by side for its rows."""
+    far: Mapping[str, int]
+    """Of inputs that no cache holds, and whose rows its lanes lie along: bytes of an element."""
     read: frozenset[str]
 
 
@@ -66,6 +69,8 @@ class _Traffic:
     missing: tuple[Index, ...]
     strides: bool
     """Whether the main stage goes down its columns, a row at a time."""
+    columns: Index | None
+    """Along its rows, where no cache holds it."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,8 @@ class _Cuts:
     """The rows, the lanes and the products of each stage's tile."""
     readers: tuple[int, ...]
     """Of each input, how many blocks read the same."""
+    copying: tuple[float, ...]
+    """Of each input, how many cycles blocks wait while they copy it."""
     fits: bool
     """Whether what several blocks read stays in the second cache meanwhile."""
 
@@ -109,8 +116,8 @@ class Predictor:
             if times
         )
         copied = {*schedule.staged, *schedule.panels}
-        reads = zip(self._reads, cuts.readers, strict=True)
-        cycles += sum(one.bytes * times * _COPIED for one, times in reads if one.name in copied)
+        reads = zip(self._reads, cuts.copying, strict=True)
+        cycles += sum(cycles for one, cycles in reads if one.name in copied)
         beside = (cycles / CLOCK, *self._traffic(schedule, cuts))
         block = sum(one**_OVERLAP for one in beside) ** (1 / _OVERLAP) / cuts.blocks
         return self._turning(schedule) + float(
@@ -131,6 +138,9 @@ class Predictor:
             tuple(_tile(one.along, cut) for one in shapes),
             tuple(_tile(one.inner, cut) for one in shapes),
             readers,
+            tuple(
+                times * _copying(one, cut) for one, times in zip(self._reads, readers, strict=True)
+            ),
             again <= self._l2,
         )
 
@@ -156,6 +166,7 @@ class Predictor:
             max(len(stage.loads) / 2, steps, 1.0),
             _sum(stage, shape, machine) if shares else None,
             frozenset(_apart(stage, shape)),
+            dict(_far(stage, shape, self._kernel.inputs, machine.l2)),
             frozenset(load.buffer.name for load in stage.loads),
         )
 
@@ -170,6 +181,7 @@ class Predictor:
             _bytes(buffer),
             tuple(one for one in self._own.blocked if one not in used),
             any(self._own.along in _used(load) for load in mine),
+            alone(loads[0].at[-1]) if loads[0].at and _bytes(buffer) > self._l2 else None,
         )
 
     def _passing(self, name: str | None, keeps: bool) -> list[int]:
@@ -187,13 +199,14 @@ class Predictor:
             along = one.shape.along.size if one.shape.along is not None else 1
             return one.total / min(lanes, along) * one.cycles
         rows, vectors = wishes.rows or 4, wishes.vectors or 2
-        lying = self._lying(one, schedule, cuts.columns[at] <= vectors * lanes)
+        lying = self._lying(one, schedule, cuts.columns[at], vectors * lanes)
         tile, depth = cuts.rows[at], cuts.depths[at]
         return self._summed(one.sum, tile, depth, rows, vectors, lanes, wishes.matrix, lying)
 
-    def _lying(self, one: _Work, schedule: Schedule, alone: bool) -> Lying:
-        """Alone, where a block has one panel."""
+    def _lying(self, one: _Work, schedule: Schedule, columns: int, panel: int) -> Lying:
+        """In a block that has so many columns."""
         read, layouts = one.read, schedule.layouts
+        sizes = [size for name, size in one.far.items() if name not in {*layouts, *schedule.panels}]
         return Lying(
             not (read.isdisjoint(layouts) and read.isdisjoint(schedule.panels)),
             any(layout.coded for name, layout in layouts.items() if name in read),
@@ -201,7 +214,8 @@ class Predictor:
             and one.apart.isdisjoint(schedule.staged)
             and one.apart.isdisjoint(schedule.turned),
             read.isdisjoint(schedule.panels),
-            alone and not read.isdisjoint(layouts),
+            columns <= panel and not read.isdisjoint(layouts),
+            max(1, columns * min(sizes) // LINE) if sizes else 0,
         )
 
     def _traffic(self, schedule: Schedule, cuts: _Cuts) -> tuple[float, float]:
@@ -233,6 +247,23 @@ def _apart(stage: Stage, shape: Shape) -> Iterator[str]:
         shared = shape.row in _used(load) and shape.along not in _used(load)
         if shared and alone(load.at[-1]) != shape.row:
             yield load.buffer.name
+
+
+def _copying(one: _Traffic, cut: Schedule) -> float:
+    """Cycles for a copy of all, tile by tile: each row of a tile lies somewhere else."""
+    if one.columns is None:
+        return one.bytes * _COPIED
+    row = cut.tile(one.columns) * one.bytes // math.prod(one.shape)
+    return one.bytes * (_COPIED + JUMP / max(row, LINE))
+
+
+def _far(
+    stage: Stage, shape: Shape, inputs: Sequence[Buffer], cache: int
+) -> Iterator[tuple[str, int]]:
+    for load in stage.loads:
+        rows = load.at and alone(load.at[-1]) == shape.along and shape.inner in _used(load)
+        if rows and load.buffer in inputs and _bytes(load.buffer) > cache:
+            yield load.buffer.name, STORED[load.buffer.dtype][1]
 
 
 def _used(load: Load) -> Collection[Index]:

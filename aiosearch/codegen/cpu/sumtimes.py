@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .matrixunit import DEPTH, LANES, ROWS
 
@@ -19,6 +19,10 @@ _AGAIN = 128.0
 """Bytes that cost a cycle where several blocks of rows read them, although they are in a cache."""
 _LOOSE = 0.5
 """Cycles for a vector that is in no panel: its rows lie apart, and on pages of their own."""
+_STREAMS, _FORGOTTEN = 16, 128
+"""So many rows of memory can be read side by side, each going on where it was; of so many, none."""
+JUMP = 50.0
+"""Cycles until lines of a row come that is not gone on with, where they come from memory."""
 _MIXING = 3.0
 """Instructions that put pairs of rows beside each other, for each vector that was not laid out."""
 _SLOW = 4.0
@@ -59,6 +63,8 @@ class Lying:
     """Whether it comes from memory, rather than from what a block has laid out."""
     goes_on: bool
     """Whether a piece of a sum finds what it reads behind what the piece before has read."""
+    across: int = 0
+    """Lines that a block reads of a row in memory, where the next row lies elsewhere; or 0."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,8 @@ class Sums:
                 step = _matrix_step(some, vectors, lying.coded)
             else:
                 step = _step(one, some, vectors, vectors * lanes * 4, lying, some < tile)
+            jumps = _jumps(depth, vectors, lying.across) * some / tile
+            step = replace(step, cycles=step.cycles + jumps)
             found = _FOUND * some / tile if lying.streams else 0.0
             if lying.goes_on:
                 found *= depth / max(one.inner, 1)
@@ -127,6 +135,14 @@ def _step(one: Sum, rows: int, vectors: int, width: int, lying: Lying, again: bo
     cycles += width / _AGAIN if again else 0
     cycles += 0 if lying.packed else _LOOSE * vectors
     return _Step(2 if one.dots else 1, cycles, width, rows * vectors + _TURN)
+
+
+def _jumps(depth: int, vectors: int, across: int) -> float:
+    """Cycles of a step, where rows lie apart: down few rows they go on where they were."""
+    if not across:
+        return 0.0
+    lost = min(max(depth - _STREAMS, 0) / (_FORGOTTEN - _STREAMS), 1.0)
+    return JUMP * (lost + (1 - lost) * min(vectors / across, 1.0))
 
 
 def _matrix_step(rows: int, vectors: int, coded: bool) -> _Step:

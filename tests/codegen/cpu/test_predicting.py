@@ -91,3 +91,35 @@ def test_what_streams_by_does_not_drive_out_what_is_read_again() -> None:
         for tile in (columns // 8, width)
     )
     assert many < 1.02 * few
+
+
+def as_it_lies(columns: int, length: int, own: Wishes = BLOCKS.wishes, laid: bool = False) -> float:
+    """Of eight rows and a tile of so many columns and rows of W, which a block may lay out."""
+    width = own.vectors * host().width // 4
+    panels = {"W": Layout(0, 1, width, pairs=False)} if laid else {}
+    found = Schedule({"j": columns, "k": length}, "k", own, panels=panels)
+    return seconds(found, rows=8)
+
+
+def test_rows_of_memory_are_read_on_where_they_are_few_and_wide() -> None:
+    """Of many, or of narrow pieces, each line is waited for."""
+    assert as_it_lies(2048, 16) < as_it_lies(2048, 64) < as_it_lies(2048, 512)
+    assert as_it_lies(2048, 16) < as_it_lies(128, 16)
+
+
+def test_what_a_cache_holds_may_be_read_in_any_order() -> None:
+    """Long sums cost less there than pieces of them."""
+    rows = host().l2 // 2 // (4 * 512)
+    x, w = tensor("X", DType.F32, (8, rows)), tensor("W", DType.F32, (rows, 512))
+    (kernel,) = lower(program(x @ w)).kernels
+    predictor = Predictor(kernel, roles(kernel, host()), host(), 1)
+    short, long = (
+        predictor.seconds(Schedule({"k": length}, "k", Wishes(4, 4))) for length in (16, 512)
+    )
+    assert long < short
+
+
+def test_wide_tiles_take_less_time_to_lay_out() -> None:
+    """Each row of a tile lies somewhere else in memory."""
+    wishes = Wishes(8, 2)
+    assert as_it_lies(1024, 128, wishes, laid=True) < as_it_lies(32, 128, wishes, laid=True)
