@@ -3,13 +3,16 @@
     python benchmarks/hand.py                           # the whole table
     python benchmarks/hand.py --only gqa --type bf16    # some rows of it
     python benchmarks/hand.py --rows 1,8 --seconds 20
+    python benchmarks/hand.py --lying                   # nothing is laid out beforehand
 
 Both run in this process, on the same inputs, with as many threads, and with weights that were laid
 out beforehand: the hand kernel on threads of its own, our machine code on threads like these, and
-ours once more as users call it, through XLA, which takes some time to begin on all threads. In a
-heat the fastest is found of the kernels that `optimize` would try; then it is timed in turns with
-the hand kernel, which runs twice a round, on weights in two places: that is the noise. All are
-checked against what float64 gives. Needs a C compiler and AVX-512 with bf16.
+ours once more as users call it, through XLA, which takes some time to begin on all threads. In
+further rows weights are like any input, which may change from call to call: both read them as they
+lie, row by row. In a heat the fastest is found of the kernels that `optimize` would try; then it is
+timed in turns with the hand kernel, which runs twice a round, on weights in two places where they
+are laid out: that is the noise. All are checked against what float64 gives. Needs a C compiler and
+AVX-512 with bf16.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from typing import Any
 from figures import figure, versions
 from handmade import BUILT, Workshop, compiler, lacking
 from handrace import BUDGET, Clocks, Paired, paired
-from kernelrows import ROWS, TYPES, Row, cpu_rows
+from kernelrows import ROWS, TYPES, Row, cpu_rows, lying_rows
 from kerneltable import operations, traffic
 from rounds import Compared
 
@@ -54,9 +57,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=list(BUILT), help="this program")
     parser.add_argument("--rows", default=list(ROWS), type=_numbers, help="1,8,16")
     parser.add_argument("--type", choices=TYPES)
+    parser.add_argument("--lying", action="store_true", help="only weights as they lie")
     parser.add_argument("--seconds", type=float, default=8.0, help="for each comparison")
     options = parser.parse_args()
-    options.table = [one for one in cpu_rows() if _wanted(one, options)]
+    rows = lying_rows() if options.lying else [*cpu_rows(), *lying_rows()]
+    options.table = [one for one in rows if _wanted(one, options)]
     if not options.table:
         parser.error("no row is like that")
     return options

@@ -33,6 +33,8 @@ FLAGS = ("-O3", "-march=native", "-shared", "-fPIC", "-pthread")
 LANES = 16
 VECTORS: Mapping[int, int] = MappingProxyType({1: 4, 8: 2, 16: 1})
 """By the rows of a product, how many vectors of sums each has in registers."""
+LYING: Mapping[int, int] = MappingProxyType({1: 4, 8: 2, 16: 2})
+"""The same where weights lie as they are; of bf16 two come at once."""
 TILE = 8
 """Rows of an attention that are in registers at once."""
 
@@ -61,11 +63,10 @@ class Workshop:
 
     def kernel(self, row: Row, arrays: Sequence[Any]) -> Callable[[], Any]:
         """A row's program on these inputs; each call gives the same array, filled anew."""
-        name, dtype, rows = row.key
-        half = int(dtype == "bf16")
+        name, *_ = row.key
         if name not in BUILT:
             raise ValueError(f"nobody wrote a kernel for {name}")
-        return BUILT[name](self, name, half, rows, list(map(jnp.asarray, arrays)), _empty(row))
+        return BUILT[name](self, row, list(map(jnp.asarray, arrays)), _empty(row))
 
     def generated(self, one: Carried, arrays: Sequence[Any]) -> Callable[[], Any]:
         """Machine code of ours on such threads, without XLA; each call fills the same array."""
@@ -110,24 +111,45 @@ class Workshop:
         return ctypes.CDLL(str(target))
 
 
-def _product(
-    shop: Workshop, name: str, half: int, rows: int, arrays: Sequence[Any], out: Any
-) -> Callable[[], Any]:
-    library = shop.library("linear", HALF=half, ROWS=rows, VECTORS=VECTORS[rows])
+def _product(shop: Workshop, row: Row, arrays: Sequence[Any], out: Any) -> Callable[[], Any]:
+    name, _, rows = row.key
     x, *weights = arrays
-    panels = [in_panels(one, LANES * VECTORS[rows], half) for one in weights]
-    return _calling(getattr(library, name), weights[0].shape, [x, *panels], out)
+    shape = weights[0].shape
+    if row.constant:
+        text, vectors = "linear", VECTORS[rows]
+        weights = [in_panels(one, LANES * vectors, _half(row)) for one in weights]
+    else:
+        text, vectors = "lying", LYING[rows]
+    library = shop.library(text, HALF=_half(row), ROWS=rows, VECTORS=vectors)
+    return _calling(getattr(library, name), shape, [x, *weights], out)
 
 
-def _attention(
-    shop: Workshop, name: str, half: int, rows: int, arrays: Sequence[Any], out: Any
-) -> Callable[[], Any]:
-    library = shop.library("attention", HALF=half, ROWS=TILE)
+def _attention(shop: Workshop, row: Row, arrays: Sequence[Any], out: Any) -> Callable[[], Any]:
+    name, *_ = row.key
+    library = shop.library("attention", HALF=_half(row), ROWS=TILE)
     heads, queries, _ = arrays[0].shape
     return _calling(getattr(library, name), (heads, queries, arrays[1].shape[2]), arrays, out)
 
 
-BUILT = MappingProxyType({"rms_norm": _product, "gated_mlp": _product, "gqa": _attention})
+def _step(shop: Workshop, row: Row, arrays: Sequence[Any], out: Any) -> Callable[[], Any]:
+    library = shop.library("ntrans", HALF=_half(row))
+    return _calling(library.ntrans, arrays[0].shape, arrays, out)
+
+
+BUILT = MappingProxyType(
+    {
+        "rms_norm": _product,
+        "gated_mlp": _product,
+        "gqa": _attention,
+        "qk_norm": _attention,
+        "ntrans": _step,
+    }
+)
+
+
+def _half(row: Row) -> int:
+    _, dtype, _ = row.key
+    return int(dtype == "bf16")
 
 
 def in_panels(weights: Any, width: int, half: int) -> Any:

@@ -74,12 +74,14 @@ class Row(Struct, frozen=True):
     """What was reached by hand."""
     over_naive: bool = False
     """Whether that is asked over `jax.jit`, rather than over the best plain JAX."""
+    apart: str = ""
+    """What sets it apart from rows of the same program, type and size."""
 
     @property
     def name(self) -> str:
         program, dtype, rows = self.key
         size = f"{rows} row{'s' * (rows > 1)}" if not _attends(program) else f"batch {rows}"
-        return f"{program}, {dtype}, {size}"
+        return ", ".join([program, dtype, size, *([self.apart] if self.apart else ())])
 
 
 SIZED = ("rms_norm", "gated_mlp", "gqa", "lora", "qk_norm", "ntrans")
@@ -92,6 +94,15 @@ def cpu_rows() -> Iterator[Row]:
         for dtype in TYPES:
             for rows in (1, 8) if _attends(program) else ROWS:
                 yield row(program, dtype, rows)
+
+
+def lying_rows() -> Iterator[Row]:
+    """Where weights are like any input: they may change, and nothing is made of them beforehand."""
+    for program in ("rms_norm", "gated_mlp"):
+        for dtype in TYPES:
+            for rows in ROWS:
+                one = row(program, dtype, rows)
+                yield Row(one.key, one.program, apart="weights as they lie")
 
 
 def gpu_rows() -> Iterator[Row]:

@@ -13,7 +13,7 @@ import pytest
 from handmade import Workshop, lacking
 from handrace import judge_of
 from kernel_texts import copying, keeping, store
-from kernelrows import Row
+from kernelrows import TYPES, Row, cpu_rows, lying_rows
 
 from aiosearch.codegen.native.compiling import Effort
 from aiosearch.codegen.native.lines import Carried
@@ -26,6 +26,8 @@ SIZES = {
     "rms_norm": {"row": 1, "feature": 128, "column": 128},
     "gated_mlp": {"row": 8, "feature": 128, "hidden": 64},
     "gqa": {"head": 2, "row": 16, "feature": 64, "key": 512, "value": 64},
+    "qk_norm": {"head": 2, "row": 136, "feature": 64, "key": 512, "value": 64},
+    "ntrans": {"row": 3, "feature": 192},
 }
 CONSTANT = {"rms_norm": (1,), "gated_mlp": (1, 2)}
 
@@ -38,15 +40,51 @@ def small(name: str, dtype: str) -> Row:
     return Row((name, dtype, sizes["row"]), program, CONSTANT.get(name, ()))
 
 
-@compiled
-@pytest.mark.parametrize(("name", "dtype"), [("gated_mlp", "bf16"), ("gqa", "f32")])
-def test_a_kernel_by_hand_computes_its_program(name: str, dtype: str, tmp_path: Path) -> None:
+def lying(name: str, dtype: str, rows: int) -> Row:
+    """Two shares of columns."""
+    column = "column" if name == "rms_norm" else "hidden"
+    program = builtin(name, dtype, row=rows, feature=128, **{column: 2048})
+    return Row((name, dtype, rows), program)
+
+
+def is_right(row: Row, folder: Path) -> bool:
     """On two threads, which wait for each other's parts, call after call."""
-    row = small(name, dtype)
     judge = judge_of(row)
-    kernel = Workshop(tmp_path, 2).kernel(row, judge.arrays)
-    for _ in range(3):
-        assert not judge.objection([kernel()])
+    kernel = Workshop(folder, 2).kernel(row, judge.arrays)
+    return not any(judge.objection([kernel()]) for _ in range(3))
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("gated_mlp", "bf16"),
+        ("gqa", "f32"),
+        *((name, dtype) for name in ("qk_norm", "ntrans") for dtype in TYPES),
+    ],
+)
+def test_a_kernel_by_hand_computes_its_program(name: str, dtype: str, tmp_path: Path) -> None:
+    """Where rows are no whole share, too."""
+    assert is_right(small(name, dtype), tmp_path)
+
+
+@compiled
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("name", "rows"), [("rms_norm", 1), ("gated_mlp", 8), ("rms_norm", 16)])
+def test_a_kernel_by_hand_reads_weights_as_they_lie(
+    name: str, rows: int, dtype: str, tmp_path: Path
+) -> None:
+    """Columns of two types come out in their order, of every way to share registers."""
+    assert is_right(lying(name, dtype, rows), tmp_path)
+
+
+def test_rows_are_told_apart_by_their_names() -> None:
+    """Nothing is laid out beforehand where weights lie as they are, and a name says so."""
+    rows = [*lying_rows()]
+    names = [one.name for one in (*cpu_rows(), *rows)]
+    assert len(set(names)) == len(names)
+    assert not any(one.constant for one in rows)
+    assert rows[0].name == "rms_norm, bf16, 1 row, weights as they lie"
 
 
 @compiled
