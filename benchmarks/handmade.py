@@ -33,7 +33,7 @@ FLAGS = ("-O3", "-march=native", "-shared", "-fPIC", "-pthread")
 LANES = 16
 VECTORS: Mapping[int, int] = MappingProxyType({1: 4, 8: 2, 16: 1})
 """By the rows of a product, how many vectors of sums each has in registers."""
-LYING: Mapping[int, int] = MappingProxyType({1: 4, 8: 2, 16: 2})
+LYING: Mapping[int, int] = MappingProxyType({1: 8, 8: 2, 16: 2})
 """The same where weights lie as they are; of bf16 two come at once."""
 TILE = 8
 """Rows of an attention that are in registers at once."""

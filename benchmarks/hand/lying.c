@@ -7,17 +7,10 @@
  * the columns 0 to 3, 8 to 11, and so on, the second those between. */
 #include "rows.h"
 
-#ifndef COLUMNS
-#define COLUMNS 1024
-#endif
-#ifndef DOWN
-#define DOWN 16
-#endif
-#ifndef AHEAD
-#define AHEAD 2
-#endif
-
 enum {
+    COLUMNS = 2048,             /* of a share */
+    DOWN = 8,                   /* steps side by side */
+    AHEAD = 4,                  /* tiles */
     HELD = ROWS < 8 ? ROWS : 8, /* rows with sums in registers */
     WIDTH = VECTORS * LANES,
     SUMS = HELD * VECTORS,

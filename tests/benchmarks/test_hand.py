@@ -43,7 +43,7 @@ def small(name: str, dtype: str) -> Row:
 def lying(name: str, dtype: str, rows: int) -> Row:
     """Two shares of columns."""
     column = "column" if name == "rms_norm" else "hidden"
-    program = builtin(name, dtype, row=rows, feature=128, **{column: 2048})
+    program = builtin(name, dtype, row=rows, feature=128, **{column: 4096})
     return Row((name, dtype, rows), program)
 
 
