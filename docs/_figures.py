@@ -19,7 +19,7 @@ COMMAND = "uv run --group bench python benchmarks/{name}.py"
 CHECKOUT = re.compile(r"/[^\s:]*/(?=benchmarks/)")
 """Where the benchmarks lay that say where a function is."""
 KNOWN = ("figure", "value", "unit", "target", "load", "machine", "versions", "compared", "ways")
-DETAILS = ("jax", "kernel", "out", "compiling")
+DETAILS = ("jax", "kernel", "out")
 """What is for those who read a line as JSON."""
 
 HEAD = """\
