@@ -29,7 +29,7 @@ PROTOCOL = 2
 """Counts up when figures stop being comparable."""
 HOW = """\
 read: the largest of each column of a float32 buffer of four times the last cache;
-triad: a = b + s * c over float32 buffers as large, 8 sweeps a call, two of them read and one
+triad: a = b + s * c over float32 buffers as large, 2 to 8 sweeps a call, two of them read and one
 written, where it does not count that a cache reads a line before it writes it;
 memory's ceiling is the faster of the two;
 fma: 12 independent chains of 32 multiply-adds on each of 262,144 float32 elements;
@@ -41,7 +41,8 @@ NOISIEST = 0.5
 
 _PARTS, _LANES = 256, 256
 """Of what is read, for threads to share; and columns of each, for vectors."""
-_SWEEPS = 8
+_FEWEST, _MOST, _MOVED = 2, 8, 1 << 30
+"""Sweeps of a triad, and bytes that they move otherwise: caches of servers are large."""
 _CHAINS, _LINKS, _ELEMENTS = 12, 32, 1 << 18
 _ROWS = 2048
 _SOURCE = f"""\
@@ -57,7 +58,7 @@ def triad(b, c):
     def sweep(i, a):
         return b + (1.0 + i) * c
 
-    return jax.lax.fori_loop(0, {_SWEEPS}, sweep, jnp.zeros_like(b))
+    return jax.lax.fori_loop(0, {{sweeps}}, sweep, jnp.zeros_like(b))
 
 
 def fma(x):
@@ -119,14 +120,15 @@ def _protocol(cache: int) -> Iterator[tuple[int, Candidate]]:
     length = cache // whole * whole  # four caches, for elements have four bytes
     parted = ArrayType("float32", (_PARTS, length // whole, _LANES))
     flat = ArrayType("float32", (length,))
+    sweeps = max(_FEWEST, min(_MOST, _MOVED // max(3 * 4 * length, 1)))
     for name, function, inputs, work in (
         ("read", "read", (parted,), 4 * length),
-        ("triad", "triad", (flat, flat), 4 * length * (3 * _SWEEPS + 1)),
+        ("triad", "triad", (flat, flat), 4 * length * (3 * sweeps + 1)),
         ("fma", "fma", (ArrayType("float32", (_ELEMENTS,)),), 2 * _CHAINS * _LINKS * _ELEMENTS),
         ("float32", "product", _square("float32"), 2 * _ROWS**3),
         ("bfloat16", "product", _square("bfloat16"), 2 * _ROWS**3),
     ):
-        yield work, Candidate(name, _SOURCE, function, inputs)
+        yield work, Candidate(name, _SOURCE.format(sweeps=sweeps), function, inputs)
 
 
 def machine_id() -> str:
