@@ -2,8 +2,8 @@
  * is laid out in lines; then, ROWS rows at a time, their weights are added up in registers, raised
  * to powers there, and multiplied with the values while both are in the nearest caches.
  *
- * Where queries and keys are normalised, their products are scaled: by what the squares of a row's
- * queries come to, which is known before its blocks, and of a block's keys, where they are laid out. */
+ * Where queries and keys are normalised, their products are scaled: by what the squares of a row
+ * of queries come to, and of a block's keys, which are added up where both are laid out. */
 #include <math.h>
 
 #include "pool.h"

@@ -52,9 +52,8 @@ static void row(void *given, long part, int thread) {
         put(job->y + offset + at * LANES * ELEMENT, _mm512_mul_ps(between[at], by));
 }
 
-/* The features have to be whole BESIDEs of vectors. One row is not worth another thread. */
+/* The features have to be whole BESIDEs of vectors. */
 void ntrans(long rows, long features, const void *x, const void *h, const void *alpha, void *y) {
     Step job = {features, x, h, alpha, y};
-    if (rows == 1) row(&job, 0, 0);
-    else pool_run(row, &job, rows);
+    pool_run(row, &job, rows);
 }

@@ -85,6 +85,10 @@ static void begin(void) {
 
 void pool_run(Work work, void *job, long parts) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (parts == 1) {
+        work(job, 0, 0); /* to wait for another thread would only take longer */
+        return;
+    }
     pthread_once(&once, begin);
     atomic_store(&pool.work, work);
     atomic_store(&pool.job, job);
