@@ -33,17 +33,17 @@ from .offered import (
 )
 from .packed import Layout
 from .predicting import Predictor
-from .roles import Roles, codable, in_rows, packable
+from .roles import Roles, codable, far, in_rows, packable
 from .schedule import Schedule
 from .shape import Wishes
 from .squares import turnable
 
 _STREAMED = 4096
-"""Bytes by which what is laid out beforehand is fetched ahead where nothing is said: it comes from
-memory, once. Other inputs are not."""
+"""Bytes by which is fetched ahead what comes from memory, where nothing is said: what is laid out
+beforehand, and large inputs as they lie. Others are not."""
 _TILED = ("registers", "width", "panels", "row", "serial")
 """On these, in this order, depends how indices are cut."""
-_FETCHED = ("packed", "coded", "registers", "width", "ahead")
+_FETCHED = ("packed", "coded", "laid", "registers", "width", "ahead")
 """On these, in this order, how far ahead is fetched."""
 
 
@@ -82,6 +82,7 @@ class Foldings:
             for packed in (True, False)
         }
         self._shared = shared_rows(kernel, own, machine)
+        self._far = bool(far(own.stage, own.shape, kernel.inputs, machine.l2))
         self._tiled = cache(self._tiling)
         self._laid_out = cache(self._laying)
         self.seconds = predictor.seconds
@@ -252,12 +253,10 @@ class Foldings:
             if one is not None and name not in panels
         }
 
-    def _is_far_enough(
-        self, packed: bool, coded: bool, registers: Registers, width: int, ahead: float | None
-    ) -> bool:
+    def _is_far_enough(self, *chosen: Any) -> bool:
         """A distance that is the usual one is not said."""
-        own = packed, coded, registers, width
-        return ahead is None or self._distance(*own, ahead) != self._distance(*own, None)
+        usual = (*chosen[:-1], None)
+        return chosen == usual or self._distance(*chosen) != self._distance(*usual)
 
     def _has_what_is_near(self, *chosen: Any) -> bool:
         """Something is fetched at all."""
@@ -265,12 +264,19 @@ class Foldings:
         return not nearest or self._distance(*fetched) > 0
 
     def _distance(
-        self, packed: bool, coded: bool, registers: Registers, width: int, ahead: float | None
+        self,
+        packed: bool,
+        coded: bool,
+        laid: bool,
+        registers: Registers,
+        width: int,
+        ahead: float | None,
     ) -> int:
         """How far ahead is fetched: as is usual where nothing is said."""
         rows, vectors, _ = registers
         streamed = self._ahead(rows, vectors * self._vector(width), coded)
-        return int(streamed * (packed if ahead is None else ahead))
+        streams = packed or (self._far and not laid)
+        return int(streamed * (streams if ahead is None else ahead))
 
     def _ahead(self, rows: int, wide: int, coded: bool) -> int:
         """Pairs of rows of so many bytes, two of which lie side by side where they are paired.

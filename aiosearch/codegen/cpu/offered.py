@@ -27,7 +27,7 @@ _MATRIX = ((16, 4), (32, 2), (16, 2), (16, 1), (48, 1))
 """The same for a matrix unit."""
 _SERIAL = (16, 64, 128, 256, 512)
 _ROWS = (8, 16, 32, 64, 128, 256)
-PANELS = (1, 2, 4, 8, 16, 32)
+PANELS = (1, 2, 4, 8, 16, 32, 64)
 UNROLLED = (2, 1, 4, 8)
 AHEAD = (None, 0.0, 0.5, 1.0, 2.0)
 """Times what is usual."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -14,7 +14,7 @@ from ..native.machine import Machine
 from .codes import SHARE
 from .memory import STORED
 from .passes import passes
-from .roles import Roles, halves, in_rows, work
+from .roles import Roles, far, halves, in_rows, work
 from .schedule import Schedule
 from .shape import Shape
 from .sumtimes import CLOCK, JUMP, NEAR, Lying, Sum, Sums
@@ -166,7 +166,7 @@ class Predictor:
             max(len(stage.loads) / 2, steps, 1.0),
             _sum(stage, shape, machine) if shares else None,
             frozenset(_apart(stage, shape)),
-            dict(_far(stage, shape, self._kernel.inputs, machine.l2)),
+            far(stage, shape, self._kernel.inputs, machine.l2),
             frozenset(load.buffer.name for load in stage.loads),
         )
 
@@ -255,15 +255,6 @@ def _copying(one: _Traffic, cut: Schedule) -> float:
         return one.bytes * _COPIED
     row = cut.tile(one.columns) * one.bytes // math.prod(one.shape)
     return one.bytes * (_COPIED + JUMP / max(row, LINE))
-
-
-def _far(
-    stage: Stage, shape: Shape, inputs: Sequence[Buffer], cache: int
-) -> Iterator[tuple[str, int]]:
-    for load in stage.loads:
-        rows = load.at and alone(load.at[-1]) == shape.along and shape.inner in _used(load)
-        if rows and load.buffer in inputs and _bytes(load.buffer) > cache:
-            yield load.buffer.name, STORED[load.buffer.dtype][1]
 
 
 def _used(load: Load) -> Collection[Index]:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...tensor.types import DType
-from ..ir import Apply, Fold, Index, Kernel, Load, Operation, Stage, alone, indices
+from ..ir import Apply, Buffer, Fold, Index, Kernel, Load, Operation, Stage, alone, indices
 from ..native.machine import Machine
+from .memory import STORED
 from .packed import Layout
 from .ranges import known
 from .schedule import blocked, serial
@@ -61,6 +62,21 @@ def natural(kernel: Kernel, stage: Stage, machine: Machine) -> Shape:
 
 def work(stage: Stage) -> int:
     return math.prod(one.size for one in (*stage.free, *stage.folded))
+
+
+def far(stage: Stage, own: Shape, inputs: Iterable[Buffer], cache: int) -> dict[str, int]:
+    """Of inputs that no cache holds, and down whose rows a fold goes: bytes of an element."""
+    known = {*inputs}
+    return {
+        load.buffer.name: STORED[load.buffer.dtype][1]
+        for load in stage.loads
+        if load.buffer in known
+        and load.at
+        and own.along is not None
+        and alone(load.at[-1]) == own.along
+        and own.inner in {one for position in load.at for one in indices(position)}
+        and math.prod(load.buffer.shape) * STORED[load.buffer.dtype][1] > cache
+    }
 
 
 def packable(kernel: Kernel, constant: Iterable[str], machine: Machine) -> dict[str, Layout]:

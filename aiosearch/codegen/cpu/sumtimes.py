@@ -108,7 +108,7 @@ class Sums:
                 step = _step(one, some, vectors, vectors * lanes * 4, lying, some < tile)
             jumps = _jumps(depth, vectors, lying.across) * some / tile
             step = replace(step, cycles=step.cycles + jumps)
-            found = _FOUND * some / tile if lying.streams else 0.0
+            found = _FOUND * some / tile if lying.streams and not lying.across else 0.0
             if lying.goes_on:
                 found *= depth / max(one.inner, 1)
             cycles += count * self._block(step, depth, some < tile, found)
