@@ -94,8 +94,9 @@ class Parser(argparse.ArgumentParser):
         """Has a command complain of what it does not know, and not the one above it."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown and self._subparsers is None:
-            meant = nearest(unknown[0].partition("=")[0], self._option_string_actions)
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
+            first, *others = unknown
+            first += nearest(first.partition("=")[0], self._option_string_actions)
+            self.error(f"unrecognized arguments: {' '.join([first, *others])}")
         return found, unknown
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

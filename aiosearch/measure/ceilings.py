@@ -117,10 +117,10 @@ async def measure_ceilings(executor: JaxExecutor) -> Ceilings:
 def _protocol(cache: int) -> Iterator[tuple[int, Candidate]]:
     """What is timed, and how many bytes or operations each call of it is."""
     whole = _PARTS * _LANES
-    length = cache // whole * whole  # four caches, for elements have four bytes
+    length = max(1, cache // whole) * whole  # four caches, for elements have four bytes
     parted = ArrayType("float32", (_PARTS, length // whole, _LANES))
     flat = ArrayType("float32", (length,))
-    sweeps = max(_FEWEST, min(_MOST, _MOVED // max(3 * 4 * length, 1)))
+    sweeps = max(_FEWEST, min(_MOST, _MOVED // (3 * 4 * length)))
     for name, function, inputs, work in (
         ("read", "read", (parted,), 4 * length),
         ("triad", "triad", (flat, flat), 4 * length * (3 * sweeps + 1)),

@@ -46,7 +46,7 @@ def test_python_m() -> None:
         (["serch"], "did you mean search"),
         (["cache", "clean"], "did you mean clear?"),
         (["search"], "module:Problem"),
-        (["search", "x:y", "--worker", "3"], "--worker 3 (did you mean --worker"),
+        (["search", "x:y", "--worker", "3"], "--worker (did you mean --worker"),
         (["search", "x:y", "--seconds"], "--seconds"),
         (["search", "x:y", "--resume"], "--journal"),
         (["cache"], "ACTION"),

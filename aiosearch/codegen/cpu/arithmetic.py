@@ -47,6 +47,8 @@ COMPARE = {
     Operation.EQUAL: ("fcmp oeq", "icmp eq"),
     Operation.NOT_EQUAL: ("fcmp une", "icmp ne"),
 }
+_FAR = 24
+"""Powers of two from the largest and the least normal number where reciprocals are computed."""
 _EXTREMES = {Operation.MAXIMUM: "llvm.smax", Operation.MINIMUM: "llvm.smin"}
 """Of whole numbers."""
 
@@ -88,6 +90,42 @@ class Arithmetic:
         if not self._machine.fma:
             return self.apply(Operation.ADD, [total, self.apply(Operation.MULTIPLY, [one, other])])
         return self._intrinsic("llvm.fma", [one, other, total])
+
+    def quotients(self, dividend: Value, divisor: Value) -> Value:
+        """Of many floats by the same one: its reciprocal is computed once, where loops allow it.
+
+        What a product with it leaves over corrects the product, so that it is rounded as a quotient
+        is, unless that is too small for a normal number. Nothing corrects one that is zero or no
+        finite number, which is what it should be.
+        """
+        lanes = dividend.lanes
+        scaled = self._away_from_ends(divisor)
+        factor, below = (self.vectors.spread(one, lanes) for one in scaled)
+        one = self.vectors.constant(1.0, "float")
+        inverse = self.vectors.spread(self.vectors.two("fdiv", one, scaled[1]), lanes)
+        above = self.vectors.two("fmul", dividend, factor)
+        product = self.vectors.two("fmul", above, inverse)
+        minus = self._writer.pure(f"fneg {product}", "float", lanes)
+        left = self._intrinsic("llvm.fma", [minus, below, above])
+        found = self._intrinsic("llvm.fma", [left, inverse, product])
+        over, all_ = (self._intrinsic("llvm.fabs", [each]) for each in (left, above))
+        less = self._writer.pure(f"fcmp olt {over}, {all_.text}", "i1", lanes)
+        return self.vectors.choose(less, found, product)
+
+    def _away_from_ends(self, divisor: Value) -> tuple[Value, Value]:
+        """A power of two, and the product with it, whose reciprocal is a normal number."""
+        size = self._intrinsic("llvm.fabs", [divisor])
+        usual, small, large = (
+            self.vectors.constant(one, "float") for one in (1.0, 2.0**_FAR, 2.0**-_FAR)
+        )
+        least, most = (
+            self.vectors.constant(one, "float")
+            for one in (2.0 ** (_FAR - 126), 2.0 ** (126 - _FAR))
+        )
+        high = self._writer.pure(f"fcmp ogt {size}, {most.text}", "i1")
+        low = self._writer.pure(f"fcmp olt {size}, {least.text}", "i1")
+        factor = self.vectors.choose(high, large, self.vectors.choose(low, small, usual))
+        return factor, self.vectors.two("fmul", divisor, factor)
 
     def convert(self, value: Value, scalar: str) -> Value:
         """A number in another working type; towards zero where it becomes whole."""

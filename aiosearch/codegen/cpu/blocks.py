@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ..ir import Buffer, Constant, Index, Stage
+from ..ir import Buffer, Constant, Fold, Index, Stage
 from ..native.machine import Machine
 from .access import Access
 from .arithmetic import WORKING, Arithmetic, working
@@ -88,7 +88,8 @@ class BlockPrinter:
             PanelPrinter(Copy(stage, ranges, lanes, access)).print()
             return
         wishes, dots = self.schedule.wishes, self.machine.bf16_dot
-        elements = Elements(access, self.arithmetic, scalar, self.prepared.sums)
+        maps = stage.fold is Fold.NONE and self.machine.fma
+        elements = Elements(access, self.arithmetic, scalar, self.prepared.sums, maps=maps)
         own = self._shape(stage, ranges, lanes, wishes)
         ending = self.prepared.endings.get(stage.target)
         tile = Tile(stage, ranges, own, lanes, elements, adds, dots, self.unit, ending)

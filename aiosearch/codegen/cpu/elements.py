@@ -37,6 +37,7 @@ class Elements:
         working: str,
         sums: Set[Buffer] = frozenset(),
         known: tuple[Load, Value] | None = None,
+        maps: bool = False,
     ) -> None:
         self.access = access
         self.arithmetic = arithmetic
@@ -46,6 +47,8 @@ class Elements:
         self._sums = sums
         """Buffers that hold sums of floats, or what was made of some."""
         self._known = known
+        self._maps = maps
+        """Whether what all lanes share is the same for many of them."""
 
     def knowing(self, load: Load, value: Value) -> Elements:
         """The same where what is to be loaded is in a register already."""
@@ -53,7 +56,7 @@ class Elements:
 
     def through(self, access: Access) -> Elements:
         """The same where other things are known of where buffers lie."""
-        return Elements(access, self.arithmetic, self._working, self._sums, self._known)
+        return Elements(access, self.arithmetic, self._working, self._sums, self._known, self._maps)
 
     def value(self, expression: Expression, spot: Spot) -> Value:
         match expression:
@@ -71,6 +74,8 @@ class Elements:
                 return self.arithmetic.function(ROUNDED[operation], [operand], DType.F32)
             case Apply(operation, arguments):
                 operands = [self.value(one, spot) for one in arguments]
+                if operation is Operation.DIVIDE and self._by_one(*operands):
+                    return self.arithmetic.quotients(*operands)
                 return self.arithmetic.apply(operation, operands, self._working)
             case Round(value, dtype):
                 return self.arithmetic.rounded(self.wanted(value, dtype, spot), dtype)
@@ -85,6 +90,11 @@ class Elements:
                 operand = self.arithmetic.convert(self.value(argument, spot), "float")
                 return self.arithmetic.function(operation, [operand], dtype)
         return self.value(expression, spot)
+
+    def _by_one(self, dividend: Value, divisor: Value) -> bool:
+        """Whether many floats are divided by one that others are divided by as well."""
+        floats = dividend.scalar == divisor.scalar == "float"
+        return self._maps and floats and divisor.lanes == 1 < dividend.lanes
 
     def _is_rounded(self, operation: Operation, argument: Expression) -> bool:
         """Whether a function is of sums, and there is one for what was rounded."""

@@ -82,7 +82,7 @@ class Foldings:
             for packed in (True, False)
         }
         self._shared = shared_rows(kernel, own, machine)
-        self._far = bool(far(own.stage, own.shape, kernel.inputs, machine.l2))
+        self._far = far(own.stage, own.shape, kernel.inputs, machine.l2)
         self._tiled = cache(self._tiling)
         self._laid_out = cache(self._laying)
         self.seconds = predictor.seconds
@@ -255,8 +255,9 @@ class Foldings:
 
     def _is_far_enough(self, *chosen: Any) -> bool:
         """A distance that is the usual one is not said."""
+        *_, ahead = chosen
         usual = (*chosen[:-1], None)
-        return chosen == usual or self._distance(*chosen) != self._distance(*usual)
+        return ahead is None or self._distance(*chosen) != self._distance(*usual)
 
     def _has_what_is_near(self, *chosen: Any) -> bool:
         """Something is fetched at all."""
@@ -275,7 +276,7 @@ class Foldings:
         """How far ahead is fetched: as is usual where nothing is said."""
         rows, vectors, _ = registers
         streamed = self._ahead(rows, vectors * self._vector(width), coded)
-        streams = packed or (self._far and not laid)
+        streams = packed or bool(self._far - (self._panels[packed].keys() if laid else set()))
         return int(streamed * (streams if ahead is None else ahead))
 
     def _ahead(self, rows: int, wide: int, coded: bool) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -54,8 +54,8 @@ class _Work:
     """Where it is one."""
     apart: frozenset[str]
     """Of what its lanes share: what does not lie side by side for its rows."""
-    far: Mapping[str, int]
-    """Of inputs that no cache holds, and whose rows its lanes lie along: bytes of an element."""
+    far: frozenset[str]
+    """The inputs down whose rows it goes, and that are larger than the second cache."""
     read: frozenset[str]
 
 
@@ -117,7 +117,7 @@ class Predictor:
         )
         copied = {*schedule.staged, *schedule.panels}
         reads = zip(self._reads, cuts.copying, strict=True)
-        cycles += sum(cycles for one, cycles in reads if one.name in copied)
+        cycles += sum(waits for one, waits in reads if one.name in copied)
         beside = (cycles / CLOCK, *self._traffic(schedule, cuts))
         block = sum(one**_OVERLAP for one in beside) ** (1 / _OVERLAP) / cuts.blocks
         return self._turning(schedule) + float(
@@ -130,7 +130,7 @@ class Predictor:
         shapes = [one.shape for one in self._works]
         readers = tuple(_tiles(one.missing, cut) for one in self._reads)
         reads = zip(self._reads, readers, strict=True)
-        again = sum(self._slice(one, cut) for one, times in reads if times > 1)
+        fits = sum(self._slice(one, cut) for one, times in reads if times > 1) <= self._l2
         return _Cuts(
             _tiles(self._own.blocked, cut),
             tuple(_tiles(one.missing, cut) for one in self._works),
@@ -139,9 +139,10 @@ class Predictor:
             tuple(_tile(one.inner, cut) for one in shapes),
             readers,
             tuple(
-                times * _copying(one, cut) for one, times in zip(self._reads, readers, strict=True)
+                _copying(one, cut, times, 1 if fits else times)
+                for one, times in zip(self._reads, readers, strict=True)
             ),
-            again <= self._l2,
+            fits,
         )
 
     def _turning(self, schedule: Schedule) -> float:
@@ -206,7 +207,9 @@ class Predictor:
     def _lying(self, one: _Work, schedule: Schedule, columns: int, panel: int) -> Lying:
         """In a block that has so many columns."""
         read, layouts = one.read, schedule.layouts
-        sizes = [size for name, size in one.far.items() if name not in {*layouts, *schedule.panels}]
+        apart = one.far - layouts.keys() - schedule.panels.keys()
+        along = one.shape.along
+        whole = along is None or columns >= along.size
         return Lying(
             not (read.isdisjoint(layouts) and read.isdisjoint(schedule.panels)),
             any(layout.coded for name, layout in layouts.items() if name in read),
@@ -215,7 +218,7 @@ class Predictor:
             and one.apart.isdisjoint(schedule.turned),
             read.isdisjoint(schedule.panels),
             columns <= panel and not read.isdisjoint(layouts),
-            max(1, columns * min(sizes) // LINE) if sizes else 0,
+            max(1.0, columns / panel) if apart and not whole else 0.0,
         )
 
     def _traffic(self, schedule: Schedule, cuts: _Cuts) -> tuple[float, float]:
@@ -249,12 +252,16 @@ def _apart(stage: Stage, shape: Shape) -> Iterator[str]:
             yield load.buffer.name
 
 
-def _copying(one: _Traffic, cut: Schedule) -> float:
-    """Cycles for a copy of all, tile by tile: each row of a tile lies somewhere else."""
-    if one.columns is None:
-        return one.bytes * _COPIED
+def _copying(one: _Traffic, cut: Schedule, readers: int, again: int) -> float:
+    """Cycles for copies of all, tile by tile: each row of a tile lies somewhere else in memory.
+
+    So many blocks copy the same, and so many of them have it from there.
+    """
+    waits = readers * one.bytes * _COPIED
+    if one.columns is None or cut.count(one.columns) == 1:
+        return waits
     row = cut.tile(one.columns) * one.bytes // math.prod(one.shape)
-    return one.bytes * (_COPIED + JUMP / max(row, LINE))
+    return waits + again * one.bytes * JUMP / max(row, LINE)
 
 
 def _used(load: Load) -> Collection[Index]:

@@ -64,19 +64,21 @@ def work(stage: Stage) -> int:
     return math.prod(one.size for one in (*stage.free, *stage.folded))
 
 
-def far(stage: Stage, own: Shape, inputs: Iterable[Buffer], cache: int) -> dict[str, int]:
-    """Of inputs that no cache holds, and down whose rows a fold goes: bytes of an element."""
-    known = {*inputs}
-    return {
-        load.buffer.name: STORED[load.buffer.dtype][1]
+def far(stage: Stage, own: Shape, inputs: Iterable[Buffer], l2: int) -> frozenset[str]:
+    """The inputs down whose rows a fold goes, and whose matrix is larger than the second cache."""
+    along, inner, given = own.along, own.inner, {*inputs}
+    if along is None or inner is None or along == inner:
+        return frozenset()
+    matrix = along.size * inner.size
+    return frozenset(
+        load.buffer.name
         for load in stage.loads
-        if load.buffer in known
+        if load.buffer in given
         and load.at
-        and own.along is not None
-        and alone(load.at[-1]) == own.along
-        and own.inner in {one for position in load.at for one in indices(position)}
-        and math.prod(load.buffer.shape) * STORED[load.buffer.dtype][1] > cache
-    }
+        and alone(load.at[-1]) == along
+        and any(inner in set(indices(position)) for position in load.at)
+        and matrix * STORED[load.buffer.dtype][1] > l2
+    )
 
 
 def packable(kernel: Kernel, constant: Iterable[str], machine: Machine) -> dict[str, Layout]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .matrixunit import DEPTH, LANES, ROWS
 
@@ -63,8 +63,8 @@ class Lying:
     """Whether it comes from memory, rather than from what a block has laid out."""
     goes_on: bool
     """Whether a piece of a sum finds what it reads behind what the piece before has read."""
-    across: int = 0
-    """Lines that a block reads of a row in memory, where the next row lies elsewhere; or 0."""
+    across: float
+    """Panels that a block reads of a row in memory, where the next row lies elsewhere; or 0."""
 
 
 @dataclass(frozen=True)
@@ -106,20 +106,19 @@ class Sums:
                 step = _matrix_step(some, vectors, lying.coded)
             else:
                 step = _step(one, some, vectors, vectors * lanes * 4, lying, some < tile)
-            jumps = _jumps(depth, vectors, lying.across) * some / tile
-            step = replace(step, cycles=step.cycles + jumps)
+            jumps = _jumps(depth, lying.across) * some / tile
             found = _FOUND * some / tile if lying.streams and not lying.across else 0.0
             if lying.goes_on:
                 found *= depth / max(one.inner, 1)
-            cycles += count * self._block(step, depth, some < tile, found)
+            cycles += count * self._block(step, depth, some < tile, found, jumps)
         return one.total / (tile * vectors * lanes) * cycles
 
-    def _block(self, step: _Step, depth: int, again: bool, found: float) -> float:
+    def _block(self, step: _Step, depth: int, again: bool, found: float, jumps: float) -> float:
         """Of so many sums, for each product; again, if other rows read what these lanes read.
 
-        Before the first, so many cycles pass until memory comes.
+        Before the first, and at each step, so many cycles pass until memory comes.
         """
-        cycles, steps = step.cycles, max(depth / step.depth, 1)
+        cycles, steps = step.cycles + jumps, max(depth / step.depth, 1)
         if again and step.bytes * steps > self._l1 / 2:
             cycles = max(cycles, step.bytes * CLOCK / NEAR)
         return (cycles + (step.begun + found) / steps) / step.depth
@@ -137,12 +136,12 @@ def _step(one: Sum, rows: int, vectors: int, width: int, lying: Lying, again: bo
     return _Step(2 if one.dots else 1, cycles, width, rows * vectors + _TURN)
 
 
-def _jumps(depth: int, vectors: int, across: int) -> float:
+def _jumps(depth: int, across: float) -> float:
     """Cycles of a step, where rows lie apart: down few rows they go on where they were."""
     if not across:
         return 0.0
     lost = min(max(depth - _STREAMS, 0) / (_FORGOTTEN - _STREAMS), 1.0)
-    return JUMP * (lost + (1 - lost) * min(vectors / across, 1.0))
+    return JUMP * (lost + (1 - lost) / across)
 
 
 def _matrix_step(rows: int, vectors: int, coded: bool) -> _Step:

@@ -139,3 +139,25 @@ def test_types_that_meet(target: DType) -> None:
     output = Buffer("o", target, (21,))
     stage = Stage(output, at, value)
     assert_right(Module("met", inputs, (output,), (Kernel("met", inputs, (output,), (stage,)),)))
+
+
+NORMAL = [2.0**-126, 2.0**-103, 2.0**-102, 1.0, 3.0, 1.9999999, 2.0**102, 2.0**103, 3.0e38]
+ODD = [0.0, -0.0, np.inf, -np.inf, np.nan, -1e-30, -7.0]
+
+
+@pytest.mark.parametrize("machine", [name for name, one in MACHINES.items() if one.fma])
+def test_many_divided_by_one_are_rounded_as_quotients_are(machine: str) -> None:
+    """To the last bit unless they, or what is divided, are very small: to the last but one then."""
+    draw = np.random.default_rng(0)
+    divisors = [*NORMAL, *ODD, *draw.standard_normal(500), *np.exp(draw.uniform(-80, 80, 500))]
+    y = np.array(divisors, np.float32)[:, None]
+    some = [*NORMAL, *ODD, *draw.standard_normal(2000), *np.exp(draw.uniform(-80, 80, 2000))]
+    x = np.broadcast_to(np.array(some, np.float32), (len(y), len(some)))
+    given = tensor("X", DType.F32, x.shape), tensor("Y", DType.F32, y.shape)
+    (found,) = run(lower(program(given[0] / given[1])), [x, y], machine=MACHINES[machine])
+    with np.errstate(all="ignore"):
+        wanted = x / y
+    known = ~(np.abs(wanted) < 2.0**-126) & ~(np.abs(x) < 2.0**-78) | (wanted == 0)
+    np.testing.assert_array_equal(found[known], wanted[known])
+    assert (np.signbit(found) == np.signbit(wanted))[~np.isnan(wanted)].all()
+    np.testing.assert_allclose(found, wanted, rtol=2.0**-23, atol=2.0**-148)

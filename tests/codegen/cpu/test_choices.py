@@ -165,3 +165,19 @@ def test_maps_are_cut_into_blocks_for_all_threads() -> None:
     module = lower(program(apply("exp", tensor("X", DType.F32, (1 << 20,)))))
     for own in of(module, host()):
         assert own.tile(module.kernels[0].indices[0]) <= 1 << 19
+
+
+def test_what_no_cache_holds_is_fetched_ahead_as_it_lies() -> None:
+    """What fits a cache is not, nor what a block lays out for itself."""
+    machine = host()
+    small, large = (of(product(48, 256, machine.l2 // size), machine) for size in (4096, 512))
+    assert not any(one.wishes.ahead for one in small)
+    for one in large:
+        assert bool(one.wishes.ahead) == (not one.panels)
+
+
+def test_sums_of_squares_are_not_fetched_ahead() -> None:
+    """Rows that lanes lie along follow themselves."""
+    x = tensor("X", DType.BF16, (8, 4096))
+    (kernel,) = lower(program(apply("sum", x * x, axes=(1,)))).kernels
+    assert not any(one.wishes.ahead for one in choices(kernel, host(), 2))

@@ -95,16 +95,18 @@ def test_what_streams_by_does_not_drive_out_what_is_read_again() -> None:
 
 def as_it_lies(columns: int, length: int, own: Wishes = BLOCKS.wishes, laid: bool = False) -> float:
     """Of eight rows and a tile of so many columns and rows of W, which a block may lay out."""
-    width = own.vectors * host().width // 4
-    panels = {"W": Layout(0, 1, width, pairs=False)} if laid else {}
+    x, w = tensor("X", DType.F32, (8, 1024)), tensor("W", DType.F32, (1024, host().l2 // 256))
+    (kernel,) = lower(program(x @ w)).kernels
+    panels = {"W": Layout(0, 1, own.vectors * host().width // 4, pairs=False)} if laid else {}
     found = Schedule({"j": columns, "k": length}, "k", own, panels=panels)
-    return seconds(found, rows=8)
+    return Predictor(kernel, roles(kernel, host()), host(), 2).seconds(found)
 
 
 def test_rows_of_memory_are_read_on_where_they_are_few_and_wide() -> None:
     """Of many, or of narrow pieces, each line is waited for."""
-    assert as_it_lies(2048, 16) < as_it_lies(2048, 64) < as_it_lies(2048, 512)
-    assert as_it_lies(2048, 16) < as_it_lies(128, 16)
+    wide, narrow = host().l2 // 1024, host().width
+    assert as_it_lies(wide, 16) < as_it_lies(wide, 64) < as_it_lies(wide, 512)
+    assert as_it_lies(wide, 16) < as_it_lies(narrow, 16)
 
 
 def test_what_a_cache_holds_may_be_read_in_any_order() -> None:
