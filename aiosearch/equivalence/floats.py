@@ -23,6 +23,10 @@ from .sides import Executed, Side, require_comparable
 SLACK = 4.0
 """Units in the last place that a candidate may lose beyond twice what the original loses."""
 
+_TYPICAL, _LEAST_SEEN, _LUCK = 8.0, 2.0**-6, 2.0**-12
+"""Roundings mostly come to an eighth of what they may, and are never taken for nothing. Where next
+to none is seen, it is by luck: the inputs need none."""
+
 ENOUGH = 3
 """Distributions that have to say something; evidence from fewer says that it is weak."""
 
@@ -41,7 +45,8 @@ class Trial:
     """How a candidate fared on one distribution.
 
     Errors are counted in units in the last place, where a unit is at least what roundings on the
-    way of the original do to the element: sums that cancel are not held to their own small size.
+    way of the original do to the element: sums that cancel are not held to their own small size,
+    but differences that the original computes without a loss are.
     """
 
     distribution: str
@@ -292,7 +297,8 @@ class _Output:
         if strict:
             self.broken |= ~finite & ~_same_kind(self.ours, self.theirs)
         own = 2 * UNIT.get(dtype, 0.0) * np.abs(self.truth)
-        self.ulp = np.maximum(np.maximum(noise, own), _FLOOR[working(dtype)])
+        explained = noise if dtype is DType.F64 else self._seen(noise) * noise
+        self.ulp = np.maximum(np.maximum(explained, own), _FLOOR[working(dtype)])
         if dtype is DType.F64:
             # The referee rounds as the programs do: the original's share of the difference is 0.
             self.ulp *= 2
@@ -300,6 +306,16 @@ class _Output:
         self.candidate = self._errors(self.theirs)
         off = np.abs(np.where(self.compared, self.ours - self.truth, 0.0))
         self.lost = bool(np.any(off > self.loss * size))
+
+    def _seen(self, noise: Array) -> float:
+        """Of the noise that roundings explain, the share that they make up where they are seen.
+
+        Some originals are far more exact than that: differences of neighbours lose nothing.
+        """
+        off = np.abs(self.ours - self.truth)
+        shares = off / np.where(noise > 0, noise, np.inf)
+        largest = float(np.max(shares, where=self.compared, initial=0.0))
+        return min(1.0, max(_LEAST_SEEN, _TYPICAL * largest)) if largest > _LUCK else 1.0
 
     def _errors(self, values: Array) -> Array:
         """Errors in units in the last place, where they are compared."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,6 +44,32 @@ def test_a_right_rewrite_that_stores_what_overflows_half_precision_fails() -> No
     assert "normal" not in half.failed
     single = compare_floats(*elementwise(lambda x: apply("silu", x), spelled, "bf16"))
     assert single.outcome == "agree"
+
+
+def late(dtype: str) -> tuple[Program, Program]:
+    """A logarithm of a softmax that subtracts the maximum first, and one that does last."""
+    x = tensor("X", dtype, (16, 100))
+    most = apply("max", x, axes=(1,), keep=True)
+    total = apply("log", apply("sum", apply("exp", x - most), axes=(1,), keep=True))
+    return Program("early", (x,), (x - most - total,)), Program("late", (x,), (x - total - most,))
+
+
+def expanded(dtype: str) -> tuple[Program, Program]:
+    """Squares of distances, and the sum that they come to when brackets are multiplied out."""
+    x, y = tensor("X", dtype, (16, 32)), tensor("Y", dtype, (16, 32))
+    left, right = apply("reshape", x, shape=(16, 1, 32)), apply("reshape", y, shape=(1, 16, 32))
+    near = apply("sum", apply("square", left - right), axes=(2,))
+    own = apply("sum", apply("square", x), axes=(1,), keep=True)
+    other = apply("reshape", apply("sum", apply("square", y), axes=(1,)), shape=(1, 16))
+    product = x @ apply("transpose", y, axes=(1, 0))
+    return Program("near", (x, y), (near,)), Program("far", (x, y), (own + other - 2 * product,))
+
+
+@pytest.mark.parametrize(("pair", "dtype"), [(late, "f32"), (expanded, "f32"), (expanded, "bf16")])
+def test_digits_that_the_original_keeps_are_not_lost(pair: Any, dtype: str) -> None:
+    """Where all is far from zero, it subtracts what is near before anything is rounded."""
+    evidence = compare_floats(*pair(dtype))
+    assert evidence.failed == ("shifted",), evidence.to_dict()
 
 
 def test_every_distribution_is_reported_and_special_inputs_are_for_the_strict_policy() -> None:
