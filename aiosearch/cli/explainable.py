@@ -90,8 +90,13 @@ def _tell_of_answers(name: str, answers: Sequence[Answer]) -> None:
 
 def _answered(answer: Answer, gpu: Device) -> Subject:
     if not answer.source:
-        kept = ", ".join(answer.evidence.get("kept", ())) or "none"
-        raise UsageError(f"{answer.name} stands for a function of several programs: {kept}")
+        kept = ", ".join(answer.evidence.get("kept", ()))
+        if kept:
+            raise UsageError(f"{answer.name} stands for a function of several programs: {kept}")
+        raise UsageError(
+            f"{answer.name} says how a call of the function fared; what was found for it stands"
+            " beside it in `aiosearch results list`"
+        )
     own = answer.renamed(answer.function)  # so that its functions have the usual names
     bare = msgspec.structs.replace(own, source="", packing=None)
     told = [line.removeprefix("# ") for line in bare.comments().splitlines()]

@@ -171,8 +171,10 @@ class Process:
         words = _last_words(self._log)
         if overdue or code == -signal.SIGALRM:
             return Lost(Cause.HUNG, "it was still at work when its time was over")
-        if exhausted(words) or code == -signal.SIGKILL:
+        if exhausted(words):
             return Lost(Cause.MEMORY, _quoted(code, words))
+        if code == -signal.SIGKILL:
+            return Lost(Cause.MEMORY, "it was killed, as a system does where memory runs out")
         return Lost(Cause.CRASHED, _quoted(code, words))
 
     def _on_frame(self, payload: bytes) -> None:

@@ -169,7 +169,7 @@ class Report(Struct, frozen=True):
     def __str__(self) -> str:
         lines = [str(self.whole)] if self.whole else []
         lines += map(self.told, self.found)
-        lines += [] if self.found else ["nothing in it can be searched"]
+        lines += [] if self.found or self.left_alone else ["nothing in it can be searched"]
         lines += [f"left alone: {why}" for why in self.left_alone]
         return "\n".join(lines)
 

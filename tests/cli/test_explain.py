@@ -274,12 +274,13 @@ assert not {{"jax", "z3", "rich"}} & set(sys.modules)
         (["damaged.py"], "damaged.py: the lines of a kernel are damaged"),
         (["wrong.py"], "wrong.py: "),
         (["whole (whole)"], "whole (whole) stands for a function of several programs: abc"),
+        (["f (as called)"], "f (as called) says how a call of the function fared; what was found"),
     ],
 )
 def test_wrong_usage(cli: Cli, arguments: list[str], told: str) -> None:
     """What is wrong is said in one sentence, with exit code 2."""
     whole = answer(4, name="whole (whole)", source="", evidence={"kept": ["abc"]})
-    keep(answer(1), answer(2), whole)
+    keep(answer(1), answer(2), whole, answer(5, name="f (as called)", source="", evidence={}))
     Path("empty.py").write_text("x = 1\n")
     Path("rms_norm.py").write_text(PLAIN.text())
     Path("zeros.py").write_bytes(bytes(9))
