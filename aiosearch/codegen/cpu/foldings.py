@@ -33,7 +33,7 @@ from .offered import (
 )
 from .packed import Layout
 from .predicting import Predictor
-from .roles import Roles, codable, far, in_rows, packable
+from .roles import Roles, codable, far, in_rows, packable, woven
 from .schedule import Schedule
 from .shape import Wishes
 from .squares import turnable
@@ -224,16 +224,16 @@ class Foldings:
     def _suits_matrices(
         self, packed: bool, laid: bool, registers: Registers, serial: Serial
     ) -> bool:
-        """Whether the main stage reads panels, enough rows of them, and another factor in rows."""
+        """Whether the main stage reads enough rows, of panels or woven, and another factor in rows."""
         if not registers[2]:
             return True
         inner, stage = self._own.shape.inner, self._own.stage
         assert inner is not None
         name, length = serial
         deep = length if name == inner.name else inner.size
-        panels = self._laid(packed, laid)
         read = {load.buffer.name for load in stage.loads}
-        return deep >= DEPTH and not panels.isdisjoint(read) and in_rows(stage, inner, panels)
+        moving = self._laid(packed, laid) & read or woven(stage, self._own.shape)
+        return deep >= DEPTH and bool(moving) and in_rows(stage, inner, moving)
 
     def _may_be_turned(self, packed: bool, laid: bool, registers: Registers, shared: Rows) -> bool:
         return shared is not Rows.TURNED or bool(self._turned(packed, laid, registers, shared))

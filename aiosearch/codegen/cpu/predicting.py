@@ -34,6 +34,8 @@ _DISTURBED = 0.03
 """How much longer a core takes that something else runs on as well."""
 _COPIED = 0.08
 """Cycles that a block waits for a byte that it copies: nothing is computed meanwhile."""
+_BROUGHT = 0.35
+"""The same where rows of what it copies lie apart in memory."""
 _LONG = {Operation.EXP, Operation.LOG, Operation.TANH, Operation.ERF, Operation.SIN, Operation.COS}
 _CYCLES = {Operation.DIVIDE: 8.0, Operation.SQRT: 8.0, Operation.POW: 40.0} | dict.fromkeys(
     _LONG, 10.0
@@ -182,7 +184,7 @@ class Predictor:
             _bytes(buffer),
             tuple(one for one in self._own.blocked if one not in used),
             any(self._own.along in _used(load) for load in mine),
-            alone(loads[0].at[-1]) if loads[0].at and _bytes(buffer) > self._l2 else None,
+            alone(loads[0].at[-1]) if loads[0].at and _matrix(buffer) > self._l2 else None,
         )
 
     def _passing(self, name: str | None, keeps: bool) -> list[int]:
@@ -261,7 +263,7 @@ def _copying(one: _Traffic, cut: Schedule, readers: int, again: int) -> float:
     if one.columns is None or cut.count(one.columns) == 1:
         return waits
     row = cut.tile(one.columns) * one.bytes // math.prod(one.shape)
-    return waits + again * one.bytes * JUMP / max(row, LINE)
+    return waits + again * one.bytes * (_BROUGHT + JUMP / max(row, LINE))
 
 
 def _used(load: Load) -> Collection[Index]:
@@ -270,6 +272,11 @@ def _used(load: Load) -> Collection[Index]:
 
 def _bytes(buffer: Buffer) -> int:
     return math.prod(buffer.shape) * STORED[buffer.dtype][1]
+
+
+def _matrix(buffer: Buffer) -> int:
+    """Bytes of one, where there is a stack of them."""
+    return math.prod(buffer.shape[-2:]) * STORED[buffer.dtype][1]
 
 
 def _tile(one: Index | None, schedule: Schedule) -> int:

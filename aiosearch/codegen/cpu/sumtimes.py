@@ -34,6 +34,9 @@ _PRODUCT, _LOADED = 16.0, 8.0
 """Cycles of a matrix unit for a product of tiles, and for reading one."""
 _DECODED = 2.5
 """Cycles until a vector is decoded."""
+_WOVEN, _WAITING = 6.0, 16.0
+"""Cycles until a vector is woven of two rows that were not laid out, and how many times a jump's
+cycles a step waits for all of its rows."""
 _EMPTIED = 48.0
 """Cycles until a tile of sums is where vectors can read it, and they have."""
 
@@ -102,11 +105,12 @@ class Sums:
         for count, some in ((tile // rows, rows), (1, tile % rows)):
             if not some:
                 continue
-            if one.matrix and lying.packed and matrix:
-                step = _matrix_step(some, vectors, lying.coded)
+            jumps = _jumps(depth, lying.across) * some / tile
+            if one.matrix and matrix:
+                step = _matrix_step(some, vectors, lying)
+                jumps *= _WAITING
             else:
                 step = _step(one, some, vectors, vectors * lanes * 4, lying, some < tile)
-            jumps = _jumps(depth, lying.across) * some / tile
             found = _FOUND * some / tile if lying.streams and not lying.across else 0.0
             if lying.goes_on:
                 found *= depth / max(one.inner, 1)
@@ -144,9 +148,10 @@ def _jumps(depth: int, across: float) -> float:
     return JUMP * (lost + (1 - lost) / across)
 
 
-def _matrix_step(rows: int, vectors: int, coded: bool) -> _Step:
+def _matrix_step(rows: int, vectors: int, lying: Lying) -> _Step:
     """By a matrix unit."""
     down = -(-rows // ROWS)
-    decoded = vectors * DEPTH / 2 * _DECODED if coded else 0
-    cycles = max(_PRODUCT * down * vectors, _LOADED * (down + vectors) + decoded)
+    each = _DECODED if lying.coded else 0.0 if lying.packed else _WOVEN
+    made = vectors * DEPTH / 2 * each
+    cycles = max(_PRODUCT * down * vectors, _LOADED * (down + vectors) + made)
     return _Step(DEPTH, cycles, vectors * DEPTH * LANES * 2, _EMPTIED * down * vectors)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from refereed import assert_right
 from running import program
@@ -61,23 +63,39 @@ def test_what_does_not_fill_tiles_is_computed_as_well(
 
 
 @runs
+@pytest.mark.parametrize("rows", [1, 16, 40])
+@pytest.mark.parametrize("inner", [33, 95, 256])
+@pytest.mark.parametrize("columns", [17, 100])
+@pytest.mark.parametrize(("held", "vectors"), [(16, 2), (32, 2), (16, 3), (16, 5), (48, 1)])
+def test_rows_that_were_not_laid_out_are_woven(
+    rows: int, inner: int, columns: int, held: int, vectors: int
+) -> None:
+    """Two vectors of two rows at a time, the last one of an odd number alone."""
+    wishes = replace(matrix(held, vectors, 1 + rows % 4, rows % 3), nearest=columns == 17)
+    own = {"program": Schedule(wishes=wishes)}
+    assert_right(product(rows, inner, columns), schedules=own, machines=[host()])
+
+
+@runs
+@pytest.mark.parametrize("layouts", [{}, wide(2)], ids=["woven", "panels"])
 @pytest.mark.parametrize("length", [32, 34, 70])
-def test_sums_are_added_tile_by_tile(length: int) -> None:
+def test_sums_are_added_tile_by_tile(length: int, layouts: dict[str, Layout]) -> None:
     """A block that goes along what is summed adds to what is there, wherever its tiles begin."""
     module = product(20, 100, 40)
     k = next(one.name for one in module.kernels[0].indices if one.size == 100)
-    own = Schedule({k: length}, k, matrix(16, 2), wide(2))
+    own = Schedule({k: length}, k, matrix(16, 2), layouts)
     assert_right(module, schedules={"program": own}, machines=[host()])
 
 
 @runs
 @pytest.mark.parametrize("turned", [False, True])
-def test_panels_of_a_block_and_stacks(turned: bool) -> None:
-    """A block lays its tile out for itself; rows of the other factor may lie far apart."""
+@pytest.mark.parametrize("panels", [{"Y": Layout(1, 2, 16, True)}, {}], ids=["panels", "woven"])
+def test_panels_of_a_block_and_stacks(turned: bool, panels: dict[str, Layout]) -> None:
+    """A block lays its tile out for itself or not; rows of the other factor may lie far apart."""
     x, y = tensor("X", DType.BF16, (3, 19, 70)), tensor("Y", DType.BF16, (3, 70, 45))
     x = apply("transpose", tensor("X", DType.BF16, (19, 3, 70)), axes=(1, 0, 2)) if turned else x
     module = lower(program(x @ y))
-    own = Schedule(wishes=matrix(16, 1), panels={"Y": Layout(1, 2, 16, True)})
+    own = Schedule(wishes=matrix(16, 1), panels=panels)
     assert_right(module, schedules={"program": own}, machines=[host()])
 
 
@@ -117,13 +135,23 @@ def test_tiles_are_of_one_kind_each() -> None:
     assert Setting(20, 2).rows_of_tiles == (16, 16, 4, 4, 16, 4, 16, 16)
 
 
-def test_schedules_are_for_it_where_there_are_panels() -> None:
+def test_schedules_are_for_it() -> None:
     """Its rows and vectors are proposed, and predicted to be fastest, for many rows."""
     (kernel,) = product(64, 1024, 1024).kernels
     found = choices_of(space(kernel, LARGE, 2, ["Y"]))
     assert found[0].schedule.wishes.matrix
-    assert all(one.schedule.layouts or one.schedule.panels for one in found if by_matrix(one))
+    own = [one.schedule for one in found if by_matrix(one)]
+    assert {bool(one.layouts) for one in own} == {bool(one.panels) for one in own} == {True, False}
+    assert any(not one.layouts and not one.panels for one in own)
     assert not any(by_matrix(one) for one in choices_of(space(kernel, masked(LARGE, "amx"), 2)))
+
+
+def test_few_rows_of_large_matrices_are_woven() -> None:
+    """What is read once is not laid out for that, neither in panels nor beforehand."""
+    (kernel,) = product(8, 4096, 4096).kernels
+    best = choices_of(space(kernel, LARGE, 2))[0].schedule
+    assert best.wishes.matrix
+    assert not best.panels
 
 
 def test_factors_that_lie_in_columns_are_not_for_it() -> None:
@@ -131,6 +159,14 @@ def test_factors_that_lie_in_columns_are_not_for_it() -> None:
     x, y = tensor("X", DType.BF16, (1024, 64)), tensor("Y", DType.BF16, (1024, 1024))
     (kernel,) = lower(program(apply("transpose", x, axes=(1, 0)) @ y)).kernels
     assert not any(by_matrix(one) for one in choices_of(space(kernel, LARGE, 2, ["Y"])))
+
+
+def test_what_lanes_read_in_columns_is_laid_out_for_it() -> None:
+    """Nothing is woven whose lanes lie apart."""
+    x, y = tensor("X", DType.BF16, (64, 1024)), tensor("Y", DType.BF16, (1024, 1024))
+    (kernel,) = lower(program(x @ apply("transpose", y, axes=(1, 0)))).kernels
+    found = [one.schedule for one in choices_of(space(kernel, LARGE, 2)) if by_matrix(one)]
+    assert all(one.panels for one in found)
 
 
 def test_a_process_that_may_not_use_it_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
