@@ -91,20 +91,24 @@ class Arithmetic:
             return self.apply(Operation.ADD, [total, self.apply(Operation.MULTIPLY, [one, other])])
         return self._intrinsic("llvm.fma", [one, other, total])
 
-    def quotients(self, dividend: Value, divisor: Value) -> Value:
+    def quotients(self, dividend: Value, divisor: Value, *, exact: bool, root: bool) -> Value:
         """Of many floats by the same one: its reciprocal is computed once, where loops allow it.
 
-        What a product with it leaves over corrects the product, so that it is rounded as a quotient
-        is, unless that is too small for a normal number. Nothing corrects one that is zero or no
-        finite number, which is what it should be.
+        That of a root that is a number is never too large nor too small; others are moved away from
+        the ends first.
+        What a product with it leaves over corrects the product where it is to be exact, so that it
+        is rounded as a quotient is, unless that is too small for a normal number. Nothing corrects
+        one that is zero or no finite number, which is what it should be.
         """
-        lanes = dividend.lanes
-        scaled = self._away_from_ends(divisor)
-        factor, below = (self.vectors.spread(one, lanes) for one in scaled)
-        one = self.vectors.constant(1.0, "float")
-        inverse = self.vectors.spread(self.vectors.two("fdiv", one, scaled[1]), lanes)
-        above = self.vectors.two("fmul", dividend, factor)
+        lanes, one, above = dividend.lanes, self.vectors.constant(1.0, "float"), dividend
+        if not root:
+            factor, divisor = self._away_from_ends(divisor)
+            above = self.vectors.two("fmul", dividend, self.vectors.spread(factor, lanes))
+        below = self.vectors.spread(divisor, lanes)
+        inverse = self.vectors.spread(self.vectors.two("fdiv", one, divisor), lanes)
         product = self.vectors.two("fmul", above, inverse)
+        if not exact:
+            return product
         minus = self._writer.pure(f"fneg {product}", "float", lanes)
         left = self._intrinsic("llvm.fma", [minus, below, above])
         found = self._intrinsic("llvm.fma", [left, inverse, product])

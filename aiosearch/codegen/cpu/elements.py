@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from ...tensor.types import DType
@@ -75,7 +75,7 @@ class Elements:
             case Apply(operation, arguments):
                 operands = [self.value(one, spot) for one in arguments]
                 if operation is Operation.DIVIDE and self._by_one(*operands):
-                    return self.arithmetic.quotients(*operands)
+                    return self._quotients(operands, arguments[1])
                 return self.arithmetic.apply(operation, operands, self._working)
             case Round(value, dtype):
                 return self.arithmetic.rounded(self.wanted(value, dtype, spot), dtype)
@@ -90,6 +90,12 @@ class Elements:
                 operand = self.arithmetic.convert(self.value(argument, spot), "float")
                 return self.arithmetic.function(operation, [operand], dtype)
         return self.value(expression, spot)
+
+    def _quotients(self, operands: Sequence[Value], divisor: Expression) -> Value:
+        """By one that is exact to the last bit, or as inexact as sums are."""
+        exact = not of_sums(divisor, self._sums)
+        root = isinstance(divisor, Apply) and divisor.operation is Operation.SQRT
+        return self.arithmetic.quotients(*operands, exact=exact, root=root)
 
     def _by_one(self, dividend: Value, divisor: Value) -> bool:
         """Whether many floats are divided by one that others are divided by as well."""

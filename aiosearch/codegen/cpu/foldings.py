@@ -40,10 +40,11 @@ from .squares import turnable
 
 _STREAMED = 4096
 """Bytes by which is fetched ahead what comes from memory, where nothing is said: what is laid out
-beforehand, and large inputs as they lie. Others are not."""
+beforehand, and large inputs as they lie, of which a block fetches its next tile instead if it goes
+down their rows. Others are not."""
 _TILED = ("registers", "width", "panels", "row", "serial")
 """On these, in this order, depends how indices are cut."""
-_FETCHED = ("packed", "coded", "laid", "registers", "width", "ahead")
+_FETCHED = ("packed", "coded", "laid", "registers", "width", "serial", "ahead")
 """On these, in this order, how far ahead is fetched."""
 
 
@@ -224,7 +225,7 @@ class Foldings:
     def _suits_matrices(
         self, packed: bool, laid: bool, registers: Registers, serial: Serial
     ) -> bool:
-        """Whether the main stage reads enough rows, of panels or woven, and another factor in rows."""
+        """Whether the main stage reads enough rows, in panels or woven, and a factor in rows."""
         if not registers[2]:
             return True
         inner, stage = self._own.shape.inner, self._own.stage
@@ -271,13 +272,22 @@ class Foldings:
         laid: bool,
         registers: Registers,
         width: int,
+        serial: Serial,
         ahead: float | None,
     ) -> int:
         """How far ahead is fetched: as is usual where nothing is said."""
         rows, vectors, _ = registers
         streamed = self._ahead(rows, vectors * self._vector(width), coded)
-        streams = packed or bool(self._far - (self._panels[packed].keys() if laid else set()))
+        lying = bool(self._far - self._laid(packed, laid))
+        if lying and self._goes_down(serial):
+            streamed = serial[1] // 2
+        streams = packed or lying
         return int(streamed * (streams if ahead is None else ahead))
+
+    def _goes_down(self, serial: Serial) -> bool:
+        """Whether a block goes tile by tile along what its main stage folds."""
+        inner = self._own.shape.inner
+        return inner is not None and serial[0] == inner.name
 
     def _ahead(self, rows: int, wide: int, coded: bool) -> int:
         """Pairs of rows of so many bytes, two of which lie side by side where they are paired.

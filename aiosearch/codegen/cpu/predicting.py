@@ -34,6 +34,8 @@ _DISTURBED = 0.03
 """How much longer a core takes that something else runs on as well."""
 _COPIED = 0.08
 """Cycles that a block waits for a byte that it copies: nothing is computed meanwhile."""
+_JOINED = 30.0
+"""Cycles until lanes that were folded are one, and added to what is there."""
 _BROUGHT = 0.35
 """The same where rows of what it copies lie apart in memory."""
 _LONG = {Operation.EXP, Operation.LOG, Operation.TANH, Operation.ERF, Operation.SIN, Operation.COS}
@@ -54,6 +56,8 @@ class _Work:
     """Of one vector, where it is no sum whose rows share what lanes read."""
     sum: Sum | None
     """Where it is one."""
+    lane_folded: bool
+    """Whether lanes lie along what is folded."""
     apart: frozenset[str]
     """Of what its lanes share: what does not lie side by side for its rows."""
     far: frozenset[str]
@@ -168,6 +172,7 @@ class Predictor:
             tuple(one for one in self._own.blocked if one not in used),
             max(len(stage.loads) / 2, steps, 1.0),
             _sum(stage, shape, machine) if shares else None,
+            shape.along in stage.folded,
             frozenset(_apart(stage, shape)),
             far(stage, shape, self._kernel.inputs, machine.l2),
             frozenset(load.buffer.name for load in stage.loads),
@@ -200,7 +205,8 @@ class Predictor:
         one, wishes, lanes = self._works[at], schedule.wishes, schedule.lanes(self._widest)
         if one.sum is None:
             along = one.shape.along.size if one.shape.along is not None else 1
-            return one.total / min(lanes, along) * one.cycles
+            joined = one.total / cuts.columns[at] * _JOINED if one.lane_folded else 0.0
+            return one.total / min(lanes, along) * one.cycles + joined
         rows, vectors = wishes.rows or 4, wishes.vectors or 2
         lying = self._lying(one, schedule, cuts.columns[at], vectors * lanes)
         tile, depth = cuts.rows[at], cuts.depths[at]

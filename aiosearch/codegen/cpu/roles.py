@@ -83,9 +83,7 @@ def far(stage: Stage, own: Shape, inputs: Iterable[Buffer], l2: int) -> frozense
 
 def woven(stage: Stage, own: Shape) -> set[str]:
     """What a matrix unit's tiles can be made of as it lies: its lanes lie side by side."""
-    return {
-        load.buffer.name for load in stage.loads if load.at and alone(load.at[-1]) == own.along
-    }
+    return {load.buffer.name for load in stage.loads if load.at and alone(load.at[-1]) == own.along}
 
 
 def packable(kernel: Kernel, constant: Iterable[str], machine: Machine) -> dict[str, Layout]:

@@ -10,6 +10,7 @@ from every_operator import SPECIAL, operands, pointwise
 from refereed import assert_right
 from running import KINDS, MACHINES, drawn, program, run
 
+from aiosearch.codegen.fusing import fused
 from aiosearch.codegen.ir import (
     Apply,
     Buffer,
@@ -161,3 +162,24 @@ def test_many_divided_by_one_are_rounded_as_quotients_are(machine: str) -> None:
     np.testing.assert_array_equal(found[known], wanted[known])
     assert (np.signbit(found) == np.signbit(wanted))[~np.isnan(wanted)].all()
     np.testing.assert_allclose(found, wanted, rtol=2.0**-23, atol=2.0**-148)
+
+
+@pytest.mark.parametrize("machine", [name for name, one in MACHINES.items() if one.fma])
+@pytest.mark.parametrize("name", ["rooted", "plain"])
+def test_quotients_by_sums_are_as_exact_as_sums(machine: str, name: str) -> None:
+    """To the last bits, whatever the sum is: zero, nothing finite, near the ends of the range."""
+    draw = np.random.default_rng(1)
+    divisors = [*NORMAL, *ODD, 1e-40, *np.exp(draw.uniform(-80, 80, 500))]
+    y = np.stack([np.array(divisors, np.float32), np.zeros(len(divisors), np.float32)], axis=1)
+    some = [*NORMAL, *ODD, *draw.standard_normal(500), *np.exp(draw.uniform(-80, 80, 500))]
+    x = np.broadcast_to(np.array(some, np.float32), (len(y), len(some)))
+    given = tensor("X", DType.F32, x.shape), tensor("Y", DType.F32, y.shape)
+    total = apply("reshape", apply("sum", given[1], axes=(1,)), shape=(len(y), 1))
+    divided = given[0] / (apply("sqrt", total) if name == "rooted" else total)
+    (found,) = run(fused(lower(program(divided))), [x, y], machine=MACHINES[machine])
+    with np.errstate(all="ignore"):
+        own = y.sum(axis=1, keepdims=True)
+        wanted = x / (np.sqrt(own) if name == "rooted" else own)
+    large = ~(np.abs(x) < 2.0**-78) | (x == 0)
+    np.testing.assert_allclose(found[large], wanted[large], rtol=2.0**-22, atol=2.0**-126)
+    assert (np.signbit(found) == np.signbit(wanted))[~np.isnan(wanted)].all()
