@@ -39,6 +39,8 @@ class Uses:
         self._order = list(below(wanted))
         self._carriers = self._carrying()
         self._users: dict[Value, list[Value]] = {value: [] for value in self._order}
+        self._repeated: set[Value] = set()
+        """What is read for each row anew, and differs along it: something of each column, say."""
         self.kept: set[Value] = set()
         """Values with a buffer of their own."""
         self._count()
@@ -113,7 +115,21 @@ class Uses:
         for value in self._order:
             if not self.moves(value):
                 for argument in value.arguments:
-                    self._users[self.source(argument)].append(value)
+                    source = self.source(argument)
+                    self._users[source].append(value)
+                    if self._repeats(argument, value):
+                        self._repeated.add(source)
+
+    def _repeats(self, value: Value, user: Value) -> bool:
+        """Whether rows share what a user reads, through whatever moves lie between."""
+        if isinstance(user.what, Pointwise) and _by_rows(value.shape, user.shape):
+            return True
+        while self.moves(value):
+            (source,) = value.arguments
+            if isinstance(value.what, Broadcast) and _by_rows(source.shape, value.shape):
+                return True
+            value = source
+        return False
 
     def _choose(self) -> None:
         """From results to operands: what is computed again has its operands computed again.
@@ -124,7 +140,8 @@ class Uses:
         again: set[Value] = set()
         for value in reversed(self._order):
             users = self._users[value]
-            if len(set(users)) > 1 or any(user in again for user in users):
+            shared = len(set(users)) > 1 or value in self._repeated
+            if shared or any(user in again for user in users):
                 again.add(value)
             if self._must(value) or value in heavy or (value in again and value in dear):
                 self.kept.add(value)
@@ -157,6 +174,12 @@ class Uses:
             if _computes(value) and (_own(value) or alike):
                 found.add(value)
         return found
+
+
+def _by_rows(old: Sequence[int], new: Sequence[int]) -> bool:
+    """Whether a shape is repeated, but not along its last axis, in which its elements differ."""
+    repeated = any(one < other for one, other in zip(old, new, strict=True)) if old else False
+    return repeated and old[-1] > 1
 
 
 def _takes(value: Value) -> bool:

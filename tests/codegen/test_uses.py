@@ -47,6 +47,20 @@ def test_of_a_value_that_is_used_twice_the_dear_part_is_kept_if_it_is_smaller() 
     assert whole not in kept
 
 
+def test_what_rows_share_is_kept_if_it_is_dear() -> None:
+    """One root for each column, and not one for each element; what columns share is one anyway."""
+    k = Values()
+    x = given(k, 8, 4)
+    for shape, kept in (((1, 4), True), ((8, 1), False), ((1, 1), False), ((), False)):
+        root = k.sqrt(given(k, *shape, name="S"))
+        for spread in (root, k.broadcast(root, (8, 4))):
+            assert (root in Uses([k.multiply(x, spread)]).kept) is kept
+        doubled = k.add(root, root)
+        assert (doubled in Uses([k.multiply(x, doubled)]).kept) is kept
+        cheap = k.negative(given(k, *shape, name="S"))
+        assert cheap not in Uses([k.multiply(x, cheap)]).kept
+
+
 def test_a_fold_that_is_only_read_in_another_shape_is_kept_in_that() -> None:
     k = Values()
     total = k.sum(given(k, 4, 6), (1,))

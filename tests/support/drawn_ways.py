@@ -85,7 +85,7 @@ def _packed(
     names = {one.name for one in module.inputs} - {one.name for one in module.outputs} - others
     if draw < 0.3:
         names = {one.name for one in kernel.inputs}
-    candidates = packable(kernel, names, machine)
+    candidates = packable(kernel, names, machine, again=draw < 0.3)
     if not candidates or draw > 0.7:
         return own
     name, layout = random.choice(sorted(candidates.items()))

@@ -79,6 +79,7 @@ class Foldings:
                 kernel,
                 [one.name for one in kernel.inputs if not (packed and one.name in layouts)],
                 machine,
+                again=True,
             )
             for packed in (True, False)
         }

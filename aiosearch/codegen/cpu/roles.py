@@ -86,17 +86,21 @@ def woven(stage: Stage, own: Shape) -> set[str]:
     return {load.buffer.name for load in stage.loads if load.at and alone(load.at[-1]) == own.along}
 
 
-def packable(kernel: Kernel, constant: Iterable[str], machine: Machine) -> dict[str, Layout]:
+def packable(
+    kernel: Kernel, constant: Iterable[str], machine: Machine, *, again: bool = False
+) -> dict[str, Layout]:
     """Of constant inputs that one product reads along its lanes: layouts of one vector's width.
 
-    Of a product, one factor at most.
+    Of a product, one factor at most. Others may read it again only at the same places, if at all.
     """
     names = set(constant)
     loads = [load for stage in kernel.stages for load in stage.loads]
-    readers = Counter(load.buffer.name for load in loads)
+    readers = Counter(load.buffer.name for load in (dict.fromkeys(loads) if again else loads))
     found: dict[str, Layout] = {}
     for stage in kernel.stages:
         if stage.fold is not Fold.SUM or len(stage.folded) != 1:
+            continue
+        if again and len(set(stage.loads)) == 1:
             continue
         wanted = [load for load in stage.loads if load.buffer.name in names]
         columns = {load: _column(stage, load) for load in wanted if readers[load.buffer.name] == 1}

@@ -14,6 +14,7 @@ from aiosearch.codegen.cpu.choices import choices, space
 from aiosearch.codegen.cpu.packed import Layout
 from aiosearch.codegen.cpu.printer import native
 from aiosearch.codegen.cpu.schedule import Schedule
+from aiosearch.codegen.fusing import fused
 from aiosearch.codegen.ir import Kernel, Module
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import Machine, host
@@ -72,6 +73,17 @@ def test_panels_are_as_wide_as_the_vectors_that_read_them(machine: Machine) -> N
         assert isinstance(layout, Layout)
         assert layout.width == own.wishes.vectors * machine.width // 4
         assert own.tiles["j"] % (machine.width // 4) == 0
+
+
+@ALL
+def test_what_is_read_again_is_in_panels_too(machine: Machine) -> None:
+    """Of a block; columns of a factor that are scaled by what their squares come to, say."""
+    x, w = tensor("X", DType.F32, (64, 512)), tensor("W", DType.F32, (512, 512))
+    scale = apply("sqrt", apply("sum", w * w, axes=(0,)))
+    module = fused(lower(program((x @ w) / apply("reshape", scale, shape=(1, 512)))))
+    found = [one for one in of(module, machine) if one.panels]
+    assert found
+    assert_right(module, schedules={module.kernels[0].name: found[0]}, machines=[machine])
 
 
 @ALL
