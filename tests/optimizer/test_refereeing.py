@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from aiosearch.equivalence import FloatEvidence
+from aiosearch.equivalence.sides import Executed
 from aiosearch.measure import Cause, Draw, Failure, Stage
 from aiosearch.optimizer import refereeing
 from aiosearch.optimizer.errors import OptimizeError
@@ -85,6 +86,31 @@ async def test_what_the_device_computes_in_one_step_counts() -> None:
 
     assert (await evidence(case(program), first, first)).outcome == "agree"
     assert (await evidence(case(program), first, late)).failed == ("level",)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+async def test_what_overflows_far_out_alone_is_to_be_watched(dtype: str) -> None:
+    """A product of what was not divided yet: no usual inputs are that large."""
+    x, w = tensor("x", dtype, (2, 256)), tensor("w", dtype, (256, 32))
+    root = apply("sqrt", apply("mean", apply("square", x), axes=(1,), keep=True))
+    program = Program("norm", (x, w), ((x / root) @ w,))
+    late = Executed(Program("late", (x, w), ((x @ w) / root,)))
+    sides = Executed(program), late
+
+    async def run(side: int, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(sides[side].own(inputs))
+
+    async def itself(side: int, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(sides[0].own(inputs))
+
+    found = await judged(case(program), run)
+    assert isinstance(found, FloatEvidence)
+    assert found.failed == ("vast (1)",)
+    assert found.overflows
+    same = await judged(case(program), itself)
+    assert isinstance(same, FloatEvidence)
+    assert same.outcome == "agree"
+    assert "vast (1)" in [one.distribution for one in same.trials]
 
 
 async def test_strict_wants_nan_where_the_original_gives_it() -> None:
