@@ -16,9 +16,10 @@ from ..tensor.floats import Array
 from ..tensor.generalise import generalise
 from ..tensor.terms import Program
 from ..tensor.types import DType
-from .differences import real
 from .distributions import draw_inputs
-from .machine import OWN, UNIT, execute, rounded
+from .machine import UNIT, rounded
+from .measured import Measured
+from .sides import Executed
 from .uniform import sizes
 
 _BASES = ("normal", "positive")
@@ -58,7 +59,7 @@ def vast(program: Program, seed: int) -> list[Vast]:
         return []
     for base in _BASES:
         inputs = draw_inputs(small, base, seed)
-        if _computed(small, inputs):
+        if _right(small, inputs):
             places = range(len(inputs))
             found = [_raised(small, inputs, order) for order in (places, places[::-1])]
             return [Vast(base, powers) for powers in dict.fromkeys(found) if any(powers)]
@@ -72,7 +73,7 @@ def _raised(program: Program, inputs: Sequence[Array], order: Sequence[int]) -> 
 
     def holds(at: int, power: int) -> bool:
         tried = [power if place == at else one for place, one in enumerate(powers)]
-        return _computed(program, _scaled(program, inputs, tried))
+        return _right(program, _scaled(program, inputs, tried))
 
     for at in order:
         if types[at] in _END:
@@ -98,19 +99,23 @@ def _scaled(program: Program, inputs: Sequence[Array], powers: Sequence[int]) ->
         ]
 
 
-def _computed(program: Program, inputs: Sequence[Array]) -> bool:
-    """Whether a program gives finite numbers, and those that it should give.
+def _right(program: Program, inputs: Sequence[Array]) -> bool:
+    """Whether a program gives finite numbers, those that it should give, and says something.
 
     What is divided by something that has overflown is finite.
     """
     if not all(np.isfinite(x).all() for x in inputs):
         return False
-    found, wanted = execute(program, OWN, inputs), real(program, inputs)
-    types = [term.dtype for term in program.outputs]
-    return all(_near(*one) for one in zip(found, wanted, types, strict=True))
+    side = Executed(program)
+    types = [type_.dtype for type_ in side.outputs]
+    return all(map(_near, side.own(inputs), side.truth(inputs), types))
 
 
-def _near(found: Array, wanted: Array, dtype: DType) -> bool:
+def _near(found: Array, wanted: Measured, dtype: DType) -> bool:
+    """Whether all is near what it should be, and rounding decides no more than half of it."""
     with np.errstate(all="ignore"):
-        off = np.max(np.abs(found.astype(np.float64) - wanted), initial=0.0)
-        return bool(off <= math.sqrt(UNIT.get(dtype, 0.0)) * np.max(np.abs(wanted), initial=0.0))
+        off = np.abs(found.astype(np.float64) - wanted.value)
+        size = np.max(np.abs(wanted.value), initial=0.0)
+        most = math.sqrt(UNIT.get(dtype, 0.0)) * size
+        clear = np.broadcast_to(wanted.spread <= most, off.shape)
+        return bool(np.all(off <= most) and 2 * np.count_nonzero(clear) >= off.size)

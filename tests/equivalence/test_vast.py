@@ -52,6 +52,16 @@ def test_each_input_is_as_large_as_those_before_it_let_it_be() -> None:
     assert 40 < alone.powers[0] < 64
 
 
+def test_inputs_are_no_larger_than_lets_the_original_say_something() -> None:
+    """Where one score is far above all others, rounding decides which."""
+    program = builtin("attention", "f32", head=1, row=4, feature=16, key=16, value=16)
+    for one in vast(program, 0):
+        query, key, value = one.powers
+        assert value > 100 > query + key
+        side = Executed(program)
+        assert compare_on(one.inputs(program, 0), side, side, "vast", False).status == "passed"
+
+
 def test_what_needs_positive_numbers_gets_them() -> None:
     program = parse("program root(X: f32[4]) { return sqrt(X) }")
     (found,) = vast(program, 0)
