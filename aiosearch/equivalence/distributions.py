@@ -18,6 +18,9 @@ from .machine import rounded, working
 _LARGE = {DType.F16: 2.0**3, DType.BF16: 2.0**10, DType.F32: 2.0**10, DType.F64: 2.0**10}
 _TINY = {DType.F16: 2.0**-8, DType.BF16: 2.0**-30, DType.F32: 2.0**-30, DType.F64: 2.0**-100}
 _SHIFT = {DType.F16: 2.0, DType.BF16: 2.0**3, DType.F32: 2.0**10, DType.F64: 2.0**20}
+_STEP = {DType.F16: 2.0**-7, DType.BF16: 2.0**-4, DType.F32: 2.0**-5, DType.F64: 2.0**-5}
+_LEVEL = {DType.F16: 192, DType.BF16: 192, DType.F32: 1793, DType.F64: 1793}
+_UNEVEN = {DType.F16: 2, DType.BF16: 2, DType.F32: 8, DType.F64: 8}
 _SPREAD = {DType.F16: 3.0, DType.BF16: 10.0, DType.F32: 10.0, DType.F64: 10.0}
 _SPECIAL_SHARE = 1 / 16
 
@@ -84,6 +87,24 @@ def _shifted(draw: _Draw) -> Array:
     return np.asarray(x + x.dtype.type(_SHIFT[draw.dtype]))
 
 
+def _level(draw: _Draw) -> Array:
+    """All is near one number far from zero: what takes small differences first keeps them exact.
+
+    Sums of so few binary digits are not rounded; where means would be, in half precision, what is
+    above that number stands beside as much below it. A quarter of the rows is that number alone.
+    """
+    dtype = draw.dtype
+    steps = draw.whole(-_UNEVEN[dtype], _UNEVEN[dtype])
+    if steps.ndim:
+        if dtype in (DType.F16, DType.BF16):
+            steps[..., 1::2] = -steps[..., : steps.shape[-1] - 1 : 2]
+            steps[..., steps.shape[-1] // 2 * 2 :] = 0
+        alike = draw.chance(0.25, (*draw.shape[:-1], 1))
+        alike.reshape(-1)[-1:] = False
+        steps = np.where(alike, 0, steps)
+    return np.asarray((steps + _LEVEL[dtype]) * _STEP[dtype])
+
+
 def _huge(draw: _Draw) -> Array:
     """One element of each row is far larger than the others."""
     x = draw.normal()
@@ -103,6 +124,7 @@ _DRAWN: dict[str, Callable[[_Draw], Array]] = {
     "zeros": _zeros,
     "positive": lambda draw: np.abs(draw.normal()) + 0.125,
     "shifted": _shifted,
+    "level": _level,
     "equal": _equal,
     "powers": _powers,
     "cancelling": _cancelling,
@@ -115,7 +137,8 @@ ADVERSARIAL = ("equal", "powers", "cancelling", "huge", "sorted", "integers")
 """Patterns that `adversarial` deals out to the inputs in turn; each is a distribution, too."""
 
 DISTRIBUTIONS = (
-    "normal", "small", "large", "tiny", "mixed", "zeros", "positive", "shifted", "adversarial",
+    "normal", "small", "large", "tiny", "mixed", "zeros", "positive", "shifted", "level",
+    "adversarial",
 )  # fmt: skip
 """What the float layer draws from."""
 

@@ -23,7 +23,7 @@ from .sides import Executed, Side, require_comparable
 SLACK = 4.0
 """Units in the last place that a candidate may lose beyond twice what the original loses."""
 
-_TYPICAL, _LEAST_SEEN, _LUCK = 8.0, 2.0**-6, 2.0**-12
+_TYPICAL, _LEAST_SEEN, _LUCK = 8.0, 2.0**-8, 2.0**-12
 """Roundings mostly come to an eighth of what they may, and are never taken for nothing. Where next
 to none is seen, it is by luck: the inputs need none."""
 
@@ -289,7 +289,8 @@ class _Output:
         finite = np.isfinite(self.ours)
         size = np.max(np.abs(self.truth), where=np.isfinite(self.truth), initial=0.0)
         noise = np.broadcast_to(truth.spread, finite.shape)
-        clear = np.isfinite(self.truth) & (noise <= self.loss * size)
+        known = finite & np.isfinite(self.truth)
+        clear = known & (self._seen(noise, known) * noise <= self.loss * size)
         self.compared = finite & clear
         self.undetermined = int(np.count_nonzero(finite & ~clear))
         self.newly_defined = int(np.count_nonzero(~finite & np.isfinite(self.theirs)))
@@ -297,7 +298,7 @@ class _Output:
         if strict:
             self.broken |= ~finite & ~_same_kind(self.ours, self.theirs)
         own = 2 * UNIT.get(dtype, 0.0) * np.abs(self.truth)
-        explained = noise if dtype is DType.F64 else self._seen(noise) * noise
+        explained = noise if dtype is DType.F64 else self._seen(noise, self.compared) * noise
         self.ulp = np.maximum(np.maximum(explained, own), _FLOOR[working(dtype)])
         if dtype is DType.F64:
             # The referee rounds as the programs do: the original's share of the difference is 0.
@@ -307,14 +308,14 @@ class _Output:
         off = np.abs(np.where(self.compared, self.ours - self.truth, 0.0))
         self.lost = bool(np.any(off > self.loss * size))
 
-    def _seen(self, noise: Array) -> float:
+    def _seen(self, noise: Array, where: Array) -> float:
         """Of the noise that roundings explain, the share that they make up where they are seen.
 
         Some originals are far more exact than that: differences of neighbours lose nothing.
         """
         off = np.abs(self.ours - self.truth)
         shares = off / np.where(noise > 0, noise, np.inf)
-        largest = float(np.max(shares, where=self.compared, initial=0.0))
+        largest = float(np.max(shares, where=where, initial=0.0))
         return min(1.0, max(_LEAST_SEEN, _TYPICAL * largest)) if largest > _LUCK else 1.0
 
     def _errors(self, values: Array) -> Array:

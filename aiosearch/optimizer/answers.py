@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from .renaming import renamed, with_parameters
 
-SCHEMA = 4
+SCHEMA = 5
 """Goes up when answers that were found before are not to be used any more."""
 
 

@@ -17,10 +17,11 @@ from msgspec import Struct
 
 from ..engine.channel import Channel, enter_child
 from ..equivalence.distributions import DISTRIBUTIONS
-from ..equivalence.floats import ENOUGH, FloatEvidence, compare_on, compare_sides
+from ..equivalence.floats import ENOUGH, FloatEvidence, Status, compare_on, compare_sides
 from ..equivalence.machine import rounded
 from ..equivalence.measured import Measured
 from ..equivalence.sides import Executed
+from ..equivalence.vast import vast
 from ..measure import Draw, Failure
 from ..measure.drawing import draw
 from ..measure.letterbox import Letterbox, nameless_file
@@ -78,7 +79,8 @@ async def judged(case: Case, run: Run) -> FloatEvidence | Failure:
     """Compares both sides; a failure is that of the one that cannot run. Raises OptimizeError.
 
     Besides the usual distributions it draws the inputs that a race is run on, where fewer than
-    `ENOUGH` of those say anything, or where they leave out an output.
+    `ENOUGH` of those say anything, or where they leave out an output; and inputs so large that what
+    computes something larger than the original does overflows.
     """
     async with _letterbox() as letterbox, _referee(letterbox) as referee:
         referee.send(_encode(case))
@@ -119,7 +121,8 @@ class _Elsewhere:
         self, side: int, program: Executed, channel: Channel, letterbox: Letterbox
     ) -> None:
         self._side = side
-        self._program = program
+        self._truth = program
+        self.program = program.program
         self._channel = channel
         self._letterbox = letterbox
         self.inputs = program.inputs
@@ -133,20 +136,30 @@ class _Elsewhere:
         return _taken(self._letterbox, given.outputs)
 
     def truth(self, inputs: Sequence[Any]) -> list[Measured]:
-        return self._program.truth(inputs)
+        return self._truth.truth(inputs)
 
 
 def compared(case: Case, ours: _Elsewhere, theirs: _Elsewhere) -> FloatEvidence:
-    """On the usual distributions, and on more where these do not tell enough."""
+    """On the usual distributions, and on more where these do not tell enough.
+
+    What none of them speaks against runs on vast inputs, too, which tell whether it overflows.
+    """
     seed, strict = case.seed, case.strict
     found = compare_sides(ours, theirs, seed=seed, strict=strict, distributions=DISTRIBUTIONS)
-    if found.outcome == "differ" or (found.counted >= ENOUGH and not found.unseen):
+    if found.outcome == "differ":
         return found
-    more = (
-        compare_on(_drawn(case, seed + number), ours, theirs, f"as timed ({number})", strict)
-        for number in range(1, MORE + 1)
+    trials = found.trials
+    if found.counted < ENOUGH or found.unseen:
+        trials += tuple(
+            compare_on(_drawn(case, seed + number), ours, theirs, f"as timed ({number})", strict)
+            for number in range(1, MORE + 1)
+        )
+    far = (
+        compare_on(one.inputs(ours.program, seed), ours, theirs, f"vast ({number})", strict)
+        for number, one in enumerate(vast(ours.program, seed), 1)
     )
-    return replace(found, trials=(*found.trials, *more))
+    telling = (one for one in far if one.status is not Status.SKIPPED)
+    return replace(found, trials=(*trials, *telling))
 
 
 def _drawn(case: Case, seed: int) -> list[Any]:

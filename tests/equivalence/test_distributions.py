@@ -88,6 +88,24 @@ def test_patterns_are_what_they_are_called() -> None:
     assert mixed.max() > 1e3 * np.median(mixed) > 1e3 * np.quantile(mixed, 0.05)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_level_rows_are_near_one_number_that_all_inputs_share(dtype: DType) -> None:
+    """Some are just that; the others are apart by less than a twentieth, which the type tells."""
+    first, second = draw([TensorType(dtype, (32, 65))] * 2, "level", 0)
+    (middle,) = {float(np.median(value)) for value in (first, second)}
+    assert not np.array_equal(first, second)
+    for value in (first, second):
+        off = np.abs(value - middle)
+        assert 0 < off[off > 0].min() < off.max() < middle / 20
+        assert 0 < np.mean(np.all(off == 0, axis=1)) < 0.5
+
+
+@pytest.mark.parametrize("dtype", [DType.F16, DType.BF16])
+def test_in_half_precision_the_means_of_level_rows_are_not_rounded(dtype: DType) -> None:
+    value = one("level", dtype)
+    assert len(np.unique(value.mean(axis=1))) == 1
+
+
 def test_adversarial_deals_the_patterns_out_to_the_inputs() -> None:
     types = [TensorType(DType.F32, (8, 8))] * len(ADVERSARIAL)
     values = draw(types, "adversarial", 0)

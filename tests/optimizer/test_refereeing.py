@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from aiosearch.equivalence import FloatEvidence
+from aiosearch.equivalence.sides import Executed
 from aiosearch.measure import Cause, Draw, Failure, Stage
 from aiosearch.optimizer import refereeing
 from aiosearch.optimizer.errors import OptimizeError
@@ -60,6 +63,56 @@ async def test_what_is_right_agrees_and_what_is_wrong_at_one_element_differs() -
     assert "normal" in found.failed
 
 
+async def test_what_the_device_computes_in_one_step_counts() -> None:
+    """A product and a difference that are rounded once leave something of equal numbers."""
+    x = tensor("x", "f32", (16, 512))
+    mean = apply("mean", x, axes=(1,), keep=True)
+    variance = apply("mean", apply("square", x - mean), axes=(1,), keep=True)
+    program = Program("norm", (x,), ((x - mean) * apply("rsqrt", variance + 1e-5),))
+
+    def parts(x: Any) -> tuple[Any, Any]:
+        mean = jnp.mean(x, axis=1, keepdims=True)
+        return mean, jax.lax.rsqrt(jnp.mean((x - mean) ** 2, axis=1, keepdims=True) + 1e-5)
+
+    @jax.jit
+    def first(x: Any) -> Any:
+        mean, scale = parts(x)
+        return (x - mean) * scale
+
+    @jax.jit
+    def late(x: Any) -> Any:
+        mean, scale = parts(x)
+        return scale * x - scale * mean
+
+    assert (await evidence(case(program), first, first)).outcome == "agree"
+    assert (await evidence(case(program), first, late)).failed == ("level",)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+async def test_what_overflows_far_out_alone_is_to_be_watched(dtype: str) -> None:
+    """A product of what was not divided yet: no usual inputs are that large."""
+    x, w = tensor("x", dtype, (2, 256)), tensor("w", dtype, (256, 32))
+    root = apply("sqrt", apply("mean", apply("square", x), axes=(1,), keep=True))
+    program = Program("norm", (x, w), ((x / root) @ w,))
+    late = Executed(Program("late", (x, w), ((x @ w) / root,)))
+    sides = Executed(program), late
+
+    async def run(side: int, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(sides[side].own(inputs))
+
+    async def itself(side: int, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(sides[0].own(inputs))
+
+    found = await judged(case(program), run)
+    assert isinstance(found, FloatEvidence)
+    assert found.failed == ("vast (1)",)
+    assert found.overflows
+    same = await judged(case(program), itself)
+    assert isinstance(same, FloatEvidence)
+    assert same.outcome == "agree"
+    assert "vast (1)" in [one.distribution for one in same.trials]
+
+
 async def test_strict_wants_nan_where_the_original_gives_it() -> None:
     def tame(x: Any) -> Any:
         return np.log(np.abs(x))
@@ -100,7 +153,7 @@ async def test_where_no_inputs_say_anything_it_is_unknown() -> None:
     found = await evidence(case(DOUBLED), nothing, double)
     assert found.outcome == "unknown"
     assert found.counted == 0
-    assert str(found).startswith("unknown on 0 of 12 distributions")
+    assert str(found).startswith("unknown on 0 of 13 distributions")
 
 
 async def test_an_output_that_is_never_seen_is_looked_at_on_the_inputs_of_the_race() -> None:

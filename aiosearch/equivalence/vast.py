@@ -1,0 +1,121 @@
+"""Inputs so large that products of them overflow, where the original is right yet.
+
+They tell which rewrites compute on the way what is larger than all that the original computes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from ..tensor.floats import Array
+from ..tensor.generalise import generalise
+from ..tensor.terms import Program
+from ..tensor.types import DType
+from .distributions import draw_inputs
+from .machine import UNIT, rounded
+from .measured import Measured
+from .sides import Executed
+from .uniform import sizes
+
+_BASES = ("normal", "positive")
+"""What is multiplied: the first of these on which the original is right."""
+
+_END = {DType.F16: 15, DType.BF16: 127, DType.F32: 127}
+"""The largest powers of two. What rounding does in f64 cannot be told so far out."""
+
+_ROOM = {DType.F16: 4, DType.BF16: 14, DType.F32: 14}
+"""How far below the largest that it can be an input is kept, for sums that are longer yet."""
+
+_MOST = 1 << 20
+"""Programs that have larger inputs even at a reduced shape are not looked at."""
+
+
+@dataclass(frozen=True)
+class Vast:
+    """How far each input can be raised."""
+
+    base: str
+    """The distribution that is multiplied."""
+    powers: tuple[int, ...]
+    """Of two, by which; that loses nothing."""
+
+    def inputs(self, program: Program, seed: int) -> list[Array]:
+        """Those of a program, whatever its sizes."""
+        return _scaled(program, draw_inputs(program, self.base, seed), self.powers)
+
+
+def vast(program: Program, seed: int) -> list[Vast]:
+    """The first input raised as far as can be, then the next; and the same from the last on.
+
+    Nothing where none can be, or where the original is not even right on usual inputs.
+    """
+    (small,) = generalise([program]).reduced()
+    if sum(math.prod(sizes(term)) for term in small.inputs) > _MOST:
+        return []
+    for base in _BASES:
+        inputs = draw_inputs(small, base, seed)
+        if _right(small, inputs):
+            places = range(len(inputs))
+            found = [_raised(small, inputs, order) for order in (places, places[::-1])]
+            return [Vast(base, powers) for powers in dict.fromkeys(found) if any(powers)]
+    return []
+
+
+def _raised(program: Program, inputs: Sequence[Array], order: Sequence[int]) -> tuple[int, ...]:
+    """One input after the other is raised as far as the original allows, then let down a little."""
+    powers = [0] * len(inputs)
+    types = [term.dtype for term in program.inputs]
+
+    def holds(at: int, power: int) -> bool:
+        tried = [power if place == at else one for place, one in enumerate(powers)]
+        return _right(program, _scaled(program, inputs, tried))
+
+    for at in order:
+        if types[at] in _END:
+            powers[at] = _largest(_END[types[at]], partial(holds, at))
+    room = [_ROOM.get(one, 0) for one in types]
+    return tuple(max(0, one - less) for one, less in zip(powers, room, strict=True))
+
+
+def _largest(most: int, holds: Callable[[int], bool]) -> int:
+    """The largest number up to `most` at which something holds that does so at 0."""
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def _scaled(program: Program, inputs: Sequence[Array], powers: Sequence[int]) -> list[Array]:
+    with np.errstate(over="ignore"):
+        return [
+            rounded(np.ldexp(x, power), term.dtype) if power else x
+            for term, x, power in zip(program.inputs, inputs, powers, strict=True)
+        ]
+
+
+def _right(program: Program, inputs: Sequence[Array]) -> bool:
+    """Whether a program gives finite numbers, those that it should give, and says something.
+
+    What is divided by something that has overflown is finite.
+    """
+    if not all(np.isfinite(x).all() for x in inputs):
+        return False
+    side = Executed(program)
+    types = [type_.dtype for type_ in side.outputs]
+    return all(map(_near, side.own(inputs), side.truth(inputs), types))
+
+
+def _near(found: Array, wanted: Measured, dtype: DType) -> bool:
+    """Whether all is near what it should be, and rounding decides no more than half of it."""
+    with np.errstate(all="ignore"):
+        off = np.abs(found.astype(np.float64) - wanted.value)
+        size = np.max(np.abs(wanted.value), initial=0.0)
+        most = math.sqrt(UNIT.get(dtype, 0.0)) * size
+        clear = np.broadcast_to(wanted.spread <= most, off.shape)
+        return bool(np.all(off <= most) and 2 * np.count_nonzero(clear) >= off.size)
