@@ -37,6 +37,8 @@ class Lost(Struct, frozen=True):
 
     cause: Cause
     message: str
+    killed: bool = False
+    """Whether somebody killed it, which need not be for what it was asked."""
 
 
 class Process:
@@ -172,9 +174,9 @@ class Process:
         if overdue or code == -signal.SIGALRM:
             return Lost(Cause.HUNG, "it was still at work when its time was over")
         if exhausted(words):
-            return Lost(Cause.MEMORY, _quoted(code, words))
+            return Lost(Cause.MEMORY, _quoted(code, words), code == -signal.SIGKILL)
         if code == -signal.SIGKILL:
-            return Lost(Cause.MEMORY, "it was killed, as a system does where memory runs out")
+            return Lost(Cause.MEMORY, "it was killed, as a system does where memory runs out", True)
         return Lost(Cause.CRASHED, _quoted(code, words))
 
     def _on_frame(self, payload: bytes) -> None:
