@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import tempfile
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 _START = 4096
 _ALIGNMENT = 64
-_RUNNER = struct.Struct("=q")
+_RUNNER = struct.Struct("=qq")
+"""Who, and when."""
 NOBODY = -1
 
 
@@ -55,11 +57,15 @@ class Letterbox:
 
     def announce(self, runner: int) -> None:
         """Says who begins, for whoever finds the process dead."""
-        os.pwrite(self.fd, _RUNNER.pack(runner), 0)
+        os.pwrite(self.fd, _RUNNER.pack(runner, time.monotonic_ns()), 0)
 
     def announced(self) -> int:
-        data = os.pread(self.fd, _RUNNER.size, 0)
+        data = self.sign()
         return int(_RUNNER.unpack(data)[0]) if len(data) == _RUNNER.size else NOBODY
+
+    def sign(self) -> bytes:
+        """Changes with every announcement; nothing where the file is closed."""
+        return os.pread(self.fd, _RUNNER.size, 0) if self.fd >= 0 else b""
 
     def empty(self) -> None:
         """Gives the memory back."""

@@ -30,7 +30,7 @@ from .racing import Fault, Outage, Sample
 from .threads import to_the_end
 
 MOST_RUNS = 32
-"""More than a candidate has in a round, or to be prepared for it."""
+"""More than a candidate has between one announcement and the next."""
 GRACE = 30.0
 """How much later than the process's own alarm the host gives up."""
 
@@ -89,15 +89,12 @@ class DeviceStand:
         if refused := await self._admit(runners):
             return refused
         numbers = tuple(self._loaded[runner] for runner in runners)
-        reply = await self._ask(Prepare(numbers, seed), self._patience(len(runners)))
+        reply = await self._ask(Prepare(numbers, seed), self._run_seconds * MOST_RUNS)
         return reply.ways if isinstance(reply, Prepared) else await self._fault(reply)
 
     async def round(self, order: Sequence[int]) -> Sequence[Sequence[Sample]] | Fault | Outage:
-        reply = await self._ask(Turns(tuple(order)), self._patience(len(order)))
+        reply = await self._ask(Turns(tuple(order)), self._run_seconds * MOST_RUNS)
         return reply.rows if isinstance(reply, Timed) else await self._fault(reply)
-
-    def _patience(self, runners: int) -> float:
-        return self._run_seconds * runners * MOST_RUNS
 
     async def _fault(self, answer: Answer) -> Fault | Outage:
         if isinstance(answer, Outage):
