@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..engine.channel import Channel, enter_child
+from ..errors import AiosearchError
 from .candidates import Cause
 from .exhaustion import exhausted
 from .expendable import become_expendable
@@ -121,5 +122,7 @@ def _cause(error: Exception) -> Cause:
 
 
 def _one_line(error: Exception) -> str:
+    if isinstance(error, AiosearchError):  # a sentence
+        return str(error)
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -23,8 +23,8 @@ from .process import Process
 from .protocol import Build, Built, Ready, Settings
 from .quiet import Quiet
 from .race import Race, Way
-from .racing import run_race
-from .stand import GRACE, DeviceStand, failure, text_of
+from .racing import Fault, run_race
+from .stand import GRACE, DeviceStand, fault, text_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -181,12 +181,18 @@ class JaxExecutor:
                 yield
 
     async def _compile(self, compiler: Process, candidate: Candidate) -> Compiled | Failure:
+        found = await self._tried(compiler, candidate)
+        if isinstance(found, Fault) and found.killed:
+            found = await self._tried(compiler, candidate)
+        return found.final if isinstance(found, Fault) else found
+
+    async def _tried(self, compiler: Process, candidate: Candidate) -> Compiled | Fault:
         await compiler.start()
         started = time.monotonic()
         patience = self._allowance.compile_seconds + GRACE
         reply = await compiler.ask(Build(text_of(candidate)), patience)
         if not isinstance(reply, Built):
-            return failure(candidate, Stage.COMPILE, reply)
+            return fault(candidate, Stage.COMPILE, reply)
         took = time.monotonic() - started
         return Compiled(candidate, took, reply.executable, reply.looped)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from .errors import ExecutorError
 from .protocol import Parcel
 
 if TYPE_CHECKING:
@@ -15,8 +19,14 @@ if TYPE_CHECKING:
 
 _START = 4096
 _ALIGNMENT = 64
-_RUNNER = struct.Struct("=q")
+_RUNNER = struct.Struct("=qq")
+"""Who, and when."""
 NOBODY = -1
+_REMEDIES = {
+    errno.EFBIG: "files may not be larger here: raise the limit of `ulimit -f`",
+    errno.ENOSPC: "no room is left: free memory, or space in the folder of temporary files",
+    errno.EDQUOT: "the quota is used up: free space in the folder of temporary files",
+}
 
 
 def nameless_file(name: str) -> int:
@@ -28,7 +38,10 @@ def nameless_file(name: str) -> int:
 
 
 class Letterbox:
-    """Arrays are put in and taken out one load at a time; each call blocks."""
+    """Arrays are put in and taken out one load at a time; each call blocks.
+
+    Raises ExecutorError where they have no room.
+    """
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -42,7 +55,8 @@ class Letterbox:
         for array in arrays:
             parcels.append(Parcel(array.dtype.name, array.shape, offset))
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            offset = _aligned(_write(self.fd, data.data, offset))
+            with _room(offset + data.nbytes):
+                offset = _aligned(_write(self.fd, data.data, offset))
         return tuple(parcels)
 
     def take(self, parcel: Parcel) -> NDArray[Any]:
@@ -55,15 +69,34 @@ class Letterbox:
 
     def announce(self, runner: int) -> None:
         """Says who begins, for whoever finds the process dead."""
-        os.pwrite(self.fd, _RUNNER.pack(runner), 0)
+        with _room(_START):
+            os.pwrite(self.fd, _RUNNER.pack(runner, time.monotonic_ns()), 0)
 
     def announced(self) -> int:
-        data = os.pread(self.fd, _RUNNER.size, 0)
+        data = self.sign()
         return int(_RUNNER.unpack(data)[0]) if len(data) == _RUNNER.size else NOBODY
+
+    def sign(self) -> bytes:
+        """Changes with every announcement; nothing where the file is closed."""
+        return os.pread(self.fd, _RUNNER.size, 0) if self.fd >= 0 else b""
 
     def empty(self) -> None:
         """Gives the memory back."""
-        os.ftruncate(self.fd, _START)
+        with _room(_START):
+            os.ftruncate(self.fd, _START)
+
+
+@contextmanager
+def _room(size: int) -> Iterator[None]:
+    """Says in a sentence what is to be done where a file of so many bytes has no room."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _REMEDIES:
+            raise
+        raise ExecutorError(
+            f"arrays cannot be handed over in a file of {size} bytes: {_REMEDIES[error.errno]}"
+        ) from None
 
 
 def _aligned(offset: int) -> int:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..engine.child import Child
+from ..engine.patience import Late, Patience
 from .candidates import Cause
 from .errors import ExecutorError
 from .exhaustion import exhausted
@@ -37,6 +38,8 @@ class Lost(Struct, frozen=True):
 
     cause: Cause
     message: str
+    killed: bool = False
+    """Whether somebody killed it, which need not be for what it was asked."""
 
 
 class Process:
@@ -62,7 +65,8 @@ class Process:
     async def ask(self, request: Request, patience: float) -> Reply | Lost:
         """Gives the answer, or how the process died. When cancelled, it is killed at once.
 
-        `patience` is for the rare process that its own alarm could not end.
+        `patience` is for the rare process that its own alarm could not end: so many seconds
+        after it last announced somebody. One that is stopped is waited for less long.
         """
         try:
             return await self._exchange(encode(request), patience)
@@ -151,30 +155,28 @@ class Process:
 
     async def _answer(self, child: Child, patience: float) -> Reply | Lost:
         assert self._reply is not None
-        overdue = False
-        try:
-            async with asyncio.timeout(patience):
-                reply = await self._reply
-        except TimeoutError:
-            reply, overdue = None, True
-        if reply is not None:
+        wait = Patience(child.pid, patience, self.letterbox.sign)
+        late = await wait.until(self._reply)
+        if late is None and (reply := self._reply.result()) is not None:
             return reply
         child.kill()
         await child.reap()
-        lost = self._autopsy(child.returncode, overdue)
+        lost = self._autopsy(child.returncode, late, wait.interrupted)
         await self.end()
         return lost
 
-    def _autopsy(self, code: int | None, overdue: bool) -> Lost:
+    def _autopsy(self, code: int | None, late: Late | None, interrupted: bool) -> Lost:
         if self._closed:
             raise ExecutorError("the executor was closed")
         words = _last_words(self._log)
-        if overdue or code == -signal.SIGALRM:
-            return Lost(Cause.HUNG, "it was still at work when its time was over")
+        if late is not None:
+            return Lost(Cause.HUNG, late.value, killed=True)
+        if code == -signal.SIGALRM:  # which goes by the clock, also while everybody stands still
+            return Lost(Cause.HUNG, Late.WORKING.value, killed=interrupted)
         if exhausted(words):
-            return Lost(Cause.MEMORY, _quoted(code, words))
+            return Lost(Cause.MEMORY, _quoted(code, words), code == -signal.SIGKILL)
         if code == -signal.SIGKILL:
-            return Lost(Cause.MEMORY, "it was killed, as a system does where memory runs out")
+            return Lost(Cause.MEMORY, "it was killed, as a system does where memory runs out", True)
         return Lost(Cause.CRASHED, _quoted(code, words))
 
     def _on_frame(self, payload: bytes) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .candidates import Compiled, Failure
 from .errors import ExecutorError
@@ -30,6 +31,15 @@ class Fault(Struct, frozen=True):
 
     runner: int
     failure: Failure
+    killed: bool = False
+    """Whether its process was killed meanwhile: then it may be tried once more."""
+
+    @property
+    def final(self) -> Failure:
+        """What is said of whoever is out."""
+        if not self.killed:
+            return self.failure
+        return replace(self.failure, message=f"in both of two tries, {self.failure.message}")
 
 
 class Outage(Struct, frozen=True):
@@ -90,6 +100,8 @@ class _Field:
         self._runners = [*contenders, contenders[0]]
         self._left = list(range(len(self._runners)))
         self._failures: dict[int, Failure] = {}
+        self._spared: set[Compiled] = set()
+        """Those whose process was killed once."""
         self._ways: tuple[Way, ...] | None = None
         self._samples: dict[tuple[int, Way], list[Sample]] = {}
 
@@ -123,10 +135,19 @@ class _Field:
         """Has the stand prepared again, without the runner whose fault it was."""
         self._ways = None
         if isinstance(found, Fault):
-            self._drop(found)
+            if not self._spare(found):
+                self._drop(found)
             return
         self._outages += 1
         found.count(self._outages)
+
+    def _spare(self, fault: Fault) -> bool:
+        """Whether it stays, because its process was killed for the first time."""
+        runner = self._runners[self._left[fault.runner]]
+        if not fault.killed or runner in self._spared:
+            return False
+        self._spared.add(runner)
+        return True
 
     def _drop(self, fault: Fault) -> None:
         """Takes a runner out; where it is the incumbent, or its twin, both."""
@@ -134,7 +155,7 @@ class _Field:
         twins = (0, len(self._runners) - 1)
         for gone in twins if runner in twins else (runner,):
             self._left.remove(gone)
-            self._failures[gone] = fault.failure
+            self._failures[gone] = fault.final
 
     def result(self) -> Race:
         laps = [self._lap(runner) for runner in range(len(self._runners))]

@@ -30,7 +30,7 @@ from .racing import Fault, Outage, Sample
 from .threads import to_the_end
 
 MOST_RUNS = 32
-"""More than a candidate has in a round, or to be prepared for it."""
+"""More than a candidate has between one announcement and the next."""
 GRACE = 30.0
 """How much later than the process's own alarm the host gives up."""
 
@@ -53,17 +53,20 @@ class DeviceStand:
 
     async def run(self, compiled: Compiled, inputs: Inputs) -> tuple[Array, ...] | Failure:
         """Runs a candidate once; raises ExecutorError where the process dies without it."""
-        outages = 0
-        while isinstance(found := await self._run(compiled, inputs), Outage):
-            outages += 1
-            found.count(outages)
+        outages, killed = 0, False
+        while isinstance(found := await self._run(compiled, inputs), Outage | Fault):
+            if isinstance(found, Outage):
+                outages += 1
+                found.count(outages)
+            elif killed or not found.killed:
+                return found.final
+            else:
+                killed = True
         return found
 
-    async def _run(
-        self, compiled: Compiled, inputs: Inputs
-    ) -> tuple[Array, ...] | Failure | Outage:
+    async def _run(self, compiled: Compiled, inputs: Inputs) -> tuple[Array, ...] | Fault | Outage:
         if refused := await self._admit([compiled]):
-            return refused if isinstance(refused, Outage) else refused.failure
+            return refused
         number, letterbox = self._loaded[compiled], self._process.letterbox
         if isinstance(inputs, int):
             request = Run(number, inputs, None)
@@ -74,7 +77,7 @@ class DeviceStand:
             return reply
         if not isinstance(reply, Outputs):
             await self._distrust(reply)
-            return _failure(compiled, Stage.RUN, reply)
+            return _fault(0, compiled, Stage.RUN, reply)
         found = [await to_the_end(letterbox.take, parcel) for parcel in reply.parcels]
         await to_the_end(letterbox.empty)
         return tuple(found)
@@ -86,23 +89,20 @@ class DeviceStand:
         if refused := await self._admit(runners):
             return refused
         numbers = tuple(self._loaded[runner] for runner in runners)
-        reply = await self._ask(Prepare(numbers, seed), self._patience(len(runners)))
+        reply = await self._ask(Prepare(numbers, seed), self._run_seconds * MOST_RUNS)
         return reply.ways if isinstance(reply, Prepared) else await self._fault(reply)
 
     async def round(self, order: Sequence[int]) -> Sequence[Sequence[Sample]] | Fault | Outage:
-        reply = await self._ask(Turns(tuple(order)), self._patience(len(order)))
+        reply = await self._ask(Turns(tuple(order)), self._run_seconds * MOST_RUNS)
         return reply.rows if isinstance(reply, Timed) else await self._fault(reply)
-
-    def _patience(self, runners: int) -> float:
-        return self._run_seconds * runners * MOST_RUNS
 
     async def _fault(self, answer: Answer) -> Fault | Outage:
         if isinstance(answer, Outage):
             return answer
         runner = self._process.letterbox.announced()
         await self._distrust(answer)
-        found = _failure(self._runners[runner], Stage.RACE, answer)
-        return Outage(found.message) if runner == NOBODY else Fault(runner, found)
+        found = _fault(runner, self._runners[runner], Stage.RACE, answer)
+        return Outage(found.failure.message) if runner == NOBODY else found
 
     async def _distrust(self, reply: Reply | Lost) -> None:
         """Replaces a process that survived an error of the device: it may have lost its context."""
@@ -124,7 +124,7 @@ class DeviceStand:
                 if isinstance(answer, Outage):
                     return answer
                 if not isinstance(answer, Done):
-                    return Fault(place, _failure(compiled, Stage.COMPILE, answer))
+                    return _fault(place, compiled, Stage.COMPILE, answer)
         return None
 
     async def _forget_others(self, wanted: Sequence[Compiled]) -> Outage | None:
@@ -195,11 +195,12 @@ def text_of(candidate: Candidate) -> Text:
     )
 
 
-def _failure(compiled: Compiled, stage: Stage, reply: Reply | Lost) -> Failure:
-    return failure(compiled.candidate, stage, reply)
+def _fault(place: int, compiled: Compiled, stage: Stage, reply: Reply | Lost) -> Fault:
+    return fault(compiled.candidate, stage, reply, place)
 
 
-def failure(candidate: Candidate, stage: Stage, reply: Reply | Lost) -> Failure:
+def fault(candidate: Candidate, stage: Stage, reply: Reply | Lost, place: int = 0) -> Fault:
     """Says why a candidate has no result."""
     assert isinstance(reply, Raised | Lost), reply
-    return Failure(candidate.name, stage, reply.cause, reply.message)
+    killed = isinstance(reply, Lost) and reply.killed
+    return Fault(place, Failure(candidate.name, stage, reply.cause, reply.message), killed)

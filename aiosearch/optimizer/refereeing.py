@@ -29,7 +29,7 @@ from ..measure.protocol import Parcel
 from ..measure.threads import to_the_end
 from ..tensor.files import from_json
 from .errors import OptimizeError
-from .servants import Failed, Servant, servant, serving
+from .servants import Died, Failed, Servant, servant, serving
 from .types import array_types
 
 MORE = 3
@@ -80,8 +80,16 @@ async def judged(case: Case, run: Run) -> FloatEvidence | Failure:
 
     Besides the usual distributions it draws the inputs that a race is run on, where fewer than
     `ENOUGH` of those say anything, or where they leave out an output; and inputs so large that what
-    computes something larger than the original does overflows.
+    computes something larger than the original does overflows. A referee that dies has one
+    successor.
     """
+    try:
+        return await _judged(case, run)
+    except Died:
+        return await _judged(case, run)
+
+
+async def _judged(case: Case, run: Run) -> FloatEvidence | Failure:
     async with _letterbox() as letterbox, _referee(letterbox) as referee:
         referee.send(_encode(case))
         while True:

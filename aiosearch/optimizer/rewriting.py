@@ -14,7 +14,7 @@ from .contenders import Contender, Contest, Question, Rewriting
 from .errors import OptimizeError
 from .places import Place
 from .report import Tell
-from .servants import Failed, Servant, servant, serving
+from .servants import Died, Failed, Servant, servant, serving
 
 
 class Told(Struct, frozen=True, tag=True):
@@ -60,16 +60,20 @@ _decode_message: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Mess
 class Rewriter:
     """The process, from outside: asked one thing after the other, the contest first.
 
-    Every method raises OptimizeError where there is no answer.
+    Every method raises OptimizeError where there is no answer. A process that dies has one
+    successor for what it was asked.
     """
 
     def __init__(self, process: Servant, tell: Tell) -> None:
         self._process, self._tell = process, tell
+        self._contest: Asked | None = None
 
     async def contest(self, question: Question) -> Contest:
         """All that is to be tried at first."""
-        found = await self._asked(Asked(question))
+        contest = Asked(question)
+        found = await self._asked(contest)
         assert isinstance(found, Contest)
+        self._contest = contest
         return found
 
     async def beside(self, place: Place) -> tuple[Place, ...]:
@@ -85,11 +89,20 @@ class Rewriter:
         return found.contender
 
     async def _asked(self, request: Request) -> Message:
+        try:
+            return await self._said(request, self._tell)
+        except Died:
+            await self._process.begin()
+            if self._contest is not None:
+                await self._said(self._contest, lambda text: None)
+            return await self._said(request, self._tell)
+
+    async def _said(self, request: Request, tell: Tell) -> Message:
         self._process.send(_encode(request))
         while True:
             match _decode_message.decode(await self._process.hear()):
                 case Told(text):
-                    self._tell(text)
+                    tell(text)
                 case Failed(reason):
                     raise OptimizeError(reason)
                 case found:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ..engine.channel import Channel
 from ..engine.child import Child
+from ..engine.patience import Patience
 from ..measure.process import BROOD
 from .errors import OptimizeError
 
@@ -21,21 +22,34 @@ class Failed(Struct, frozen=True, tag=True):
     reason: str
 
 
+class Died(OptimizeError):
+    """The process is gone, which need not be for what it was asked: it may be tried again."""
+
+
 class Servant:
     """The host's end: what it says is heard in order, by whoever asks for it."""
 
-    def __init__(self, does: str) -> None:
-        self._does = does
-        self._heard: asyncio.Queue[bytes | None] = asyncio.Queue()
+    def __init__(
+        self, module: str, does: str, files: tuple[int, ...], arguments: tuple[str, ...]
+    ) -> None:
+        self._module, self._does = module, does
+        self._files, self._arguments = files, arguments
+        self._heard: asyncio.Queue[bytes | None]
         self._child: Child
 
-    async def begin(self, module: str, files: tuple[int, ...], arguments: tuple[str, ...]) -> None:
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    async def begin(self) -> None:
+        """Starts the process; a second time, another one that knows nothing."""
+        heard = self._heard = asyncio.Queue()
         self._child = await Child.spawn(
-            module,
-            self._heard.put_nowait,
-            lambda: self._heard.put_nowait(None),
-            files,
-            arguments,
+            self._module,
+            heard.put_nowait,
+            lambda: heard.put_nowait(None),
+            self._files,
+            self._arguments,
             BROOD,
         )
 
@@ -43,11 +57,20 @@ class Servant:
         self._child.send(payload)
 
     async def hear(self) -> bytes:
-        """The next thing it says; raises OptimizeError where it has died."""
-        payload = await self._heard.get()
+        """The next thing it says; raises Died where it has died, or is stopped and stays so."""
+        payload = await self._next()
         if payload is None:
-            raise OptimizeError(f"the process that {self._does} has died")
+            await self.end()
+            raise Died(f"the process that {self._does} has died")
         return payload
+
+    async def _next(self) -> bytes | None:
+        answer = asyncio.ensure_future(self._heard.get())
+        try:
+            late = await Patience(self.pid).until(answer)
+            return answer.result() if late is None else None
+        finally:
+            answer.cancel()
 
     async def end(self) -> None:
         self._child.kill()
@@ -60,8 +83,8 @@ async def servant(
     module: str, does: str, files: tuple[int, ...] = (), arguments: tuple[str, ...] = ()
 ) -> AsyncIterator[Servant]:
     """A process that runs a module, and is gone afterwards; `does` says in words what for."""
-    found = Servant(does)
-    await found.begin(module, files, arguments)
+    found = Servant(module, does, files, arguments)
+    await found.begin()
     try:
         yield found
     finally:

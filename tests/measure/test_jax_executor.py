@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
+from aiosearch.engine import patience
 from aiosearch.measure import (
     Allowance,
     ArrayType,
@@ -179,6 +180,94 @@ async def test_whoever_kills_the_device_between_rounds_is_nobody_in_the_race() -
             again = await executor.race([short], rounds=2)
             assert (again.laps[0].failure, again.rounds) == (None, 2)
             assert len(set(killed)) == executor.restarts == 2
+
+
+def killing(
+    marks: Path, times: int, call: str = "jax.pure_callback(once, x, x)", number: int = 9
+) -> Candidate:
+    """One whose process is killed the first `times` times that it comes to its call.
+
+    Or is sent another signal.
+    """
+    source = (
+        "import os, pathlib\n"
+        "import jax\n"
+        f"marks = pathlib.Path({str(marks)!r})\n"
+        "def once(z):\n"
+        f"    if len(os.listdir(marks)) < {times}:\n"
+        "        (marks / str(os.getpid())).touch()\n"
+        f"        os.kill(os.getpid(), {number})\n"
+        "    return z\n"
+        f"def f(x):\n    return {call} + 1\n"
+    )
+    return Candidate("killing", source, "f", (ArrayType("float32", (8,)),))
+
+
+def gave_up(found: object) -> None:
+    """Asserts that something failed for good, and says so."""
+    assert isinstance(found, Failure)
+    assert found.cause is Cause.MEMORY
+    assert found.message.startswith("in both of two tries, it was killed")
+
+
+@shared
+async def test_whose_process_is_killed_has_another_try(
+    executor: JaxExecutor, tmp_path: Path
+) -> None:
+    """A run, a compilation and a race are as good as any when one process of theirs is killed."""
+    assert isinstance(await executor.compile(killing(made(tmp_path / "c"), 1, "once(x)")), Compiled)
+    runs = await executor.compile(killing(made(tmp_path / "r"), 1))
+    assert isinstance(runs, Compiled)
+    assert len(outputs(await executor.run(runs, 0))) == 1
+    races = await executor.compile(killing(made(tmp_path / "l"), 1))
+    assert isinstance(races, Compiled)
+    race = await executor.race([races, runs], rounds=6)
+    assert [lap.failure for lap in race.laps] == [None, None]
+    assert race.rounds == 6
+
+
+@shared
+async def test_who_has_two_processes_killed_is_out(executor: JaxExecutor, tmp_path: Path) -> None:
+    """It is said that there were two tries, and there is no third; the others' rounds are whole."""
+    gave_up(await executor.compile(killing(made(tmp_path / "c"), 9, "once(x)")))
+    deadly = await executor.compile(killing(made(tmp_path / "r"), 9))
+    assert isinstance(deadly, Compiled)
+    gave_up(await executor.run(deadly, 0))
+    short = await compiled(executor, "x + 1", ArrayType("float32", (8,)))
+    race = await executor.race([short, deadly], rounds=6)
+    gave_up(race.laps[1].failure)
+    assert (race.laps[0].failure, race.rounds) == (None, 6)
+    assert [len(os.listdir(tmp_path / one)) for one in "cr"] == [2, 4]
+
+
+@linux
+@shared
+async def test_whose_process_is_stopped_has_another_try(
+    executor: JaxExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not waited for until it goes on, which may be never; a second time, it is out."""
+    monkeypatch.setattr(patience, "BEAT", 0.05)
+    monkeypatch.setattr(patience, "STOPPED_SECONDS", 0.1)
+    stop = signal.SIGSTOP.value
+    once = killing(made(tmp_path / "c"), 1, "once(x)", stop)
+    assert isinstance(await executor.compile(once), Compiled)
+    short = await compiled(executor, "x + 1", ArrayType("float32", (8,)))
+    runners = [short]
+    for times in (1, 9):
+        one = await executor.compile(killing(made(tmp_path / f"r{times}"), times, number=stop))
+        assert isinstance(one, Compiled)
+        runners.append(one)
+    race = await executor.race(runners, rounds=6)
+    first, second, third = (lap.failure for lap in race.laps)
+    assert (first, second, race.rounds) == (None, None, 6)
+    assert third is not None
+    assert third.cause is Cause.HUNG
+    assert third.message == "in both of two tries, it was stopped, and did not go on"
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
 
 
 async def test_a_constant_that_is_too_large_is_so_every_time() -> None:

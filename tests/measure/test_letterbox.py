@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from aiosearch.measure import ExecutorError
 from aiosearch.measure.letterbox import NOBODY, Letterbox, nameless_file
 
 
@@ -61,3 +64,20 @@ def test_an_empty_box_has_nothing(box: Letterbox) -> None:
     box.empty()
     with pytest.raises(EOFError, match="holds less"):
         box.take(parcel)
+
+
+def test_what_has_no_room_is_said_with_what_to_do(box: Letterbox) -> None:
+    """Where files may not grow so far; what lay in the box before is still there."""
+    (parcel,) = box.put([np.ones(5)])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limits[1]))
+    try:
+        with pytest.raises(ExecutorError, match=r"a file of 12096 bytes: .*`ulimit -f`"):
+            box.put([np.zeros(1000)])
+        assert box.take(parcel).shape == (5,)
+        box.announce(3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert box.announced() == 3

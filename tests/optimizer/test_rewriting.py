@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
+import msgspec
 import pytest
 
 from aiosearch.optimizer import rewriting
 from aiosearch.optimizer.effort import BUDGETS, Effort
 from aiosearch.optimizer.errors import OptimizeError
-from aiosearch.optimizer.rewriting import Question, contested
+from aiosearch.optimizer.rewriting import Question, Rewriter, contested
+from aiosearch.optimizer.servants import servant
 from aiosearch.tensor import Program, tensor
 from aiosearch.tensor.files import to_json
 from aiosearch.testing import no_leaks
@@ -42,6 +47,21 @@ async def test_a_process_that_dies_is_said(monkeypatch: pytest.MonkeyPatch) -> N
     async with no_leaks():
         with pytest.raises(OptimizeError, match="the process that rewrites it has died"):
             await contested(QUESTION, print)
+
+
+async def test_a_process_that_is_killed_has_a_successor() -> None:
+    """It is told what the first one knew, and tells nobody what that one has told."""
+    told: list[str] = []
+    question = msgspec.structs.replace(QUESTION, threads=1)
+    async with no_leaks(), servant(rewriting.__name__, "rewrites it") as process:
+        rewriter = Rewriter(process, told.append)
+        found = await rewriter.contest(question)
+        (place, *_) = [one.place for one in found.contenders if one.place is not None]
+        beside = await rewriter.beside(place)
+        count = len(told)
+        os.kill(process.pid, signal.SIGKILL)
+        assert await rewriter.beside(place) == beside
+        assert len(told) == count
 
 
 async def test_a_program_that_cannot_be_read_is_a_sentence() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 from kernel_texts import calling_nowhere, endless, reversing, writing
 
@@ -41,3 +44,27 @@ def test_endless_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "SECONDS", 0.5)
     with pytest.raises(NativeError, match=r"the kernel endless did not end in 0\.5 s"):
         tried(endless())
+
+
+def test_a_process_that_is_killed_says_nothing_of_a_kernel(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """There is another one; if that is killed as well, it is said."""
+    monkeypatch.setattr(trial.sys, "executable", killed(tmp_path / "once", 1))
+    tried(reversing(10))
+    monkeypatch.setattr(trial.sys, "executable", killed(tmp_path / "always", 9))
+    with pytest.raises(NativeError, match="is killed, twice in two tries"):
+        tried(reversing(10))
+    assert (tmp_path / "always.marks").read_text().count("x") == 2
+
+
+def killed(path: Path, times: int) -> str:
+    """A Python that is killed the first `times` times."""
+    marks = f"{path}.marks"
+    path.write_text(
+        f"#!/bin/sh\ntouch {marks}\n"
+        f'[ $(wc -c < {marks}) -ge {times} ] && exec {sys.executable} "$@"\n'
+        f"printf x >> {marks}\nkill -KILL $$\n"
+    )
+    path.chmod(0o755)
+    return str(path)
