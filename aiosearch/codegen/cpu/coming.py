@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..ir import Buffer, Index, Load, used
-from ..native.handler import LINE
 from .linear import linear
-from .memory import STORED
+from .memory import in_a_line
 from .registers import Block
 from .spots import Places, Spot
 from .values import Whole
@@ -62,7 +61,7 @@ class Coming:
         """One for each line of the row."""
         tile, along = block.tile, block.tile.shape.along
         assert along is not None
-        every = max(1, LINE // (tile.lanes * STORED[load.buffer.dtype][1]))
+        every = in_a_line(tile.lanes, load.buffer.dtype)
         later = {**places, self.serial: places[self.serial] + self.step}
         for vector in range(0, block.vectors, every):
             yield Spot({**later, along: later[along] + vector * tile.lanes})

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...tensor.types import DType
+from ..native.handler import LINE
 from ..native.machine import Machine
 from .linear import Linear
 from .values import Value, splat, suffix, typed
@@ -20,6 +21,11 @@ STORED = {
     DType.BOOL: ("i8", 1),
 }
 """Types in memory, and their bytes. What half types are is known to `scalars` alone."""
+
+
+def in_a_line(lanes: int, dtype: DType) -> int:
+    """How many vectors of so many lanes are a line of memory; at least one."""
+    return max(1, LINE // (lanes * STORED[dtype][1]))
 
 
 @dataclass(frozen=True)

@@ -166,13 +166,12 @@ class _Woven(_Made):
         pass
 
     def prepare(self, places: Places) -> None:
-        which, ahead = self.which(places), self.block.tile.shape.ahead
+        which, fetch = self.which(places), Step(self.block).fetch
         for pair in range(DEPTH // 2):
             self.access.forget()
             rows = [self.below(places, 2 * pair + odd) for odd in range(2)]
+            fetch(rows[0], pairs=True)
             for vector in range(0, self.block.vectors, 2):
-                if ahead:
-                    self._fetch(rows, vector, 2 * ahead)
                 for at, value in enumerate(self._woven(rows, vector), vector):
                     self.put(which, at, linear(pair), value)
         self.access.forget()
@@ -188,11 +187,6 @@ class _Woven(_Made):
     def _read(self, spot: Spot) -> Value:
         offset = self.access.offset(self._storage, self.dot.moving.at, spot)
         return self.access.once(self._storage, offset, spot.lanes, spot.mask)
-
-    def _fetch(self, rows: Sequence[Places], vector: int, by: int) -> None:
-        for one in rows:
-            spot = self.spot(self.below(one, by), vector)
-            self.access.fetch(self.dot.moving, spot, self.block.tile.shape.nearest)
 
     @cached_property
     def _storage(self) -> Storage:

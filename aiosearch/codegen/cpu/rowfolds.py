@@ -51,7 +51,7 @@ class RowFold:
         """Two at a time; what is left of an odd number is paired with zeros."""
 
         def step(at: Places, carried: list[Value]) -> list[Value]:
-            self._step.fetch(at)
+            self._step.fetch(at, pairs=True)
             return dot.step(self._block.spots(at), carried, whole=True)
 
         values = unrolled(self._tile, inner, 2, places, values, step)

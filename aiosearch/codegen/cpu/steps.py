@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir import Apply, Operation, used
+from ..ir import Apply, Load, Operation, used
+from .memory import Storage, in_a_line
 from .registers import Block
 from .spots import Places, Spot
 from .values import Value
@@ -27,18 +28,26 @@ class Step:
             found.append(self._multiplied(old, own) or self._folded(old, own))
         return found
 
-    def fetch(self, places: Places) -> None:
-        """Has vectors of a later turn brought near."""
+    def fetch(self, places: Places, pairs: bool = False) -> None:
+        """Has vectors of a later turn brought near, line by line; of two rows if they lie apart."""
         tile, shape = self._tile, self._tile.shape
         if not shape.ahead or shape.inner is None or tile.lane_folded or shape.along is None:
             return
         later = {**places, shape.inner: places[shape.inner] + shape.ahead * 2}
+        below = {**later, shape.inner: later[shape.inner] + 1}
         for load in tile.stage.loads:
             if {shape.along, shape.inner} <= set(used(load)):
-                for vector in range(self._block.vectors):
-                    along = later[shape.along] + vector * tile.lanes
-                    spot = Spot({**later, shape.along: along})
-                    tile.access.fetch(load, spot, shape.nearest)
+                lies = isinstance(tile.access.storages[load.buffer], Storage)
+                step = in_a_line(tile.lanes, load.buffer.dtype) if lies else 1
+                for row in (later, below) if pairs and lies else (later,):
+                    self._fetch(load, row, step)
+
+    def _fetch(self, load: Load, places: Places, step: int) -> None:
+        tile, shape = self._tile, self._tile.shape
+        assert shape.along is not None, "lanes lie along it"
+        for vector in range(0, self._block.vectors, step):
+            spot = Spot({**places, shape.along: places[shape.along] + vector * tile.lanes})
+            tile.access.fetch(load, spot, shape.nearest)
 
     def _multiplied(self, old: Value, spot: Spot) -> Value | None:
         """A product added to a sum of floats in one instruction, where it is one."""
