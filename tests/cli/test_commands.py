@@ -106,6 +106,16 @@ def test_doctor_of_a_broken_machine(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
     assert "    -> " in outcome.out
 
 
+def test_a_cache_that_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What remembers nothing is broken, and says what is in the way."""
+    (tmp_path / "taken").write_text("a file")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "taken"))
+    found = probes.cache()
+    assert found.state is State.BROKEN
+    assert f"{tmp_path / 'taken'} is no folder" in found.detail
+    assert "XDG_CACHE_HOME" in found.remedy
+
+
 def test_missing_distribution() -> None:
     """What is not installed is named with the command that installs it."""
     found = probes.distribution("aiosearch-nowhere")

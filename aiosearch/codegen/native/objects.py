@@ -15,7 +15,7 @@ from ...folders import cache_folder, make_folder
 LIMIT = 256 << 20
 """Bytes on disk; what was not used for longest goes first, down to half of it."""
 _SUM = 32
-"""Bytes of the check sum that each file begins with."""
+"""Bytes of the check sum that each file begins with: of its name and of what follows."""
 
 
 def default_objects_path() -> Path:
@@ -26,7 +26,8 @@ def default_objects_path() -> Path:
 class Objects:
     """A folder of object code, which any number of processes may use at once.
 
-    A file that is damaged counts as absent, and a folder that cannot be used as empty.
+    A file that is damaged or has another one's name counts as absent, and a folder that cannot be
+    used as empty.
     """
 
     def __init__(self, folder: Path, limit: int = LIMIT) -> None:
@@ -62,7 +63,8 @@ class Objects:
             os.utime(path)
         except OSError:
             return None
-        return whole[_SUM:] if whole[:_SUM] == _sum(whole[_SUM:]) else None
+        found = whole[_SUM:]
+        return found if whole[:_SUM] == _signed(path, found) else None
 
     def _write(self, path: Path, content: bytes) -> None:
         """Puts a whole file in place, or none."""
@@ -70,7 +72,7 @@ class Objects:
         with suppress(OSError):
             make_folder(self.folder)
             try:
-                part.write_bytes(_sum(content) + content)
+                part.write_bytes(_signed(path, content) + content)
                 part.replace(path)
             finally:
                 part.unlink(missing_ok=True)
@@ -99,6 +101,10 @@ class Objects:
 def objects_in(folder: Path) -> Objects:
     """Gives the one of this process for a folder."""
     return Objects(folder)
+
+
+def _signed(path: Path, content: bytes) -> bytes:
+    return _sum(path.name.encode() + b"\0" + content)
 
 
 def _sum(content: bytes) -> bytes:

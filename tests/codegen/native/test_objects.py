@@ -60,6 +60,17 @@ def test_one_bit(tmp_path: Path) -> None:
     assert kept.get("one", lambda: b"again") == b"again"
 
 
+def test_another_ones_name(tmp_path: Path) -> None:
+    """A file that was given the name of another one is no more than a damaged one."""
+    kept = Objects(tmp_path)
+    kept.get("one", lambda: b"code")
+    kept.trust("one", b"code")
+    for ending in ("o", "tried"):
+        (tmp_path / f"one.{ending}").rename(tmp_path / f"two.{ending}")
+    assert kept.get("two", lambda: b"again") == b"again"
+    assert not kept.trusts("two", b"code")
+
+
 def test_trust(tmp_path: Path) -> None:
     """Trust is in exactly the code that was tried out, and a damaged file gives none."""
     kept = Objects(tmp_path)
