@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ...tensor.types import DType
@@ -21,6 +22,11 @@ STORED = {
     DType.BOOL: ("i8", 1),
 }
 """Types in memory, and their bytes. What half types are is known to `scalars` alone."""
+
+
+def bytes_of(dtype: DType, sizes: Iterable[int]) -> int:
+    """Of an array, as it is stored."""
+    return math.prod(sizes) * STORED[dtype][1]
 
 
 def in_a_line(lanes: int, dtype: DType) -> int:

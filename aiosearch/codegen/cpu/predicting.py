@@ -12,7 +12,7 @@ from ..ir import Apply, Buffer, Fold, Index, Kernel, Load, Operation, Stage, alo
 from ..native.handler import LINE
 from ..native.machine import Machine
 from .codes import SHARE
-from .memory import STORED
+from .memory import bytes_of
 from .passes import passes
 from .roles import Roles, far, halves, in_rows, work
 from .schedule import Schedule
@@ -106,7 +106,7 @@ class Predictor:
         self._widest, self._l2 = machine.width, machine.l2
         self._works = [self._work(stage, machine) for stage in kernel.stages]
         self._reads = [self._read(one) for one in kernel.inputs]
-        self._written = sum(map(_bytes, kernel.outputs))
+        self._written = sum(bytes_of(one.dtype, one.shape) for one in kernel.outputs)
         self._cuts, self._summed = cache(self._cutting), cache(Sums(machine.l1).cycles)
         self._passes = cache(self._passing)
 
@@ -183,13 +183,14 @@ class Predictor:
         loads = [one for stage in stages for one in stage.loads if one.buffer == buffer]
         used = {one for load in loads for one in _used(load)}
         mine = [load for load in self._own.stage.loads if load.buffer == buffer]
+        matrix = bytes_of(buffer.dtype, buffer.shape[-2:])
         return _Traffic(
             buffer.name,
             buffer.shape,
-            _bytes(buffer),
+            bytes_of(buffer.dtype, buffer.shape),
             tuple(one for one in self._own.blocked if one not in used),
             any(self._own.along in _used(load) for load in mine),
-            alone(loads[0].at[-1]) if loads[0].at and _matrix(buffer) > self._l2 else None,
+            alone(loads[0].at[-1]) if loads[0].at and matrix > self._l2 else None,
         )
 
     def _passing(self, name: str | None, keeps: bool) -> list[int]:
@@ -274,15 +275,6 @@ def _copying(one: _Traffic, cut: Schedule, readers: int, again: int) -> float:
 
 def _used(load: Load) -> Collection[Index]:
     return {one for position in load.at for one in indices(position)}
-
-
-def _bytes(buffer: Buffer) -> int:
-    return math.prod(buffer.shape) * STORED[buffer.dtype][1]
-
-
-def _matrix(buffer: Buffer) -> int:
-    """Bytes of one, where there is a stack of them."""
-    return math.prod(buffer.shape[-2:]) * STORED[buffer.dtype][1]
 
 
 def _tile(one: Index | None, schedule: Schedule) -> int:

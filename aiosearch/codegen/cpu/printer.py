@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..ir import Buffer, Module
@@ -10,7 +9,7 @@ from ..native.machine import Machine
 from ..native.native import Native
 from ..scalars import library
 from .kernels import KernelPrinter
-from .memory import STORED
+from .memory import bytes_of
 from .packed import Layout
 from .preparing import separated
 from .schedule import Schedule
@@ -22,6 +21,7 @@ def native(module: Module, schedules: Mapping[str, Schedule], machine: Machine) 
     module, schedules = as_printed(module, schedules)
     inner = _between(module)
     layouts = _layouts(schedules.values())
+    left = [_laid(one, layouts) for one in inner]
     buffers = (*module.inputs, *module.outputs, *inner)
     numbers = {one: at for at, one in enumerate(buffers)}
     printers = [KernelPrinter(kernel, schedules[kernel.name], machine) for kernel in module.kernels]
@@ -34,7 +34,7 @@ def native(module: Module, schedules: Mapping[str, Schedule], machine: Machine) 
         tuple(_laid(one, layouts) for one in module.inputs),
         module.outputs,
         tuple(printer.phase for printer in printers),
-        tuple(map(_bytes, (_laid(one, layouts) for one in inner))),
+        tuple(max(1, bytes_of(one.dtype, one.shape)) for one in left),
     )
 
 
@@ -69,8 +69,3 @@ def _layouts(schedules: Iterable[Schedule]) -> dict[str, Layout]:
 def _laid(buffer: Buffer, layouts: Mapping[str, Layout]) -> Buffer:
     """As it is in memory."""
     return layouts[buffer.name].given(buffer) if buffer.name in layouts else buffer
-
-
-def _bytes(buffer: Buffer) -> int:
-    """And never none."""
-    return max(1, math.prod(buffer.shape)) * STORED[buffer.dtype][1]

@@ -11,7 +11,7 @@ from functools import cached_property
 from ...tensor.types import DType
 from ..ir import Apply, Buffer, Fold, Index, Kernel, Load, Operation, Stage, alone, indices
 from ..native.machine import Machine
-from .memory import STORED
+from .memory import bytes_of
 from .packed import Layout
 from .ranges import known
 from .schedule import blocked, serial
@@ -69,7 +69,6 @@ def far(stage: Stage, own: Shape, inputs: Iterable[Buffer], l2: int) -> frozense
     along, inner, given = own.along, own.inner, {*inputs}
     if along is None or inner is None or along == inner:
         return frozenset()
-    matrix = along.size * inner.size
     return frozenset(
         load.buffer.name
         for load in stage.loads
@@ -77,7 +76,7 @@ def far(stage: Stage, own: Shape, inputs: Iterable[Buffer], l2: int) -> frozense
         and load.at
         and alone(load.at[-1]) == along
         and any(inner in set(indices(position)) for position in load.at)
-        and matrix * STORED[load.buffer.dtype][1] > l2
+        and bytes_of(load.buffer.dtype, (along.size, inner.size)) > l2
     )
 
 
