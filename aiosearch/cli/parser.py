@@ -360,6 +360,7 @@ def _add_verify(commands: argparse._SubParsersAction[Parser]) -> None:
         "targets", nargs="*", metavar="PROGRAM", help="two files, built-in names or module:function"
     )
     _add_arg(parser)
+    _add_dtype(parser, "f16")
     _add_shape(parser)
     saved = parser.add_argument_group("graphs that Mirage saved")
     saved.add_argument("--mugraph", metavar="FILE", help="compare every graph of this file")
@@ -403,11 +404,11 @@ def _add_arg(parser: Parser) -> None:
     )
 
 
-def _add_dtype(parser: Parser | argparse._ArgumentGroup) -> None:
+def _add_dtype(parser: Parser | argparse._ArgumentGroup, usual: str = "bf16") -> None:
     parser.add_argument(
         "--dtype",
         metavar="TYPE",
-        help="the element type of a built-in program; by default bf16",
+        help=f"the element type of a built-in program; by default {usual}",
     )
 
 

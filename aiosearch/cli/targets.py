@@ -90,7 +90,7 @@ def typed_program(target: str, given: Mapping[str, int], dtype: str | None) -> P
 def require_no_dtype(target: str, dtype: str | None) -> None:
     """Refuses an element type for what has its own."""
     if dtype is not None:
-        raise UsageError(f"--dtype is for built-in programs; {target} says its types itself")
+        raise UsageError(f"--dtype is for built-in programs; {target} has types of its own")
 
 
 def read_function(target: str, arguments: Sequence[TensorType]) -> Program:
@@ -98,10 +98,16 @@ def read_function(target: str, arguments: Sequence[TensorType]) -> Program:
     return _capture(target, arguments).program
 
 
-def both(one: str, two: str, given: Mapping[str, int], arguments: Sequence[TensorType]) -> Both:
+def both(
+    one: str,
+    two: str,
+    given: Mapping[str, int],
+    arguments: Sequence[TensorType],
+    dtype: str | None = None,
+) -> Both:
     """Two programs; a function without arguments given takes those of the other program."""
     targets = (one, two)
-    programs, arguments = _programs(targets, given, arguments)
+    programs, arguments = _programs(targets, given, arguments, dtype)
     functions = [name for name in dict.fromkeys(targets) if name not in programs]
     captured = {name: _capture(name, arguments) for name in functions}
     held = {
@@ -116,12 +122,16 @@ def both(one: str, two: str, given: Mapping[str, int], arguments: Sequence[Tenso
 
 
 def runnable(
-    one: str, two: str, given: Mapping[str, int], arguments: Sequence[TensorType]
+    one: str,
+    two: str,
+    given: Mapping[str, int],
+    arguments: Sequence[TensorType],
+    dtype: str | None = None,
 ) -> tuple[Runs, Runs]:
     """The same, functions to be run and not read; raises RunError where that fails."""
     from ..capture import JaxFunction
 
-    programs, arguments = _programs((one, two), given, arguments)
+    programs, arguments = _programs((one, two), given, arguments, dtype)
 
     def made(name: str) -> Runs:
         if name in programs:
@@ -132,10 +142,21 @@ def runnable(
 
 
 def _programs(
-    targets: tuple[str, str], given: Mapping[str, int], arguments: Sequence[TensorType]
+    targets: tuple[str, str],
+    given: Mapping[str, int],
+    arguments: Sequence[TensorType],
+    dtype: str | None,
 ) -> tuple[dict[str, Program], Sequence[TensorType]]:
     """Those that are no functions, and the types of arguments that functions are called with."""
-    programs = {name: find_program(name, given) for name in targets if not is_function(name)}
+    if BUILTINS.keys().isdisjoint(targets):
+        require_no_dtype(" and ".join(targets), dtype)
+    programs = {
+        name: typed_program(name, given, dtype)
+        if dtype is not None and name in BUILTINS
+        else find_program(name, given)
+        for name in targets
+        if not is_function(name)
+    }
     for name, program in programs.items():
         _check_labels(name, program)
     if arguments or len(programs) == len(set(targets)):

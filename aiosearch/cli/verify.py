@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from ..capture import CaptureError, RunError
+from ..tensor import TensorType
 from . import mugraphs
 from .exits import Exit
 from .judging import Judge, Outcome, not_judged
@@ -20,6 +21,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.mugraph is not None:
         if arguments.targets or arguments.program is None:
             raise UsageError("--mugraph FILE takes --program NAME, and no other program")
+        if arguments.dtype is not None:
+            raise UsageError("--dtype is for two programs; the graphs of a file have their types")
         return mugraphs.compare(arguments, judge)
     if len(arguments.targets) != 2 or arguments.program is not None:
         raise UsageError(
@@ -38,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _compared(arguments: argparse.Namespace, judge: Judge) -> Outcome:
     one, two = arguments.targets
     try:
-        found = both(one, two, sizes(arguments.shape), types(arguments.arg))
+        found = both(one, two, *_said(arguments))
     except CaptureError as error:
         if not judge.floats:
             return not_judged(error, primitive=error.primitive)
@@ -58,7 +61,14 @@ def _run(arguments: argparse.Namespace, judge: Judge, because: str, **facts: Any
     """Compares what the two give when they are run, as that is all that can be done."""
     one, two = arguments.targets
     try:
-        ours, theirs = runnable(one, two, sizes(arguments.shape), types(arguments.arg))
+        ours, theirs = runnable(one, two, *_said(arguments))
         return judge.running(ours, theirs, because, **facts)
     except RunError as error:
         return not_judged(f"{because}, and {error}", **facts)
+
+
+def _said(
+    arguments: argparse.Namespace,
+) -> tuple[dict[str, int], list[TensorType], str | None]:
+    """Of sizes and types."""
+    return sizes(arguments.shape), types(arguments.arg), arguments.dtype

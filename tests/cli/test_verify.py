@@ -100,6 +100,15 @@ def test_element_types(cli: Cli, dtype: str) -> None:
     assert verdict(cli("verify", *targets, f"--arg={dtype}[3]", "--json")) == "proved"
 
 
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
+def test_element_types_of_built_in_programs(cli: Cli, dtype: str) -> None:
+    """Half types of 16 bits are those of Mirage where none is said."""
+    shown = cli("programs", "show", "lora", *SMALL).out
+    Path("lora.txt").write_text(shown.replace("f16", dtype))
+    said = [f"--dtype={dtype}"] if dtype != "f16" else []
+    assert verdict(cli("verify", "lora", "lora.txt", *SMALL, *said, "--json")) == "proved"
+
+
 def compared(cli: Cli, one: str, two: str, *given: str) -> Outcome:
     return cli("verify", f"{FUNCTIONS}{one}", f"{FUNCTIONS}{two}", *given or ("--arg=f32[8]",))
 
@@ -209,6 +218,8 @@ def test_functions_with_arrays_of_their_own(cli: Cli) -> None:
         (["lora", "x:y", "--arg", "f12[3]"], "--arg f12[3]: write it as f32[16,4096]"),
         (["lora", "x:y", "--arg", "f32[3"], "--arg f32[3: write it as"),
         (["lora", "lora", "--seed", "x"], "--seed"),
+        (["lora", "lora", "--dtype", "f12"], "--dtype f12: there are f64, f32"),
+        (["plain.txt", "plain.txt", "--dtype", "f32"], "has types of its own"),
     ],
 )
 @pytest.mark.usefixtures("_files")
