@@ -27,6 +27,10 @@ _TYPICAL, _LEAST_SEEN, _LUCK = 8.0, 2.0**-8, 2.0**-12
 """Roundings mostly come to an eighth of what they may, and are never taken for nothing. Where next
 to none is seen, it is by luck: the inputs need none."""
 
+_USUAL = 8.0
+"""So many units, of which roundings explain as much, are nothing to speak of: another order of a
+long sum may come to that, and what loses digits comes to more."""
+
 ENOUGH = 3
 """Distributions that have to say something; evidence from fewer says that it is weak."""
 
@@ -299,7 +303,10 @@ class _Output:
             self.broken |= ~finite & ~_same_kind(self.ours, self.theirs)
         own = 2 * UNIT.get(dtype, 0.0) * np.abs(self.truth)
         explained = noise if dtype is DType.F64 else self._seen(noise, self.compared) * noise
-        self.ulp = np.maximum(np.maximum(explained, own), _FLOOR[working(dtype)])
+        usual = np.minimum(noise, _USUAL * own)
+        self.ulp = np.maximum.reduce(
+            [explained, own, usual, np.full_like(own, _FLOOR[working(dtype)])]
+        )
         if dtype is DType.F64:
             # The referee rounds as the programs do: the original's share of the difference is 0.
             self.ulp *= 2

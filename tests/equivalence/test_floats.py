@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from float_pairs import RIGHT, WRONG, elementwise, over, softmax
 
-from aiosearch.equivalence.distributions import DISTRIBUTIONS, SPECIAL
-from aiosearch.equivalence.floats import SLACK, Status, compare_floats
+from aiosearch.equivalence.distributions import DISTRIBUTIONS, SPECIAL, draw_inputs
+from aiosearch.equivalence.floats import SLACK, Status, compare_floats, compare_on
 from aiosearch.equivalence.machine import MOST
+from aiosearch.equivalence.sides import Executed
 from aiosearch.tensor import DType, Program, ShapeError, Term, apply, literal, tensor
+from aiosearch.tensor.floats import Array
 
 TYPES = ("f16", "bf16", "f32", "f64")
 
@@ -338,3 +341,23 @@ def test_values_that_rounding_decides_are_counted_and_not_compared() -> None:
     assert trial.status is Status.PASSED
     assert trial.undetermined == 64
     assert np.isfinite(trial.original_error)
+
+
+class OneByOne(Executed):
+    """Adds up products one after the other, as a kernel with one register would."""
+
+    def own(self, inputs: Sequence[Array]) -> list[Array]:
+        x, y = inputs
+        return [np.cumsum((x * y).reshape(-1), dtype=np.float32)[-1]]
+
+
+@pytest.mark.parametrize("distribution", ["level", "positive", "tiny", "normal"])
+def test_another_order_of_a_long_sum_is_no_loss(distribution: str) -> None:
+    """The original adds up more exactly, by rows first; both do what sums do."""
+    x, y = tensor("X", DType.F32, (32, 32)), tensor("Y", DType.F32, (32, 32))
+    rows = apply("sum", x * y, axes=(1,))
+    program = Program("dots", (x, y), (apply("sum", rows, axes=(0,)),))
+    found = compare_on(
+        draw_inputs(program, distribution, 0), Executed(program), OneByOne(program), "", False
+    )
+    assert found.status is Status.PASSED, found

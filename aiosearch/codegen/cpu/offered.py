@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import TypeAlias
@@ -76,8 +77,8 @@ def row_tiles(own: Roles) -> list[int]:
 def serials(own: Roles, outputs: Iterable[Buffer]) -> Iterator[Serial]:
     """Long sums are cut where outputs are more exact than one long sum is."""
     exact = any(one.dtype in (DType.F32, DType.F64) for one in outputs)
-    inner = own.shape.inner
-    if not exact or inner not in own.serial or inner is None or inner.size <= _EXACT:
+    long = math.prod(one.size for one in own.stage.folded) > _EXACT
+    if not (exact and long) or set(own.serial).isdisjoint(own.stage.folded):
         yield None, 0
     for one in own.serial:
         yield from ((one.name, length) for length in _SERIAL if length < one.size)

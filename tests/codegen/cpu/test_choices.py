@@ -87,6 +87,15 @@ def test_what_is_read_again_is_in_panels_too(machine: Machine) -> None:
 
 
 @ALL
+def test_sums_that_are_long_together_are_cut(machine: Machine) -> None:
+    """Each over few products, of both indices that are summed over; a short one is not."""
+    for size, cut in ((512, True), (16, False)):
+        x, y = tensor("X", DType.F32, (size, size)), tensor("Y", DType.F32, (size, size))
+        module = fused(lower(program(apply("sum", x * y, axes=(0, 1)))))
+        assert all(bool(one.serial) for one in of(module, machine)) is cut
+
+
+@ALL
 def test_what_is_fine_changes_no_result(machine: Machine) -> None:
     """Unrolling, fetching ahead, the order of blocks, and narrower vectors."""
     module = product(300, 64, 160)
