@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any, NoReturn
 
 from .. import __version__
@@ -92,12 +93,29 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Has a command complain of what it does not know, and not the one above it."""
+        self._require_command_first(args)
         found, unknown = super().parse_known_args(args, namespace)
         if unknown and self._subparsers is None:
             first, *others = unknown
             first += nearest(first.partition("=")[0], self._option_string_actions)
             self.error(f"unrecognized arguments: {' '.join([first, *others])}")
         return found, unknown
+
+    def _require_command_first(self, args: Any) -> None:
+        """Complains of an option of a command that stands before the command."""
+        first, *others = list(sys.argv[1:] if args is None else args) or [""]
+        option = first.partition("=")[0]
+        if self._subparsers is None or not option.startswith("--"):
+            return
+        if option in self._option_string_actions:
+            return
+        (commands,) = (one for one in self._subparsers._group_actions if one.choices)
+        command = next((one for one in others if one in (commands.choices or ())), None)
+        if command is not None:
+            self.error(
+                f"{option} stands before the command"
+                f" (did you mean `{self.prog} {command} {option}`?)"
+            )
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Names what is nearest to a word that there is not."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..codegen.native.errors import NativeError
 from ..codegen.native.machine import host
 from ..codegen.pallas.errors import CannotPrint
 from ..codegen.plans import best
@@ -95,6 +96,7 @@ class Rewriting:
 
     def __init__(self, question: Question, tell: Callable[[str], None]) -> None:
         self._question = question
+        self._tell = tell
         self._forms = _Forms(question, tell)
 
     def contest(self) -> Contest:
@@ -112,7 +114,10 @@ class Rewriting:
             ways = [list(_packed_ways(form, question.constant)) for form in found]
             chosen += _by_turns(ways, question.budget.contenders)
         if question.threads or question.gpu:
-            chosen += forms.kernels(found)
+            try:
+                chosen += forms.kernels(found)
+            except NativeError as error:  # as where LLVM is not there
+                self._tell(left_out(error))
         return Contest(tuple(chosen), tuple(forms.refused))
 
     def beside(self, place: Place) -> list[Place]:

@@ -22,7 +22,7 @@ from ..equivalence.machine import rounded
 from ..equivalence.measured import Measured
 from ..equivalence.sides import Executed
 from ..equivalence.vast import vast
-from ..measure import Draw, Failure
+from ..measure import Draw, ExecutorError, Failure
 from ..measure.drawing import draw
 from ..measure.letterbox import Letterbox, nameless_file
 from ..measure.protocol import Parcel
@@ -98,7 +98,7 @@ async def _judged(case: Case, run: Run) -> FloatEvidence | Failure:
                     found = await run(side, await to_the_end(_taken, letterbox, inputs))
                     if isinstance(found, Failure):
                         return found
-                    referee.send(_encode(Given(await to_the_end(letterbox.put, found))))
+                    referee.send(_encode(Given(await _put(letterbox, found))))
                 case Judged(evidence):
                     return evidence
                 case Failed(reason):
@@ -112,6 +112,13 @@ async def _letterbox() -> AsyncIterator[Letterbox]:
         yield letterbox
     finally:
         os.close(letterbox.fd)
+
+
+async def _put(letterbox: Letterbox, arrays: Sequence[Any]) -> tuple[Parcel, ...]:
+    try:
+        return await to_the_end(letterbox.put, arrays)
+    except ExecutorError as error:
+        raise OptimizeError(f"it cannot be judged: {error}") from None
 
 
 def _referee(letterbox: Letterbox) -> AbstractAsyncContextManager[Servant]:
@@ -200,6 +207,8 @@ def _verdict(case: Case, channel: Channel, letterbox: Letterbox) -> Judged | Fai
         return Judged(compared(case, ours, theirs).remarked(program.program))
     except (EOFError, ConnectionError):
         raise
+    except ExecutorError as error:
+        return Failed(f"it cannot be judged: {error}")
     except Exception as error:  # memory may end, in many places
         return Failed(f"it cannot be judged: {type(error).__name__}: {error}")
 

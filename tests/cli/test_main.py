@@ -45,6 +45,8 @@ def test_python_m() -> None:
         ([], "COMMAND"),
         (["serch"], "did you mean search"),
         (["cache", "clean"], "did you mean clear?"),
+        (["--effort", "quick", "optimize", "x"], "did you mean `aiosearch optimize --effort`?"),
+        (["bench", "--seed=3", "strategies"], "did you mean `aiosearch bench strategies --seed`?"),
         (["search"], "module:Problem"),
         (["search", "x:y", "--worker", "3"], "--worker (did you mean --worker"),
         (["search", "x:y", "--seconds"], "--seconds"),

@@ -13,7 +13,9 @@ import pytest
 
 from aiosearch.equivalence import FloatEvidence
 from aiosearch.equivalence.sides import Executed
-from aiosearch.measure import Cause, Draw, Failure, Stage
+from aiosearch.measure import Cause, Draw, ExecutorError, Failure, Stage
+from aiosearch.measure.letterbox import Letterbox
+from aiosearch.measure.protocol import Parcel
 from aiosearch.optimizer import refereeing
 from aiosearch.optimizer.errors import OptimizeError
 from aiosearch.optimizer.refereeing import Case, Run, judged
@@ -188,6 +190,18 @@ async def test_a_judge_that_dies_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(refereeing, "__name__", "aiosearch.optimizer.errors")  # ends at once
     async with no_leaks():
         with pytest.raises(OptimizeError, match="has died"):
+            await judged(case(DOUBLED), running(double, double))
+
+
+async def test_outputs_that_have_no_room_are_not_judged_and_say_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def put(letterbox: Letterbox, arrays: Sequence[Any]) -> tuple[Parcel, ...]:
+        raise ExecutorError("no room is left")
+
+    monkeypatch.setattr(Letterbox, "put", put)
+    async with no_leaks():
+        with pytest.raises(OptimizeError, match=r"^it cannot be judged: no room is left$"):
             await judged(case(DOUBLED), running(double, double))
 
 

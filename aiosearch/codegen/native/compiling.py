@@ -7,11 +7,9 @@ import functools
 import hashlib
 from typing import Any
 
-import llvmlite
-import llvmlite.binding as llvm
-
 from .errors import NativeError
 from .handler import handler_text, table_text
+from .library import llvm, llvmlite
 from .machine import Machine
 from .native import Native, encode
 

@@ -7,11 +7,10 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
-import llvmlite.binding as llvm
-
 from .compiling import target_machine
 from .errors import NativeError
 from .handler import ENTRY
+from .library import llvm
 from .machine import host, may_use_tiles
 from .native import Native
 

@@ -7,9 +7,8 @@ import functools
 import sys
 from dataclasses import dataclass, field, replace
 
-import llvmlite.binding as llvm
-
 from ...measure.caches import USUAL_FIRST, USUAL_PRIVATE, first_cache, private_cache
+from .library import llvm
 
 _WIDEST = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 """All of them where vectors of 64 bytes are used: fewer lack the 16-bit elements or the masks."""

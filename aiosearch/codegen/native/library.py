@@ -1,0 +1,32 @@
+"""LLVM, as llvmlite brings it. Where that is not installed, only what needs it fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .errors import NativeError
+
+
+class _Absent:
+    """Stands for a library; whatever is asked of it raises NativeError."""
+
+    def __init__(self, error: ImportError) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        raise NativeError(
+            f"llvmlite, which compiles kernels, cannot be loaded ({self._error}):"
+            " pip install --force-reinstall llvmlite"
+        )
+
+
+def _loaded() -> tuple[Any, Any]:
+    try:
+        import llvmlite
+        from llvmlite import binding
+    except ImportError as error:
+        return (_Absent(error),) * 2
+    return llvmlite, binding
+
+
+llvmlite, llvm = _loaded()

@@ -1,0 +1,32 @@
+"""LLVM's library where it is not installed."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from aiosearch.codegen.native import library, machine
+from aiosearch.codegen.native.errors import NativeError
+from aiosearch.optimizer.contenders import Question, contest
+from aiosearch.optimizer.effort import BUDGETS, Effort
+from aiosearch.tensor import Program, tensor
+from aiosearch.tensor.files import to_json
+
+
+def test_without_llvmlite_kernels_are_left_out_and_it_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever asks LLVM for something is told what to install; plain JAX is still tried."""
+    monkeypatch.setitem(sys.modules, "llvmlite", None)
+    monkeypatch.setattr(machine, "llvm", library._loaded()[1])
+    machine.host.cache_clear()
+    with pytest.raises(NativeError, match=r"pip install .*llvmlite"):
+        machine.host()
+    x = tensor("x", "f32", (4, 4))
+    program = to_json(Program("twice", (x,), (x * 2 + x * 3,)))
+    told: list[str] = []
+    found = contest(Question(program, BUDGETS[Effort.QUICK], 0, False, threads=1), told.append)
+    assert len(found.contenders) > 1
+    assert not any(one.kernels for one in found.contenders)
+    assert told[-1].startswith("kernels are left out: llvmlite, which compiles kernels, cannot")
