@@ -303,10 +303,8 @@ class _Output:
             self.broken |= ~finite & ~_same_kind(self.ours, self.theirs)
         own = 2 * UNIT.get(dtype, 0.0) * np.abs(self.truth)
         explained = noise if dtype is DType.F64 else self._seen(noise, self.compared) * noise
-        usual = np.minimum(noise, _USUAL * own)
-        self.ulp = np.maximum.reduce(
-            [explained, own, usual, np.full_like(own, _FLOOR[working(dtype)])]
-        )
+        usual = np.maximum(np.minimum(noise, _USUAL * own), _FLOOR[working(dtype)])
+        self.ulp = np.maximum(np.maximum(explained, own), usual)
         if dtype is DType.F64:
             # The referee rounds as the programs do: the original's share of the difference is 0.
             self.ulp *= 2
