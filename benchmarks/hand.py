@@ -9,10 +9,10 @@ Both run in this process, on the same inputs, with as many threads, and with wei
 out beforehand: the hand kernel on threads of its own, our machine code on threads like these, and
 ours once more as users call it, through XLA, which takes some time to begin on all threads. In
 further rows weights are like any input, which may change from call to call: both read them as they
-lie, row by row. In a heat the fastest is found of the kernels that `optimize` would try; then it is
-timed in turns with the hand kernel, which runs twice a round, on weights in two places where they
-are laid out: that is the noise. All are checked against what float64 gives. Needs a C compiler and
-AVX-512 with bf16.
+lie, row by row. In heats the fastest code is found of the kernels that `optimize` would try; then
+it is timed in turns with the hand kernel, which runs twice a round, on weights in two places where
+they are laid out: that is the noise. All are checked against what float64 gives. Needs a C compiler
+and AVX-512 with bf16.
 """
 
 from __future__ import annotations

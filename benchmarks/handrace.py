@@ -87,8 +87,10 @@ def paired(row: Row, shop: Workshop, seconds: float, budget: Budget = BUDGET) ->
     hands += [_hand(row, shop, arrays) for _ in range(COPIES)]
     if not found:
         raise ValueError(f"{row.name}: {'; '.join(own.out)}")
-    best, (hand, again, *_) = fastest(found)[0], fastest(hands)
-    bare = _bare(best, shop)
+    bares = [_bare(one, shop) for one in found]
+    times = heat(bares)
+    first = min(range(len(bares)), key=times.__getitem__)
+    best, bare, (hand, again, *_) = found[first], bares[first], fastest(hands)
     if not all(_is_right(one, judge, own.out) for one in (hand, again, bare)):
         raise ValueError(f"{row.name}: {'; '.join(own.out)}")
     clocks, called = in_turns((hand, again), (bare, best), seconds)

@@ -267,7 +267,10 @@ assert not {{"jax", "z3", "rich"}} & set(sys.modules)
         (["trace_of_product"], "may be any of"),
         (["rms_norm.py", "--shape=row=2"], "--shape is for programs; rms_norm.py is an answer"),
         (["rms_norm.py", "--dtype=f32"], "--dtype is for programs; rms_norm.py is an answer"),
-        (["program.txt", "--dtype=f32"], "--dtype is for built-in programs; program.txt says its"),
+        (
+            ["program.txt", "--dtype=f32"],
+            "--dtype is for built-in programs; program.txt has types of its own",
+        ),
         (["whole (whole)", "--constant=W"], "--constant is for programs; whole (whole) is an"),
         (["zeros.py"], "zeros.py: "),
         (["empty.py"], "there is no answer in empty.py"),
