@@ -78,7 +78,8 @@ def serials(own: Roles, outputs: Iterable[Buffer]) -> Iterator[Serial]:
     """Long sums are cut where outputs are more exact than one long sum is."""
     exact = any(one.dtype in (DType.F32, DType.F64) for one in outputs)
     long = math.prod(one.size for one in own.stage.folded) > _EXACT
-    if not (exact and long) or set(own.serial).isdisjoint(own.stage.folded):
+    cut = any(one in own.stage.folded and one.size > _SERIAL[0] for one in own.serial)
+    if not (exact and long and cut):
         yield None, 0
     for one in own.serial:
         yield from ((one.name, length) for length in _SERIAL if length < one.size)

@@ -96,6 +96,17 @@ def test_sums_that_are_long_together_are_cut(machine: Machine) -> None:
 
 
 @ALL
+def test_sums_that_nothing_cuts_are_as_long_as_they_are(machine: Machine) -> None:
+    """No index of theirs is longer than the shortest tile."""
+    x, y = (tensor(name, DType.F32, (8, 12, 12, 12)) for name in "XY")
+    turned = apply("transpose", y, axes=(0, 3, 2, 1))
+    module = fused(lower(program(apply("sum", x * turned, axes=(1, 2, 3)))))
+    found = of(module, machine)
+    assert found
+    assert_right(module, schedules={module.kernels[0].name: found[0]}, machines=[machine])
+
+
+@ALL
 def test_what_is_fine_changes_no_result(machine: Machine) -> None:
     """Unrolling, fetching ahead, the order of blocks, and narrower vectors."""
     module = product(300, 64, 160)
