@@ -27,9 +27,10 @@ _TYPICAL, _LEAST_SEEN, _LUCK = 8.0, 2.0**-8, 2.0**-12
 """Roundings mostly come to an eighth of what they may, and are never taken for nothing. Where next
 to none is seen, it is by luck: the inputs need none."""
 
-_USUAL = 8.0
-"""So many units, of which roundings explain as much, are nothing to speak of: another order of a
-long sum may come to that, and what loses digits comes to more."""
+_USUAL = {DType.F32: 8.0}
+"""So many units, where roundings explain as much, are nothing to speak of: another order of a long
+sum may come to that, and what loses digits comes to more. In half types none does: sums are exact
+beside them."""
 
 ENOUGH = 3
 """Distributions that have to say something; evidence from fewer says that it is weak."""
@@ -294,7 +295,8 @@ class _Output:
         size = np.max(np.abs(self.truth), where=np.isfinite(self.truth), initial=0.0)
         noise = np.broadcast_to(truth.spread, finite.shape)
         known = finite & np.isfinite(self.truth)
-        clear = known & (self._seen(noise, known) * noise <= self.loss * size)
+        shares = np.abs(self.ours - self.truth) / np.where(noise > 0, noise, np.inf)
+        clear = known & (_seen(shares, known) * noise <= self.loss * size)
         self.compared = finite & clear
         self.undetermined = int(np.count_nonzero(finite & ~clear))
         self.newly_defined = int(np.count_nonzero(~finite & np.isfinite(self.theirs)))
@@ -302,8 +304,8 @@ class _Output:
         if strict:
             self.broken |= ~finite & ~_same_kind(self.ours, self.theirs)
         own = 2 * UNIT.get(dtype, 0.0) * np.abs(self.truth)
-        explained = noise if dtype is DType.F64 else self._seen(noise, self.compared) * noise
-        usual = np.maximum(np.minimum(noise, _USUAL * own), _FLOOR[working(dtype)])
+        explained = noise if dtype is DType.F64 else _seen(shares, self.compared) * noise
+        usual = np.maximum(np.minimum(noise, _USUAL.get(dtype, 0.0) * own), _FLOOR[working(dtype)])
         self.ulp = np.maximum(np.maximum(explained, own), usual)
         if dtype is DType.F64:
             # The referee rounds as the programs do: the original's share of the difference is 0.
@@ -312,16 +314,6 @@ class _Output:
         self.candidate = self._errors(self.theirs)
         off = np.abs(np.where(self.compared, self.ours - self.truth, 0.0))
         self.lost = bool(np.any(off > self.loss * size))
-
-    def _seen(self, noise: Array, where: Array) -> float:
-        """Of the noise that roundings explain, the share that they make up where they are seen.
-
-        Some originals are far more exact than that: differences of neighbours lose nothing.
-        """
-        off = np.abs(self.ours - self.truth)
-        shares = off / np.where(noise > 0, noise, np.inf)
-        largest = float(np.max(shares, where=where, initial=0.0))
-        return min(1.0, max(_LEAST_SEEN, _TYPICAL * largest)) if largest > _LUCK else 1.0
 
     def _errors(self, values: Array) -> Array:
         """Errors in units in the last place, where they are compared."""
@@ -347,6 +339,15 @@ class _Output:
             expected=expected,
             found=float(self.theirs[index]),
         )
+
+
+def _seen(shares: Array, where: Array) -> float:
+    """Of the noise that roundings explain, the share that they make up where they are seen.
+
+    Some originals are far more exact than that: differences of neighbours lose nothing.
+    """
+    largest = float(np.max(shares, where=where, initial=0.0))
+    return min(1.0, max(_LEAST_SEEN, _TYPICAL * largest)) if largest > _LUCK else 1.0
 
 
 def _same_kind(x: Array, y: Array) -> Array:
