@@ -79,7 +79,7 @@ def _compiled(scalar: Scalar) -> tuple[Any, Loop]:
 
 @cache
 def _linker() -> Any:
-    return llvm.create_lljit_compiler(target_machine(host()))
+    return llvm.create_lljit_compiler(target_machine(host()), use_jit_link=True)
 
 
 def _text(scalar: Scalar) -> str:

@@ -50,4 +50,5 @@ def load(native: Native, code: bytes, handler: bytes) -> Library:
 
 @functools.cache
 def _loader() -> Any:
-    return llvm.create_lljit_compiler(target_machine(host()))
+    """JITLink keeps code and constants together; LLVM's other linker aborts where they are not."""
+    return llvm.create_lljit_compiler(target_machine(host()), use_jit_link=True)

@@ -1,0 +1,50 @@
+"""A process whose address space is full but for single pages, far above where there is room."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+from refereed import assert_right
+from running import program
+
+from aiosearch.codegen.fusing import fused
+from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.native.machine import host
+from aiosearch.tensor import DType, apply, tensor
+
+_GAP = 6 << 30
+"""More bytes than an instruction can reach over."""
+
+
+def main() -> None:
+    """Runs a kernel, once before and once after no room is left for its code near constants."""
+    x, y = tensor("X", DType.F64, (9, 21)), tensor("Y", DType.F64, (21, 35))
+    module = fused(lower(program(apply("tanh", x @ y))))
+    assert_right(module, machines=[host()])
+    held = _riddled()
+    assert_right(module, machines=[host()])
+    for one in held:
+        one.close()
+
+
+def _riddled() -> list[mmap.mmap]:
+    """Takes all room that is left above a gap, then gives every second page of it back."""
+    below = _reserved(_GAP)
+    pages = [_reserved(mmap.PAGESIZE)]
+    while _address(pages[-1]) > _address(below):
+        pages.append(_reserved(mmap.PAGESIZE))
+    return [below, _reserved(_GAP), *pages[::2]]
+
+
+def _reserved(size: int) -> mmap.mmap:
+    """Addresses that nothing else gets, with no memory behind them."""
+    return mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, 0)
+
+
+def _address(memory: mmap.mmap) -> int:
+    return np.frombuffer(memory, np.uint8).ctypes.data
+
+
+if __name__ == "__main__":
+    main()
