@@ -38,6 +38,9 @@ FINALISTS = 3
 """Of ours that are proposed, and of those that trials find."""
 REST = 0.001
 """Seconds until all threads sleep."""
+SAMPLE = 0.02
+"""Seconds of calls after that: until the system has given each thread a core of its own, which may
+be the next tick, small kernels run on one."""
 SEED = 0
 
 
@@ -198,7 +201,7 @@ def fastest(kernels: Sequence[Kernel]) -> list[Kernel]:
 
 def heat(kernels: Sequence[Kernel]) -> list[float]:
     """The least of each, where all run by turns: a machine is not as fast at all times."""
-    counts = [repeats(one.call) for one in kernels]
+    counts = [repeats(one.call, SAMPLE) for one in kernels]
     rounds = [
         [sampled(one, count).wall for one, count in zip(kernels, counts, strict=True)]
         for _ in range(HEAT)
@@ -212,7 +215,7 @@ def in_turns(hands: Sequence[Kernel], ours: Sequence[Kernel], seconds: float) ->
     The two that are alike have weights of their own: where those lie in memory is noise, too.
     """
     kernels = [*hands, *ours]
-    counts, order = [repeats(one.call) for one in kernels], list(range(len(kernels)))
+    counts, order = [repeats(one.call, SAMPLE) for one in kernels], list(range(len(kernels)))
     rng = random.Random(SEED)
     rounds: list[list[Taken]] = []
     end = time.perf_counter() + seconds

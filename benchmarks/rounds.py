@@ -79,10 +79,10 @@ def judged(rounds: list[tuple[float, float, float]]) -> Compared:
     )
 
 
-def repeats(call: Call) -> int:
+def repeats(call: Call, seconds: float = SAMPLE_SECONDS) -> int:
     """How many calls make a sample, of one that is compiled and warm after this."""
     call()
-    return max(1, math.ceil(SAMPLE_SECONDS / min(timed(call, 1) for _ in range(3))))
+    return max(1, math.ceil(seconds / min(timed(call, 1) for _ in range(3))))
 
 
 def sample(call: Call, count: int) -> float:

@@ -10,6 +10,7 @@ from ..ir import Buffer, Constant, Fold, Index, Stage
 from ..native.machine import Machine
 from .access import Access
 from .arithmetic import WORKING, Arithmetic, working
+from .beginnings import Beginning, beginnings
 from .codedfolds import coded_product
 from .coming import Coming
 from .copies import Copy
@@ -56,8 +57,7 @@ class BlockPrinter:
         return self.arithmetic.vectors.writer
 
     def _pass(self, one: Pass) -> None:
-        for stage in one.before:
-            self._stage(stage, self.ranges)
+        self._stages(one.before, self.ranges)
         serial = self.prepared.serial
         if serial is not None and one.along:
             for stage in one.sums(serial):
@@ -68,31 +68,68 @@ class BlockPrinter:
     def _along(self, stages: Sequence[Stage], serial: Index, number: Whole) -> None:
         """One tile of the serial index."""
         own = cut(serial.size, self.schedule.tile(serial), number, self._writer)
-        for stage in stages:
-            self._stage(stage, {**self.ranges, serial: own}, adds=serial in stage.folded)
+        self._stages(stages, {**self.ranges, serial: own})
 
-    def _stage(self, stage: Stage, ranges: Mapping[Index, Range], *, adds: bool = False) -> None:
-        """Over its tile, to which it may add."""
-        if stage.target not in self.prepared.kernel.outputs:
-            where = self.ranges if stage.target in self.prepared.lasting else ranges
-            self.storages[stage.target] = moved(self.storages[stage.target], stage, where)
-        body = partial(self._filled, stage, ranges, adds)
+    def _stages(self, stages: Sequence[Stage], ranges: Mapping[Index, Range]) -> None:
+        """One after the other, but for those that a fold begins with."""
+        begun = self._beginnings(stages, ranges)
+        for stage in stages:
+            if stage not in begun.values():
+                self._stage(stage, ranges, begun.get(stage))
+
+    def _beginnings(
+        self, stages: Sequence[Stage], ranges: Mapping[Index, Range]
+    ) -> dict[Stage, Stage]:
+        """What folds begin with, by the fold."""
+        found = beginnings(stages, self.prepared.kernel.outputs)
+        pairs = [(stage, found[stage.target]) for stage in stages if stage.target in found]
+        return {fold: first for fold, first in pairs if self._alike(fold, first, ranges)}
+
+    def _alike(self, fold: Stage, first: Stage, ranges: Mapping[Index, Range]) -> bool:
+        """Whether they lay the same elements into the same lanes, each of them once."""
+        lanes, wishes = self._lanes(fold), self.schedule.wishes
+        if isinstance(self.storages[first.target], Packed):
+            return False
+        own, other = (self._shape(one, ranges, lanes, wishes) for one in (fold, first))
+        single = own.row is None and own.column is None
+        return single and own.along in fold.folded and own.along == other.along
+
+    def _stage(
+        self, stage: Stage, ranges: Mapping[Index, Range], first: Stage | None = None
+    ) -> None:
+        """Over its tile, to which it adds what it folds along the serial index."""
+        for one in (stage,) if first is None else (first, stage):
+            if one.target not in self.prepared.kernel.outputs:
+                where = self.ranges if one.target in self.prepared.lasting else ranges
+                self.storages[one.target] = moved(self.storages[one.target], one, where)
+        body = partial(self._filled, stage, ranges, first)
         self._writer.only_when(self._first(stage), body)
 
-    def _filled(self, stage: Stage, ranges: Mapping[Index, Range], adds: bool) -> None:
-        scalar = working(stage)
-        lanes = self.schedule.lanes(self.machine.width, 8 if scalar == "double" else 4)
+    def _lanes(self, stage: Stage) -> int:
+        return self.schedule.lanes(self.machine.width, 8 if working(stage) == "double" else 4)
+
+    def _filled(
+        self, stage: Stage, ranges: Mapping[Index, Range], first: Stage | None = None
+    ) -> None:
+        scalar, lanes = working(stage), self._lanes(stage)
         memory = Memory(self._writer, self.machine)
         access = Access(self.storages, memory, self.arithmetic.vectors)
         if isinstance(self.storages[stage.target], Packed):
             PanelPrinter(Copy(stage, ranges, lanes, access)).print()
             return
         wishes, dots = self.schedule.wishes, self.machine.bf16_dot
-        maps = stage.fold is Fold.NONE and self.machine.fma
-        elements = Elements(access, self.arithmetic, scalar, self.prepared.sums, maps=maps)
+        folding, mapping = (
+            Elements(access, self.arithmetic, scalar, self.prepared.sums, maps=maps)
+            for maps in (False, self.machine.fma)
+        )
+        elements = mapping if stage.fold is Fold.NONE else folding
+        adds = self.prepared.serial in stage.folded
         own = self._shape(stage, ranges, lanes, wishes)
         ending = self.prepared.endings.get(stage.target)
-        tile = Tile(stage, ranges, own, lanes, elements, adds, dots, self.unit, ending)
+        beginning = Beginning(first, mapping) if first is not None else None
+        tile = Tile(
+            stage, ranges, own, lanes, elements, adds, dots, self.unit, ending, beginning=beginning
+        )
         if wishes.matrix:
             tile = replace(tile, product=matrix_product(tile, self.machine))
             if tile.product is None:

@@ -17,6 +17,7 @@ from ..ir import (
     Operation,
     Position,
     Round,
+    Stage,
     Within,
 )
 from ..scalars.catalogue import ROUNDED, SHORT
@@ -110,6 +111,14 @@ class Elements:
         """Of a value of any type, the same in all lanes or not."""
         spread = self._vectors.spread(value, spot.lanes)
         self.access.store(target, at, self.arithmetic.narrowed(spread, target.dtype), spot)
+
+    def fill(self, stage: Stage, spot: Spot) -> Value:
+        """Stores what a stage maps to; gives what is read of it from then on."""
+        target = stage.target
+        value = self._vectors.spread(self.wanted(stage.value, target.dtype, spot), spot.lanes)
+        stored = self.arithmetic.narrowed(value, target.dtype)
+        self.access.store(target, stage.at, stored, spot)
+        return self.arithmetic.widened(stored, target.dtype)
 
     def _count(self, position: Position, spot: Spot) -> Value:
         places = self.access.locator.all(position, spot)

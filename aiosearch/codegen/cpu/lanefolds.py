@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ..ir import Index
+from .beginnings import shared
 from .linear import Linear, linear
 from .pieces import Turn, in_pieces
 from .ranges import Range
 from .registers import Block, Take
-from .spots import Places
+from .spots import Places, Spot
 from .starts import Starts
 from .steps import Step
 from .values import Value, Whole
@@ -27,20 +28,11 @@ class LaneFold:
         return [self._tile.neutral()] * (self._block.size * self._chains)
 
     def along(self, places: Places, values: list[Value]) -> list[Value]:
-        """As many vectors at once as there are chains, single ones, and the lanes left over."""
-        tile, own, chains = self._tile, self._range, self._chains
-        writer, lanes = tile.writer, tile.lanes
-        count = writer.divide(own.extent, lanes)
-        whole = writer.divide(count, chains)
-        most = own.largest // (lanes * chains)
-        values = in_pieces(tile, whole, most, 1, values, self._turn(places, chains))
-        if any(rest >= lanes for rest in own.rests(lanes * chains)):
-            begin = writer.multiply(whole, chains)
-            values = writer.loop(begin, count, 1, values, self._turn(places, 1))
-        if own.rests(lanes):
-            values = self._last_lanes(places, values, count)
-        tile.access.forget()
-        return values
+        """What lanes share of what it begins with is read before."""
+        beginning = self._tile.beginning
+        held = shared(beginning.stage, self._index) if beginning else []
+        with self._tile.access.holding(held, Spot(places)):
+            return self._vectors(places, values)
 
     def ended(self, values: list[Value], take: Take) -> None:
         """Chains and lanes come to one element for each register."""
@@ -60,6 +52,21 @@ class LaneFold:
     @property
     def _range(self) -> Range:
         return self._tile.ranges[self._index]
+
+    def _vectors(self, places: Places, values: list[Value]) -> list[Value]:
+        """As many at once as there are chains, single ones, and the lanes left over."""
+        tile, own, chains = self._tile, self._range, self._chains
+        writer, lanes = tile.writer, tile.lanes
+        count = writer.divide(own.extent, lanes)
+        whole = writer.divide(count, chains)
+        most = own.largest // (lanes * chains)
+        values = in_pieces(tile, whole, most, 1, values, self._turn(places, chains))
+        if any(rest >= lanes for rest in own.rests(lanes * chains)):
+            begin = writer.multiply(whole, chains)
+            values = writer.loop(begin, count, 1, values, self._turn(places, 1))
+        if own.rests(lanes):
+            values = self._last_lanes(places, values, count)
+        return values
 
     def _turn(self, places: Places, vectors: int) -> Turn:
         """So many vectors, each for another chain."""

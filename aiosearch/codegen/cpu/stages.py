@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ..ir import Fold, Index, Load, Within, used, walk
+from ..ir import Fold, Index
+from .beginnings import shared
 from .coming import Coming
 from .folds import FoldPrinter
 from .linear import Linear, linear
@@ -45,17 +46,10 @@ class StagePrinter:
             self._vectors(shape.along, places)
 
     def _vectors(self, along: Index, places: Places) -> None:
-        with self._tile.access.holding(self._shared(along), Spot(places)):
-            self._along(along, places)
-
-    def _shared(self, along: Index) -> list[Load]:
-        """What a stage that maps reads for all lanes alike: it is read once, before loops."""
         stage = self._tile.stage
-        guarded = any(isinstance(one, Within) for one in walk(stage.value))
-        if stage.fold is not Fold.NONE or guarded:
-            return []
-        others = [one for one in stage.loads if one.buffer != stage.target]
-        return [one for one in others if along not in used(one)]
+        held = shared(stage, along) if stage.fold is Fold.NONE else []
+        with self._tile.access.holding(held, Spot(places)):
+            self._along(along, places)
 
     def _along(self, along: Index, places: Places) -> None:
         """Whole blocks of vectors, single vectors, and the lanes that are left."""
@@ -110,8 +104,7 @@ class StagePrinter:
         tile.access.forget()
         if stage.fold is Fold.NONE:
             for spot in block.spots(places):
-                value = elements.wanted(stage.value, stage.target.dtype, spot)
-                elements.store(stage.target, stage.at, value, spot)
+                elements.fill(stage, spot)
         else:
             if self._coming is not None:
                 self._coming.fetch(block)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir import Apply, Load, Operation, used
+from .elements import Elements
 from .memory import Storage, in_a_line
 from .registers import Block
 from .spots import Places, Spot
@@ -25,8 +26,14 @@ class Step:
         found = []
         for spot, old in zip(self._block.spots(places), values, strict=True):
             own = spot if mask is None else replace(spot, mask=mask)
-            found.append(self._multiplied(old, own) or self._folded(old, own))
+            elements = self._elements(own)
+            found.append(self._multiplied(elements, old, own) or self._folded(elements, old, own))
         return found
+
+    def _elements(self, spot: Spot) -> Elements:
+        """What computes the fold's value there, where that begins with another stage's."""
+        elements, beginning = self._tile.elements, self._tile.beginning
+        return elements if beginning is None else beginning.made(elements, spot)
 
     def fetch(self, places: Places, pairs: bool = False) -> None:
         """Has vectors of a later turn brought near, line by line; of two rows if they lie apart."""
@@ -49,19 +56,19 @@ class Step:
             spot = Spot({**places, shape.along: places[shape.along] + vector * tile.lanes})
             tile.access.fetch(load, spot, shape.nearest)
 
-    def _multiplied(self, old: Value, spot: Spot) -> Value | None:
+    def _multiplied(self, elements: Elements, old: Value, spot: Spot) -> Value | None:
         """A product added to a sum of floats in one instruction, where it is one."""
         if spot.mask is not None or not self._tile.sums_floats:
             return None
         match self._tile.stage.value:
             case Apply(operation=Operation.MULTIPLY, arguments=arguments):
-                factors = [self._tile.elements.value(one, spot) for one in arguments]
+                factors = [elements.value(one, spot) for one in arguments]
                 return self._arithmetic.multiplied(old, factors)
         return None
 
-    def _folded(self, old: Value, spot: Spot) -> Value:
+    def _folded(self, elements: Elements, old: Value, spot: Spot) -> Value:
         tile, arithmetic = self._tile, self._arithmetic
-        new = arithmetic.convert(tile.elements.value(tile.stage.value, spot), old.scalar)
+        new = arithmetic.convert(elements.value(tile.stage.value, spot), old.scalar)
         new = arithmetic.vectors.spread(new, old.lanes)
         if spot.mask is not None and tile.lane_folded:
             new = arithmetic.vectors.choose(spot.mask, new, tile.neutral())

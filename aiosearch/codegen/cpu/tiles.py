@@ -9,6 +9,7 @@ from ...tensor.types import DType
 from ..ir import Fold, Index, Stage
 from .access import Access
 from .arithmetic import WORKING
+from .beginnings import Beginning
 from .dots import Dot
 from .elements import Elements
 from .endings import Ending
@@ -39,6 +40,8 @@ class Tile:
     """What is made of its elements before they are stored."""
     product: Dot | None = None
     """What the matrix unit does of it."""
+    beginning: Beginning | None = None
+    """What is made of the elements that it folds, before it does."""
 
     @property
     def writer(self) -> Writer:

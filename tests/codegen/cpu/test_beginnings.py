@@ -1,0 +1,117 @@
+"""What a fold takes while it is in registers, and what others find in memory."""
+
+from __future__ import annotations
+
+import pytest
+from refereed import assert_right
+from running import program
+
+from aiosearch.codegen.cpu.beginnings import beginnings
+from aiosearch.codegen.cpu.printer import native
+from aiosearch.codegen.cpu.schedule import Schedule
+from aiosearch.codegen.fusing import fused
+from aiosearch.codegen.ir import Kernel, Module
+from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.native.machine import host
+from aiosearch.tensor import DType, Term, apply, tensor
+
+FLOATS = [DType.F32, DType.F64, DType.BF16, DType.F16]
+
+
+def whole(*outputs: Term) -> Module:
+    """As few kernels as can be."""
+    return fused(lower(program(*outputs)))
+
+
+def softmax(dtype: DType, rows: int, columns: int) -> Module:
+    x = tensor("X", dtype, (rows, columns))
+    e = apply("exp", x - apply("max", x, axes=(1,), keep=True))
+    return whole(e / apply("sum", e, axes=(1,), keep=True))
+
+
+def step(dtype: DType, columns: int) -> Module:
+    """Of a normalised transformer, whose second norm is of what a row has become."""
+    x, h = tensor("X", dtype, (3, columns)), tensor("H", dtype, (3, columns))
+
+    def scaled(one: Term) -> Term:
+        return one / apply("sqrt", apply("sum", one * one, axes=(1,), keep=True))
+
+    return whole(scaled(x + x * scaled(h)))
+
+
+def pairs(kernel: Kernel) -> list[tuple[str, str]]:
+    found = beginnings(kernel.stages, kernel.outputs)
+    return [(fold.name, stage.target.name) for fold, stage in found.items()]
+
+
+@pytest.mark.parametrize("columns", [1, 3, 17, 64, 1000, 4095])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_sums_of_what_is_read_again(dtype: DType, columns: int) -> None:
+    """Vectors by themselves, chains of them, lanes that are left, and long sums in pieces."""
+    for module in (softmax(dtype, 5, columns), step(dtype, columns)):
+        (kernel,) = module.kernels
+        assert len(pairs(kernel)) == (columns > 1)
+        assert_right(module)
+
+
+def test_nobody_reads_what_is_in_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code has fewer loads than where a fold comes after what it folds."""
+    module = softmax(DType.F32, 4, 4096)
+    (kernel,) = module.kernels
+    assert pairs(kernel) == [("t2", "t1")]
+    ours = native(module, {}, host()).text
+    monkeypatch.setattr("aiosearch.codegen.cpu.blocks.beginnings", lambda stages, kept: {})
+    apart = native(module, {}, host()).text
+    assert ours.count("= load <") < apart.count("= load <")
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+@pytest.mark.parametrize("tile", [1, 16, 100, 1000])
+def test_along_an_index(tile: int, keeps: bool) -> None:
+    """Tile by tile, with what was folded before; what later passes make again, they make alone."""
+    for dtype in FLOATS:
+        for module in (softmax(dtype, 3, 1000), step(dtype, 1000)):
+            (kernel,) = module.kernels
+            along = kernel.indices[-1].name
+            own = {kernel.name: Schedule({along: tile}, along, keeps=keeps)}
+            assert_right(module, schedules=own, machines=[host()])
+
+
+def test_what_is_read_in_between_is_made_before() -> None:
+    """A stage that reads it, and that the fold waits for, finds it."""
+    x = tensor("X", DType.F32, (5, 33))
+    e = apply("exp", x)
+    largest = apply("max", e, axes=(1,), keep=True)
+    total = apply("sum", e * largest, axes=(1,), keep=True)
+    module = whole(e / total)
+    for kernel in module.kernels:
+        made = beginnings(kernel.stages, kernel.outputs)
+        assert len({stage.target for stage in made.values()}) == len(made)
+    assert_right(module)
+
+
+def test_other_places_are_read_from_memory() -> None:
+    """Elements that a fold takes in another order, or more than once, are there before."""
+    x, y = tensor("X", DType.F32, (9, 9)), tensor("Y", DType.F32, (9, 9))
+    e = apply("exp", x)
+    turned = apply("sum", apply("transpose", e, axes=(1, 0)) * y, axes=(1,))
+    for module in (whole(e, e @ y), whole(e * y, turned)):
+        assert all(not pairs(kernel) for kernel in module.kernels)
+        assert_right(module)
+
+
+def test_products_with_rows_that_others_share() -> None:
+    """A fold of several rows at once reads what it folds from memory."""
+    x, w = tensor("X", DType.F32, (7, 40)), tensor("W", DType.F32, (1, 40))
+    e = apply("exp", x)
+    assert_right(whole(e / apply("sum", e * w, axes=(1,), keep=True)))
+
+
+def test_outputs_are_filled_by_stages_of_their_own() -> None:
+    """Not every block fills an output, and each block needs what it folds."""
+    x = tensor("X", DType.F32, (6, 50))
+    e = apply("exp", x)
+    total = apply("sum", e, axes=(1,))
+    again = e / apply("reshape", total, shape=(6, 1))
+    for module in (whole(e, total), whole(total, e), whole(total, again)):
+        assert_right(module)
