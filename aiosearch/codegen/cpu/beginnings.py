@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..ir import Buffer, Fold, Index, Load, Stage, Within, used, walk
 from .arithmetic import working
 from .elements import Elements
+from .endings import Ending
 from .spots import Spot
 
 
@@ -24,17 +25,26 @@ class Beginning:
         return taking.knowing(Load(self.stage.target, self.stage.at), value)
 
 
-def beginnings(stages: Sequence[Stage], kept: Collection[Buffer]) -> Mapping[Buffer, Stage]:
+def beginnings(
+    stages: Sequence[Stage], kept: Collection[Buffer], endings: Mapping[Buffer, Ending]
+) -> Mapping[Buffer, Stage]:
     """The stage that each fold may begin with, by where the fold goes.
 
-    It runs when the fold does, so what is between them reads nothing of it. Neither may be kept
-    elsewhere than in a block: not every block fills an output.
+    It runs when the fold does, so neither what is between them nor what is made of the fold's
+    elements reads it. No fold fills an output: not every block does.
     """
     found: dict[Buffer, Stage] = {}
     for at, fold in enumerate(stages):
-        maps = [one for one in stages[:at] if one.target not in kept and _begins(one, fold)]
-        if fold.target not in kept and maps and not _read_between(maps[-1], fold, stages):
-            found[fold.target] = maps[-1]
+        firsts = [one for one in stages[:at] if one.target not in kept and _begins(one, fold)]
+        if fold.target in kept or not firsts:
+            continue
+        first = firsts[-1]
+        between = stages[stages.index(first) + 1 : at]
+        read = {load.buffer for stage in between for load in stage.loads}
+        ends = (endings[one.target].value for one in (*between, fold) if one.target in endings)
+        read |= {load.buffer for value in ends for load in walk(value) if isinstance(load, Load)}
+        if first.target not in read:
+            found[fold.target] = first
     return found
 
 
@@ -48,11 +58,6 @@ def _begins(first: Stage, fold: Stage) -> bool:
     loads = [one for one in fold.loads if one.buffer == first.target]
     same = set(first.free) == set(fold.indices) and working(first) == working(fold)
     return bool(loads) and same and all(one.at == first.at for one in loads)
-
-
-def _read_between(first: Stage, fold: Stage, stages: Sequence[Stage]) -> bool:
-    between = stages[stages.index(first) + 1 : stages.index(fold)]
-    return any(load.buffer == first.target for stage in between for load in stage.loads)
 
 
 def shared(stage: Stage, along: Index) -> list[Load]:

@@ -81,12 +81,16 @@ class BlockPrinter:
         self, stages: Sequence[Stage], ranges: Mapping[Index, Range]
     ) -> dict[Stage, Stage]:
         """What folds begin with, by the fold."""
-        found = beginnings(stages, self.prepared.kernel.outputs)
+        endings = self.prepared.endings
+        found = beginnings(stages, self.prepared.kernel.outputs, endings)
         pairs = [(stage, found[stage.target]) for stage in stages if stage.target in found]
         return {fold: first for fold, first in pairs if self._alike(fold, first, ranges)}
 
     def _alike(self, fold: Stage, first: Stage, ranges: Mapping[Index, Range]) -> bool:
-        """Whether they lay the same elements into the same lanes, each of them once."""
+        """Whether they lay the same elements into the same lanes, of one row at once.
+
+        What the lanes of a row share is read once; of several, it would be read with each vector.
+        """
         lanes, wishes = self._lanes(fold), self.schedule.wishes
         if isinstance(self.storages[first.target], Packed):
             return False

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import pytest
 from refereed import assert_right
-from running import program
+from running import drawn, program, run
 
 from aiosearch.codegen.cpu.beginnings import beginnings
+from aiosearch.codegen.cpu.endings import Ending
 from aiosearch.codegen.cpu.printer import native
 from aiosearch.codegen.cpu.schedule import Schedule
 from aiosearch.codegen.fusing import fused
-from aiosearch.codegen.ir import Kernel, Module
+from aiosearch.codegen.ir import (
+    Apply,
+    Buffer,
+    Expression,
+    Fold,
+    Index,
+    Kernel,
+    Load,
+    Module,
+    Operation,
+    Stage,
+    index,
+)
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import host
 from aiosearch.tensor import DType, Term, apply, tensor
@@ -39,8 +52,37 @@ def step(dtype: DType, columns: int) -> Module:
     return whole(scaled(x + x * scaled(h)))
 
 
+ROW, COLUMN = Index("i", 6), Index("j", 50)
+HALF = Buffer("half", DType.BF16, (6, 50))
+TOTAL = Buffer("total", DType.F32, (6,))
+X = Buffer("X", DType.F32, (6, 50))
+
+
+def maps(target: Buffer = HALF) -> Stage:
+    """Of all elements, to others."""
+    value = Apply(Operation.EXP, (Load(X, (index(ROW), index(COLUMN))),))
+    return Stage(target, (index(ROW), index(COLUMN)), value)
+
+
+def adds(value: Expression, target: Buffer = TOTAL) -> Stage:
+    return Stage(target, (index(ROW),), value, (COLUMN,), Fold.SUM)
+
+
+def halves() -> Module:
+    """A sum of what is rounded on its way to memory, where others find it."""
+    out = Buffer("out", DType.F32, (6, 50))
+    first = maps()
+    value = Apply(Operation.SUBTRACT, (of(HALF), of(TOTAL, ROW)))
+    stages = (first, adds(of(HALF)), Stage(out, first.at, value))
+    return Module("halves", (X,), (out,), (Kernel("halves", (X,), (out,), stages),))
+
+
+def of(buffer: Buffer, *places: Index) -> Load:
+    return Load(buffer, tuple(map(index, places or (ROW, COLUMN))))
+
+
 def pairs(kernel: Kernel) -> list[tuple[str, str]]:
-    found = beginnings(kernel.stages, kernel.outputs)
+    found = beginnings(kernel.stages, kernel.outputs, {})
     return [(fold.name, stage.target.name) for fold, stage in found.items()]
 
 
@@ -60,7 +102,7 @@ def test_nobody_reads_what_is_in_registers(monkeypatch: pytest.MonkeyPatch) -> N
     (kernel,) = module.kernels
     assert pairs(kernel) == [("t2", "t1")]
     ours = native(module, {}, host()).text
-    monkeypatch.setattr("aiosearch.codegen.cpu.blocks.beginnings", lambda stages, kept: {})
+    monkeypatch.setattr("aiosearch.codegen.cpu.blocks.beginnings", lambda *given: {})
     apart = native(module, {}, host()).text
     assert ours.count("= load <") < apart.count("= load <")
 
@@ -85,9 +127,21 @@ def test_what_is_read_in_between_is_made_before() -> None:
     total = apply("sum", e * largest, axes=(1,), keep=True)
     module = whole(e / total)
     for kernel in module.kernels:
-        made = beginnings(kernel.stages, kernel.outputs)
+        made = beginnings(kernel.stages, kernel.outputs, {})
         assert len({stage.target for stage in made.values()}) == len(made)
     assert_right(module)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_what_ends_another_fold_in_between_is_made_before(dtype: DType) -> None:
+    """It is read while the elements of that are in registers, and by no stage."""
+    x = tensor("X", dtype, (80, 80))
+    a, b = tensor("A", dtype, (80, 40)), tensor("B", dtype, (40, 80))
+    e, q = apply("exp", x), a @ b
+    total = apply("sum", e, axes=(1,), keep=True)
+    largest = apply("max", q * e, axes=(1,), keep=True)
+    for outputs in ((q * e, e / total), (apply("exp", q) * e, e / total), (largest / total * e,)):
+        assert_right(whole(*outputs), machines=[host()])
 
 
 def test_other_places_are_read_from_memory() -> None:
@@ -105,6 +159,38 @@ def test_products_with_rows_that_others_share() -> None:
     x, w = tensor("X", DType.F32, (7, 40)), tensor("W", DType.F32, (1, 40))
     e = apply("exp", x)
     assert_right(whole(e / apply("sum", e * w, axes=(1,), keep=True)))
+
+
+def test_what_a_fold_begins_with() -> None:
+    """All of it is read at its own places, is worked in the same type, and by nobody before."""
+    first, fold = maps(), adds(of(HALF))
+    total, double = fold.target, Buffer("double", DType.F64, (6,))
+    between = Stage(Buffer("b", DType.F32, (6, 50)), first.at, of(HALF))
+    ending = {total: Ending(of(total, ROW), Apply(Operation.ADD, (of(total, ROW), of(HALF))))}
+    others = (of(HALF, ROW, ROW), Apply(Operation.ADD, (of(HALF), of(HALF, ROW, ROW))), of(X))
+    assert beginnings([first, fold], (), {}) == {total: first}
+    assert beginnings([first, fold, between], (), {}) == {total: first}
+    assert not beginnings([first, between, fold], (), {})
+    assert not beginnings([first, fold], (), ending)
+    assert not beginnings([first, fold], (HALF,), {})
+    assert not beginnings([first, fold], (total,), {})
+    assert not beginnings([first, adds(of(HALF), double)], (), {})
+    assert not any(beginnings([first, adds(one)], (), {}) for one in others)
+    assert not beginnings([fold, first], (), {})
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_bits_are_those_of_a_fold_that_comes_later(
+    dtype: DType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is added up when is the same, rounded as it is in memory."""
+    modules = [softmax(dtype, 5, 333), step(dtype, 333), halves()]
+    given = [drawn(module) for module in modules]
+    ours = [run(module, one) for module, one in zip(modules, given, strict=True)]
+    monkeypatch.setattr("aiosearch.codegen.cpu.blocks.beginnings", lambda *given: {})
+    for module, one, found in zip(modules, given, ours, strict=True):
+        again = run(module, one)
+        assert [each.tobytes() for each in found] == [each.tobytes() for each in again]
 
 
 def test_outputs_are_filled_by_stages_of_their_own() -> None:
