@@ -15,6 +15,7 @@ from typing import Any
 from ..optimizer.emit import emit, names
 from ..tensor import Program, TensorType
 from . import targets
+from .named import is_file
 from .usage import UsageError
 
 
@@ -50,7 +51,7 @@ def own_files(wanted: Target) -> list[Path]:
     while isinstance(function, functools.partial):
         function = inspect.unwrap(function.func)
     module = sys.modules.get(getattr(function, "__module__", None) or "")
-    named = wanted.name if Path(wanted.name).is_file() else wanted.name.rpartition(":")[0]
+    named = wanted.name if is_file(wanted.name) else wanted.name.rpartition(":")[0]
     told = [named, getattr(module, "__file__", None)]
     with suppress(TypeError):  # it is no function of Python's
         told.append(inspect.getsourcefile(function))

@@ -24,6 +24,7 @@ from ..tensor.programs import BUILTINS
 from . import targets
 from .explained import Kernels, Pallas, Plain
 from .figures import of
+from .named import is_file
 from .output import tell
 from .results import answers_in, digits_of, meant, told_apart
 from .usage import UsageError, nearest
@@ -46,7 +47,7 @@ def subject(arguments: argparse.Namespace) -> Subject:
     name, gpu = arguments.target, device(arguments.device)
     if name in BUILTINS:
         _tell_of_answers(name, _store(arguments))
-    elif not Path(name).is_file():
+    elif not is_file(name):
         answer = _found(name, _store(arguments))
         _require_no_choice(arguments)
         return _answered(answer, gpu)

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
+from .named import is_file
 from .usage import UsageError, nearest
 
 Offer: TypeAlias = Callable[[ModuleType], str]
@@ -53,7 +54,7 @@ def attribute(module: ModuleType, name: str, offer: Offer | None = None) -> Any:
 
 
 def _load_file(path: Path) -> ModuleType:
-    if not path.is_file():
+    if not is_file(path):
         raise UsageError(f"there is no file {path}; the current folder is {os.getcwd()}")
     path = path.resolve()
     folder, name = path.parent, path.stem

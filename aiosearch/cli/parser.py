@@ -105,12 +105,12 @@ class Parser(argparse.ArgumentParser):
         """Complains of an option of a command that stands before the command."""
         first, *others = list(sys.argv[1:] if args is None else args) or [""]
         option = first.partition("=")[0]
-        if self._subparsers is None or not option.startswith("--"):
-            return
-        if option in self._option_string_actions:
+        if self._subparsers is None or option in self._option_string_actions:
             return
         (commands,) = (one for one in self._subparsers._group_actions if one.choices)
-        command = next((one for one in others if one in (commands.choices or ())), None)
+        choices: Any = commands.choices
+        known = {name for name, one in choices.items() if option in one._option_string_actions}
+        command = next((one for one in others if one in known), None)
         if command is not None:
             self.error(
                 f"{option} stands before the command"

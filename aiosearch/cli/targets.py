@@ -16,6 +16,7 @@ from ..tensor.terms import SIZES
 from ..tensor.text import parse
 from . import modules
 from .fields import split
+from .named import is_file
 from .usage import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def find(target: str, given: Mapping[str, int]) -> Program | Builtin:
     if builtin is not None:
         return builtin.program(DType.F16, **given) if given else builtin
     path = Path(target)
-    if not path.is_file():
+    if not is_file(path):
         raise UsageError(
             f"{target!r} is no file and no built-in program{nearest(target, BUILTINS)};"
             " `aiosearch programs` lists those, and a function is module:function"
@@ -183,7 +184,7 @@ def _with_held(program: Program, held: Mapping[str, Term]) -> Program:
 
 def is_function(target: str) -> bool:
     """Whether it names a function, and no built-in program and no file."""
-    return ":" in target and target not in BUILTINS and not Path(target).is_file()
+    return ":" in target and target not in BUILTINS and not is_file(target)
 
 
 def _capture(target: str, arguments: Sequence[TensorType]) -> Captured:

@@ -61,12 +61,13 @@ class Rewriter:
     """The process, from outside: asked one thing after the other, the contest first.
 
     Every method raises OptimizeError where there is no answer. A process that dies has one
-    successor for what it was asked.
+    successor, and after that there are no answers.
     """
 
     def __init__(self, process: Servant, tell: Tell) -> None:
         self._process, self._tell = process, tell
         self._contest: Asked | None = None
+        self._succeeded = False
 
     async def contest(self, question: Question) -> Contest:
         """All that is to be tried at first."""
@@ -92,6 +93,9 @@ class Rewriter:
         try:
             return await self._said(request, self._tell)
         except Died:
+            if self._succeeded:
+                raise
+            self._succeeded = True
             await self._process.begin()
             if self._contest is not None:
                 await self._said(self._contest, lambda text: None)

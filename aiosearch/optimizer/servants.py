@@ -60,6 +60,7 @@ class Servant:
         """The next thing it says; raises Died where it has died, or is stopped and stays so."""
         payload = await self._next()
         if payload is None:
+            self._heard.put_nowait(None)  # whoever asks again hears the same
             await self.end()
             raise Died(f"the process that {self._does} has died")
         return payload

@@ -47,6 +47,8 @@ def test_python_m() -> None:
         (["cache", "clean"], "did you mean clear?"),
         (["--effort", "quick", "optimize", "x"], "did you mean `aiosearch optimize --effort`?"),
         (["bench", "--seed=3", "strategies"], "did you mean `aiosearch bench strategies --seed`?"),
+        (["--", "optimise"], "invalid choice: '--'"),
+        (["--effrot", "quick", "optimize"], "invalid choice: 'quick'"),
         (["search"], "module:Problem"),
         (["search", "x:y", "--worker", "3"], "--worker (did you mean --worker"),
         (["search", "x:y", "--seconds"], "--seconds"),

@@ -210,6 +210,8 @@ def test_functions_with_arrays_of_their_own(cli: Cli) -> None:
         (["--mugraph", "plain.txt", "--program", "lora"], "not a file of Mirage's graphs"),
         (["--mugraph", "plain.txt", "--program", "laura"], "did you mean lora?"),
         (["lora", "nowhere.txt"], "'nowhere.txt' is no file and no built-in program"),
+        (["lora", "x" * 5000], "is no file and no built-in program"),
+        (["lora", f"/{'x' * 5000}.py:f"], "there is no file /xxx"),
         (["lora", "rms_norm"], "the programs have other inputs"),
         ([f"{FUNCTIONS}plain", f"{FUNCTIONS}merged"], "--arg f32[16,4096]"),
         (["lora", f"{FUNCTIONS}number"], "number is no function"),

@@ -50,7 +50,7 @@ async def test_a_process_that_dies_is_said(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_a_process_that_is_killed_has_a_successor() -> None:
-    """It is told what the first one knew, and tells nobody what that one has told."""
+    """It is told what the first one knew, and tells nobody what that one has told; it has none."""
     told: list[str] = []
     question = msgspec.structs.replace(QUESTION, threads=1)
     async with no_leaks(), servant(rewriting.__name__, "rewrites it") as process:
@@ -62,6 +62,10 @@ async def test_a_process_that_is_killed_has_a_successor() -> None:
         os.kill(process.pid, signal.SIGKILL)
         assert await rewriter.beside(place) == beside
         assert len(told) == count
+        os.kill(process.pid, signal.SIGKILL)
+        for _ in range(2):  # at once: nobody is there to be waited for
+            with pytest.raises(OptimizeError, match="the process that rewrites it has died"):
+                await rewriter.beside(place)
 
 
 async def test_a_program_that_cannot_be_read_is_a_sentence() -> None:

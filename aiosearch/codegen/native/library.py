@@ -10,7 +10,7 @@ from .errors import NativeError
 class _Absent:
     """Stands for a library; whatever is asked of it raises NativeError."""
 
-    def __init__(self, error: ImportError) -> None:
+    def __init__(self, error: Exception) -> None:
         self._error = error
 
     def __getattr__(self, name: str) -> Any:
@@ -24,7 +24,7 @@ def _loaded() -> tuple[Any, Any]:
     try:
         import llvmlite
         from llvmlite import binding
-    except ImportError as error:
+    except (ImportError, OSError) as error:  # the latter of a shared library
         return (_Absent(error),) * 2
     return llvmlite, binding
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
+from typing import Any
 
 import pytest
 
@@ -30,3 +32,19 @@ def test_without_llvmlite_kernels_are_left_out_and_it_is_said(
     assert len(found.contenders) > 1
     assert not any(one.kernels for one in found.contenders)
     assert told[-1].startswith("kernels are left out: llvmlite, which compiles kernels, cannot")
+
+
+def test_where_its_shared_library_lacks_it_is_as_if_it_was_not_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """llvmlite tells of that in another way."""
+    imported = builtins.__import__
+
+    def failing(name: str, *given: Any, **more: Any) -> Any:
+        if name == "llvmlite":
+            raise OSError("Could not find/load shared object file: libllvmlite.so")
+        return imported(name, *given, **more)
+
+    monkeypatch.setattr(builtins, "__import__", failing)
+    with pytest.raises(NativeError, match=r"libllvmlite.so.*pip install .*llvmlite"):
+        library._loaded()[0].anything()
