@@ -147,7 +147,8 @@ def rules() -> str:
 
 def distributions() -> str:
     named = ", ".join(f"`{name}`" for name in DISTRIBUTIONS)
-    return f"{named}; under `--strict` also {', '.join(f'`{name}`' for name in SPECIAL)}."
+    odd = ", ".join(f"`{name}`" for name in SPECIAL)
+    return f"{named}; under `--strict` also {odd}, and each input with one such element alone."
 
 
 def dtypes() -> str:

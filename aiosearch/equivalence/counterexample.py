@@ -12,9 +12,9 @@ import numpy as np
 from ..tensor.floats import Array
 from ..tensor.terms import Program
 from .differences import Pair
-from .distributions import EVERY, SPECIAL, draw_inputs
+from .distributions import EVERY, draw_inputs
 from .floats import plain
-from .sides import require_comparable
+from .sides import Executed, not_finite, require_comparable
 
 SMALL = 256
 """Inputs of no more elements than this are kept with a counterexample."""
@@ -83,7 +83,7 @@ def find_counterexample(
     """Inputs that tell the candidate `b` from the original `a`, if any distribution has some."""
     require_comparable(a, b)
     kinds = [kind for kind in Kind if strict or kind is not Kind.STRICT]
-    for distribution in (*distributions, *(SPECIAL if strict else ())):
+    for distribution in (*distributions, *not_finite(Executed(a), strict)):
         pair = Pair(a, b, draw_inputs(a, distribution, seed))
         for kind in kinds:
             for output, places in enumerate(_places(pair, kind)):

@@ -142,13 +142,25 @@ DISTRIBUTIONS = (
 )  # fmt: skip
 """What the float layer draws from."""
 
-SPECIAL = ("nans", "infinities")
-"""Normal inputs, some of them not finite: for the strict policy only."""
+_ODD = {"nan": np.nan, "infinity": np.inf}
+NANS, INFINITIES = "nans", "infinities"
+SPECIAL = (NANS, INFINITIES)
+"""Normal inputs, some of them not finite: for the strict policy."""
 
 EVERY = (*DISTRIBUTIONS, *ADVERSARIAL)
 
 _WHOLE = {"large": 1000, "tiny": 1, "zeros": 1}
 """The largest whole number that an integer input is drawn from, where it is not 8."""
+
+
+def special(types: Sequence[TensorType], names: Sequence[str] = SPECIAL) -> tuple[str, ...]:
+    """These, and for each input of floats one in which one element alone is not finite.
+
+    Where one of sixteen is not, sums of many are nowhere finite, and tell nothing apart.
+    """
+    floats = [at for at, one in enumerate(types) if one.dtype not in (DType.BOOL, DType.I32)]
+    alone = {NANS: "nan", INFINITIES: "infinity"}
+    return (*names, *(f"{alone[name]}-at-{at}" for name in names for at in floats))
 
 
 def draw_inputs(program: Program, distribution: str, seed: int) -> list[Array]:
@@ -159,8 +171,9 @@ def draw_inputs(program: Program, distribution: str, seed: int) -> list[Array]:
 
 def draw(types: Sequence[TensorType], distribution: str, seed: int) -> list[Array]:
     """A value of each type, which depends on the seed, the name and the position alone."""
-    if distribution not in (*EVERY, *SPECIAL):
-        known = ", ".join((*EVERY, *SPECIAL))
+    names = (*EVERY, *special(types))
+    if distribution not in names:
+        known = ", ".join(names)
         raise ValueError(f"no distribution {distribution!r}: there are {known}")
     return [
         _one(type_, _pattern(distribution, seed, index), _random(seed, distribution, index))
@@ -169,6 +182,9 @@ def draw(types: Sequence[TensorType], distribution: str, seed: int) -> list[Arra
 
 
 def _pattern(distribution: str, seed: int, index: int) -> str:
+    odd, alone, where = distribution.partition("-at-")
+    if alone:
+        return odd if int(where) == index else "normal"
     if distribution != "adversarial":
         return distribution
     return ADVERSARIAL[(seed + index) % len(ADVERSARIAL)]
@@ -190,6 +206,8 @@ def _one(type_: TensorType, name: str, random: np.random.Generator) -> Array:
         return np.asarray(drawn.whole(low, most))
     if name in SPECIAL:
         return _special(drawn, name)
+    if name in _ODD:
+        return _alone(drawn, name)
     return rounded(np.asarray(_DRAWN[name](drawn)), type_.dtype)
 
 
@@ -208,3 +226,13 @@ def _special(draw: _Draw, name: str) -> Array:
         where.reshape(-1)[draw.random.integers(where.size)] = True
     odd = np.full(draw.shape, np.nan) if name == "nans" else np.copysign(np.inf, x)
     return np.where(where, odd, x).astype(x.dtype)
+
+
+def _alone(draw: _Draw, name: str) -> Array:
+    """One element that is not finite, of either sign."""
+    x = rounded(np.asarray(draw.normal()), draw.dtype)
+    if x.size:
+        flat = x.reshape(-1)
+        at = draw.random.integers(x.size)
+        flat[at] = np.copysign(_ODD[name], flat[at])
+    return x

@@ -14,11 +14,11 @@ import numpy as np
 from ..tensor.floats import Array
 from ..tensor.terms import Program
 from ..tensor.types import DType
-from .distributions import DISTRIBUTIONS, SPECIAL, draw
+from .distributions import DISTRIBUTIONS, draw
 from .drowning import remark
 from .machine import UNIT, Working, working
 from .measured import Measured
-from .sides import Executed, Side, require_comparable
+from .sides import Executed, Side, not_finite, require_comparable
 
 SLACK = 4.0
 """Units in the last place that a candidate may lose beyond twice what the original loses."""
@@ -250,7 +250,7 @@ def compare_sides(
     a: Side, b: Side, *, seed: int, strict: bool, distributions: Sequence[str]
 ) -> FloatEvidence:
     """The same of whatever can be run; the truth is the original's."""
-    names = [*distributions, *(SPECIAL if strict else ())]
+    names = [*distributions, *not_finite(a, strict)]
     trials = (compare_on(draw(a.inputs, name, seed), a, b, name, strict) for name in names)
     return FloatEvidence(seed, strict, tuple(trials))
 

@@ -108,6 +108,7 @@ class _Estimated:
         self.seed = seed
         self.inputs = function.inputs
         self.outputs = function.outputs
+        self.asks_for = ()  # nobody knows
 
     def own(self, inputs: Sequence[Array]) -> list[Array]:
         return self.function.own(inputs)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
 from ..tensor.errors import ShapeError
 from ..tensor.floats import Array
-from ..tensor.terms import Program
+from ..tensor.terms import LITERAL, Program, Term, walk
 from ..tensor.types import TensorType
+from .distributions import NANS, SPECIAL, special
 from .machine import OWN, execute
 from .measured import Measured, stored_inputs
 from .noise import TYPED
+
+_COMPARISONS = ("less", "less_equal", "equal", "not_equal")
 
 
 class Side(Protocol):
@@ -22,6 +26,11 @@ class Side(Protocol):
 
     @property
     def outputs(self) -> Sequence[TensorType]: ...
+
+    @property
+    def asks_for(self) -> Sequence[str]:
+        """Of `SPECIAL`, what it is known to ask for, and so means to be given."""
+        ...
 
     def own(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs in its own element types."""
@@ -39,12 +48,31 @@ class Executed:
         self.program = program
         self.inputs = [term.type for term in program.inputs]
         self.outputs = [term.type for term in program.outputs]
+        self.asks_for = asked_for(program)
 
     def own(self, inputs: Sequence[Array]) -> list[Array]:
         return execute(self.program, OWN, inputs)
 
     def truth(self, inputs: Sequence[Array]) -> list[Measured]:
         return execute(self.program, TYPED, stored_inputs(self.program, inputs))
+
+
+def asked_for(program: Program) -> tuple[str, ...]:
+    """NaN, where it compares something with itself; infinities, too, where with one of them."""
+    terms = [term for term in walk(program.outputs) if term.operator.name in _COMPARISONS]
+    compared = [term.arguments for term in terms]
+    if any(_is_infinite(one) for pair in compared for one in pair):
+        return SPECIAL
+    return (NANS,) if any(one is other for one, other in compared) else ()
+
+
+def _is_infinite(term: Term) -> bool:
+    return term.operator is LITERAL and term.parameter("value") in (math.inf, -math.inf)
+
+
+def not_finite(side: Side, strict: bool) -> tuple[str, ...]:
+    """The distributions with elements that are not finite on which there are demands."""
+    return special(side.inputs, SPECIAL if strict else side.asks_for)
 
 
 def require_comparable(a: Program, b: Program) -> None:

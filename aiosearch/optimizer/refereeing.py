@@ -142,6 +142,7 @@ class _Elsewhere:
         self._letterbox = letterbox
         self.inputs = program.inputs
         self.outputs = program.outputs
+        self.asks_for = program.asks_for
 
     def own(self, inputs: Sequence[Any]) -> list[Any]:
         self._channel.send(_encode(Wanted(self._side, self._letterbox.put(inputs))))

@@ -12,6 +12,7 @@ from aiosearch.equivalence.distributions import (
     SPECIAL,
     draw,
     draw_inputs,
+    special,
 )
 from aiosearch.equivalence.machine import rounded
 from aiosearch.tensor import DType, Program, ShapeError, Size, TensorType, tensor
@@ -148,7 +149,21 @@ def test_an_unknown_distribution_or_size_is_named() -> None:
         draw([TensorType(DType.F32, (Size.named("n"),))], "normal", 0)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_one_element_of_one_input_alone(dtype: DType) -> None:
+    """Of each input of floats in turn; whole numbers have nothing like it."""
+    types = [TensorType(dtype, (3, 40)), TensorType(DType.I32, (40,)), TensorType(dtype, ())]
+    names = special(types)
+    assert names == (
+        "nans", "infinities", "nan-at-0", "nan-at-2", "infinity-at-0", "infinity-at-2",
+    )  # fmt: skip
+    for name in names[2:]:
+        odd = [one[~np.isfinite(one)] for one in draw(types, name, 3)]
+        assert [len(one) for one in odd] == [name.endswith("0"), 0, name.endswith("2")]
+        assert np.isnan(np.concatenate(odd)).all() == name.startswith("nan")
+
+
 def test_no_distribution_is_named_twice() -> None:
-    names = (*EVERY, *SPECIAL)
+    names = (*EVERY, *special([TensorType(DType.F32, (2,))] * 3))
     assert len(set(names)) == len(names)
     assert set(DISTRIBUTIONS) < set(EVERY)

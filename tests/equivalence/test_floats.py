@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from float_pairs import RIGHT, WRONG, elementwise, over, softmax
 
-from aiosearch.equivalence.distributions import DISTRIBUTIONS, SPECIAL, draw_inputs
+from aiosearch.equivalence.distributions import DISTRIBUTIONS, draw_inputs, special
 from aiosearch.equivalence.floats import SLACK, Status, compare_floats, compare_on
 from aiosearch.equivalence.machine import MOST
 from aiosearch.equivalence.sides import Executed
@@ -111,7 +111,44 @@ def test_every_distribution_is_reported_and_special_inputs_are_for_the_strict_po
     pair = RIGHT["silu"]("f32")
     assert [trial.distribution for trial in compare_floats(*pair).trials] == [*DISTRIBUTIONS]
     strict = compare_floats(*pair, strict=True)
-    assert [trial.distribution for trial in strict.trials] == [*DISTRIBUTIONS, *SPECIAL]
+    wanted = [*DISTRIBUTIONS, *special([term.type for term in pair[0].inputs])]
+    assert [trial.distribution for trial in strict.trials] == wanted
+
+
+@pytest.mark.parametrize("size", [16, 64, 300])
+def test_one_infinity_tells_apart_what_many_hide(size: int) -> None:
+    """Where one of sixteen elements is infinite, all of a product is NaN, whatever its order."""
+    x, y, z = (
+        tensor(name, "f32", shape)
+        for name, shape in (("x", (size, size)), ("y", (size, 1)), ("z", (1, size)))
+    )
+    pair = (Program("p", (x, y, z), (one,)) for one in (x @ (y @ z), (x @ y) @ z))
+    evidence = compare_floats(*pair, strict=True)
+    assert evidence.outcome == "differ"
+    assert any("-at-" in name for name in evidence.failed)
+
+
+@pytest.mark.parametrize(
+    ("known", "drawn"),
+    [
+        (lambda x: apply("equal", x, x), {"nans", "nan-at-0"}),
+        (
+            lambda x: apply("less", apply("abs", x), literal(math.inf)),
+            {"nans", "infinities", "nan-at-0", "infinity-at-0"},
+        ),
+    ],
+    ids=["nan", "infinity"],
+)
+def test_who_asks_for_nan_is_given_some(known: Callable[[Term], Term], drawn: set[str]) -> None:
+    """What takes the place of NaN is a finite number that the original gives."""
+    x = tensor("x", "f32", (16, 64))
+    guarded = apply("select", known(x), x, literal(0))
+    plain, guard = (Program("p", (x,), (apply("sum", one, axes=(1,)),)) for one in (x, guarded))
+    kept = compare_floats(guard, guard)
+    assert kept.outcome == "agree"
+    assert {trial.distribution for trial in kept.trials} == {*DISTRIBUTIONS, *drawn}
+    assert compare_floats(guard, plain).outcome == "differ"
+    assert compare_floats(plain, guard).outcome == "agree"
 
 
 def test_the_same_seed_gives_the_same_evidence() -> None:
@@ -247,7 +284,7 @@ def test_special_inputs_tell_relu_from_a_product_with_zero() -> None:
     pair = elementwise(lambda x: apply("maximum", x, x * 0), lambda x: apply("relu", x))
     assert compare_floats(*pair).outcome == "agree"
     strict = compare_floats(*pair, strict=True)
-    assert strict.failed == ("infinities",)
+    assert strict.failed == ("infinities", "infinity-at-0")
 
 
 def test_a_rewrite_that_introduces_a_nan_or_an_infinity_fails() -> None:
