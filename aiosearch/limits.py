@@ -24,5 +24,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if value is not None and not (isinstance(value, int | float) and value > 0):
+            if value is None:
+                continue
+            if not (isinstance(value, int | float) and value > 0):
                 raise AiosearchError(f"limit {name} must be a positive number, not {value!r}")
+            if name != "seconds" and not float(value).is_integer():
+                raise AiosearchError(f"limit {name} must be a whole number, not {value!r}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, cast
 import anyio
 
 from ._waiting import waited_for
+from .arguments import is_path, is_positive, is_whole, require
 from .engine import reference
 from .engine.run import Run
 from .engine.settings import OnError, OnUnknown, Settings
@@ -19,7 +20,7 @@ from .errors import AiosearchError
 from .events import Hook
 from .limits import Limits
 from .orders import Order, find_order
-from .pool import Pool
+from .pool import WANTED, Pool
 from .problem import NodeT, Problem
 from .result import Result, SearchStatus, SolutionT
 from .statistics import Statistics
@@ -31,6 +32,14 @@ if TYPE_CHECKING:
 with contextlib.suppress(ImportError):
     # anyio loads its backend at the first use, and that would hold the user's loop up for 40 ms
     importlib.import_module("anyio._backends._asyncio")
+
+_WANTED = {
+    **WANTED,
+    "pool": ("a Pool", lambda value: value is None or isinstance(value, Pool)),
+    "journal": ("a path", lambda value: value is None or is_path(value)),
+    "seed": ("a whole number", is_whole),
+    "progress_seconds": ("a number of seconds above 0", is_positive),
+}
 
 
 class Search(Generic[NodeT, SolutionT]):
@@ -78,6 +87,10 @@ class Search(Generic[NodeT, SolutionT]):
         """
         if pool is not None and (workers is not None or listener is not None):
             raise AiosearchError("give workers and a listener, or a pool, not both")
+        require(
+            _WANTED, workers=workers, pool=pool, journal=journal, cache=cache, seed=seed,
+            progress_seconds=progress_seconds,
+        )  # fmt: skip
         for name, value, allowed in (
             ("on_unknown", on_unknown, ("defer", "keep", "drop")),
             ("on_error", on_error, ("raise", "skip")),
@@ -89,7 +102,7 @@ class Search(Generic[NodeT, SolutionT]):
         check_problem(problem)
         if limits is not None and not isinstance(limits, Limits):
             raise AiosearchError(f"limits must be Limits(...), not {limits!r}")
-        hooks = (on,) if callable(on) else tuple(on)
+        hooks = (on,) if callable(on) else tuple(on) if isinstance(on, Iterable) else (on,)
         if not all(map(callable, hooks)):
             raise AiosearchError(f"on must be a hook or several, not {on!r}")
         if reference.running_main_again:

@@ -165,6 +165,8 @@ def test_a_senseless_limit_is_refused(limit: dict[str, Any]) -> None:
     """A budget must be a positive number."""
     with pytest.raises(aiosearch.AiosearchError, match="must be a positive number"):
         Limits(**limit)
+    with pytest.raises(aiosearch.AiosearchError, match="limit nodes must be a whole number"):
+        Limits(nodes=1.5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("problem", [Waiting(length=4), Streaming(length=4)])
@@ -217,6 +219,14 @@ async def test_opening_twice_is_refused() -> None:
         (FEW, {"order": "branch-and-bound"}, "a method bound and a method cost"),
         (FEW, {"strategy": "clairvoyant"}, "unknown strategy 'clairvoyant'; installed are"),
         (FEW, {"workers": -1}, "workers must be 0 or more"),
+        (FEW, {"workers": "2"}, "workers must be 0 or more, not '2'"),
+        (FEW, {"workers": True}, "workers must be 0 or more, not True"),
+        (FEW, {"pool": 3}, "pool must be a Pool, not 3"),
+        (FEW, {"journal": 3}, "journal must be a path, not 3"),
+        (FEW, {"cache": 5}, "cache must be a path, 'default' or None, not 5"),
+        (FEW, {"on": 5}, "on must be a hook or several, not 5"),
+        (FEW, {"seed": "a"}, "seed must be a whole number, not 'a'"),
+        (FEW, {"progress_seconds": -1}, "progress_seconds must be a number of seconds above 0"),
         (FEW, {"on_unknown": "panic"}, "on_unknown must be one of"),
         (FEW, {"on_error": "panic"}, "on_error must be one of"),
         (FEW, {"resume": True}, "needs the journal"),

@@ -73,6 +73,7 @@ async def test_a_skipped_subtree_is_counted(what: str, order: str) -> None:
     result = await run(problem, workers=2, order=order, on_error="skip")
     assert result.status is SearchStatus.COMPLETE
     assert result.statistics.skipped == 1
+    assert result.reason == "everything is explored but 1 subtree, skipped after errors"
     assert len(result.solutions) == 3**6 - 3**3
 
 
@@ -145,6 +146,7 @@ async def test_a_node_that_kills_its_workers_can_be_skipped() -> None:
     """The node is found by opening level by level, and everything beside it is explored."""
     result = await run(Trouble(what="die"), workers=1, on_error="skip")
     assert result.statistics.skipped == 1
+    assert result.reason == "everything is explored but 1 subtree, skipped after errors"
     assert len(result.solutions) == 3**6 - 3**3
 
 

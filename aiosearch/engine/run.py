@@ -374,7 +374,7 @@ class Run:
             return
         if books.finished and not books.stopped:
             if not self._settling:
-                self._status, self._reason = SearchStatus.COMPLETE, "everything is explored"
+                self._status, self._reason = SearchStatus.COMPLETE, _explored(books.totals.skipped)
             self._finish()
         elif self._settling:
             if not books.unsettled():
@@ -500,3 +500,11 @@ class Run:
             self._hooks.errors,
             self._deaths,
         )
+
+
+def _explored(skipped: int) -> str:
+    """What a search that has come to its end is said to have explored."""
+    if not skipped:
+        return "everything is explored"
+    many = "1 subtree" if skipped == 1 else f"{skipped} subtrees"
+    return f"everything is explored but {many}, skipped after errors"

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from ..arguments import is_whole
 from ..capture.names import title
 from .errors import OptimizeError
 from .results import Results
@@ -97,12 +98,8 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(names) or "no arguments"
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _are_places(value: Any) -> bool:
-    return _is_whole(value) or (isinstance(value, Sequence) and all(map(_is_whole, value)))
+    return is_whole(value) or (isinstance(value, Sequence) and all(map(is_whole, value)))
 
 
 def _are_names(value: Any) -> bool:
@@ -122,7 +119,7 @@ _UNTRACEABLE: Mapping[str, Callable[[Any], bool]] = {
 _OPTIONS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "effort": ("quick, default or exhaustive", lambda value: isinstance(value, str)),
     "target": ("auto, cpu or cuda", lambda value: isinstance(value, str)),
-    "seed": ("a whole number from 0", lambda value: _is_whole(value) and value >= 0),
+    "seed": ("a whole number from 0", lambda value: is_whole(value) and value >= 0),
     "strict": ("True or False", lambda value: isinstance(value, bool)),
     "kernels": ("True or False", lambda value: isinstance(value, bool)),
     "static_argnums": ("the place of an argument, or several", _are_places),

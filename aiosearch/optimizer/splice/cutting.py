@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -166,6 +167,9 @@ def _traced(form: Call, leaves: Sequence[Any]) -> tuple[ClosedJaxpr, PyTreeDef]:
     def flat(*arrays: Any) -> list[Any]:
         nonlocal tree
         found, tree = jax.tree_util.tree_flatten(form.run(arrays))
+        for one in found:
+            if not _is_array(one):
+                raise TypeError(f"it gives {reprlib.repr(one)}, which is no array")
         return found
 
     try:
@@ -176,3 +180,9 @@ def _traced(form: Call, leaves: Sequence[Any]) -> tuple[ClosedJaxpr, PyTreeDef]:
         raise SpliceError(told) from error
     assert tree is not None
     return closed, tree
+
+
+def _is_array(given: Any) -> bool:
+    """Whether jax takes it for one."""
+    plain = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
+    return isinstance(given, plain) or hasattr(given, "__jax_array__")

@@ -263,6 +263,11 @@ def test_a_function_that_cannot_be_traced_is_named_in_a_sentence() -> None:
         cut(f, SQUARE)
 
 
+def test_what_gives_something_else_than_arrays_is_told_what_that_is() -> None:
+    with pytest.raises(SpliceError, match="TypeError: it gives 'text', which is no array"):
+        cut(lambda x: [x, "text"], SQUARE)
+
+
 @pytest.mark.parametrize(
     "error", [AttributeError("shapes"), RuntimeError("no\nmore"), KeyError("w"), AssertionError()]
 )

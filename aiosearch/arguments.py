@@ -1,0 +1,36 @@
+"""What callers give, looked at before anything starts."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from numbers import Integral, Real
+from typing import Any, TypeAlias
+
+from .errors import AiosearchError
+
+Wanted: TypeAlias = Mapping[str, tuple[str, Callable[[Any], bool]]]
+"""What an argument must be, by its name: in words, and whether a value is that."""
+
+
+def require(wanted: Wanted, **given: Any) -> None:
+    """Raises AiosearchError for the first value that is not what is wanted."""
+    for name, value in given.items():
+        what, is_that = wanted[name]
+        if not is_that(value):
+            raise AiosearchError(f"{name} must be {what}, not {value!r}")
+
+
+def is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_positive(value: Any) -> bool:
+    """Whether it is a finite number above 0."""
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    return number and math.isfinite(value) and value > 0
+
+
+def is_path(value: Any) -> bool:
+    return isinstance(value, str | os.PathLike)
