@@ -170,7 +170,7 @@ class Process:
             raise ExecutorError("the executor was closed")
         words = _last_words(self._log)
         if late is not None:
-            return Lost(Cause.HUNG, late.value, killed=True)
+            return Lost(Cause.HUNG, late.value, late is Late.STOPPED or interrupted)
         if code == -signal.SIGALRM:  # which goes by the clock, also while everybody stands still
             return Lost(Cause.HUNG, Late.WORKING.value, killed=interrupted)
         if exhausted(words):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..ir import Buffer, Fold, Index, Load, Stage, Within, used, walk
+from ..ir import Buffer, Fold, Load, Stage, walk
 from .arithmetic import working
 from .elements import Elements
 from .endings import Ending
@@ -58,11 +58,3 @@ def _begins(first: Stage, fold: Stage) -> bool:
     loads = [one for one in fold.loads if one.buffer == first.target]
     same = set(first.free) == set(fold.indices) and working(first) == working(fold)
     return bool(loads) and same and all(one.at == first.at for one in loads)
-
-
-def shared(stage: Stage, along: Index) -> list[Load]:
-    """What a stage that maps reads for all lanes alike: it is read once, before loops."""
-    if any(isinstance(one, Within) for one in walk(stage.value)):
-        return []
-    others = [one for one in stage.loads if one.buffer != stage.target]
-    return [one for one in others if along not in used(one)]

@@ -13,12 +13,15 @@ from ..ir import (
     Constant,
     Count,
     Expression,
+    Index,
     Load,
     Operation,
     Position,
     Round,
     Stage,
     Within,
+    used,
+    walk,
 )
 from ..scalars.catalogue import ROUNDED, SHORT
 from .access import Access
@@ -107,18 +110,18 @@ class Elements:
         """Whether a function is of sums, and there is one for what was rounded."""
         return operation in ROUNDED and self._working == "float" and of_sums(argument, self._sums)
 
-    def store(self, target: Buffer, at: tuple[Position, ...], value: Value, spot: Spot) -> None:
-        """Of a value of any type, the same in all lanes or not."""
+    def store(self, target: Buffer, at: tuple[Position, ...], value: Value, spot: Spot) -> Value:
+        """Of a value of any type, the same in all lanes or not; gives it as it is stored."""
         spread = self._vectors.spread(value, spot.lanes)
-        self.access.store(target, at, self.arithmetic.narrowed(spread, target.dtype), spot)
+        stored = self.arithmetic.narrowed(spread, target.dtype)
+        self.access.store(target, at, stored, spot)
+        return stored
 
     def fill(self, stage: Stage, spot: Spot) -> Value:
         """Stores what a stage maps to; gives what is read of it from then on."""
         target = stage.target
-        value = self._vectors.spread(self.wanted(stage.value, target.dtype, spot), spot.lanes)
-        stored = self.arithmetic.narrowed(value, target.dtype)
-        self.access.store(target, stage.at, stored, spot)
-        return self.arithmetic.widened(stored, target.dtype)
+        value = self.wanted(stage.value, target.dtype, spot)
+        return self.arithmetic.widened(self.store(target, stage.at, value, spot), target.dtype)
 
     def _count(self, position: Position, spot: Spot) -> Value:
         places = self.access.locator.all(position, spot)
@@ -151,6 +154,14 @@ class Elements:
         if spot.mask is not None:
             mask = self._vectors.both(mask, spot.mask)
         return replace(spot, mask=mask, guarded=True)
+
+
+def shared(stage: Stage, along: Index) -> list[Load]:
+    """What a stage that maps reads for all lanes alike: it is read once, before loops."""
+    if any(isinstance(one, Within) for one in walk(stage.value)):
+        return []
+    others = [one for one in stage.loads if one.buffer != stage.target]
+    return [one for one in others if along not in used(one)]
 
 
 def _whole(value: float) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir import Index
-from .beginnings import shared
+from .elements import shared
 from .linear import Linear, linear
 from .pieces import Turn, in_pieces
 from .ranges import Range

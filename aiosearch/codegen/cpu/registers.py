@@ -11,7 +11,7 @@ from .starts import Starts
 from .tiles import Tile
 from .values import Value
 
-Take: TypeAlias = Callable[[Spot, Value], None]
+Take: TypeAlias = Callable[[Spot, Value], object]
 """Does something with what a register holds, and where that belongs."""
 
 

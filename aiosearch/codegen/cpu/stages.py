@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ..ir import Fold, Index
-from .beginnings import shared
 from .coming import Coming
+from .elements import shared
 from .folds import FoldPrinter
 from .linear import Linear, linear
 from .registers import Block
