@@ -18,6 +18,7 @@ HEAVY = ("jax", "z3", "numpy", "rich", "ray", "sqlite3")
 
 ALLOWED = {
     "errors": set(),
+    "arguments": {"errors"},
     "limits": {"errors"},
     "memory": set(),
     "problem": set(),
@@ -34,7 +35,7 @@ ALLOWED = {
     "devices": {"errors", "measure", "tensor"},
     "codegen": {"_lazy", "devices", "errors", "folders", "measure", "tensor"},
     "optimizer": {
-        "_lazy", "_promptly", "_waiting", "capture", "codegen", "database", "devices",
+        "_lazy", "_promptly", "_waiting", "arguments", "capture", "codegen", "database", "devices",
         "engine", "equivalence", "errors", "folders", "limits", "measure", "orders", "pool",
         "problem", "search", "superoptimizer", "tensor",
     },
