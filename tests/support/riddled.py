@@ -29,12 +29,20 @@ def main() -> None:
 
 
 def _riddled() -> list[mmap.mmap]:
-    """Takes all room that is left above a gap, then gives every second page of it back."""
+    """Takes all room that is left above a gap, then gives every second of single pages back."""
     below = _reserved(_GAP)
-    pages = [_reserved(mmap.PAGESIZE)]
-    while _address(pages[-1]) > _address(below):
-        pages.append(_reserved(mmap.PAGESIZE))
-    return [below, _reserved(_GAP), *pages[::2]]
+    held = [below]
+    for size in (1 << 28, 1 << 22, 1 << 16):
+        held += _above(below, size)
+    return [*held, _reserved(_GAP), *_above(below, mmap.PAGESIZE)[::2]]
+
+
+def _above(below: mmap.mmap, size: int) -> list[mmap.mmap]:
+    """All room for so many bytes that is above some other."""
+    found = [_reserved(size)]
+    while _address(found[-1]) > _address(below):
+        found.append(_reserved(size))
+    return found[:-1]
 
 
 def _reserved(size: int) -> mmap.mmap:
