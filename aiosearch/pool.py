@@ -34,7 +34,7 @@ ANSWER_SECONDS = 1.0
 """A worker silent for so long after its search ended is stuck in an expand, and others wait."""
 PATIENT_SECONDS = 10.0
 """The same where it may be another search's expand that takes so long."""
-WANTED = {
+_WANTED = {
     "workers": ("0 or more", lambda value: value is None or (is_whole(value) and value >= 0)),
     "cache": ("a path, 'default' or None", lambda value: value is None or is_path(value)),
 }
@@ -66,7 +66,7 @@ class Pool:
     ) -> None:
         if workers is None:
             workers = 0 if listener is not None and listener.covers_here else usable_cores()
-        require(WANTED, workers=workers, cache=cache)
+        require(_WANTED, workers=workers, cache=cache)
         if workers > MOST_WORKERS:
             raise AiosearchError(f"a machine has {MOST_WORKERS} workers at most, not {workers}")
         if not 0 < patience <= MOST_PATIENCE:

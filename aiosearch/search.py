@@ -20,7 +20,7 @@ from .errors import AiosearchError
 from .events import Hook
 from .limits import Limits
 from .orders import Order, find_order
-from .pool import WANTED, Pool
+from .pool import Pool
 from .problem import NodeT, Problem
 from .result import Result, SearchStatus, SolutionT
 from .statistics import Statistics
@@ -34,7 +34,6 @@ with contextlib.suppress(ImportError):
     importlib.import_module("anyio._backends._asyncio")
 
 _WANTED = {
-    **WANTED,
     "pool": ("a Pool", lambda value: value is None or isinstance(value, Pool)),
     "journal": ("a path", lambda value: value is None or is_path(value)),
     "seed": ("a whole number", is_whole),
@@ -87,10 +86,7 @@ class Search(Generic[NodeT, SolutionT]):
         """
         if pool is not None and (workers is not None or listener is not None):
             raise AiosearchError("give workers and a listener, or a pool, not both")
-        require(
-            _WANTED, workers=workers, pool=pool, journal=journal, cache=cache, seed=seed,
-            progress_seconds=progress_seconds,
-        )  # fmt: skip
+        require(_WANTED, pool=pool, journal=journal, seed=seed, progress_seconds=progress_seconds)
         for name, value, allowed in (
             ("on_unknown", on_unknown, ("defer", "keep", "drop")),
             ("on_error", on_error, ("raise", "skip")),

@@ -21,8 +21,9 @@ class Beginning:
 
     def made(self, taking: Elements, spot: Spot) -> Elements:
         """Fills it where the fold is, which then takes that from registers."""
-        value = self.elements.fill(self.stage, spot)
-        return taking.knowing(Load(self.stage.target, self.stage.at), value)
+        stored, target = self.elements.fill(self.stage, spot), self.stage.target
+        value = self.elements.arithmetic.widened(stored, target.dtype)
+        return taking.knowing(Load(target, self.stage.at), value)
 
 
 def beginnings(

@@ -118,10 +118,9 @@ class Elements:
         return stored
 
     def fill(self, stage: Stage, spot: Spot) -> Value:
-        """Stores what a stage maps to; gives what is read of it from then on."""
-        target = stage.target
-        value = self.wanted(stage.value, target.dtype, spot)
-        return self.arithmetic.widened(self.store(target, stage.at, value, spot), target.dtype)
+        """Stores what a stage maps to; gives it as it is stored."""
+        value = self.wanted(stage.value, stage.target.dtype, spot)
+        return self.store(stage.target, stage.at, value, spot)
 
     def _count(self, position: Position, spot: Spot) -> Value:
         places = self.access.locator.all(position, spot)
