@@ -177,18 +177,22 @@ def _log2(x: Value, **params: Any) -> Value:
 
 @reads("sinh")
 def _sinh(x: Value, **params: Any) -> Value:
-    return _half(x, "sub")
+    """Of half the angle, as whole exponentials overflow where this does not."""
+    half = pointwise("mul", x, _scalar(0.5, x))
+    both = pointwise("add", pointwise("exp", half), pointwise("exp", pointwise("neg", half)))
+    return pointwise("mul", pointwise("mul", _odd(half), _scalar(0.5, x)), both, dtype=x.dtype)
 
 
 @reads("cosh")
 def _cosh(x: Value, **params: Any) -> Value:
-    return _half(x, "add")
+    odd = _odd(pointwise("mul", x, _scalar(0.5, x)))
+    above = pointwise("mul", pointwise("mul", odd, _scalar(0.5, x)), odd)
+    return pointwise("add", above, _scalar(1, x), dtype=x.dtype)
 
 
-def _half(x: Value, joined: str) -> Value:
-    """Half of what the exponentials of both signs give together."""
-    both = pointwise(joined, pointwise("exp", x), pointwise("exp", pointwise("neg", x)))
-    return pointwise("mul", both, _scalar(0.5, x), dtype=x.dtype)
+def _odd(x: Value) -> Value:
+    """Twice its hyperbolic sine: exponentials less one keep the digits that their difference has."""
+    return pointwise("sub", pointwise("expm1", x), pointwise("expm1", pointwise("neg", x)))
 
 
 @reads("polynomial")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor.pointwise import COS, ERF, FLOOR, POW, ROUND, SIN, TANH
+from ..tensor.pointwise import COS, ERF, EXPM1, FLOOR, LOG1P, POW, ROUND, SIN, TANH
 from .ir import Operation
 
 
@@ -27,6 +27,8 @@ MEANINGS: dict[Operation, Callable[..., Any]] = {
     Operation.SQRT: np.sqrt,
     Operation.EXP: np.exp,
     Operation.LOG: np.log,
+    Operation.EXPM1: EXPM1.floats,
+    Operation.LOG1P: LOG1P.floats,
     Operation.TANH: TANH.floats,
     Operation.ERF: ERF.floats,
     Operation.SIN: SIN.floats,

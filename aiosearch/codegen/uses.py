@@ -15,6 +15,8 @@ DEAR = frozenset(
         Operation.SQRT,
         Operation.EXP,
         Operation.LOG,
+        Operation.EXPM1,
+        Operation.LOG1P,
         Operation.TANH,
         Operation.ERF,
         Operation.SIN,

@@ -160,6 +160,9 @@ class Degrees(Uniform[Bounded]):
         return self.one_of([x, y]).at(joint(where, x, y))
 
     def function(self, function: Function, *arguments: Bounded) -> Bounded:
+        if function.means is not None:
+            found: Bounded = function.means(self, *arguments)
+            return found
         return Bounded(joint(*arguments))
 
     def sum(self, x: Bounded, axes: Sequence[int]) -> Bounded:

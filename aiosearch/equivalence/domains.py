@@ -113,6 +113,9 @@ class Domains(Uniform[Range]):
         return replace(self._joined(x, y), shape=joint(where, x, y), rough=True)
 
     def function(self, function: Function, *arguments: Range) -> Range:
+        if function.means is not None:
+            found: Range = function.means(self, *arguments)
+            return found
         sign = Sign.POSITIVE if function.positive else Sign.ANY
         rough = function.integral or any(argument.rough for argument in arguments)
         return replace(self._joined(*arguments), sign=sign, rough=rough)

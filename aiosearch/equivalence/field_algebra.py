@@ -76,6 +76,9 @@ class Fields(Floats):
         return _each(self.scalars.select, where, x, y)
 
     def function(self, function: Function, *arguments: Array) -> Array:
+        if function.means is not None:
+            found: Array = function.means(self, *arguments)
+            return found
         return _each(partial(self.scalars.named, function), *arguments)
 
     def sum(self, x: Array, axes: Sequence[int]) -> Array:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from .renaming import renamed, with_parameters
 
-SCHEMA = 6
+SCHEMA = 7
 """Goes up when answers that were found before are not to be used any more."""
 
 

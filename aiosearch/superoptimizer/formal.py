@@ -172,6 +172,9 @@ class FormalAlgebra:
         return self._call("select", where, x, y)
 
     def function(self, function: Function, *arguments: Formal) -> Formal:
+        if function.means is not None:
+            found: Formal = function.means(self, *arguments)
+            return found
         return self._call(function.name, *arguments)
 
     def _call(self, name: str, *xs: Formal) -> Formal:

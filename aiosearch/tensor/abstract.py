@@ -136,6 +136,9 @@ class Abstracts:
         return self._pointwise("select", where, x, y)
 
     def function(self, function: Function, *arguments: Shaped) -> Shaped:
+        if function.means is not None:
+            found: Shaped = function.means(self, *arguments)
+            return found
         return self._pointwise(function.name, *arguments)
 
     def _over(self, symbol: str, x: Shaped, axes: Sequence[int]) -> Shaped:

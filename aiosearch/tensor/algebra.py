@@ -29,6 +29,8 @@ class Function:
     odd: bool = False
     integral: bool = False
     """Its argument is counted, not measured: small changes of it matter."""
+    means: Callable[..., Any] | None = None
+    """What it is in other words, for an algebra that does not round: floats lose digits by them."""
 
     def __repr__(self) -> str:
         return self.name
@@ -62,7 +64,7 @@ class Algebra(Protocol[V]):
         """`x` where it is true, else `y`."""
 
     def function(self, function: Function, *arguments: V) -> V:
-        """Applies a function that algebra knows nothing of."""
+        """Applies a function that algebra knows nothing of, or what it means where that is said."""
 
     def sum(self, x: V, axes: Sequence[int]) -> V:
         """Adds up over axes, which stay with size one."""

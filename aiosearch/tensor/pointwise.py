@@ -44,6 +44,10 @@ def _float_erf(x: Any) -> Any:
     return _erf(x).astype(x.dtype)
 
 
+def _one(k: Algebra[V]) -> V:
+    return k.constant(Fraction(1))
+
+
 TANH = Function("tanh", np.tanh, odd=True)
 ERF = Function("erf", _float_erf, odd=True)
 SIN = Function("sin", np.sin)
@@ -51,6 +55,8 @@ COS = Function("cos", np.cos, even=True)
 FLOOR = Function("floor", np.floor, integral=True)
 ROUND = Function("round", np.rint, integral=True)
 POW = Function("pow", np.power)
+EXPM1 = Function("expm1", np.expm1, means=lambda k, x: k.subtract(k.exp(x), _one(k)))
+LOG1P = Function("log1p", np.log1p, means=lambda k, x: k.log(k.add(_one(k), x)))
 
 _pointwise("neg", 1, lambda k, x: k.negative(x))
 _pointwise("abs", 1, lambda k, x: k.absolute(x))
@@ -58,18 +64,16 @@ _pointwise("exp", 1, lambda k, x: k.exp(x), 10, fractions=True)
 _pointwise("log", 1, lambda k, x: k.log(x), 10, fractions=True)
 _pointwise("square", 1, lambda k, x: k.multiply(x, x))
 _pointwise("sqrt", 1, lambda k, x: k.sqrt(x), 4, fractions=True)
-_pointwise("rsqrt", 1, lambda k, x: k.divide(k.constant(Fraction(1)), k.sqrt(x)), 4, fractions=True)
-_pointwise("reciprocal", 1, lambda k, x: k.divide(k.constant(Fraction(1)), x), 4, fractions=True)
+_pointwise("rsqrt", 1, lambda k, x: k.divide(_one(k), k.sqrt(x)), 4, fractions=True)
+_pointwise("reciprocal", 1, lambda k, x: k.divide(_one(k), x), 4, fractions=True)
 _pointwise("tanh", 1, lambda k, x: k.function(TANH, x), 20, fractions=True)
 _pointwise("erf", 1, lambda k, x: k.function(ERF, x), 20, fractions=True)
 _pointwise("sin", 1, lambda k, x: k.function(SIN, x), 20, fractions=True)
 _pointwise("cos", 1, lambda k, x: k.function(COS, x), 20, fractions=True)
 _pointwise("floor", 1, lambda k, x: k.function(FLOOR, x))
 _pointwise("round", 1, lambda k, x: k.function(ROUND, x))
-_pointwise("log1p", 1, lambda k, x: k.log(k.add(k.constant(Fraction(1)), x)), 10, fractions=True)
-_pointwise(
-    "expm1", 1, lambda k, x: k.subtract(k.exp(x), k.constant(Fraction(1))), 10, fractions=True
-)
+_pointwise("log1p", 1, lambda k, x: k.function(LOG1P, x), 10, fractions=True)
+_pointwise("expm1", 1, lambda k, x: k.function(EXPM1, x), 10, fractions=True)
 _pointwise("sigmoid", 1, lambda k, x: _sigmoid(k, x), 12, fractions=True)
 _pointwise("silu", 1, lambda k, x: k.multiply(x, _sigmoid(k, x)), 13, fractions=True)
 _pointwise("gelu", 1, lambda k, x: _gelu(k, x), 24, fractions=True)
@@ -113,14 +117,14 @@ _pointwise(
 
 
 def _sigmoid(k: Algebra[V], x: V) -> V:
-    one = k.constant(Fraction(1))
+    one = _one(k)
     return k.divide(one, k.add(one, k.exp(k.negative(x))))
 
 
 def _gelu(k: Algebra[V], x: V) -> V:
     half = k.multiply(x, k.constant(Fraction(1, 2)))
     inner = k.divide(x, k.sqrt(k.constant(Fraction(2))))
-    return k.multiply(half, k.add(k.constant(Fraction(1)), k.function(ERF, inner)))
+    return k.multiply(half, k.add(_one(k), k.function(ERF, inner)))
 
 
 def _gelu_tanh(k: Algebra[V], x: V) -> V:
@@ -128,7 +132,7 @@ def _gelu_tanh(k: Algebra[V], x: V) -> V:
     cube = k.multiply(x, k.multiply(x, x))
     inner = k.add(x, k.multiply(cube, k.constant(exact(0.044715))))
     scaled = k.multiply(inner, k.constant(exact(math.sqrt(2 / math.pi))))
-    return k.multiply(half, k.add(k.constant(Fraction(1)), k.function(TANH, scaled)))
+    return k.multiply(half, k.add(_one(k), k.function(TANH, scaled)))
 
 
 def _power(k: Algebra[V], x: V, exponent: Fraction) -> V:
@@ -139,7 +143,7 @@ def _power(k: Algebra[V], x: V, exponent: Fraction) -> V:
     result = k.sqrt(x) if half else None
     for _ in range(int(whole)):
         result = x if result is None else k.multiply(result, x)
-    one = k.constant(Fraction(1))
+    one = _one(k)
     if result is None:
         return k.broadcast(one, k.shape(x))
     return k.divide(one, result) if exponent < 0 else result

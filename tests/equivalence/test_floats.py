@@ -49,6 +49,22 @@ def test_a_right_rewrite_that_stores_what_overflows_half_precision_fails() -> No
     assert single.outcome == "agree"
 
 
+@pytest.mark.parametrize(
+    ("kept", "lost"),
+    [
+        (lambda x: apply("expm1", x), lambda x: apply("exp", x) - 1),
+        (lambda x: apply("log1p", x * x), lambda x: apply("log", 1 + x * x)),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_digits_that_the_original_takes_care_of_may_not_be_lost(
+    kept: Callable[[Term], Term], lost: Callable[[Term], Term], dtype: str
+) -> None:
+    """In real numbers both are the same."""
+    assert "tiny" in compare_floats(*elementwise(kept, lost, dtype)).failed
+    assert compare_floats(*elementwise(lost, kept, dtype)).outcome == "agree"
+
+
 def late(dtype: str) -> tuple[Program, Program]:
     """A logarithm of a softmax that subtracts the maximum first, and one that does last."""
     x = tensor("X", dtype, (16, 100))

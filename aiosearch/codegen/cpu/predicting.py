@@ -38,10 +38,22 @@ _JOINED = 30.0
 """Cycles until lanes that were folded are one, and added to what is there."""
 _BROUGHT = 0.35
 """The same where rows of what it copies lie apart in memory."""
-_LONG = {Operation.EXP, Operation.LOG, Operation.TANH, Operation.ERF, Operation.SIN, Operation.COS}
-_CYCLES = {Operation.DIVIDE: 8.0, Operation.SQRT: 8.0, Operation.POW: 40.0} | dict.fromkeys(
-    _LONG, 10.0
-)
+_LONG = {
+    Operation.EXP,
+    Operation.LOG,
+    Operation.EXPM1,
+    Operation.TANH,
+    Operation.ERF,
+    Operation.SIN,
+    Operation.COS,
+}
+_CYCLES = {
+    Operation.DIVIDE: 8.0,
+    Operation.SQRT: 8.0,
+    Operation.LOG1P: 18.0,
+    Operation.POW: 40.0,
+    **dict.fromkeys(_LONG, 10.0),
+}
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,8 @@ class Operation(StrEnum):
     SQRT = "sqrt"
     EXP = "exp"
     LOG = "log"
+    EXPM1 = "expm1"
+    LOG1P = "log1p"
     TANH = "tanh"
     ERF = "erf"
     SIN = "sin"

@@ -20,6 +20,8 @@ _SPECIAL = {
     ir.Operation.SQRT,
     ir.Operation.EXP,
     ir.Operation.LOG,
+    ir.Operation.EXPM1,
+    ir.Operation.LOG1P,
     ir.Operation.TANH,
     ir.Operation.ERF,
     ir.Operation.SIN,

@@ -28,6 +28,8 @@ _CALLS = {
     ir.Operation.SQRT: "jnp.sqrt",
     ir.Operation.EXP: "jnp.exp",
     ir.Operation.LOG: "jnp.log",
+    ir.Operation.EXPM1: "jnp.expm1",
+    ir.Operation.LOG1P: "jnp.log1p",
     ir.Operation.TANH: "jnp.tanh",
     ir.Operation.ERF: "_erf",
     ir.Operation.SIN: "jnp.sin",
@@ -65,6 +67,8 @@ _KEEP_ZERO = {
     ir.Operation.NEGATIVE,
     ir.Operation.ABSOLUTE,
     ir.Operation.SQRT,
+    ir.Operation.EXPM1,
+    ir.Operation.LOG1P,
     ir.Operation.TANH,
 }
 """What is zero where all operands are."""

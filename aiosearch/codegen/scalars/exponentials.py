@@ -50,6 +50,9 @@ POWERS = (-150.0, 129.0)
 FLAT = {"float": 9.1, "double": 19.1}
 """From here on the hyperbolic tangent is one."""
 
+LOWEST = {"float": -18.0, "double": -38.0}
+"""From here down the exponential less one is minus one."""
+
 
 def exp(x: Value) -> Value:
     """Denormal results are rounded once more; what is too large is infinite, too small is zero."""
@@ -108,13 +111,30 @@ def scaled(value: Value, near: Value, times: Value) -> Value:
     return value * second.cast("bitcast", value.element)
 
 
+def expm1(x: Value) -> Value:
+    """The exponential less one, which loses nothing near zero: half of it, and that twice.
+
+    Twice what is left would not be a number where the power of two alone is too large for one.
+    """
+    body, form = x.body, format_of(x)
+    within = at_least(at_most(x, LIMITS[x.element][1]), LOWEST[x.element])
+    near, _, rest = reduced(within, form.bias - 1)
+    half = (near.bits << form.mantissa).cast("bitcast", x.element)
+    less = body.fma(half, _grown(rest), half - 0.5)
+    return body.select(x.equals(0.0), x, less + less)
+
+
 def tanh(x: Value) -> Value:
     """From e²ˣ - 1, which loses nothing near zero."""
     body, one = x.body, format_of(x)
     twice = at_most(absolute(x), FLAT[x.element]) * 2.0
     near, _, rest = reduced(twice, one.bias)
     power = (near.bits << one.mantissa).cast("bitcast", x.element)
-    tail = body.polynomial(rest, EXP[x.element])
-    grown = body.fma(tail * rest, rest, rest)
-    less = body.fma(power, grown, power - 1.0)
+    less = body.fma(power, _grown(rest), power - 1.0)
     return signed_like(less / (less + 2.0), x)
+
+
+def _grown(rest: Value) -> Value:
+    """eʳ - 1."""
+    tail = rest.body.polynomial(rest, EXP[rest.element])
+    return rest.body.fma(tail * rest, rest, rest)

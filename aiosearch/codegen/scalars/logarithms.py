@@ -27,15 +27,31 @@ ROOT = {"float": (0x3F3504F3, 0x3F800000), "double": (0x3FE6A09E667F3BCD, 0x3FF0
 
 def log(x: Value) -> Value:
     """Of zero, minus infinity; of what is below, not a number."""
+    return special(x, _natural(x))
+
+
+def log1p(x: Value) -> Value:
+    """The logarithm of one more, where nothing is lost of what is small beside one.
+
+    What rounding took from the sum, divided by it, is what its logarithm lacks.
+    """
+    body, more = x.body, x + 1.0
+    lost = body.select(x < 1.0, x - (more - 1.0), 1.0 - (more - x))
+    value = special(more, _natural(more, lost / more))
+    return body.select(x.equals(0.0), x, value)
+
+
+def _natural(x: Value, lacking: Value | None = None) -> Value:
+    """The logarithm of a number above zero, and what is to be added to it that is small."""
     body = x.body
     power, f = split(x)
     s = f / (f + 2.0)
     z, half = s * s, f * f * 0.5
     rest = z * body.polynomial(z, LOG[x.element])
     high, low = LN2[x.element]
-    small = body.fma(s, half + rest, power * low)
-    value = body.fma(power, high, f - (half - small))
-    return special(x, value)
+    beside = power * low if lacking is None else body.fma(power, low, lacking)
+    small = body.fma(s, half + rest, beside)
+    return body.fma(power, high, f - (half - small))
 
 
 def split(x: Value) -> tuple[Value, Value]:

@@ -159,6 +159,9 @@ class ElementAlgebra(Numbers):
         return self._map(_selected, where, x, y)
 
     def function(self, function: Function, *arguments: Elements) -> Elements:
+        if function.means is not None:
+            found: Elements = function.means(self, *arguments)
+            return found
         def of(*operands: Scalar) -> Scalar:
             polys = [operand.poly for operand in operands]
             found = Scalar(applied(function, polys), *met(*operands))

@@ -75,6 +75,9 @@ class Ingredients(Uniform[Amounts]):
         return self._under("select", where, x, y)
 
     def function(self, function: Function, *arguments: Amounts) -> Amounts:
+        if function.means is not None:
+            found: Amounts = function.means(self, *arguments)
+            return found
         return self._under(function.name, *arguments)
 
     def sum(self, x: Amounts, axes: Sequence[int]) -> Amounts:
