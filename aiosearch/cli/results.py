@@ -16,7 +16,8 @@ from ..optimizer.answers import Answer
 from ..optimizer.results import default_results_path, export
 from .exits import Exit
 from .figures import of
-from .output import give, give_json, table
+from .output import give, give_json
+from .tables import table
 from .usage import UsageError, nearest
 
 SHORTEST = 8

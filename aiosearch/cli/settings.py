@@ -15,7 +15,7 @@ from typing import Any
 from ..orders import ORDERS
 from . import values
 from .named import is_file
-from .output import table
+from .tables import table
 from .usage import UsageError, nearest
 
 TABLE = "[tool.aiosearch]"
