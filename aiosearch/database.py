@@ -131,6 +131,12 @@ def require_ours(path: Path, format: Format) -> None:
         raise ForeignError(f"it is something else, not {format.what}, and is left as it is")
 
 
+def is_there(path: Path) -> bool:
+    """Says whether there is a file; raises UnavailableError where that cannot be told."""
+    with translated():
+        return path.exists()
+
+
 def _file(path: Path, format: Format) -> _File:
     status = path.stat()
     return _File(status.st_dev, status.st_ino, format.application_id)

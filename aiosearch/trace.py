@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -103,7 +104,7 @@ class ChromeTrace:
     def _require_own(self) -> None:
         """Refuses to replace what is no trace: somebody may miss it."""
         path = self._path
-        if not path.exists():
+        if not os.path.exists(path):  # or it may not be seen, which opening it says
             return
         if path.is_file():
             with suppress(OSError), path.open("rb") as file:

@@ -31,7 +31,7 @@ from kernelrows import ROWS, TYPES, Row, cpu_rows, lying_rows
 from kerneltable import operations, traffic
 from rounds import Compared
 
-from aiosearch.cli.output import table
+from aiosearch.cli.tables import table
 from aiosearch.measure.race import Clock
 from aiosearch.optimizer.effort import Budget
 from aiosearch.pool import usable_cores

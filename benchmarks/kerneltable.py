@@ -11,7 +11,7 @@ from kernelcost import KERNELS, LIMIT, Costs
 from kernelrace import Raced
 from kernelrows import Row
 
-from aiosearch.cli.output import table
+from aiosearch.cli.tables import table
 from aiosearch.codegen.cpu.codes import SHARE
 from aiosearch.measure import Ceilings, Ratio, Way
 from aiosearch.measure.race import Clock

@@ -12,7 +12,7 @@ from corpus import CORPUS
 from figures import figure, versions
 from rounds import Compared
 
-from aiosearch.cli.output import table
+from aiosearch.cli.tables import table
 from aiosearch.measure.ratios import LEAST_GAIN
 from aiosearch.optimizer.report import Found
 

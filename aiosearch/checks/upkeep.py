@@ -40,13 +40,13 @@ def cache_stats(path: Path | None = None) -> CacheStatistics:
 
     Raises AiosearchError when it cannot be read, or is not a verdict cache.
     """
-    from ..database import DamagedError, UnavailableError
+    from ..database import DamagedError, UnavailableError, is_there
     from .store import Store
 
     path = path or default_cache_path()
-    if not path.exists():
-        return CacheStatistics(str(path))
     try:
+        if not is_there(path):
+            return CacheStatistics(str(path))
         with closing(Store(path)) as opened:
             counts = _count(opened)
     except (DamagedError, UnavailableError) as error:
@@ -73,13 +73,13 @@ def clear_cache(path: Path | None = None) -> int:
     Processes that use the file go on. Raises AiosearchError when the file is damaged, is not a
     verdict cache or is locked.
     """
-    from ..database import DamagedError, UnavailableError
+    from ..database import DamagedError, UnavailableError, is_there
     from .store import Store
 
     path = path or default_cache_path()
-    if not path.exists():
-        return 0
     try:
+        if not is_there(path):
+            return 0
         with closing(Store(path)) as opened:
             return opened.clear()
     except (DamagedError, UnavailableError) as error:

@@ -22,9 +22,10 @@ from .exits import Exit
 from .figures import count, duration, short, size
 from .interrupts import Interrupts
 from .outfiles import require_drawing, require_place, write
-from .output import complain, give, give_json, reserved_stdout, table, tell
+from .output import complain, give, give_json, reserved_stdout, tell
 from .screen import LiveScreen, NoScreen, PlainScreen, Screen
 from .search import fastest_loop
+from .tables import table
 from .usage import UsageError
 
 

@@ -6,7 +6,7 @@ from ..measure import Way
 from ..optimizer.answers import Answer
 from ..optimizer.reach import reached
 from ..optimizer.report import Found, Report, Tried
-from .output import table
+from .tables import table
 
 SHOWN = 5
 """Ways that are shown beside the original."""

@@ -8,8 +8,9 @@ from pathlib import Path
 from ..checks import CacheStatistics, cache_stats, clear_cache, default_cache_path
 from .exits import Exit
 from .figures import of, size
-from .output import give, give_json, table
+from .output import give, give_json
 from .settings import settle
+from .tables import table
 from .usage import UsageError
 
 

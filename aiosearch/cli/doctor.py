@@ -8,7 +8,8 @@ import asyncio
 from . import ceilings, probes
 from .exits import Exit
 from .findings import Finding, State
-from .output import give, give_json, table
+from .output import give, give_json
+from .tables import laid
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -40,10 +41,10 @@ async def examine(*, measuring: bool = False) -> list[Finding]:
 
 def report(findings: list[Finding]) -> str:
     """Lists the findings, each remedy below its own."""
-    lines = table([(str(f.state), f.name, f.detail) for f in findings]).splitlines()
+    rows = laid([(str(f.state), f.name, f.detail) for f in findings])
     shown = []
-    for finding, line in zip(findings, lines, strict=True):
-        shown.append(line)
+    for finding, row in zip(findings, rows, strict=True):
+        shown.append(row)
         if finding.remedy:
             shown.append(f"    -> {finding.remedy}")
     return "\n".join(shown)

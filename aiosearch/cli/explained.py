@@ -14,7 +14,7 @@ from ..codegen.native.inspecting import Figures, assembly, figures
 from ..codegen.native.lines import Carried, Origin
 from ..tensor import TensorError
 from ..tensor.text import parse
-from .output import table
+from .tables import table
 
 if TYPE_CHECKING:
     from ..devices import Device

@@ -17,7 +17,7 @@ from ..tensor.files import to_json
 from ..tensor.text import write
 from .figures import of, size
 from .following import Outcome, Wanted
-from .output import table
+from .tables import table
 
 LOOP = "range"
 UNPROVED = 5

@@ -16,9 +16,9 @@ from .callables import require_arguments
 from .drawings import draw_all, require_folder
 from .exits import Exit
 from .following import Following, Outcome, Wanted
+from .goingon import going_on
 from .logs import logs_told
 from .output import complain, give, give_json, reserved_stdout, tell
-from .request import resuming
 from .search import fastest_loop
 from .usage import UsageError
 
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not following.interrupted:
         return Exit.FINE
     if arguments.journal is not None:
-        tell(f"to go on: {resuming(arguments)}")
+        tell(f"to go on: {going_on(arguments.argv)}")
     return Exit.INTERRUPTED
 
 

@@ -63,7 +63,7 @@ def _load_file(path: Path) -> ModuleType:
             f"{path} cannot be imported under the name {name!r}, which is taken or not a module's;"
             " rename the file"
         )
-    while (folder / "__init__.py").is_file():  # then it is part of a package, and imports so
+    while is_file(folder / "__init__.py"):  # then it is part of a package, and imports so
         name = f"{folder.name}.{name}"
         folder = folder.parent
     _look_in(str(folder))

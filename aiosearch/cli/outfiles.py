@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -14,10 +15,10 @@ def require_place(path: str | None) -> None:
     if path is None:
         return
     place = Path(path).expanduser()
-    if not place.absolute().parent.is_dir():
-        raise UsageError(f"cannot write {path}: there is no folder {Path(path).parent}")
-    is_new = not place.exists()
     try:
+        if not place.absolute().parent.is_dir():
+            raise UsageError(f"cannot write {path}: there is no folder {Path(path).parent}")
+        is_new = not place.exists()
         with place.open("ab"):
             pass
         if is_new:
@@ -32,7 +33,7 @@ def require_other(flag: str, path: str | None, taken: Mapping[Path, str]) -> Non
         return
     place = Path(path).expanduser()
     for one, what in taken.items():
-        if place.exists() and one.exists() and place.samefile(one):
+        if os.path.exists(place) and os.path.exists(one) and place.samefile(one):
             raise UsageError(f"{flag} {path} would write over {what}; name another file")
 
 
@@ -48,7 +49,7 @@ def write(path: str | None, made: Callable[[], str]) -> None:
     if path is None:
         return
     place, text = Path(path).expanduser(), made()
-    is_new = not place.exists()
+    is_new = not os.path.exists(place)
     try:
         place.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import TextIO
 
 import msgspec
 
 from ..errors import AiosearchError
-from ..plain import plain, plain_lines
+from ..plain import plain_lines
 
 STDERR = 2
 
@@ -95,17 +95,3 @@ def _discard(stream: TextIO) -> None:
     """Sends what a stream still holds, which the interpreter would fail on at its end, nowhere."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def table(rows: Iterable[Sequence[str]], right: frozenset[int] = frozenset()) -> str:
-    """Lines the columns up, those of `right` at their right."""
-    rows = [tuple(map(plain, row)) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if place in right else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)

@@ -378,7 +378,7 @@ def _add_verify(commands: argparse._SubParsersAction[Parser]) -> None:
         "targets", nargs="*", metavar="PROGRAM", help="two files, built-in names or module:function"
     )
     _add_arg(parser)
-    _add_dtype(parser, "f16")
+    _add_dtype(parser, "f16, as Mirage and `aiosearch programs show` have it")
     _add_shape(parser)
     saved = parser.add_argument_group("graphs that Mirage saved")
     saved.add_argument("--mugraph", metavar="FILE", help="compare every graph of this file")

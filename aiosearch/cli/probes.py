@@ -92,12 +92,12 @@ def cache() -> Finding:
         path = cache_path()
         if path is None:
             return Finding("cache", "turned off by the settings")
+        if obstacle := _obstacle(path):
+            remedy = "make it one that you may write to, or name another one in XDG_CACHE_HOME"
+            return broken("cache", f"nothing is remembered: {obstacle}", remedy)
         stats = cache_stats(path)
     except AiosearchError as error:
         return broken("cache", str(error), "remove the file, or name another one with --cache")
-    if obstacle := _obstacle(path):
-        remedy = "make it one that you may write to, or name another one in XDG_CACHE_HOME"
-        return broken("cache", f"nothing is remembered: {obstacle}", remedy)
     if not stats.size:
         return Finding("cache", f"{stats.path}, not begun")
     return Finding("cache", f"{stats.path}, {stats.entries:,} verdicts, {size(stats.size)}")
@@ -105,8 +105,8 @@ def cache() -> Finding:
 
 def _obstacle(path: Path) -> str:
     """Why there can be no file of this name; nothing where there can."""
-    there = next(one for one in path.absolute().parents if one.exists())
-    if not there.is_dir():
+    there = next(one for one in path.absolute().parents if os.path.exists(one))
+    if not os.path.isdir(there):
         return f"{there} is no folder"
     return "" if os.access(there, os.W_OK | os.X_OK) else f"{there} is not yours to write to"
 

@@ -8,7 +8,8 @@ from ..tensor.files import to_json
 from ..tensor.programs import BUILTINS, Builtin
 from ..tensor.text import write
 from .exits import Exit
-from .output import give, give_json, table
+from .output import give, give_json
+from .tables import table
 from .targets import find_program, sizes
 
 

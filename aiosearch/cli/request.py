@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,8 +31,8 @@ class Request:
     problem: Any
     options: dict[str, Any]
     """What `Search` takes."""
-    command: str
-    """What to type to go on with it."""
+    argv: Sequence[str]
+    """The words that asked for it."""
 
     @property
     def journal(self) -> Path | None:
@@ -65,7 +64,7 @@ def make_request(arguments: argparse.Namespace) -> Request:
     options |= {"journal": journal, "resume": arguments.resume}
     options |= {"listener": _listener(arguments, options["strategy"])}
     options |= {"patience": arguments.patience}
-    return Request(problem, options, resuming(arguments))
+    return Request(problem, options, arguments.argv)
 
 
 def _listener(arguments: argparse.Namespace, strategy: str) -> Listener | None:
@@ -125,11 +124,3 @@ def _named(chosen: Chosen, make: Callable[[], T]) -> T:
         if chosen.origin == "default":
             raise
         raise UsageError(f"{chosen.origin}: {error}") from None
-
-
-def resuming(arguments: argparse.Namespace) -> str:
-    """The command that goes on where this one's journal stops."""
-    words = ["aiosearch", *arguments.argv]
-    if "--resume" not in words:
-        words.append("--resume")
-    return shlex.join(words)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ..database import DamagedError, ForeignError, UnavailableError, require_ours
+from ..database import DamagedError, ForeignError, UnavailableError, is_there, require_ours
 from ..optimizer.answer_file import FORMAT, AnswerFile
 from ..optimizer.answers import Answer
 from ..optimizer.results import default_results_path, export
 from .exits import Exit
 from .figures import of
-from .output import give, give_json, table
+from .output import give, give_json
+from .tables import table
 from .usage import UsageError, nearest
 
 SHORTEST = 8
@@ -73,28 +74,30 @@ def _export(path: Path, arguments: argparse.Namespace) -> None:
 def _forget(path: Path, arguments: argparse.Namespace) -> None:
     if bool(arguments.answers) == arguments.all:
         raise UsageError("say which answers to forget, or --all")
-    removed = 0
-    if path.exists():
-        with _opened(path) as file:
-            removed = file.clear() if arguments.all else _remove(file, arguments.answers)
-    elif arguments.answers:
-        _named([], arguments.answers)
+    with _opened(path) as file:
+        if arguments.all:
+            removed = file.clear() if file is not None else 0
+        else:
+            removed = _remove(file, arguments.answers)
     if arguments.json:
         give_json({"path": str(path), "removed": removed})
     else:
         give(f"removed {of(removed, 'answer')} from {path}")
 
 
-def _remove(file: AnswerFile, names: Sequence[str]) -> int:
-    return file.remove(answer.key.digest for answer in _named(list(file.all()), names))
+def _remove(file: AnswerFile | None, names: Sequence[str]) -> int:
+    named = _named(_all(file), names)
+    return file.remove(answer.key.digest for answer in named) if file is not None else 0
 
 
 def answers_in(path: Path) -> list[Answer]:
     """All answers of a file, which need not be there."""
-    if not path.exists():
-        return []
     with _opened(path) as file:
-        return list(file.all())
+        return _all(file)
+
+
+def _all(file: AnswerFile | None) -> list[Answer]:
+    return list(file.all()) if file is not None else []
 
 
 def require_store(path: Path | None) -> None:
@@ -112,10 +115,10 @@ def require_store(path: Path | None) -> None:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[AnswerFile]:
-    """The file, which is left as it is when it is something else or damaged."""
+def _opened(path: Path) -> Iterator[AnswerFile | None]:
+    """The file where there is one, left as it is when it is something else or damaged."""
     try:
-        with closing(AnswerFile(path)) as file:
+        with closing(AnswerFile(path)) if is_there(path) else nullcontext() as file:
             yield file
     except (DamagedError, UnavailableError) as error:
         raise UsageError(

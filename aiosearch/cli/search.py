@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .exits import Exit
+from .goingon import going_on
 from .logs import logs_told
 from .output import give, reserved_stdout, tell
 from .problems import unshared
@@ -53,7 +54,7 @@ def _search(request: Request, manner: Manner) -> Ending:
     except KeyboardInterrupt:
         tell("interrupted")
         if request.journal is not None:
-            tell(f"to go on: {request.command}")
+            tell(f"to go on: {going_on(request.argv)}")
         return Ending(Exit.INTERRUPTED)
 
 

@@ -17,6 +17,7 @@ from ..search import Search
 from ..trace import ChromeTrace
 from .exits import Exit
 from .figures import short
+from .goingon import going_on, higher
 from .interrupts import Interrupts
 from .jsonlines import JsonLines
 from .output import complain, tell
@@ -158,11 +159,13 @@ class Session:
     def _tell_how_to_go_on(self, result: Result[Any]) -> None:
         if self._request.journal is None or result.status is SearchStatus.COMPLETE:
             return
-        how = {
-            SearchStatus.LIMIT: "to go on, with a higher limit: ",
-            SearchStatus.FAILED: "to try again from there: ",
-        }
-        tell(how.get(result.status, "to go on: ") + self._request.command)
+        how, limits = "to go on", dict[str, str]()
+        if result.status is SearchStatus.FAILED:
+            how = "to try again from there"
+        elif result.status is SearchStatus.LIMIT:
+            limits = higher(self._request.options["limits"], result.statistics)
+            how += ", with a higher limit" if limits else ""
+        tell(f"{how}: {going_on(self._request.argv, limits)}")
 
 
 def _exit_code(result: Result[Any], interrupts: int) -> Exit:

@@ -14,7 +14,8 @@ from typing import Any
 
 from ..orders import ORDERS
 from . import values
-from .output import table
+from .named import is_file
+from .tables import table
 from .usage import UsageError, nearest
 
 TABLE = "[tool.aiosearch]"
@@ -175,7 +176,7 @@ def from_pyproject(folder: Path) -> dict[str, Chosen]:
     """Reads `[tool.aiosearch]` of the nearest pyproject.toml, from `folder` upwards."""
     for parent in (folder, *folder.parents):
         path = parent / "pyproject.toml"
-        if path.is_file():
+        if is_file(path):
             return _from_table(path, _load_table(path))
     return {}
 

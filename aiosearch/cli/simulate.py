@@ -22,11 +22,12 @@ from .curves import plot
 from .exits import Exit
 from .figures import count, duration, of
 from .outfiles import require_drawing, require_place, write
-from .output import complain, give, give_json, table
+from .output import complain, give, give_json
 from .screen import LiveScreen, NoScreen, PlainScreen, Screen
 from .simulated import RIGHT, as_csv, curves, lines
 from .simulating import CENTURY, seconds_of, workers_of
 from .switches import Switches, switches_of
+from .tables import table
 from .usage import UsageError
 
 

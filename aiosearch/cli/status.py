@@ -13,7 +13,8 @@ from ..remote.transports import find_transport
 from ..remote.watching import watched
 from .exits import Exit
 from .figures import duration
-from .output import give, table
+from .output import give
+from .tables import table
 
 _SEARCH: tuple[str, ...] = (
     "search",

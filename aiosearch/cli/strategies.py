@@ -6,7 +6,8 @@ import argparse
 
 from ..strategies.registry import list_strategies
 from .exits import Exit
-from .output import give, give_json, table
+from .output import give, give_json
+from .tables import table
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from ..checks import VerifierStatistics
 from ..result import Result
 from ..statistics import Statistics, WorkerStatistics
 from .figures import cost, count, duration, of, short
-from .output import table
+from .tables import table
 
 _NOTED = ("pruned", "duplicates", "reopened", "skipped")
 

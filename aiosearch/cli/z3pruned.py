@@ -23,9 +23,10 @@ from .figures import of
 from .fused import seconds_text
 from .interrupts import Interrupts
 from .logs import logs_told
-from .output import give, give_json, reserved_stdout, table, tell
+from .output import give, give_json, reserved_stdout, tell
 from .screen import LiveScreen, NoScreen, PlainScreen, Screen
 from .search import fastest_loop
+from .tables import table
 from .usage import UsageError
 from .watch import Watch
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from ..checks.verdict import Status
-from ..errors import AiosearchError, ProblemError, StrategyError, WorkerError
+from ..errors import AiosearchError, StrategyError, WorkerError
 from ..problem import Obligation
 from ..strategies.contract import Ask as AskForWork
 from ..strategies.contract import (
@@ -31,10 +31,11 @@ from ..strategies.contract import (
 )
 from . import faults
 from .bundles import Bundle
-from .channel import MAX_FRAME
 from .counts import Counts
+from .failures import error_of
 from .ledger import MOST_DEATHS, MOST_DEATHS_TOGETHER, Ledger
 from .offers import Offers, Settled
+from .parts import batches
 from .seats import Seat
 from .sharing import exchange_of
 from .wire import (
@@ -270,7 +271,7 @@ class Coordinator:
                 for digest in digests:
                     self._forget_question(digest, seat)
             case Failed():
-                self._out.fail(_error_of(message), message.trace)
+                self._out.fail(error_of(message), message.trace)
 
     def judge(self, digest: bytes, status: Status) -> None:
         """Takes a verdict for whoever asked; `answer` sends it on."""
@@ -458,7 +459,7 @@ class Coordinator:
         tasks = self.ledger.take(ids)
         place.receive_work(tasks, self._clock())
         nodes = self._grant(command.seat)
-        for batch in _batches(tasks):
+        for batch in batches(tasks):
             place.sent(batch, nodes)
             bundles = tuple(batch.values())
             work = Work(self._begin.session, bundles, command.seconds, nodes, depth)
@@ -496,25 +497,3 @@ class Coordinator:
     def _send(self, seat: int, message: ToWorker) -> None:
         self.seats[seat].messages += 1
         self._out.send(seat, message)
-
-
-def _batches(tasks: dict[int, Bundle]) -> Iterable[dict[int, Bundle]]:
-    """Deals tasks out to messages that fit a frame."""
-    batch: dict[int, Bundle] = {}
-    size = 0
-    for id, bundle in tasks.items():
-        if batch and size + len(bundle.blob) + 64 > MAX_FRAME - 1024:
-            yield batch
-            batch, size = {}, 0
-        batch[id] = bundle
-        size += len(bundle.blob) + 64
-    if batch:
-        yield batch
-
-
-def _error_of(failed: Failed) -> AiosearchError:
-    if not failed.problem:
-        return StrategyError(failed.reason)
-    if failed.method:
-        return ProblemError(failed.problem, failed.method, failed.reason, failed.path)
-    return AiosearchError(f"{failed.problem}: the engine failed: {failed.reason}")

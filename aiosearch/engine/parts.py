@@ -1,4 +1,4 @@
-"""Long reports, dealt out to messages that fit a frame."""
+"""Long reports and hand-outs, dealt out to messages that fit a frame."""
 
 from __future__ import annotations
 
@@ -51,3 +51,17 @@ def parted(
         piece = keys[start : start + ROOM // 2]
         with_room(len(piece) + 8).keys += piece
     return parts
+
+
+def batches(tasks: dict[int, Bundle]) -> Iterable[dict[int, Bundle]]:
+    """Deals tasks out to messages that fit a frame."""
+    batch: dict[int, Bundle] = {}
+    size = 0
+    for id, bundle in tasks.items():
+        if batch and size + len(bundle.blob) + 64 > MAX_FRAME - 1024:
+            yield batch
+            batch, size = {}, 0
+        batch[id] = bundle
+        size += len(bundle.blob) + 64
+    if batch:
+        yield batch

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import traceback
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..checks.digest import digest
 from ..checks.verdict import Status
-from ..errors import ProblemError
 from ..orders import BreadthFirst, DepthFirst, Order
 from ..problem import Obligation
 from .bundles import Bundle, Codec
 from .claims import LocalClaims, SharedClaims
 from .explorer import Clock, DepthFirstExplorer, Explorer, clock
+from .failures import failed
 from .general import GeneralExplorer, is_async
 from .parts import Part, parted
 from .reference import return_type
@@ -26,7 +25,6 @@ from .wire import (
     Begin,
     Drain,
     Entered,
-    Failed,
     Judged,
     Publish,
     Report,
@@ -510,11 +508,4 @@ class Session:
             with contextlib.suppress(Exception):
                 self._report()
         self.failed = True
-        name = type(self._problem).__qualname__
-        cause = error.__cause__ or error
-        trace = "".join(traceback.format_exception(cause))
-        if isinstance(error, ProblemError):
-            failure = Failed(self.id, name, error.method, error.reason, error.path, trace)
-        else:
-            failure = Failed(self.id, name, "", f"{type(error).__name__}: {error}", None, trace)
-        self._send(failure)
+        self._send(failed(self.id, type(self._problem).__qualname__, error))

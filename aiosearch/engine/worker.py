@@ -10,10 +10,11 @@ from .bell import Bell
 from .channel import Channel, enter_child
 from .claims import SharedClaims
 from .explorer import clock
+from .failures import not_begun
 from .reference import resolve
 from .session import Session
 from .sharing import Sharing, load_board
-from .wire import Begin, End, Failed, Hello, Ping, ToHost, ToWorker, decode_for_worker, encode
+from .wire import Begin, End, Hello, Ping, ToHost, ToWorker, decode_for_worker, encode
 
 if TYPE_CHECKING:
     import asyncio
@@ -65,7 +66,7 @@ class Worker:
             for opened in (claims, sharing):
                 if opened is not None:
                     opened.close()
-            self.send(_failed(begin, error))
+            self.send(not_begun(begin, error))
             return
         self._sessions[begin.session] = session
         if sharing is not None:
@@ -170,14 +171,6 @@ class Worker:
                 if session.ready:
                     await session.slice_async(clock() + SLICE_NS)
             await asyncio.sleep(0)
-
-
-def _failed(begin: Begin, error: Exception) -> Failed:
-    """Tells what cannot be begun: the problem's own fault, or the board's."""
-    if isinstance(error, StrategyError):
-        return Failed(begin.session, "", "", str(error), None)
-    reason = f"a worker cannot build the problem: {type(error).__name__}: {error}"
-    return Failed(begin.session, begin.problem.qualname, "__init__", reason, None)
 
 
 async def _wait(event: asyncio.Event, seconds: float | None) -> Any:

@@ -47,7 +47,17 @@ class Letterbox:
         self.fd = fd
 
     def put(self, arrays: Sequence[NDArray[Any]]) -> tuple[Parcel, ...]:
-        """Writes arrays in place of those before; what is read of it are the parcels."""
+        """Writes arrays in place of those before; what is read of it are the parcels.
+
+        Where one cannot be written, none keeps its room.
+        """
+        try:
+            return self._put(arrays)
+        except Exception:
+            self.empty()
+            raise
+
+    def _put(self, arrays: Sequence[NDArray[Any]]) -> tuple[Parcel, ...]:
         import numpy as np
 
         offset = _START
@@ -82,8 +92,7 @@ class Letterbox:
 
     def empty(self) -> None:
         """Gives the memory back."""
-        with _room(_START):
-            os.ftruncate(self.fd, _START)
+        os.ftruncate(self.fd, min(_START, os.fstat(self.fd).st_size))
 
 
 @contextmanager

@@ -17,6 +17,7 @@ import msgspec
 from anyio import to_thread
 
 from ..capture.names import title
+from ..codegen.native import library
 from ..equivalence.floats import FloatEvidence
 from ..measure import ArrayType, Executor, Failure, JaxExecutor
 from ..pool import usable_cores
@@ -30,6 +31,7 @@ from .devices import described_gpu, device_kind
 from .dropin import Optimized
 from .effort import BUDGETS, Effort
 from .emit import merged
+from .gpu_kernels import left_out
 from .reach import work
 from .report import WHOLE, Found, Tell, Whole
 from .results import Results
@@ -81,6 +83,8 @@ class Answering:
 
     async def answer(self, subject: Subject) -> Found:
         """Raises OptimizeError where the program itself does not run."""
+        if lack := self._lack():
+            self.tell(left_out(lack))
         key, program = await to_thread.run_sync(self._key, subject), subject.program
         known = await to_thread.run_sync(self.store.find, key)
         if known is not None and Effort(known.effort).rank >= self.effort.rank:
@@ -190,13 +194,22 @@ class Answering:
             version("jaxlib"),
             self.strict,
             subject.constant,
-            (*self.settings.told(), *(() if self.kernels else (PLAIN,))),
+            (*self.settings.told(), *(() if self._has_kernels else (PLAIN,))),
         )
+
+    @property
+    def _has_kernels(self) -> bool:
+        """Where none can be made, what is asked for is plain JAX, and is remembered as that."""
+        return self.kernels and not self._lack()
+
+    def _lack(self) -> str:
+        """Why none can be made that were asked for; nothing where they can."""
+        return library.lack() if self.kernels and self.platform == "cpu" else ""
 
     def _question(self, subject: Subject) -> Question:
         program, budget = to_json(subject.program), BUDGETS[self.effort]
-        threads = usable_cores() if self.kernels and self.platform == "cpu" else 0
-        gpu = described_gpu() if self.kernels and self.platform == "cuda" else ""
+        threads = usable_cores() if self._has_kernels and self.platform == "cpu" else 0
+        gpu = described_gpu() if self._has_kernels and self.platform == "cuda" else ""
         return Question(program, budget, self.seed, self.strict, subject.constant, threads, gpu)
 
     def _answered(self, key: Key, name: str, selection: Selection) -> Answer:

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from powerless import powerless
 
 from aiosearch import database
 from aiosearch.checks import (
@@ -385,14 +386,9 @@ async def test_a_folder_that_cannot_be_made(tmp_path):
     assert len(opened.warnings) == 1
 
 
-@pytest.fixture
-def powerless():
-    """The super-user may write everywhere, so the test becomes somebody else."""
-    if os.geteuid() == 0:
-        os.seteuid(65534)
-        yield
-        os.seteuid(0)
-    else:
+@pytest.fixture(name="powerless")
+def _powerless():
+    with powerless():
         yield
 
 

@@ -243,9 +243,28 @@ def test_how_to_go_on(cli: Cli, puzzle: Puzzle) -> None:
     """A search that stops early and has a journal tells the command that goes on."""
     arguments = ("search", puzzle("Count"), *HERE, "--journal", "a b", "--nodes", "2")
     outcome = cli(*arguments)
-    told = f"aiosearch search {puzzle('Count')} --workers 0 --journal 'a b' --nodes 2 --resume"
+    told = f"aiosearch search {puzzle('Count')} --workers 0 --journal 'a b' --nodes 4 --resume"
     assert outcome.err.splitlines()[-1].endswith(told)
     assert cli("search", puzzle("Count"), *HERE, "--journal", "c").err.count("aiosearch") == 0
+
+
+def test_what_is_told_goes_on(cli: Cli) -> None:
+    """Each time it is typed, past the limit that stopped the search before, until all is done."""
+    begin = ("search", QUEENS, *HERE, "--set", "n=8", "--journal", "j", "--json")
+    outcome = cli(*begin, "--nodes", "900")
+    nodes = [outcome.events[-1]["nodes"]]
+    while told := outcome.err.partition("to go on, with a higher limit: aiosearch ")[2]:
+        outcome = cli(*shlex.split(told))
+        nodes.append(outcome.events[-1]["nodes"])
+    assert nodes == [900, 1800, 2057]
+
+
+def test_a_limit_of_another_origin_is_raised_too(
+    cli: Cli, puzzle: Puzzle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIOSEARCH_NODES", "2")
+    outcome = cli("search", puzzle("Count"), *HERE, "--journal", "j")
+    assert outcome.err.endswith(" --journal j --nodes 4 --resume\n")
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,14 @@ def test_element_types_of_built_in_programs(cli: Cli, dtype: str) -> None:
     assert verdict(cli("verify", "lora", "lora.txt", *SMALL, *said, "--json")) == "proved"
 
 
+def test_the_usual_element_type_is_told_with_its_reason(cli: Cli) -> None:
+    """What is written by `programs show` is the same as the built-in program."""
+    told = " ".join(cli("verify", "--help").out.split())
+    assert "by default f16, as Mirage and `aiosearch programs show` have it" in told
+    Path("lora.txt").write_text(cli("programs", "show", "lora", *SMALL).out)
+    assert verdict(cli("verify", "lora.txt", "lora", *SMALL, "--json")) == "proved"
+
+
 def compared(cli: Cli, one: str, two: str, *given: str) -> Outcome:
     return cli("verify", f"{FUNCTIONS}{one}", f"{FUNCTIONS}{two}", *given or ("--arg=f32[8]",))
 

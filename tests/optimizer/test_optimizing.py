@@ -19,6 +19,7 @@ import pytest_asyncio
 from answers import Remembering
 
 from aiosearch import AiosearchError
+from aiosearch.codegen.native import library
 from aiosearch.measure import (
     Act,
     ArrayType,
@@ -151,6 +152,23 @@ async def test_without_kernels_only_plain_jax_is_tried(store: Results, fast: Moc
     again = await found(store, fast)
     assert again.report.found[0].remembered
     assert again.report.found[0].answer == plain.report.found[0].answer
+
+
+async def test_where_no_kernel_can_be_made_the_question_is_that_of_plain_jax(
+    store: Results, fast: MockExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said why, each time; when kernels can be made, its answer does not stand for them."""
+    lack = "llvmlite, which compiles kernels, cannot be loaded"
+    told: list[str] = []
+    with monkeypatch.context() as without:
+        without.setattr(library, "lack", lambda: lack)
+        await found(store, fast, kernels=True, tell=told.append)
+        again = await found(store, executor(), kernels=True, tell=told.append)
+    assert told.count(f"kernels are left out: {lack}") == 2
+    assert told[-1] == "traced: found before"
+    assert again.report.found[0].answer.key.terms == "plain JAX"
+    both = await found(store, fast, kernels=True)
+    assert not both.report.found[0].remembered
 
 
 async def test_an_answer_is_found_again_without_an_executor(

@@ -11,13 +11,13 @@ class _Absent:
     """Stands for a library; whatever is asked of it raises NativeError."""
 
     def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def __getattr__(self, name: str) -> Any:
-        raise NativeError(
-            f"llvmlite, which compiles kernels, cannot be loaded ({self._error}):"
+        self._lack = (
+            f"llvmlite, which compiles kernels, cannot be loaded ({error}):"
             " pip install --force-reinstall llvmlite"
         )
+
+    def __getattr__(self, name: str) -> Any:
+        raise NativeError(self._lack)
 
 
 def _loaded() -> tuple[Any, Any]:
@@ -30,3 +30,8 @@ def _loaded() -> tuple[Any, Any]:
 
 
 llvmlite, llvm = _loaded()
+
+
+def lack() -> str:
+    """Why kernels cannot be compiled, and what to do about it; nothing where they can."""
+    return llvm._lack if isinstance(llvm, _Absent) else ""
