@@ -31,7 +31,8 @@ FENCE = re.compile(
     r'^```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$',
     re.MULTILINE | re.DOTALL,
 )
-SECONDS = 30
+SECONDS = 120
+"""Of one block, after which it hangs; a page may have many, on a machine that does other things."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ def check_printed(printed: str, expected: str) -> None:
     )
 
 
+@pytest.mark.timeout(4 * SECONDS)
 @pytest.mark.parametrize("page", PAGES)
 def test_the_runnable_blocks_of_a_page_run(page: str, tmp_path: Path) -> None:
     """They end well, and print what the page says."""
@@ -105,6 +107,7 @@ def test_the_runnable_blocks_of_a_page_run(page: str, tmp_path: Path) -> None:
             check_printed(printed, block.prints)
 
 
+@pytest.mark.timeout(2 * SECONDS)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_prints_what_its_docstring_says(example: Path, tmp_path: Path) -> None:
     """The indented part of an example's docstring is its output."""

@@ -14,18 +14,28 @@ from aiosearch.testing import no_leaks
 
 
 async def test_fifty_searches_share_one_pool_fairly() -> None:
-    """Concurrent searches get like shares: when the first are done, none is far behind."""
-    nodes: dict[int, int] = {}
+    """Concurrent searches get like shares: none is far behind of what is done while all work."""
+    nodes, before, after = [0] * 50, list[int](), list[int]()
+    enough = asyncio.Event()
 
     async def one(number: int, pool: Pool) -> None:
-        async with Search(Endless(), pool=pool, limits=Limits(seconds=2.5)) as search:
-            result = await search.wait()
-        nodes[number] = result.statistics.nodes
+        def listen(event: AnyEvent) -> None:
+            if not isinstance(event, WorkReported) or enough.is_set():
+                return
+            nodes[number] += event.nodes
+            if not before and all(nodes):
+                before.extend(nodes)
+            if before and sum(nodes) - sum(before) > 50 * 200_000:
+                after.extend(nodes)
+                enough.set()
+
+        async with Search(Endless(), pool=pool, on=listen):
+            await enough.wait()
 
     async with Pool(2) as pool:
         await asyncio.gather(*(one(number, pool) for number in range(50)))
-    assert len(nodes) == 50
-    assert min(nodes.values()) > sum(nodes.values()) / 50 / 4
+    shares = [last - first for first, last in zip(before, after, strict=True)]
+    assert min(shares) > sum(shares) / 50 / 4
 
 
 @pytest.mark.parametrize(

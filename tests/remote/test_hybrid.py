@@ -15,7 +15,7 @@ from aiosearch import Pool, Search
 from aiosearch.remote.links import LostError
 from aiosearch.workloads import Lopsided, Superopt
 
-TREE = Lopsided(height=29)
+TREE = Lopsided(height=36)
 STRATEGIES = ["stealing", "sockets"]
 
 
