@@ -191,7 +191,7 @@ def _cosh(x: Value, **params: Any) -> Value:
 
 
 def _odd(x: Value) -> Value:
-    """Twice its hyperbolic sine: exponentials less one keep the digits that their difference has."""
+    """Twice its hyperbolic sine, from exponentials less one, which keep its digits near zero."""
     return pointwise("sub", pointwise("expm1", x), pointwise("expm1", pointwise("neg", x)))
 
 

@@ -162,6 +162,7 @@ class ElementAlgebra(Numbers):
         if function.means is not None:
             found: Elements = function.means(self, *arguments)
             return found
+
         def of(*operands: Scalar) -> Scalar:
             polys = [operand.poly for operand in operands]
             found = Scalar(applied(function, polys), *met(*operands))
