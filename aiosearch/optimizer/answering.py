@@ -24,9 +24,10 @@ from ..pool import usable_cores
 from ..tensor.files import from_json, to_json
 from ..tensor.text import write
 from .answers import Answer, Key, Packing, Timings
-from .called import LONGEST, Calling
+from .called import LONGEST, Called, Calling
 from .canonical import canonical_digest
 from .contenders import Contender, Contest, Question
+from .deciding import AGAIN
 from .devices import described_gpu, device_kind
 from .dropin import Optimized
 from .effort import BUDGETS, Effort
@@ -44,7 +45,7 @@ from .splice.pieces import Subject
 from .splice.replacing import Packed, Replacement
 from .types import array_types
 from .ways import ways_of
-from .whole import WholeRace, called_answer, called_key, whole_key
+from .whole import WholeRace, called_answer, called_key, lost_as_called, whole_key
 
 PLAIN = "plain JAX"
 """Among the settings of a question where machine code of ours is no answer."""
@@ -154,16 +155,21 @@ class Answering:
             if not (short and real and self.platform == "cpu"):
                 return ""
             self.tell(f"{title(cut.function, None)}: calling it here")
-            called = await to_thread.run_sync(call.race, made)
+            called = await self._called(call, made)
             known = called_answer(key, cut, called, self.effort)
-            await to_thread.run_sync(self.store.keep, known)
-        if known.faster:
-            return ""
-        name = title(cut.function, None)
-        return (
-            f"{name} is left as it is: called here, what is faster on the device was"
-            f" {known.speedup:.2f} times as fast, which is not faster for certain"
-        )
+            if not called.in_doubt:
+                await to_thread.run_sync(self.store.keep, known)
+        return "" if known.faster else lost_as_called(title(cut.function, None), known)
+
+    async def _called(self, call: Calling, made: Optimized[..., Any]) -> Called:
+        """Again where noise hides which one is faster."""
+        called = await to_thread.run_sync(call.race, made)
+        for _ in range(AGAIN):
+            if not called.in_doubt:
+                break
+            self.tell("noise hides which one is faster where it is called; calling it again")
+            called = await to_thread.run_sync(call.race, made)
+        return called
 
     async def _named(self, known: Answer, name: str) -> None:
         """Keeps that an answer goes by this name too."""

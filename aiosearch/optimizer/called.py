@@ -39,6 +39,11 @@ class Called:
     fast: float
     ratio: Ratio
 
+    @property
+    def in_doubt(self) -> bool:
+        """Whether it may be faster or not."""
+        return self.ratio.low <= 1 < self.ratio.high
+
 
 @dataclass(frozen=True)
 class Calling:

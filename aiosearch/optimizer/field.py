@@ -44,6 +44,8 @@ class Field:
     """Of those that are out."""
     overflown: dict[Contender, None] = field(default_factory=dict)
     """Those of them that are out for nothing but numbers that are not finite."""
+    inaccurate: dict[Contender, None] = field(default_factory=dict)
+    """Those that compute something else."""
     original: Contender = field(init=False)
     inputs: Suited = field(init=False)
     _makings: Makings = field(init=False)
@@ -111,6 +113,8 @@ class Field:
             return floats
         if floats.overflows and not contender.watched:
             self.overflown[contender] = None
+        else:
+            self.inaccurate[contender] = None
         self.is_out(contender, objection(floats))
         return None
 

@@ -41,6 +41,10 @@ class Selector:
     _in_doubt: bool = False
     _again: set[Contender] = field(default_factory=set)
     """Those that have been watched, or could not be."""
+    _first: Heat | None = None
+    """The race that chose who runs in the last one, where there were too many."""
+    _raced: dict[Contender, None] = field(default_factory=dict)
+    """Who has run in a last race."""
 
     def __post_init__(self) -> None:
         self._field = Field(
@@ -54,13 +58,14 @@ class Selector:
         self.tell(f"{count} of {len(contenders)} compiled; racing on {inputs}")
         last = await self._last_race(await self._finalists())
         winner, floats, otherwise = await self._chosen(last)
-        while (again := await self._watched(last)) is not None:
+        while (again := await self._watched(last) or self._next_best(winner)) is not None:
             heat = await self._last_race(again)
             chosen = await self._chosen(heat)
             if chosen[0] is not contenders[0]:
                 last, (winner, floats, otherwise) = heat, chosen
             elif winner is contenders[0]:
                 last = heat
+        self._note_losers()
         final = self._finals.get(winner, last)
         tried = self._tried([*contenders, *self._field.compiled], last, winner)
         in_doubt = winner is contenders[0] and self._in_doubt
@@ -71,12 +76,11 @@ class Selector:
         everyone = list(self._field.compiled)
         if len(everyone) <= self.budget.finalists + 1:
             return everyone
-        first = await self._race(everyone, self.budget.rounds // 3)
+        self._first = first = await self._race(everyone, self.budget.rounds // 3)
         tuned = (
             [] if self.maker is None else await further(self._field, first, self.maker, self.budget)
         )
         finalists = [*first.best(self.budget.finalists, self._field.notes), *tuned]
-        self._note_losers(first, finalists)
         self.tell(f"{len(finalists) - 1} beside the original in the last race")
         return finalists
 
@@ -98,7 +102,26 @@ class Selector:
         left = [one for one in others if one not in self._field.notes]
         return [original, *left, *watched] if watched else None
 
+    def _next_best(self, winner: Contender) -> list[Contender] | None:
+        """The next that seemed faster, where those that were have all turned out to be wrong.
+
+        Not others that compute the same program: they are as wrong.
+        """
+        first, notes = self._first, self._field.notes
+        if first is None or winner is not self._field.original or not self._field.inaccurate:
+            return None
+        wrong = {one.form for one in self._field.inaccurate}
+        slow = [one for place, one in enumerate(first.entrants) if ratio(first.race, place) <= 1]
+        alike = [one for one in first.entrants if one.form in wrong]
+        original, *others = first.best(self.budget.finalists, {*notes, *self._raced, *slow, *alike})
+        if not others:
+            return None
+        self.tell(f"none of them can be taken: {len(others)} more beside the original")
+        return [original, *others]
+
     async def _last_race(self, finalists: Sequence[Contender]) -> Heat:
+        self._raced.update(dict.fromkeys(finalists))
+
         async def racing() -> Race:
             return (await self._race(finalists, self.budget.rounds)).race
 
@@ -112,11 +135,13 @@ class Selector:
     async def _race(self, entrants: Sequence[Contender], rounds: int, seed: int = 0) -> Heat:
         return await self._field.race(entrants, rounds, seconds=self.budget.race_seconds, seed=seed)
 
-    def _note_losers(self, first: Heat, finalists: Sequence[Contender]) -> None:
-        for place, contender in enumerate(first.entrants):
-            if contender not in finalists and first.race.speedup(place) is not None:
-                told = f"{ratio(first.race, place):.2f} times in the first race"
-                self._field.note([contender], told)
+    def _note_losers(self) -> None:
+        if self._first is None:
+            return
+        race = self._first.race
+        for place, contender in enumerate(self._first.entrants):
+            if contender not in self._raced and race.speedup(place) is not None:
+                self._field.note([contender], f"{ratio(race, place):.2f} times in the first race")
 
     async def _winner(
         self, last: Heat, *, beforehand: bool = True

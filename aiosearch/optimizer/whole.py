@@ -77,6 +77,15 @@ def called_answer(key: Key, cut: Cut, called: Called, effort: Effort) -> Answer:
     )
 
 
+def lost_as_called(name: str, answer: Answer) -> str:
+    """Why a function is left alone that was not faster where it was called."""
+    low, high = answer.evidence["between"]
+    told = f"{name} is left as it is: called here, what is faster on the device was"
+    if high <= 1:
+        return f"{told} slower, {answer.speedup:.2f} times as fast"
+    return f"{told} {low:.2f} to {high:.2f} times as fast, as the machine is too noisy to say more"
+
+
 def kept(answer: Answer, faster: Mapping[Subject, Answer]) -> dict[Subject, Answer]:
     """What stands in the function, by what is remembered of it."""
     return {one: found for one, found in faster.items() if found.id in answer.evidence["kept"]}

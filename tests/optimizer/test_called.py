@@ -13,6 +13,7 @@ import pytest
 
 from aiosearch.measure import Act, MockExecutor, Ratio
 from aiosearch.optimizer.called import Called, Calling
+from aiosearch.optimizer.deciding import AGAIN
 from aiosearch.optimizer.dropin import Optimized
 from aiosearch.optimizer.optimizing import optimize
 from aiosearch.optimizer.results import Results
@@ -49,13 +50,13 @@ def store(tmp_path: Path) -> Iterator[Results]:
         yield opened
 
 
-def lost(monkeypatch: pytest.MonkeyPatch, ratio: float) -> list[Any]:
-    """Calls take as long as is said; gives what was called."""
+def lost(monkeypatch: pytest.MonkeyPatch, ratio: float, off: float = 0.0) -> list[Any]:
+    """Calls take as long as is said, or so much more or less; gives what was called."""
     calls: list[Any] = []
 
     def race(self: Calling, fast: Any) -> Called:
         calls.append(fast)
-        return Called(1e-4 * ratio, 1e-4, Ratio(ratio, ratio, ratio, 0.95))
+        return Called(1e-4 * ratio, 1e-4, Ratio(ratio, ratio - off, ratio + off, 0.95))
 
     monkeypatch.setattr(Calling, "race", race)
     return calls
@@ -77,8 +78,22 @@ async def test_what_is_slower_when_it_is_called_is_taken_out_and_that_is_remembe
     for one in (made, again):
         assert one.spliced.replacements == {}
         assert not one.report.faster
-        assert "0.80 times as fast, which is not faster for certain" in str(one.report)
+        assert "called here, what is faster on the device was slower, 0.80 times as fast" in str(
+            one.report
+        )
         np.testing.assert_allclose(one(A, B), traced(A, B), rtol=1e-5)
+
+
+async def test_what_noise_hides_when_it_is_called_is_called_again_and_not_remembered(
+    store: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = lost(monkeypatch, 1.1, 0.2)
+    for times in (1, 2):
+        async with Here() as executor:
+            made = await found(store, executor, A, B)
+        assert len(calls) == times * (1 + AGAIN)
+        assert not made.report.faster
+        assert "was 0.90 to 1.30 times as fast, as the machine is too noisy" in str(made.report)
 
 
 async def test_what_is_faster_when_it_is_called_stays(

@@ -129,6 +129,23 @@ async def test_one_that_only_lacks_numbers_runs_again_and_is_watched() -> None:
     assert len(found.last.entrants) == 3
 
 
+async def test_where_all_finalists_are_wrong_the_next_best_run() -> None:
+    """But none that computes the same program as they do, nor one that is slower."""
+    wrong = act(1, lambda inputs: (inputs[0] * np.float32(2.001),))
+    names = [f"wrong {number}" for number in range(BUDGET.finalists)]
+    acts = {**dict.fromkeys(names, wrong), "right": act(2), "alike": act(3), "slow": act(5)}
+    forms = {how: form for form, how in enumerate(["original", *acts])} | {"alike": 1}
+    told: list[str] = []
+    async with MockExecutor({"original": act(4), **acts}) as executor:
+        selector = Selector(executor, PROGRAM, BUDGET, 0, False, told.append)
+        found = await selector.select([contender(*one) for one in forms.items()])
+    assert found.winner.how == "right"
+    assert [one.how for one in found.last.entrants] == ["original", "right"]
+    assert "none of them can be taken: 1 more beside the original" in told
+    assert all(notes(found)[one].endswith("in the first race") for one in ("slow", "alike"))
+    assert all(notes(found)[name].startswith("not as accurate") for name in names)
+
+
 @pytest.mark.parametrize("stage", Stage)
 @pytest.mark.parametrize("cause", [Cause.HUNG, Cause.CRASHED])
 async def test_one_that_hangs_or_crashes_costs_only_itself(stage: Stage, cause: Cause) -> None:
