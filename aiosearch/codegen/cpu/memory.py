@@ -124,9 +124,20 @@ class Memory:
             self._writer.say(f"store {value}, ptr {pointer.text}, align {size}")
             return
         assert value.lanes > 1, "a single element is stored or not"
+        value = self._stored(value)
         name = f"llvm.masked.store.{suffix(value.scalar, value.lanes)}.p0"
         self._declare(f"declare void @{name}({value.type}, ptr, i32, <{value.lanes} x i1>)")
         self._writer.say(f"call void @{name}({value}, ptr {pointer.text}, i32 {size}, {mask})")
+
+    def _stored(self, value: Value) -> Value:
+        """The same, and LLVM cannot see what it is made of.
+
+        Of short elements that were longer just before it would store the only one that a mask lets
+        through with the bytes behind it, which may not be there (seen in LLVM 22).
+        """
+        if not self._folds or value.scalar not in ("i8", "i16") or value.lanes < 16:
+            return value
+        return self._writer.pure(same(value, "v"), value.scalar, value.lanes)
 
     def scatter(self, storage: Storage, offsets: Value, value: Value, mask: Value | None) -> None:
         _, size = STORED[storage.dtype]

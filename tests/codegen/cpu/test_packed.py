@@ -15,7 +15,7 @@ from aiosearch.codegen.cpu.shape import Wishes
 from aiosearch.codegen.cpu.squares import turnable
 from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lowering import lower
-from aiosearch.codegen.native.machine import Machine, host
+from aiosearch.codegen.native.machine import Machine, host, masked
 from aiosearch.tensor import DType, apply, tensor
 
 
@@ -91,6 +91,15 @@ def test_pairs_without_their_instruction(pairs: bool) -> None:
     readers = [one for one in module.kernels if any(each.name == "Y" for each in one.inputs)]
     assert len(readers) > 1
     assert_right(module, schedules=own, machines=[host()])
+
+
+@pytest.mark.parametrize("dtype", [DType.BF16, DType.F16])
+def test_of_a_last_lane_no_more_is_stored_than_it_has(dtype: DType) -> None:
+    """Nothing is behind the output. LLVM stores four bytes where the numbers were longer before."""
+    x, y = tensor("X", dtype, (4, 9)), tensor("Y", dtype, (9, 33))
+    module = lower(program(x @ y))
+    own = {one.name: Schedule(layouts=wide(1, pairs=False)) for one in module.kernels}
+    assert_right(module, schedules=own, machines=[masked(host(), "avx512bf16")])
 
 
 @pytest.mark.parametrize("tile", [1, 2, 3])
