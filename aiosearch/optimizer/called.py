@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -38,11 +39,18 @@ class Called:
     original: float
     fast: float
     ratio: Ratio
+    queued: Ratio
+    """The same where nobody waits for a result before the next call."""
+
+    @property
+    def faster(self) -> bool:
+        """Not slower in a queue either, where the way through Python may be all that counts."""
+        return self.ratio.low > 1 and self.queued.high > 1
 
     @property
     def in_doubt(self) -> bool:
         """Whether it may be faster or not."""
-        return self.ratio.low <= 1 < self.ratio.high
+        return not self.faster and self.ratio.high > 1 and self.queued.high > 1
 
 
 @dataclass(frozen=True)
@@ -74,26 +82,39 @@ class Calling:
         for function in (usual, fast):
             self._sample(function, 2)  # compiles it
         count = max(1, round(SAMPLE_SECONDS / max(self._sample(usual, 3), 1e-7)))
-        pairs = [self._pair(usual, fast, count, turn) for turn in range(ROUNDS)]
-        ours, theirs = [one for one, _ in pairs], [other for _, other in pairs]
-        return Called(median(ours), median(theirs), paired_ratio(ours, theirs))
+        ours, theirs = self._in_turns(usual, fast, partial(self._sample, count=count))
+        queued = self._in_turns(usual, fast, partial(self._queued, count=count))
+        return Called(
+            median(ours), median(theirs), paired_ratio(ours, theirs), paired_ratio(*queued)
+        )
 
-    def _pair(
-        self, usual: Callable[..., Any], fast: Callable[..., Any], count: int, turn: int
-    ) -> tuple[float, float]:
-        """Both in turns, each first in every second round."""
-        if turn % 2:
-            other = self._sample(fast, count)
-            return self._sample(usual, count), other
-        one = self._sample(usual, count)
-        return one, self._sample(fast, count)
+    def _in_turns(
+        self, usual: Callable[..., Any], fast: Callable[..., Any], sample: Callable[..., float]
+    ) -> tuple[list[float], list[float]]:
+        """What both take, each first in every second round."""
+        ours, theirs = [], []
+        for turn in range(ROUNDS):
+            first, second = (fast, usual) if turn % 2 else (usual, fast)
+            found = {first: sample(first)}
+            found[second] = sample(second)
+            ours.append(found[usual])
+            theirs.append(found[fast])
+        return ours, theirs
 
     def _sample(self, function: Callable[..., Any], count: int) -> float:
-        settle(lambda: self._call(function))
+        settle(lambda: wait_for(self._call(function)))
         started = time.perf_counter()
         for _ in range(count):
-            self._call(function)
+            wait_for(self._call(function))
         return (time.perf_counter() - started) / count
 
-    def _call(self, function: Callable[..., Any]) -> None:
-        wait_for(function(*self.args, **self.kwargs))
+    def _queued(self, function: Callable[..., Any], count: int) -> float:
+        settle(lambda: wait_for(self._call(function)))
+        started = time.perf_counter()
+        for _ in range(count):
+            found = self._call(function)
+        wait_for(found)
+        return (time.perf_counter() - started) / count
+
+    def _call(self, function: Callable[..., Any]) -> Any:
+        return function(*self.args, **self.kwargs)

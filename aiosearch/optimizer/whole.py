@@ -68,11 +68,13 @@ def called_answer(key: Key, cut: Cut, called: Called, effort: Effort) -> Answer:
         "",
         ("called in the user's own process",),
         Timings(called.original, called.original, called.fast, 1.0),
-        called.ratio.low > 1,
+        called.faster,
         effort.value,
         evidence={
             "speedup": called.ratio.median,
             "between": [called.ratio.low, called.ratio.high],
+            "queued": called.queued.median,
+            "queued_between": [called.queued.low, called.queued.high],
         },
     )
 
@@ -83,6 +85,9 @@ def lost_as_called(name: str, answer: Answer) -> str:
     told = f"{name} is left as it is: called here, what is faster on the device was"
     if high <= 1:
         return f"{told} slower, {answer.speedup:.2f} times as fast"
+    if answer.evidence["queued_between"][1] <= 1:
+        queued = answer.evidence["queued"]
+        return f"{told} slower where no result is waited for, {queued:.2f} times as fast"
     return f"{told} {low:.2f} to {high:.2f} times as fast, as the machine is too noisy to say more"
 
 

@@ -50,13 +50,16 @@ def store(tmp_path: Path) -> Iterator[Results]:
         yield opened
 
 
-def lost(monkeypatch: pytest.MonkeyPatch, ratio: float, off: float = 0.0) -> list[Any]:
+def lost(
+    monkeypatch: pytest.MonkeyPatch, ratio: float, off: float = 0.0, queued: float = 1.2
+) -> list[Any]:
     """Calls take as long as is said, or so much more or less; gives what was called."""
     calls: list[Any] = []
 
     def race(self: Calling, fast: Any) -> Called:
         calls.append(fast)
-        return Called(1e-4 * ratio, 1e-4, Ratio(ratio, ratio - off, ratio + off, 0.95))
+        found = Ratio(ratio, ratio - off, ratio + off, 0.95)
+        return Called(1e-4 * ratio, 1e-4, found, Ratio(queued, queued, queued, 0.95))
 
     monkeypatch.setattr(Calling, "race", race)
     return calls
@@ -82,6 +85,20 @@ async def test_what_is_slower_when_it_is_called_is_taken_out_and_that_is_remembe
             one.report
         )
         np.testing.assert_allclose(one(A, B), traced(A, B), rtol=1e-5)
+
+
+async def test_what_is_slower_where_nobody_waits_is_taken_out(
+    store: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many calls in a row, of which only the last one's result is waited for."""
+    calls = lost(monkeypatch, 1.5, queued=0.9)
+    async with Here() as executor:
+        made = await found(store, executor, A, B)
+    again = await found(store, Here(), A, B)
+    assert len(calls) == 1
+    for one in (made, again):
+        assert not one.report.faster
+        assert "slower where no result is waited for, 0.90 times as fast" in str(one.report)
 
 
 async def test_what_noise_hides_when_it_is_called_is_called_again_and_not_remembered(
@@ -127,4 +144,5 @@ def test_both_are_called_as_the_user_calls_them(times: int) -> None:
     called = Calling(traced, (A, B, times), {}, [A, B]).race(fast)
     assert called.original > 0
     assert called.fast > 0
-    assert called.ratio.low <= called.ratio.median <= called.ratio.high
+    for ratio in (called.ratio, called.queued):
+        assert 0 < ratio.low <= ratio.median <= ratio.high
