@@ -2,9 +2,9 @@
 
 `uv run --group bench python benchmarks/scalars.py [--every 1] [--plain] [NAME ...]`
 
-Goes through all floats, or every so many, against NumPy's results in 64 bits; `erf`, which NumPy
-lacks, against ours in 64 bits, which the tests hold against a series. Two operands are drawn, as
-many. Then the time of an element where all lie in the second cache, beside NumPy's.
+Goes through all floats, or every so many, against NumPy's results in 64 bits; `erf` and `erfc`,
+which NumPy lacks, against ours in 64 bits, which the tests hold against series. Two operands are
+drawn, as many. Then the time of an element where all lie in the second cache, beside NumPy's.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ PLACES, EDGE = 1 << 16, 1e-3
 """Of a float to one of a bf16; and how near to the largest float a result counts no more."""
 PAIRS = (Operation.MAXIMUM, Operation.MINIMUM, Operation.POW)
 """What takes two operands."""
+LACKED = (Operation.ERF, Operation.ERFC)
+"""What NumPy does not have."""
 
 
 def main() -> None:
@@ -78,7 +80,7 @@ def measure(
 
 def exact(operation: Operation) -> Callable[..., Any]:
     """In 64 bits."""
-    if operation is Operation.ERF:
+    if operation in LACKED:
         return Scalar(operation, 8, DType.F64)
     return EXACT[operation]
 
@@ -101,7 +103,7 @@ def timed(name: str, operation: Operation, function: Scalar) -> None:
     operands = operands[: 2 if operation in PAIRS else 1]
     results = np.empty(TIMED, np.float32)
     rivals = [function.prepared(results, *operands)]
-    if operation is not Operation.ERF:
+    if operation not in LACKED:
         rivals.append(partial(EXACT[operation], *operands, out=results))
     seconds = [[spent(one) for one in rivals] for _ in range(20)]
     ours, *numpys = map(min, zip(*seconds, strict=True))

@@ -22,6 +22,7 @@ _SAME = {
     "and": "minimum",
     "cos": "cos",
     "erf": "erf",
+    "erfc": "erfc",
     "exp": "exp",
     "expm1": "expm1",
     "floor": "floor",
@@ -207,11 +208,6 @@ def _polynomial(x: Value, *factors: Value, **params: Any) -> Value:
 @reads("one_minus_square")
 def _one_minus_square(x: Value, **params: Any) -> Value:
     return pointwise("sub", _scalar(1, x), pointwise("square", x))
-
-
-@reads("erfc")
-def _erfc(x: Value, **params: Any) -> Value:
-    return pointwise("sub", _scalar(1, x), pointwise("erf", x))
 
 
 @reads("tan")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor.pointwise import COS, ERF, EXPM1, FLOOR, LOG1P, POW, ROUND, SIN, TANH
+from ..tensor.pointwise import COS, ERF, ERFC, EXPM1, FLOOR, LOG1P, POW, ROUND, SIN, TANH
 from .ir import Operation
 
 
@@ -31,6 +31,7 @@ MEANINGS: dict[Operation, Callable[..., Any]] = {
     Operation.LOG1P: LOG1P.floats,
     Operation.TANH: TANH.floats,
     Operation.ERF: ERF.floats,
+    Operation.ERFC: ERFC.floats,
     Operation.SIN: SIN.floats,
     Operation.COS: COS.floats,
     Operation.FLOOR: FLOOR.floats,

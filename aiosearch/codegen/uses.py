@@ -19,6 +19,7 @@ DEAR = frozenset(
         Operation.LOG1P,
         Operation.TANH,
         Operation.ERF,
+        Operation.ERFC,
         Operation.SIN,
         Operation.COS,
         Operation.POW,

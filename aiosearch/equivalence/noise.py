@@ -138,6 +138,8 @@ class Noise:
         for place, argument in enumerate(arguments):
             if argument.noise is not None or argument.unit:
                 noise = noise + self._through(function, values, value, place, argument.spread)
+        if function.positive:
+            noise = noise + self._vanished(value, lambda: _all_finite(values))
         return self._made(value, noise, *arguments)
 
     def _through(
@@ -236,6 +238,10 @@ class Noise:
 
     def shape(self, x: Measured) -> tuple[int, ...]:
         return x.value.shape
+
+
+def _all_finite(values: Sequence[Array]) -> Array:
+    return np.asarray(np.all([np.isfinite(one) for one in values], axis=0))
 
 
 def _felt(x: Measured, chosen: Array) -> Array:

@@ -81,7 +81,8 @@ def _rsqrt(term: Term, x: Piece) -> Piece:
 
 
 def _erf(term: Term, x: Piece) -> Piece:
-    return call("jax.scipy.special.erf" if term.dtype is DType.I32 else "lax.erf", x.text)
+    home = "jax.scipy.special" if term.dtype is DType.I32 else "lax"
+    return call(f"{home}.{term.operator.name}", x.text)
 
 
 def _gelu(term: Term, x: Piece) -> Piece:
@@ -229,6 +230,7 @@ _OWN: dict[str, Say] = {
     "convolution": _convolution,
     "diagonal": _diagonal,
     "erf": _erf,
+    "erfc": _erf,
     "fold": _fold,
     "gelu": _gelu,
     "gelu_tanh": _gelu,

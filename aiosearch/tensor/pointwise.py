@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -37,11 +37,10 @@ def _cast(dtypes: Sequence[DType], parameters: Parameters) -> DType:
     return DType(parameters["dtype"])
 
 
-_erf = np.vectorize(math.erf, otypes=[float])
-
-
-def _float_erf(x: Any) -> Any:
-    return _erf(x).astype(x.dtype)
+def _each(function: Callable[[float], float]) -> Callable[[Any], Any]:
+    """A function that NumPy lacks, in 64 bits and then in the precision of its argument."""
+    one = np.vectorize(function, otypes=[float])
+    return lambda x: one(x).astype(x.dtype)
 
 
 def _one(k: Algebra[V]) -> V:
@@ -49,7 +48,8 @@ def _one(k: Algebra[V]) -> V:
 
 
 TANH = Function("tanh", np.tanh, odd=True)
-ERF = Function("erf", _float_erf, odd=True)
+ERF = Function("erf", _each(math.erf), odd=True)
+ERFC = Function("erfc", _each(math.erfc), positive=True)
 SIN = Function("sin", np.sin)
 COS = Function("cos", np.cos, even=True)
 FLOOR = Function("floor", np.floor, integral=True)
@@ -68,6 +68,7 @@ _pointwise("rsqrt", 1, lambda k, x: k.divide(_one(k), k.sqrt(x)), 4, fractions=T
 _pointwise("reciprocal", 1, lambda k, x: k.divide(_one(k), x), 4, fractions=True)
 _pointwise("tanh", 1, lambda k, x: k.function(TANH, x), 20, fractions=True)
 _pointwise("erf", 1, lambda k, x: k.function(ERF, x), 20, fractions=True)
+_pointwise("erfc", 1, lambda k, x: k.function(ERFC, x), 20, fractions=True)
 _pointwise("sin", 1, lambda k, x: k.function(SIN, x), 20, fractions=True)
 _pointwise("cos", 1, lambda k, x: k.function(COS, x), 20, fractions=True)
 _pointwise("floor", 1, lambda k, x: k.function(FLOOR, x))

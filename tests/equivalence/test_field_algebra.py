@@ -66,7 +66,7 @@ RATIONAL: dict[str, Term] = {
     "transpose": apply("transpose", X, axes=(1, 0)),
 }
 
-FORMAL = ["cos", "erf", "exp", "expm1", "floor", "gelu", "gelu_tanh", "log", "log1p", "pow"]
+FORMAL = ["cos", "erf", "erfc", "exp", "expm1", "floor", "gelu", "gelu_tanh", "log", "log1p", "pow"]
 FORMAL += ["rms_norm", "round", "rsqrt", "sigmoid", "silu", "sin", "tanh"]
 OF_KERNELS = ["accumulate", "input", "load", "read", "result", "write"]
 

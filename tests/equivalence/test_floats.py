@@ -65,6 +65,20 @@ def test_digits_that_the_original_takes_care_of_may_not_be_lost(
     assert compare_floats(*elementwise(lost, kept, dtype)).outcome == "agree"
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_what_is_nearly_one_is_not_taken_from_one(dtype: str) -> None:
+    """Few digits of it would be left; the other way round, none that were there are lost."""
+
+    def kept(x: Term) -> Term:
+        return apply("erfc", x)
+
+    def lost(x: Term) -> Term:
+        return 1 - apply("erf", x)
+
+    assert "positive" in compare_floats(*elementwise(kept, lost, dtype)).failed
+    assert compare_floats(*elementwise(lost, kept, dtype)).outcome == "agree"
+
+
 def late(dtype: str) -> tuple[Program, Program]:
     """A logarithm of a softmax that subtracts the maximum first, and one that does last."""
     x = tensor("X", dtype, (16, 100))

@@ -115,6 +115,15 @@ def test_a_comparison_that_noise_decides_leaves_the_difference_open() -> None:
     assert np.all(measure(clear, [1.0, 2.0, 3.0, 5.0]).spread < 1e-12)
 
 
+def test_the_noise_of_what_vanishes_vanishes_with_it() -> None:
+    """It grows beside the value; where that is zero, which it is not, the least number is left."""
+    one = measure(apply("erfc", X / 3), [3.0, 15.0, 60.0, 90.0])
+    share = one.spread[:3] / one.value[:3]
+    assert (np.diff(share) > 0).all()
+    assert (share < 2.0**-40).all()
+    assert one.value[3] == 0 < one.spread[3]
+
+
 def test_counting_functions_are_open_where_noise_decides_the_count() -> None:
     assert np.all(measure(apply("floor", X / 49 * 49), [1.0, 2.0, 3.0, 5.0]).spread >= 1)
     assert np.all(measure(apply("floor", X / 49 * 49), [1.5, 2.5, 3.5, 5.5]).spread < 1e-12)

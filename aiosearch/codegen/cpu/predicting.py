@@ -44,6 +44,7 @@ _LONG = {
     Operation.EXPM1,
     Operation.TANH,
     Operation.ERF,
+    Operation.ERFC,
     Operation.SIN,
     Operation.COS,
 }

@@ -115,6 +115,7 @@ class Operation(StrEnum):
     LOG1P = "log1p"
     TANH = "tanh"
     ERF = "erf"
+    ERFC = "erfc"
     SIN = "sin"
     COS = "cos"
     FLOOR = "floor"

@@ -24,6 +24,7 @@ _SPECIAL = {
     ir.Operation.LOG1P,
     ir.Operation.TANH,
     ir.Operation.ERF,
+    ir.Operation.ERFC,
     ir.Operation.SIN,
     ir.Operation.COS,
     ir.Operation.POW,

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...tensor.types import DType
+from ..scalars.erfc import BESIDE, ERFC, FLAT, MIDDLE
 
 ALIAS, IMPORT = "plt", "from jax.experimental.pallas import triton as plt"
 """Under which name a printed module has what is Triton's alone."""
@@ -68,6 +69,21 @@ def _erf(x):
     return jnp.where(size < 1, x * near, jnp.where(x < 0, -far, far))
 '''
 
+_ERFC = '''
+def _erfc(x):
+    """e^-x², by a number near x whose square is exact, times a polynomial of x / (x + {beside})."""
+    size = jnp.where(jnp.abs(x) > {flat}, {flat}, jnp.abs(x))
+    near = jnp.floor(64 * size) / 64
+    falling = jnp.exp(-near * near) * jnp.exp((near + size) * (near - size))
+    part = 1 / (size + {beside})
+    middle = size * part - {middle}
+    factor = {last}
+    for other in ({others}):
+        factor = factor * middle + other
+    above = falling * part * factor
+    return jnp.where(x < 0, 2 - above, above)
+'''
+
 _ROUND = '''
 def _round(x):
     """To the nearest whole number, halves to even."""
@@ -89,7 +105,14 @@ def _erf() -> str:
     return _ERF.format(last=last, others=", ".join(map(repr, reversed(others))))
 
 
-HELPERS = {"_erf": _erf(), "_round": _ROUND}
+def _erfc() -> str:
+    *others, last = ERFC["float"]
+    listed = ", ".join(map(repr, reversed(others)))
+    numbers = {"beside": BESIDE, "middle": MIDDLE, "flat": FLAT["float"]}
+    return _ERFC.format(last=last, others=listed, **numbers)
+
+
+HELPERS = {"_erf": _erf(), "_erfc": _erfc(), "_round": _ROUND}
 """Functions that Triton's lowering has no rule for, said by others."""
 
 

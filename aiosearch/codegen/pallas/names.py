@@ -5,9 +5,9 @@ from __future__ import annotations
 import keyword
 import re
 
-from .dialect import ALIAS
+from .dialect import ALIAS, HELPERS
 
-TAKEN = frozenset({"jax", "jnp", "lax", "pl", ALIAS, "interpret", "float"})
+TAKEN = frozenset({"jax", "jnp", "lax", "pl", ALIAS, "interpret", "float", *HELPERS})
 
 
 class Names:

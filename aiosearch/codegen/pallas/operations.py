@@ -32,6 +32,7 @@ _CALLS = {
     ir.Operation.LOG1P: "jnp.log1p",
     ir.Operation.TANH: "jnp.tanh",
     ir.Operation.ERF: "_erf",
+    ir.Operation.ERFC: "_erfc",
     ir.Operation.SIN: "jnp.sin",
     ir.Operation.COS: "jnp.cos",
     ir.Operation.FLOOR: "jnp.floor",
@@ -73,6 +74,9 @@ _KEEP_ZERO = {
 }
 """What is zero where all operands are."""
 
+_SINGLE = frozenset({ir.Operation.ERF, ir.Operation.ERFC})
+"""What helpers compute, and no better than floats need it."""
+
 
 @dataclass(frozen=True)
 class Result:
@@ -89,8 +93,10 @@ def result(
     """Whole numbers stay whole where the function and all literals are."""
     whole = operation in _WHOLE and all(map(_is_whole, arguments))
     operand = working(dtypes, DType.I32 if whole else DType.F32)
-    if operation is ir.Operation.ERF and operand is DType.F64:
-        raise CannotPrint("Triton has no erf, and what stands in for it has single precision")
+    if operation in _SINGLE and operand is DType.F64:
+        raise CannotPrint(
+            f"Triton has no {operation}, and what stands in for it has single precision"
+        )
     dtype = DType.BOOL if operation in _TRUTHS else operand
     return Result(operand, dtype, lambda texts: _text(operation, texts))
 

@@ -27,6 +27,8 @@ ERRORS: dict[tuple[Operation, DType], Error] = {
     (Operation.COS, DType.F64): Error(0.9, 0.9),
     (Operation.ERF, DType.F32): Error(1.3, 1.5),
     (Operation.ERF, DType.F64): Error(1.4, 1.5),
+    (Operation.ERFC, DType.F32): Error(4.1, 4.9),
+    (Operation.ERFC, DType.F64): Error(4.3, 5.2),
     (Operation.EXP, DType.BF16): Error(0.03, 0.03),
     (Operation.EXP, DType.F32): Error(1.0, 1.3),
     (Operation.EXP, DType.F64): Error(0.9, 1.2),

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from ...tensor.types import DType
 from ..ir import Operation
-from . import erf, exponentials, halves, logarithms, plain, powers, trigonometry
+from . import erf, erfc, exponentials, halves, logarithms, plain, powers, trigonometry
 from .writing import Body, Value
 
 
@@ -34,6 +34,7 @@ Wanted: TypeAlias = tuple[Name, int, DType]
 FUNCTIONS: dict[Operation, Callable[..., Value]] = {
     Operation.COS: trigonometry.cos,
     Operation.ERF: erf.erf,
+    Operation.ERFC: erfc.erfc,
     Operation.EXP: exponentials.exp,
     Operation.EXPM1: exponentials.expm1,
     Operation.FLOOR: plain.floor,

@@ -112,7 +112,7 @@ def _unrepeated(term: Term) -> Term:
     return term.arguments[0] if named(term, "broadcast") else term
 
 
-@rule("exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sin", "cos", "sigmoid", "silu", "gelu",
+@rule("exp", "log", "sqrt", "rsqrt", "tanh", "erf", "erfc", "sin", "cos", "sigmoid", "silu", "gelu",
       "gelu_tanh", "power", "square", "abs", "neg", "log1p", "expm1", "relu", "reciprocal", "cast",
       "add", "sub", "mul", "div", "maximum", "minimum", "pow", "select", "less", "less_equal",
       "equal", "not_equal", "clamp", "floor", "round")  # fmt: skip

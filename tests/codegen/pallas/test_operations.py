@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from printed import drawn, outputs
@@ -66,6 +68,13 @@ def test_rounding_takes_halves_to_even_and_erf_holds_at_both_ends() -> None:
     _right(module, list(given))
 
 
+def test_what_erf_lacks_keeps_its_digits_to_where_it_is_no_normal_number() -> None:
+    module = _module([Apply(Operation.ERFC, (Load(X, AT),))])
+    given = np.linspace(-4, 9, 33, dtype=np.float32)
+    (found,) = outputs(module, {}, [given, given])
+    np.testing.assert_allclose(found, [math.erfc(float(one)) for one in given], rtol=4e-6)
+
+
 def test_positions_may_be_divided_wrapped_and_out_of_bounds() -> None:
     at = ir.affine({I: 2}, -5)
     rough = ir.Mixed(((ir.Quotient(at, 4), 1), (ir.Remainder(at, 3), 2)), ir.Affine((), 3))
@@ -74,9 +83,10 @@ def test_positions_may_be_divided_wrapped_and_out_of_bounds() -> None:
     _right(module, list(drawn(module.inputs)))
 
 
-def test_double_precision_erf_is_refused_by_name() -> None:
+@pytest.mark.parametrize("operation", [Operation.ERF, Operation.ERFC])
+def test_double_precision_erf_is_refused_by_name(operation: Operation) -> None:
     x = Buffer("X", DType.F64, (33,))
-    value = Apply(Operation.ERF, (Load(x, AT),))
+    value = Apply(operation, (Load(x, AT),))
     kernel = Kernel("k", (x,), (out := Buffer("O", DType.F64, (33,)),), (ir.Stage(out, AT, value),))
-    with pytest.raises(CannotPrint, match="no erf"):
+    with pytest.raises(CannotPrint, match=f"no {operation},"):
         write(Module("m", (x,), (out,), (kernel,)))

@@ -93,6 +93,13 @@ def test_the_text_imports_nothing_but_jax() -> None:
     assert names == {"jax"}
 
 
+@pytest.mark.parametrize("name", ["erf", "erfc"])
+def test_a_program_may_be_called_as_what_it_computes(name: str) -> None:
+    """Its kernel's name is then not that of the function which stands in for Triton's."""
+    x = tensor("X", DType.F32, (64,))
+    agrees(Program(name, (x,), (apply(name, x),)))
+
+
 def test_an_output_without_elements_needs_no_kernel() -> None:
     x = tensor("x", DType.F32, [0, 4])
     text = write(lower(Program("nothing", (x,), (apply("exp", x),))))
