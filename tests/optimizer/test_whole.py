@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from favouring import Favouring
 
 from aiosearch.measure import Act, Cause, Failure, JaxExecutor, MockExecutor, Stage
 from aiosearch.optimizer.answers import Answer, Key, Timings
@@ -170,6 +171,21 @@ async def test_the_real_thing_is_raced_on_the_arguments_own_values() -> None:
         )
     assert isinstance(found, Answer)
     assert found.timings.original > 0
+
+
+async def test_what_calls_lapack_keeps_what_is_faster_in_it(store: Results) -> None:
+    """It is compiled in one process and timed in another."""
+
+    def solved(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.linalg.solve(a + 8 * jnp.eye(8), b) * jnp.trace(a @ b)
+
+    options: Any = {"effort": "quick", "target": "cpu", "results": store, "kernels": False}
+    async with Favouring(lambda one: not one.name.startswith("as ")) as executor:
+        made = await optimize(solved, A, B, executor=executor, **options)
+    assert made.report is not None
+    assert isinstance(made.report.whole, Whole), str(made.report)
+    assert made.report.faster
+    np.testing.assert_allclose(made(A, B), solved(A, B), rtol=1e-5)
 
 
 async def test_an_exported_function_gives_what_the_function_gives() -> None:
