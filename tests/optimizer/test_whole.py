@@ -195,3 +195,49 @@ async def test_an_exported_function_gives_what_the_function_gives() -> None:
     scope: dict[str, Any] = {}
     exec(text.source, scope)
     np.testing.assert_allclose(scope["whole"](A, B)[0], looped(A, B), rtol=1e-6)
+
+
+KEYS = {
+    impl: jax.random.split(jax.random.key(3, impl=impl), 2)
+    for impl in ("threefry2x32", "rbg", "unsafe_rbg")
+}
+
+
+@pytest.mark.parametrize("impl", KEYS)
+async def test_an_exported_function_takes_and_gives_the_bits_of_keys(impl: str) -> None:
+    def drawn(key: jax.Array, a: jax.Array, b: jax.Array) -> Any:
+        one, other = jax.random.split(key)
+        closed = jax.random.uniform(KEYS["threefry2x32"][1])
+        return other, jax.random.normal(one, (8,)) + closed + looped(a, b), 2.0
+
+    key = KEYS[impl][0]
+    text = exported(Spliced(cut(drawn, key, A, B)), settings())
+    assert not isinstance(text, Failure)
+    scope: dict[str, Any] = {}
+    exec(text.source, scope)
+    other, numbers, two = scope["whole"](jax.random.key_data(key), A, B)
+    wanted = drawn(key, A, B)
+    np.testing.assert_array_equal(other, jax.random.key_data(wanted[0]))
+    np.testing.assert_allclose(numbers, wanted[1], rtol=1e-6)
+    assert two == wanted[2]
+
+
+async def test_keys_may_be_among_the_arguments() -> None:
+    """One with its own bits, several of another kind, and what stands for one."""
+
+    def drawn(one: jax.Array, more: jax.Array, other: jax.Array, a: jax.Array) -> jax.Array:
+        noise = jax.vmap(jax.random.normal)(more)
+        return looped(a, B) + jax.random.normal(one) + jax.random.normal(other) + noise
+
+    key = KEYS["threefry2x32"][0]
+    examples = (key, KEYS["rbg"], jax.ShapeDtypeStruct(key.shape, key.dtype), A)
+    made = cut(drawn, *examples)
+    subject = made.subjects[0]
+    answers = {subject: answer("0", 0.5)}
+    async with JaxExecutor("cpu") as executor:
+        race = WholeRace(executor, Effort.QUICK, BUDGETS[Effort.QUICK], 0, examples, print)
+        found = await race.answer(
+            answers[subject].key, made, answers, {subject: made.regions[0].original}
+        )
+    assert isinstance(found, Answer), str(found)
+    assert found.timings.original > 0
