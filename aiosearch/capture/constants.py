@@ -20,8 +20,9 @@ class Constants:
         self._arrays: dict[Term, NDArray[Any]] = {}
 
     def value(self, held: Any, aval: Any = None) -> Value:
-        array = np.asarray(held)
-        dtype = element_type(array.dtype if aval is None else aval.dtype)
+        like = held if aval is None else aval
+        dtype = element_type(like.dtype if hasattr(like, "dtype") else np.asarray(like).dtype)
+        array = np.asarray(held)  # numpy has no type for random keys
         if not array.ndim or (array.size and (array == array.flat[0]).all()):
             return uniform(array.flat[0].item(), array.shape, dtype)
         return _counted(array, dtype) or self._kept(array, dtype)

@@ -157,6 +157,8 @@ def _pow(x: Value, y: Value, **params: Any) -> Value:
     if y.number is not None:
         return pointwise("power", x, exponent=y.number)
     if x.number is not None and x.number > 0:
+        whole = "a power whose exponents are whole numbers: cast them to floats first"
+        demand(y.dtype in FLOATING, whole)
         return _exponential(x.number, y)
     return pointwise("pow", x, _converted(y, x.dtype), dtype=x.dtype)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import pickle
 from collections.abc import Callable, Iterator
@@ -17,6 +18,9 @@ from .race import Way
 
 LOOPS = 16
 """Runs inside one call of a looped executable."""
+
+LAPACK = b"lapack_"
+"""What the names begin with by which an executable of a CPU calls LAPACK."""
 
 Call: TypeAlias = Callable[..., Any]
 
@@ -44,10 +48,22 @@ def loaded(text: Text, executable: bytes, loops: int = 0) -> Call:
     try:
         with _under(text):
             _defined(text)  # jax has to know the kernels that the executable calls
+        if LAPACK in executable:
+            _find_lapack()
         call: Call = serialize_executable.deserialize_and_load(*pickle.loads(executable))
     except Exception:  # jaxlib says in many ways that it lacks something
         return compiled(text, loops)
     return call
+
+
+@functools.cache
+def _find_lapack() -> None:
+    """Has jax find LAPACK for this process. It imports SciPy for that: a third of a second, once.
+
+    jax finds all of it where it lowers a call of any of it, and nowhere else: what is only loaded
+    would call what is not there yet.
+    """
+    jax.jit(jax.lax.linalg.cholesky).lower(_spec(ArrayType("float32", (1, 1))))
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from jax import export
 from ..capture.names import title
 from ..codegen.native.carrying import carried_texts
 from ..measure import Cause, Failure, Stage
+from .keys import bits, bits_type, of_bits
 from .settings import Settings, under
 from .splice.splicing import Spliced
 
@@ -22,7 +23,10 @@ NAME = "whole"
 
 @dataclass(frozen=True)
 class Exported:
-    """A function of packed arrays and those of a call, by StableHLO inside Python."""
+    """A function of packed arrays and those of a call, by StableHLO inside Python.
+
+    In the place of keys it takes and gives their bits.
+    """
 
     source: str
     packs: tuple[Any, ...]
@@ -41,10 +45,11 @@ def exported(spliced: Spliced, settings: Settings) -> Exported | Failure:
 
         def flat(*arrays: Any) -> list[Any]:
             packed = jax.tree_util.tree_unflatten(tree, arrays[: len(packs)])
-            return spliced.flat(arrays[len(packs) :], packed)
+            leaves = [*map(of_bits, arrays[len(packs) :], cut.avals)]
+            return [*map(bits, spliced.flat(leaves, packed))]
 
         try:
-            specs = [*map(_spec, [*packs, *cut.avals])]
+            specs = [*map(_spec, packs), *map(bits_type, cut.avals)]
             jax.eval_shape(flat, *specs)  # the kernels in it are known from now on
             known = carried_texts()
             checks = [*map(export.DisabledSafetyCheck.custom_call, known)]

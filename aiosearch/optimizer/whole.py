@@ -20,6 +20,7 @@ from .called import Called
 from .deciding import CONFIRMING, decided, winning
 from .effort import Budget, Effort
 from .exporting import NAME, exported
+from .keys import bits, bits_type
 from .report import CALLED, WHOLE, Tell
 from .splice.cutting import Cut, is_array
 from .splice.pieces import Subject
@@ -210,8 +211,9 @@ def _value(example: Any, aval: Any) -> Any:
     """What a leaf is timed on: its own value as jax takes it; nothing where it stands for one."""
     if isinstance(example, jax.ShapeDtypeStruct):
         return None
-    return example if is_array(example) else np.asarray(example, aval.dtype)
+    return bits(example) if is_array(example) else np.asarray(example, aval.dtype)
 
 
 def _types(arrays: Sequence[Any]) -> tuple[ArrayType, ...]:
-    return tuple(ArrayType(str(one.dtype), tuple(one.shape)) for one in arrays)
+    types = map(bits_type, arrays)
+    return tuple(ArrayType(str(one.dtype), tuple(one.shape)) for one in types)

@@ -144,6 +144,17 @@ def test_a_constant_of_another_kind_is_refused() -> None:
         captured(lambda x: jnp.real(1j * jnp.exp(1j)) + x)
 
 
+def test_a_random_key_that_is_closed_over_is_refused() -> None:
+    key = jax.random.key(0)
+    with pytest.raises(CaptureError, match="a constant stands in the way: no element type key"):
+        captured(lambda x: x + jax.random.uniform(key))
+
+
+def test_a_power_is_refused_by_the_name_that_it_has_in_the_source() -> None:
+    with pytest.raises(CaptureError, match="a power whose exponents are whole numbers: cast them"):
+        captured(lambda x: x * 2.0 ** -jnp.arange(6))
+
+
 def test_a_branch_that_python_takes_by_value_is_refused() -> None:
     with pytest.raises(CaptureError, match="depends on what its arguments hold"):
         captured(lambda x: x if x[0, 0] > 0 else -x)

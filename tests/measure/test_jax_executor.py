@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 import pytest_asyncio
@@ -420,3 +421,48 @@ async def test_a_candidate_is_compiled_under_its_settings(executor: JaxExecutor)
     assert [isinstance(one, Compiled) for one in found] == [True, False, False]
     assert isinstance(found[1], Failure)
     assert "TypePromotionError" in found[1].message
+
+
+DEFINITE = "x @ x.T + 8 * jnp.eye(8)"
+LAPACK = {
+    "cholesky": f"jnp.linalg.cholesky({DEFINITE})",
+    "determinant": "jnp.linalg.slogdet(x)",
+    "eigenvalues": "jnp.linalg.eigvals(x)",
+    "hessenberg": "jax.scipy.linalg.hessenberg(x)",
+    "hermitian": f"jnp.linalg.eigvalsh({DEFINITE} + 1j * (x - x.T))",
+    "inverse": "jnp.linalg.inv(x)",
+    "least squares": "jnp.linalg.lstsq(x, x[0])[0]",
+    "lu": "jax.scipy.linalg.lu(x)",
+    "pivoted": "jax.scipy.linalg.qr(x, pivoting=True)",
+    "qr": "jnp.linalg.qr(x)",
+    "schur": "jax.scipy.linalg.schur(x)",
+    "solve": "jnp.linalg.solve(x, x.T)",
+    "svd": "jnp.linalg.svd(x)",
+    "symmetric": f"jnp.linalg.eigh({DEFINITE})",
+    "triangular": "jax.scipy.linalg.solve_triangular(x + 8 * jnp.eye(8), x)",
+    "tridiagonal": f"jax.lax.linalg.tridiagonal({DEFINITE})",
+    "tridiagonal solve": "jax.lax.linalg.tridiagonal_solve(x[0], 8 + x[1], x[2], x)",
+    "wide": "jnp.linalg.inv(x.astype('float64'))",
+}
+
+
+@shared
+@pytest.mark.parametrize("what", LAPACK)
+async def test_what_calls_lapack_runs_in_a_process_that_compiled_none(
+    executor: JaxExecutor, what: str
+) -> None:
+    square, wide = ArrayType("float32", (8, 8)), what == "wide"
+    made = await compiled(executor, LAPACK[what], square, x64=wide)
+    assert made.executable, "it is not compiled again where it runs"
+    (x,) = outputs(await executor.run(await compiled(executor, "x", square), 0))
+    before, device = executor.restarts, executor.pids[0]
+    os.kill(device, signal.SIGKILL)
+    await until(lambda: device not in executor.pids)
+    found = outputs(await executor.run(made, [x]))
+    assert executor.restarts == before + 1
+    scope: dict[str, Any] = {}
+    exec(made.candidate.source, scope)
+    with jax.enable_x64(wide):
+        wanted = jax.tree.leaves(jax.jit(scope["f"])(x))
+        for ours, theirs in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from favouring import Favouring
 
 from aiosearch.measure import Act, Cause, Failure, JaxExecutor, MockExecutor, Stage
 from aiosearch.optimizer.answers import Answer, Key, Timings
@@ -172,6 +173,21 @@ async def test_the_real_thing_is_raced_on_the_arguments_own_values() -> None:
     assert found.timings.original > 0
 
 
+async def test_what_calls_lapack_keeps_what_is_faster_in_it(store: Results) -> None:
+    """It is compiled in one process and timed in another."""
+
+    def solved(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.linalg.solve(a + 8 * jnp.eye(8), b) * jnp.trace(a @ b)
+
+    options: Any = {"effort": "quick", "target": "cpu", "results": store, "kernels": False}
+    async with Favouring(lambda one: not one.name.startswith("as ")) as executor:
+        made = await optimize(solved, A, B, executor=executor, **options)
+    assert made.report is not None
+    assert isinstance(made.report.whole, Whole), str(made.report)
+    assert made.report.faster
+    np.testing.assert_allclose(made(A, B), solved(A, B), rtol=1e-5)
+
+
 async def test_an_exported_function_gives_what_the_function_gives() -> None:
     spliced = Spliced(cut(looped, A, B))
     text = exported(spliced, settings())
@@ -179,3 +195,49 @@ async def test_an_exported_function_gives_what_the_function_gives() -> None:
     scope: dict[str, Any] = {}
     exec(text.source, scope)
     np.testing.assert_allclose(scope["whole"](A, B)[0], looped(A, B), rtol=1e-6)
+
+
+KEYS = {
+    impl: jax.random.split(jax.random.key(3, impl=impl), 2)
+    for impl in ("threefry2x32", "rbg", "unsafe_rbg")
+}
+
+
+@pytest.mark.parametrize("impl", KEYS)
+async def test_an_exported_function_takes_and_gives_the_bits_of_keys(impl: str) -> None:
+    def drawn(key: jax.Array, a: jax.Array, b: jax.Array) -> Any:
+        one, other = jax.random.split(key)
+        closed = jax.random.uniform(KEYS["threefry2x32"][1])
+        return other, jax.random.normal(one, (8,)) + closed + looped(a, b), 2.0
+
+    key = KEYS[impl][0]
+    text = exported(Spliced(cut(drawn, key, A, B)), settings())
+    assert not isinstance(text, Failure)
+    scope: dict[str, Any] = {}
+    exec(text.source, scope)
+    other, numbers, two = scope["whole"](jax.random.key_data(key), A, B)
+    wanted = drawn(key, A, B)
+    np.testing.assert_array_equal(other, jax.random.key_data(wanted[0]))
+    np.testing.assert_allclose(numbers, wanted[1], rtol=1e-6)
+    assert two == wanted[2]
+
+
+async def test_keys_may_be_among_the_arguments() -> None:
+    """One with its own bits, several of another kind, and what stands for one."""
+
+    def drawn(one: jax.Array, more: jax.Array, other: jax.Array, a: jax.Array) -> jax.Array:
+        noise = jax.vmap(jax.random.normal)(more)
+        return looped(a, B) + jax.random.normal(one) + jax.random.normal(other) + noise
+
+    key = KEYS["threefry2x32"][0]
+    examples = (key, KEYS["rbg"], jax.ShapeDtypeStruct(key.shape, key.dtype), A)
+    made = cut(drawn, *examples)
+    subject = made.subjects[0]
+    answers = {subject: answer("0", 0.5)}
+    async with JaxExecutor("cpu") as executor:
+        race = WholeRace(executor, Effort.QUICK, BUDGETS[Effort.QUICK], 0, examples, print)
+        found = await race.answer(
+            answers[subject].key, made, answers, {subject: made.regions[0].original}
+        )
+    assert isinstance(found, Answer), str(found)
+    assert found.timings.original > 0
