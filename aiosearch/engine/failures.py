@@ -24,10 +24,10 @@ def not_begun(begin: Begin, error: Exception) -> Failed:
     return Failed(begin.session, begin.problem.qualname, "__init__", reason, None)
 
 
-def error_of(failed: Failed) -> AiosearchError:
+def error_of(message: Failed) -> AiosearchError:
     """What the host raises for it."""
-    if not failed.problem:
-        return StrategyError(failed.reason)
-    if failed.method:
-        return ProblemError(failed.problem, failed.method, failed.reason, failed.path)
-    return AiosearchError(f"{failed.problem}: the engine failed: {failed.reason}")
+    if not message.problem:
+        return StrategyError(message.reason)
+    if message.method:
+        return ProblemError(message.problem, message.method, message.reason, message.path)
+    return AiosearchError(f"{message.problem}: the engine failed: {message.reason}")

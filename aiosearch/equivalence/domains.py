@@ -113,7 +113,7 @@ class Domains(Uniform[Range]):
         return replace(self._joined(x, y), shape=joint(where, x, y), rough=True)
 
     def function(self, function: Function, *arguments: Range) -> Range:
-        if function.means is not None:
+        if function.means is not None and not function.positive:
             found: Range = function.means(self, *arguments)
             return found
         sign = Sign.POSITIVE if function.positive else Sign.ANY

@@ -134,36 +134,44 @@ class Noise:
     def function(self, function: Function, *arguments: Measured) -> Measured:
         values = [argument.value for argument in arguments]
         value = _PLAIN.function(function, *values)
-        noise = NOTHING
+        noise, open_ = NOTHING, np.zeros((), np.bool_)
         for place, argument in enumerate(arguments):
             if argument.noise is not None or argument.unit:
-                noise = noise + self._through(function, values, value, place, argument.spread)
+                through, opened = self._through(function, values, value, place, argument.spread)
+                noise, open_ = noise + through, open_ | opened
         if function.positive:
             noise = noise + self._vanished(value, lambda: _all_finite(values))
-        return self._made(value, noise, *arguments)
+        return self._risky(value, noise, open_, *arguments)
 
     def _through(
         self, function: Function, values: list[Array], value: Array, place: int, spread: Array
-    ) -> Array:
+    ) -> tuple[Array, Array]:
         """What the noise of one argument becomes: the change over it, or its size times the slope.
 
-        The change alone would miss what is too small to be added to the argument.
+        The change alone would miss what is too small to be added to the argument. And where the
+        noise decides whether the value is finite.
         """
         own = values[place]
 
-        def change(reach: Array) -> Array:
+        def ends(reach: Array) -> tuple[Array, Array]:
             low, high = (
                 _PLAIN.function(function, *values[:place], moved, *values[place + 1 :])
                 for moved in (own - reach, own + reach)
             )
+            return low, high
+
+        def change(reach: Array) -> Array:
+            low, high = ends(reach)
             return np.asarray(np.maximum(np.abs(high - value), np.abs(low - value)))
 
-        near = change(np.where(spread > 0, spread + np.spacing(np.abs(own)), 0.0))
+        over = np.where(spread > 0, spread + np.spacing(np.abs(own)), 0.0)
+        open_ = ~np.isfinite(value) & np.logical_or(*map(np.isfinite, ends(over)))
+        near = change(over)
         if function.integral:
-            return near
+            return near, open_
         reach = np.maximum(spread, np.abs(own) * _ROOT)
         slope = np.where(reach > 0, change(reach) / reach, 0.0)
-        return np.where(np.isfinite(own), np.maximum(near, slope * spread), 0.0)
+        return np.where(np.isfinite(own), np.maximum(near, slope * spread), 0.0), open_
 
     def sum(self, x: Measured, axes: Sequence[int]) -> Measured:
         value = _PLAIN.sum(x.value, axes)

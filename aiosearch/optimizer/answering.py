@@ -151,7 +151,7 @@ class Answering:
         known = await to_thread.run_sync(self.store.find, key)
         if known is None:
             short = some.timings.original < LONGEST and call.possible
-            real = self.executor is not None and not self.executor.virtual
+            real = self.executor is None or not self.executor.virtual
             if not (short and real and self.platform == "cpu"):
                 return ""
             self.tell(f"{title(cut.function, None)}: calling it here")

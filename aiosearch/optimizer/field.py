@@ -45,7 +45,7 @@ class Field:
     overflown: dict[Contender, None] = field(default_factory=dict)
     """Those of them that are out for nothing but numbers that are not finite."""
     inaccurate: dict[Contender, None] = field(default_factory=dict)
-    """Those that compute something else."""
+    """Those that are out for what they gave."""
     original: Contender = field(init=False)
     inputs: Suited = field(init=False)
     _makings: Makings = field(init=False)

@@ -11,7 +11,7 @@ from ..equivalence.floats import FloatEvidence
 from ..measure import Executor, Race
 from ..tensor import Program
 from .contenders import Contender
-from .deciding import CONFIRMING, decided, ratio, winning
+from .deciding import CONFIRMING, decided, ratio, seeming, winning
 from .effort import Budget
 from .field import Field
 from .losing import lost, noise
@@ -103,21 +103,24 @@ class Selector:
         return [original, *left, *watched] if watched else None
 
     def _next_best(self, winner: Contender) -> list[Contender] | None:
-        """The next that seemed faster, where those that were have all turned out to be wrong.
+        """The next that seemed faster, where those that did have all turned out to be wrong.
 
-        Not others that compute the same program: they are as wrong.
+        Not others that compute the same program: they are as wrong. The best spelling runs again.
         """
-        first, notes = self._first, self._field.notes
-        if first is None or winner is not self._field.original or not self._field.inaccurate:
+        first, notes, wrong = self._first, self._field.notes, self._field.inaccurate
+        if first is None or winner is not self._field.original or not wrong:
             return None
-        wrong = {one.form for one in self._field.inaccurate}
-        slow = [one for place, one in enumerate(first.entrants) if ratio(first.race, place) <= 1]
-        alike = [one for one in first.entrants if one.form in wrong]
-        original, *others = first.best(self.budget.finalists, {*notes, *self._raced, *slow, *alike})
+        seemed = [first.entrants[place] for place in seeming(first.race)]
+        if any(one in self._raced and one not in notes for one in seemed):
+            return None
+        forms = {one.form for one in wrong}
+        left = [one for one in seemed if one not in self._raced and one.form not in forms]
+        others = first.best(self.budget.finalists, set(first.entrants) - set(left))[1:]
         if not others:
             return None
         self.tell(f"none of them can be taken: {len(others)} more beside the original")
-        return [original, *others]
+        plain = [] if first.plain in notes else [first.plain]
+        return list(dict.fromkeys([self._field.original, *others, *plain]))
 
     async def _last_race(self, finalists: Sequence[Contender]) -> Heat:
         self._raced.update(dict.fromkeys(finalists))

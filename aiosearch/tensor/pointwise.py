@@ -49,7 +49,12 @@ def _one(k: Algebra[V]) -> V:
 
 TANH = Function("tanh", np.tanh, odd=True)
 ERF = Function("erf", _each(math.erf), odd=True)
-ERFC = Function("erfc", _each(math.erfc), positive=True)
+ERFC = Function(
+    "erfc",
+    _each(math.erfc),
+    positive=True,
+    means=lambda k, x: k.subtract(_one(k), k.function(ERF, x)),
+)
 SIN = Function("sin", np.sin)
 COS = Function("cos", np.cos, even=True)
 FLOOR = Function("floor", np.floor, integral=True)

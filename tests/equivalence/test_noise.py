@@ -223,6 +223,15 @@ def test_what_a_mask_takes_out_leaves_the_rest_determined(
     assert np.all(one.spread < 2.0**-5)
 
 
+def test_a_pole_that_rounding_decides_is_open() -> None:
+    """A logarithm of one more than what is about minus one."""
+    x = tensor("X", "f32", (2,))
+    program = Program("p", (x,), (apply("log1p", apply("mul", x, x) * -1),))
+    (found,) = execute(program, TYPED, stored_inputs(program, [np.array([1.0, 0.5], np.float32)]))
+    assert found.spread[0] == np.inf
+    assert 0 < found.spread[1] < 1e-6
+
+
 def test_an_overflow_that_rounding_decides_is_open_where_it_is_not_masked() -> None:
     """A large negative number is known to be low, and a large one is not."""
     end = -float(MOST[DType.F32])

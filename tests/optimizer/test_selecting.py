@@ -134,16 +134,28 @@ async def test_where_all_finalists_are_wrong_the_next_best_run() -> None:
     wrong = act(1, lambda inputs: (inputs[0] * np.float32(2.001),))
     names = [f"wrong {number}" for number in range(BUDGET.finalists)]
     acts = {**dict.fromkeys(names, wrong), "right": act(2), "alike": act(3), "slow": act(5)}
-    forms = {how: form for form, how in enumerate(["original", *acts])} | {"alike": 1}
+    acts["spelled"] = act(3.9)
+    forms = {how: form for form, how in enumerate(["original", *acts])}
+    forms |= {"alike": 1, "spelled": 0}
     told: list[str] = []
     async with MockExecutor({"original": act(4), **acts}) as executor:
         selector = Selector(executor, PROGRAM, BUDGET, 0, False, told.append)
         found = await selector.select([contender(*one) for one in forms.items()])
     assert found.winner.how == "right"
-    assert [one.how for one in found.last.entrants] == ["original", "right"]
+    assert [one.how for one in found.last.entrants] == ["original", "right", "spelled"]
     assert "none of them can be taken: 1 more beside the original" in told
     assert all(notes(found)[one].endswith("in the first race") for one in ("slow", "alike"))
     assert all(notes(found)[name].startswith("not as accurate") for name in names)
+
+
+async def test_where_a_finalist_only_lost_nobody_else_runs() -> None:
+    """Who came behind those that are right would lose as well."""
+    wrong = act(1, lambda inputs: (inputs[0] * np.float32(2.001),))
+    acts = {"original": act(4), "wrong": wrong}
+    acts |= {f"equal {number}": act(4) for number in range(2 * BUDGET.finalists)}
+    found, told = await selected(acts, noise=0.02)
+    assert found.winner.how == "original"
+    assert sum(line.startswith("none of them can be taken") for line in told) <= 1
 
 
 @pytest.mark.parametrize("stage", Stage)

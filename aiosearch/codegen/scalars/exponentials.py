@@ -121,7 +121,7 @@ def expm1(x: Value) -> Value:
     near, _, rest = reduced(within, form.bias - 1)
     half = (near.bits << form.mantissa).cast("bitcast", x.element)
     less = body.fma(half, _grown(rest), half - 0.5)
-    return body.select(x.equals(0.0), x, less + less)
+    return body.select(absolute(x) < 2.0 * form.least_normal, x, less + less)
 
 
 def tanh(x: Value) -> Value:

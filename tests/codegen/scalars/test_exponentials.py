@@ -41,6 +41,22 @@ def test_wide_vectors_give_the_same_down_to_the_least_denormal(dtype: DType, kin
     assert (wide[wide > 0] < limits.tiny).any()
 
 
+@pytest.mark.parametrize("operation", [Operation.EXPM1, Operation.LOG1P])
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "plain"])
+@pytest.mark.parametrize(("dtype", "kind"), FLOATS)
+def test_what_is_least_is_what_it_was(
+    dtype: DType, kind: type, fused: bool, operation: Operation
+) -> None:
+    """Zeros keep their sign, and denormals are themselves."""
+    limits = np.finfo(kind)
+    least = limits.smallest_subnormal
+    x = np.array([0, least, 3 * least, limits.tiny - least, limits.tiny, limits.tiny + least], kind)
+    machine = host() if fused else portable(host())
+    for values in (x, -x):
+        found = Scalar(operation, 1, dtype, fused, machine)(values)
+        assert found.tobytes() == values.tobytes()
+
+
 @pytest.mark.parametrize(("dtype", "kind"), FLOATS)
 def test_one_is_exact(dtype: DType, kind: type) -> None:
     ones = Scalar(Operation.EXP, 1, dtype)(np.array([0.0, -0.0, np.finfo(kind).tiny], kind))
