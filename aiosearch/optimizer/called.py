@@ -28,6 +28,8 @@ SAMPLE_SECONDS = 0.003
 A function that is called again and again finds the memory that it gave back, and the caches as it
 left them; the first few calls after another one's do not.
 """
+BRIEF = 0.00005
+"""Of calls that take longer, a queue shows how many run at a time, not what the way costs."""
 LONGEST = 0.002
 """Of calls that take longer, what the way costs cannot be seen."""
 
@@ -40,7 +42,7 @@ class Called:
     fast: float
     ratio: Ratio
     queued: Ratio
-    """The same where nobody waits for a result before the next call."""
+    """The same where nobody waits for a result before the next call, if calls are brief."""
 
     @property
     def faster(self) -> bool:
@@ -83,10 +85,10 @@ class Calling:
             self._sample(function, 2)  # compiles it
         count = max(1, round(SAMPLE_SECONDS / max(self._sample(usual, 3), 1e-7)))
         ours, theirs = self._in_turns(usual, fast, partial(self._sample, count=count))
-        queued = self._in_turns(usual, fast, partial(self._queued, count=count))
-        return Called(
-            median(ours), median(theirs), paired_ratio(ours, theirs), paired_ratio(*queued)
-        )
+        ratio = queued = paired_ratio(ours, theirs)
+        if median(ours) < BRIEF:
+            queued = paired_ratio(*self._in_turns(usual, fast, partial(self._queued, count=count)))
+        return Called(median(ours), median(theirs), ratio, queued)
 
     def _in_turns(
         self, usual: Callable[..., Any], fast: Callable[..., Any], sample: Callable[..., float]
