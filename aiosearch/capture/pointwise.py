@@ -209,7 +209,9 @@ def _polynomial(x: Value, *factors: Value, **params: Any) -> Value:
 
 @reads("one_minus_square")
 def _one_minus_square(x: Value, **params: Any) -> Value:
-    return pointwise("sub", _scalar(1, x), pointwise("square", x))
+    """As jax computes it: the square has lost digits where it is near one."""
+    one = _scalar(1, x)
+    return pointwise("mul", pointwise("add", one, x), pointwise("sub", one, x))
 
 
 @reads("tan")

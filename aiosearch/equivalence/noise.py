@@ -160,17 +160,16 @@ class Noise:
             )
             return low, high
 
-        def change(reach: Array) -> Array:
-            low, high = ends(reach)
+        def change(low: Array, high: Array) -> Array:
             return np.asarray(np.maximum(np.abs(high - value), np.abs(low - value)))
 
-        over = np.where(spread > 0, spread + np.spacing(np.abs(own)), 0.0)
-        open_ = ~np.isfinite(value) & np.logical_or(*map(np.isfinite, ends(over)))
-        near = change(over)
+        low, high = ends(np.where(spread > 0, spread + np.spacing(np.abs(own)), 0.0))
+        open_ = ~np.isfinite(value) & (np.isfinite(low) | np.isfinite(high))
+        near = change(low, high)
         if function.integral:
             return near, open_
         reach = np.maximum(spread, np.abs(own) * _ROOT)
-        slope = np.where(reach > 0, change(reach) / reach, 0.0)
+        slope = np.where(reach > 0, change(*ends(reach)) / reach, 0.0)
         return np.where(np.isfinite(own), np.maximum(near, slope * spread), 0.0), open_
 
     def sum(self, x: Measured, axes: Sequence[int]) -> Measured:

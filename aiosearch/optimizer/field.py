@@ -44,7 +44,7 @@ class Field:
     """Of those that are out."""
     overflown: dict[Contender, None] = field(default_factory=dict)
     """Those of them that are out for nothing but numbers that are not finite."""
-    inaccurate: dict[Contender, None] = field(default_factory=dict)
+    inaccurate: set[Contender] = field(default_factory=set)
     """Those that are out for what they gave."""
     original: Contender = field(init=False)
     inputs: Suited = field(init=False)
@@ -114,7 +114,7 @@ class Field:
         if floats.overflows and not contender.watched:
             self.overflown[contender] = None
         else:
-            self.inaccurate[contender] = None
+            self.inaccurate.add(contender)
         self.is_out(contender, objection(floats))
         return None
 

@@ -43,7 +43,7 @@ class Selector:
     """Those that have been watched, or could not be."""
     _first: Heat | None = None
     """The race that chose who runs in the last one, where there were too many."""
-    _raced: dict[Contender, None] = field(default_factory=dict)
+    _raced: set[Contender] = field(default_factory=set)
     """Who has run in a last race."""
 
     def __post_init__(self) -> None:
@@ -123,7 +123,7 @@ class Selector:
         return list(dict.fromkeys([self._field.original, *others, *plain]))
 
     async def _last_race(self, finalists: Sequence[Contender]) -> Heat:
-        self._raced.update(dict.fromkeys(finalists))
+        self._raced.update(finalists)
 
         async def racing() -> Race:
             return (await self._race(finalists, self.budget.rounds)).race

@@ -24,6 +24,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "log_sigmoid": jax.nn.log_sigmoid,
     "logaddexp": lambda x: jnp.logaddexp(x, 2 * x),
     "mish": jax.nn.mish,
+    "one_minus_square": getattr(jax.lax, "one_minus_square", lambda x: (1 + x) * (1 - x)),
     "sigmoid": jax.nn.sigmoid,
     "sinh": jnp.sinh,
     "softplus": jax.nn.softplus,
@@ -44,9 +45,10 @@ MOST = 16
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_digits_are_kept_where_jax_keeps_them(name: str) -> None:
-    """Of small numbers, of large ones, and up to where results overflow."""
+    """Of small numbers, near one, of large ones, and up to where results overflow."""
     function, least = FUNCTIONS[name], np.finfo(np.float32).tiny
     size = np.concatenate([np.logspace(-30, 0, 300), np.linspace(1, 104, 1000)])
+    size = np.concatenate([size, 1 - np.logspace(-7, -1, 100)])
     x = np.concatenate([-size, size]).astype(np.float32)
     captured = capture(function, x)
     with np.errstate(all="ignore"):
