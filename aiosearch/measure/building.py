@@ -58,7 +58,7 @@ def loaded(text: Text, executable: bytes, loops: int = 0) -> Call:
 
 @functools.cache
 def _find_lapack() -> None:
-    """Has jax find LAPACK for this process. It imports SciPy for that: a third of a second, once.
+    """Has jax find LAPACK for this process. It imports SciPy for that, so only where needed.
 
     jax finds all of it where it lowers a call of any of it, and nowhere else: what is only loaded
     would call what is not there yet.
