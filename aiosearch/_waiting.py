@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+
+_LOOK = 0.1  # seconds between looks at what signals came
 
 
 def waited_for(begin: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
@@ -33,11 +35,11 @@ def _in_thread(begin: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
     thread = threading.Thread(target=waiting.work, name=name)
     try:
         thread.start()
-        wait([waiting.outcome])  # an interrupted join would take the thread for ended
+        waiting.wait()
     except BaseException:
         waiting.cancel()
         if thread.ident is not None:
-            wait([waiting.outcome])
+            waiting.wait()
             thread.join()
         raise
     thread.join()
@@ -50,6 +52,9 @@ class _Waiting(Generic[T]):
     def __init__(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self.outcome: Future[T] = Future()
         self._begin = begin
+        self._ended = False
+        self._bell = threading.Lock()
+        self._bell.acquire()  # until it has ended
         self._lock = threading.Lock()
         self._cancel: Callable[[], object] | None = None
         self._unwanted = False
@@ -60,6 +65,18 @@ class _Waiting(Generic[T]):
             self.outcome.set_result(asyncio.run(self._run()))
         except BaseException as error:
             self.outcome.set_exception(error)
+        self._ended = True
+        self._bell.release()
+
+    def wait(self) -> None:
+        """Waits for its end, or a signal.
+
+        In short steps, as a signal between Python's last look and the sleep wakes nobody; on a bare
+        lock, as an interrupted join takes its thread for ended and an interrupted condition may
+        stay locked.
+        """
+        while not self._ended:
+            self._bell.acquire(timeout=_LOOK)
 
     def cancel(self) -> None:
         """Ends it; one that has not begun never does, and one that has ended is left alone."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
+import sys
 import threading
 
 import pytest
@@ -52,6 +54,30 @@ async def test_ctrl_c_ends_it() -> None:
         signal.signal(signal.SIGINT, before)
     assert ended == ["other"]
     assert "other" not in {thread.name for thread in threading.enumerate()}
+
+
+async def test_no_ctrl_c_is_lost() -> None:
+    """Also where it comes between the last look at signals and the sleep, or in a lock."""
+    slept: list[int] = []
+
+    async def forever() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(5)
+        slept.append(1)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    turn = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    gc.disable()  # what is raised in a finaliser is lost, whatever we do
+    try:
+        for _ in range(500):
+            with pytest.raises(KeyboardInterrupt):
+                waited_for(forever, "other")
+    finally:
+        gc.enable()
+        sys.setswitchinterval(turn)
+        signal.signal(signal.SIGINT, before)
+    assert not slept
 
 
 def test_what_is_cancelled_before_it_begins_never_does() -> None:
