@@ -121,12 +121,17 @@ class Writer:
 
     def _operand(self, value: Value, at: Places, body: Body) -> Expression:
         """A product's, which is prepared in a stage of its own where it is met more than once."""
+        source, places = value, at
+        while self._uses.moves(source):
+            assert isinstance(source.what, Move)
+            places, source = source.what.places(places), source.arguments[0]
+        rounds = isinstance(source.what, Cast) and self._uses.feeds(source)
+        if rounds and not _covers(places, body):
+            return self._shelf.load(source, places)
         found = self._value(value, at, body)
         if simple(found) or body.running <= set(used(found)):
             return found
-        while self._uses.moves(value):
-            assert isinstance(value.what, Move)
-            at, value = value.what.places(at), value.arguments[0]
+        value, at = source, places
         if isinstance(value.what, Joining) and _single(at[value.what.axis]):
             return self._joined(value.arguments, value.what.axis, at, body, self._operand)
         return self._shelf.load(value, at)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from .renaming import renamed, with_parameters
 
-SCHEMA = 8
+SCHEMA = 9
 """Goes up when answers that were found before are not to be used any more."""
 
 

@@ -252,6 +252,17 @@ def test_what_lies_between_is_kept_in_32_bits_but_for_operands_of_products() -> 
     assert filled == {"t0": DType.BF16, "t1": DType.F32, "t2": DType.F32, "out": DType.BF16}
 
 
+def test_an_operand_that_is_cast_to_a_half_type_is_kept_in_that() -> None:
+    """What rows or columns share of it is rounded once; what is met once is rounded there."""
+    x, w = tensor("X", "f32", (4, 6)), tensor("W", "bf16", (6, 5))
+    low = apply("cast", x, dtype="bf16")
+    first, product = stages(Program("mixed", (x, w), (low @ w,)))
+    assert first == ["t0[i, j] = bf16(X[i, j])"]
+    assert product == ["out[i, j] = sum in f32 over k of multiply(t0[i, k], W[k, j])"]
+    row = apply("slice", low, axis=0, start=0, stop=1)
+    assert stages(Program("row", (x, w), (row @ apply("slice", w, axis=1, start=0, stop=1),)))
+
+
 def test_casts_round_where_they_may_lose_something_only() -> None:
     half = tensor("H", "f16", (4,))
     given = {

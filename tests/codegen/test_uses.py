@@ -81,6 +81,18 @@ def test_operands_feed_products_of_half_types_only() -> None:
         assert not Uses([k.sum(e, (1,))]).feeds(e)
 
 
+def test_what_feeds_a_product_of_half_types_is_kept_rounded() -> None:
+    """Not in 32 bits and rounded again and again; unless somebody else takes it as it was."""
+    k = Values()
+    x, w = given(k, 4, 4), given(k, 4, 4, dtype=DType.BF16, name="W")
+    dear = k.divide(k.exp(x), k.exp(k.negative(x)))
+    low = k.cast(dear, DType.BF16)
+    doubled = k.cast(k.add(dear, dear), DType.F32)
+    alone, shared = Uses([k.matmul(low, w)]), Uses([k.matmul(low, w), doubled])
+    assert dear not in alone.kept
+    assert dear in shared.kept
+
+
 def test_long_expressions_are_kept_in_parts() -> None:
     """So that none takes more operations than a few dozen, even where each is used once."""
     k = Values()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
 
-from ..ir import Kernel, alone
+from ..ir import Index, Kernel, alone
 from ..native.machine import Machine
 from ..parameters import Constraint, Parameter
 from .kept import Room
@@ -65,14 +65,6 @@ class Foldings:
         self._others = uncut(own)
         self._room, self._most = Room(kernel), machine.l2
         self._layouts = layouts
-        self._columns = {
-            load.buffer.name: column
-            for stage in kernel.stages
-            for load in stage.loads
-            if load.buffer.name in layouts
-            and (column := alone(load.at[layouts[load.buffer.name].column])) is not None
-        }
-        """Tiles of these are of whole vectors."""
         self._codable = codable(kernel, layouts, machine)
         self._panels = {
             packed: packable(
@@ -125,7 +117,7 @@ class Foldings:
             Constraint((*_FETCHED, "nearest"), self._has_what_is_near),
             Constraint(("serial", "keeps"), self._lasts),
             Constraint((*_TILED, "coded"), self._cuts_codes),
-            Constraint((*_TILED, "packed"), self._cuts_vectors),
+            Constraint((*_TILED, "packed", "laid"), self._cuts_vectors),
             Constraint((*_TILED, "fastest"), self._is_another_order),
         )
 
@@ -191,6 +183,16 @@ class Foldings:
         if name is not None:
             tiles[name] = length
         return Schedule(tiles)
+
+    def _columns(self, layouts: Mapping[str, Layout]) -> list[Index]:
+        """Along which panels lie side by side."""
+        loads = [load for stage in self._kernel.stages for load in stage.loads]
+        columns = [
+            alone(load.at[layouts[load.buffer.name].column])
+            for load in loads
+            if load.buffer.name in layouts
+        ]
+        return [one for one in columns if one is not None]
 
     def _has_columns(self, registers: Registers, width: int, panels: int) -> bool:
         """Whether fewer panels are not as many."""
@@ -315,13 +317,16 @@ class Foldings:
         )
 
     def _cuts_vectors(self, *chosen: Any) -> bool:
-        """What is laid out beforehand is cut into whole vectors."""
-        *tiled, packed = chosen
-        if not (packed and self._columns):
+        """What lies in panels is cut into whole vectors."""
+        *tiled, packed, laid = chosen
+        columns = [
+            *(self._columns(self._layouts) if packed else ()),
+            *(self._columns(self._panels[packed]) if laid else ()),
+        ]
+        if not columns:
             return True
         found, lanes = self._tiled(*tiled), self._vector(tiled[1]) // 4
-        cut = (one for one in self._columns.values() if found.count(one) > 1)
-        return not any(found.tile(one) % lanes for one in cut)
+        return not any(found.tile(one) % lanes for one in columns if found.count(one) > 1)
 
     def _is_another_order(self, *chosen: Any) -> bool:
         """Or none at all."""

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeAlias
 
 from ..ir import Apply, Buffer, Fold, Index, Kernel, Load, Operation, Stage, alone, indices, walk
 from ..native.handler import LINE
 from ..native.machine import Machine
 from .codes import SHARE
 from .memory import bytes_of
+from .packed import Layout
 from .passes import passes
-from .roles import Roles, far, halves, in_rows, work
+from .roles import Roles, far, halves, in_rows, natural, work
 from .schedule import Schedule
 from .shape import Shape
 from .sumtimes import CLOCK, JUMP, NEAR, Lying, Sum, Sums
@@ -57,9 +59,13 @@ _CYCLES = {
 }
 
 
+_Laid: TypeAlias = tuple[str, ...]
+"""Inputs that lie in panels; along which of their axes is the same in all schedules."""
+
+
 @dataclass(frozen=True)
 class _Work:
-    """What a stage does, whatever the schedule."""
+    """What a stage does, however indices are cut."""
 
     shape: Shape
     total: int
@@ -116,8 +122,8 @@ class Predictor:
 
     def __init__(self, kernel: Kernel, own: Roles, machine: Machine, threads: int) -> None:
         self._kernel, self._own, self._threads = kernel, own, threads
-        self._widest, self._l2 = machine.width, machine.l2
-        self._works = [self._work(stage, machine) for stage in kernel.stages]
+        self._machine, self._widest, self._l2 = machine, machine.width, machine.l2
+        self._works: dict[_Laid, list[_Work]] = {}
         self._reads = [self._read(one) for one in kernel.inputs]
         self._written = sum(bytes_of(one.dtype, one.shape) for one in kernel.outputs)
         self._cuts, self._summed = cache(self._cutting), cache(Sums(machine.l1).cycles)
@@ -125,12 +131,15 @@ class Predictor:
 
     def seconds(self, schedule: Schedule) -> float:
         """What counts is which of two is less."""
-        cuts = self._cuts(tuple(schedule.tiles.items()))
+        laid = (*schedule.layouts, *schedule.panels)
+        if laid not in self._works:
+            self._works[laid] = self._working({**schedule.layouts, **schedule.panels})
+        cuts, works = self._cuts(tuple(schedule.tiles.items()), laid), self._works[laid]
         if not cuts.blocks:
             return 0.0
         turns = self._passes(schedule.serial, schedule.keeps)
         cycles = sum(
-            times * cuts.same[at] * self._cycles(at, schedule, cuts)
+            times * cuts.same[at] * self._cycles(works[at], at, schedule, cuts)
             for at, times in enumerate(turns)
             if times
         )
@@ -144,15 +153,15 @@ class Predictor:
             + min(_UNEVEN * block, _LATE + _DISTURBED * block)
         )
 
-    def _cutting(self, tiles: tuple[tuple[str, int], ...]) -> _Cuts:
-        cut = Schedule(dict(tiles))
-        shapes = [one.shape for one in self._works]
+    def _cutting(self, tiles: tuple[tuple[str, int], ...], laid: _Laid) -> _Cuts:
+        cut, works = Schedule(dict(tiles)), self._works[laid]
+        shapes = [one.shape for one in works]
         readers = tuple(_tiles(one.missing, cut) for one in self._reads)
         reads = zip(self._reads, readers, strict=True)
         fits = sum(self._slice(one, cut) for one, times in reads if times > 1) <= self._l2
         return _Cuts(
             _tiles(self._own.blocked, cut),
-            tuple(_tiles(one.missing, cut) for one in self._works),
+            tuple(_tiles(one.missing, cut) for one in works),
             tuple(_tile(one.row, cut) for one in shapes),
             tuple(_tile(one.along, cut) for one in shapes),
             tuple(_tile(one.inner, cut) for one in shapes),
@@ -174,8 +183,15 @@ class Predictor:
                 found += BEGUN + one.bytes * _COPIED / CLOCK / threads
         return found
 
-    def _work(self, stage: Stage, machine: Machine) -> _Work:
-        used, shape = {*stage.free, *stage.folded}, self._own.shapes[stage]
+    def _working(self, layouts: Mapping[str, Layout]) -> list[_Work]:
+        """Of each stage; what is laid out decides along what its lanes lie."""
+        shapes = (
+            (one, natural(self._kernel, one, self._machine, layouts)) for one in self._kernel.stages
+        )
+        return [self._work(*each) for each in shapes]
+
+    def _work(self, stage: Stage, shape: Shape) -> _Work:
+        used, machine = {*stage.free, *stage.folded}, self._machine
         applied = [one for one in walk(stage.value) if isinstance(one, Apply)]
         steps = sum(_CYCLES.get(one.operation, 0.5) for one in applied)
         shares = stage.fold is Fold.SUM and shape.along not in stage.folded
@@ -214,9 +230,9 @@ class Predictor:
             found.update(stage.target for stage in (*one.before, *one.along))
         return [found[stage.target] for stage in self._kernel.stages]
 
-    def _cycles(self, at: int, schedule: Schedule, cuts: _Cuts) -> float:
+    def _cycles(self, one: _Work, at: int, schedule: Schedule, cuts: _Cuts) -> float:
         """Of a stage."""
-        one, wishes, lanes = self._works[at], schedule.wishes, schedule.lanes(self._widest)
+        wishes, lanes = schedule.wishes, schedule.lanes(self._widest)
         if one.sum is None:
             along = one.shape.along.size if one.shape.along is not None else 1
             joined = one.total / cuts.columns[at] * _JOINED if one.lane_folded else 0.0

@@ -70,7 +70,7 @@ def staged(kernel: Kernel, schedule: Schedule) -> tuple[Kernel, dict[Buffer, Lay
                 stages.append(copy)
                 copies[load] = copy.target
                 if name in schedule.panels:
-                    panels[copy.target] = schedule.panels[name]
+                    panels[copy.target] = _of_copy(schedule.panels[name], load)
         stages.append(_copied(stage, copies) if stage.folded else stage)
     return replace(kernel, stages=tuple(stages)), panels
 
@@ -138,6 +138,12 @@ def _copy(load: Load, number: int) -> Stage | None:
     shape = tuple(one.size for one in free)
     target = Buffer(f"{load.buffer.name}.tile{number}", load.buffer.dtype, shape)
     return Stage(target, tuple(map(index, free)), load)
+
+
+def _of_copy(layout: Layout, load: Load) -> Layout:
+    """The layout of a copy, which lacks the axes of which one place alone is read."""
+    kept = [axis for axis, position in enumerate(load.at) if position != Affine()]
+    return replace(layout, row=kept.index(layout.row), column=kept.index(layout.column))
 
 
 def _copied(stage: Stage, copies: Mapping[Load, Buffer]) -> Stage:

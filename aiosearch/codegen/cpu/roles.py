@@ -5,19 +5,23 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 
 from ...tensor.types import DType
-from ..ir import Apply, Buffer, Fold, Index, Kernel, Load, Operation, Stage, alone, indices
+from ..ir import Affine, Apply, Buffer, Fold, Index, Kernel, Load, Operation, Stage, alone, indices
 from ..native.machine import Machine
-from .memory import bytes_of
-from .packed import Layout
+from .memory import Storage, bytes_of
+from .packed import Layout, Packed
 from .ranges import known
 from .schedule import blocked, serial
 from .shape import Shape, Wishes, shape
-from .storages import plain
+from .storages import packed, plain
 from .values import Value
+
+_MANY = 16
+"""Rows that are worth laying out what they all read."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +53,33 @@ class Roles:
 def roles(kernel: Kernel, machine: Machine) -> Roles:
     main = max(kernel.stages, key=work)
     shapes = {stage: natural(kernel, stage, machine) for stage in kernel.stages}
+    if shapes[main].along in main.folded:
+        shapes[main] = _upright(kernel, main, machine) or shapes[main]
     return Roles(main, shapes, blocked(kernel), serial(kernel), work(main))
 
 
-def natural(kernel: Kernel, stage: Stage, machine: Machine) -> Shape:
-    """How a stage would lie in registers if nothing were cut or packed."""
+def _upright(kernel: Kernel, main: Stage, machine: Machine) -> Shape | None:
+    """How it would lie if a block laid its inputs out, where that serves many rows."""
+    names = [one.name for one in kernel.inputs]
+    found = natural(kernel, main, machine, packable(kernel, names, machine, again=True))
+    served = found.row is not None and found.row.size >= _MANY and found.along not in main.folded
+    return found if served else None
+
+
+def natural(
+    kernel: Kernel,
+    stage: Stage,
+    machine: Machine,
+    layouts: Mapping[str, Layout] = MappingProxyType({}),
+) -> Shape:
+    """How a stage would lie in registers if nothing were cut, and of its inputs these packed."""
     buffers = (*kernel.inputs, *(one.target for one in kernel.stages))
-    storages = {one: plain(Value("null", "ptr"), one) for one in buffers}
+    null = Value("null", "ptr")
+    storages: dict[Buffer, Storage | Packed] = {one: plain(null, one) for one in buffers}
+    if stage.folded:
+        for one in kernel.inputs:
+            if one.name in layouts:
+                storages[one] = packed(null, one, replace(layouts[one.name], coded=False))
     ranges = {one: known(one.size) for one in kernel.indices}
     return shape(stage, ranges, storages, machine.width // 4, 32, Wishes())
 
@@ -102,12 +126,14 @@ def packable(
         if again and len(set(stage.loads)) == 1:
             continue
         wanted = [load for load in stage.loads if load.buffer.name in names]
+        if again:
+            wanted = [load for load in wanted if _serves(stage, load)]
         columns = {load: _column(stage, load) for load in wanted if readers[load.buffer.name] == 1}
         wide = [
             (load, one) for load, one in columns.items() if one and one.size >= machine.width // 4
         ]
         if wide:
-            load, column = max(wide, key=_preferred(natural(kernel, stage, machine)))
+            load, column = max(wide, key=_preferred(stage, natural(kernel, stage, machine)))
             found[load.buffer.name] = _layout(stage, load, column, machine)
     return found
 
@@ -131,14 +157,15 @@ def codable(kernel: Kernel, layouts: Mapping[str, Layout], machine: Machine) -> 
     return found
 
 
-def _preferred(own: Shape) -> Callable[[tuple[Load, Index]], tuple[bool, int]]:
-    """What lies along the lanes anyway, else what is longest."""
-    return lambda pair: (pair[1] == own.along, pair[1].size)
+def _preferred(stage: Stage, own: Shape) -> Callable[[tuple[Load, Index]], tuple[bool, bool, int]]:
+    """What lies along the lanes anyway, else side by side in what is made, else what is longest."""
+    beside = alone(stage.at[-1])
+    return lambda pair: (pair[1] == own.along, pair[1] == beside, pair[1].size)
 
 
 def _column(stage: Stage, load: Load) -> Index | None:
     """The longest index of a factor that the others do not have, where its places are indices."""
-    places = [alone(position) for position in load.at]
+    places = [alone(position) for position in load.at if position != Affine()]
     if None in places or stage.folded[0] not in places or len(set(places)) < len(places):
         return None
     columns = [one for one in stage.free if one in places and not _shared(stage, load, one)]
@@ -158,6 +185,12 @@ def _shared(stage: Stage, load: Load, index: Index) -> bool:
         for other in stage.loads
         if other != load
     )
+
+
+def _serves(stage: Stage, load: Load) -> bool:
+    """Whether several rows read the same."""
+    own = {one for position in load.at for one in indices(position)}
+    return any(one.size > 1 for one in stage.free if one not in own)
 
 
 def halves(stage: Stage) -> bool:

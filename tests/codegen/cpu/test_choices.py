@@ -86,6 +86,53 @@ def test_what_is_read_again_is_in_panels_too(machine: Machine) -> None:
     assert_right(module, schedules={module.kernels[0].name: found[0]}, machines=[machine])
 
 
+def heads(dtype: DType, queries: int, keys: int, lead: tuple[int, ...] = (4,)) -> Module:
+    """Attention whose keys lie in rows, as its queries do."""
+    q, k, v = (
+        tensor(name, dtype, (*lead, size, 32))
+        for name, size in (("Q", queries), ("K", keys), ("V", keys))
+    )
+    order = (*range(len(lead)), len(lead) + 1, len(lead))
+    e = apply("exp", q @ apply("transpose", k, axes=order))
+    shares = e / apply("sum", e, axes=(len(lead) + 1,), keep=True)
+    return fused(lower(program(shares @ v)))
+
+
+@ALL
+@pytest.mark.parametrize("lead", [(4,), (1, 4)])
+@pytest.mark.parametrize(("queries", "keys"), [(96, 64), (64, 96)])
+def test_what_many_rows_meet_is_laid_out_by_what_is_made_of_it(
+    queries: int, keys: int, lead: tuple[int, ...], machine: Machine
+) -> None:
+    """Keys in panels, for lanes that lie along them as they do in the scores; not queries."""
+    module = heads(DType.F32, queries, keys, lead)
+    (kernel,) = module.kernels
+    first = of(module, machine)[0]
+    assert set(first.panels) == {"K", "V"}
+    layout = first.panels["K"]
+    assert (layout.row, layout.column) == (len(lead) + 1, len(lead))
+    assert_right(module, schedules={kernel.name: first}, machines=[machine])
+
+
+@ALL
+def test_what_few_rows_meet_stays_as_it_lies(machine: Machine) -> None:
+    """Nothing is copied for one query: lanes lie along what is multiplied."""
+    assert not of(heads(DType.F32, 1, 64), machine)[0].panels
+
+
+@ALL
+def test_of_what_lies_in_panels_tiles_are_whole_vectors(machine: Machine) -> None:
+    """None of them is cut so fine that lanes are empty."""
+    x, w = tensor("X", DType.F32, (8, 4, 128)), tensor("W", DType.F32, (8, 96, 128))
+    module = lower(program(x @ apply("transpose", w, axes=(0, 2, 1))))
+    (kernel,) = module.kernels
+    sizes = {one.name: one for one in kernel.indices}
+    for own in of(module, machine):
+        for name, size in own.tiles.items():
+            if own.panels and sizes[name].size == 96:
+                assert size == 96 or size % own.lanes(machine.width) == 0
+
+
 @ALL
 def test_sums_that_are_long_together_are_cut(machine: Machine) -> None:
     """Each over few products, of both indices that are summed over; a short one is not."""
