@@ -146,7 +146,8 @@ class Uses:
             shared = len(set(users)) > 1 or value in self._repeated
             if shared or any(user in again for user in users):
                 again.add(value)
-            if self._must(value) or value in heavy or (value in again and value in dear):
+            worth = value in dear or self._ends_a_product(value)
+            if self._must(value) or value in heavy or (value in again and worth):
                 self.kept.add(value)
                 again.discard(value)
         self.kept = {self._as_taken(value) for value in self.kept}
@@ -158,6 +159,22 @@ class Uses:
             return value
         (user,) = users
         return user if isinstance(user.what, Cast) and self.feeds(user) else value
+
+    def _ends_a_product(self, value: Value) -> bool:
+        """Whether it is what all make of a product's elements, with numbers: it is stored so."""
+        if not isinstance(value.what, Pointwise) or value in self._repeated:
+            return False
+        numberless = [one for one in value.arguments if not isinstance(one.what, Number)]
+        if len(numberless) != 1:
+            return False
+        product = self.source(numberless[0])
+        alone = product not in self._wanted and set(self._users[product]) == {value}
+        return alone and product.size == value.size and self._is_product(product)
+
+    def _is_product(self, value: Value) -> bool:
+        while value in self._carriers:
+            (value,) = value.arguments
+        return isinstance(value.what, Folding) and isinstance(value.arguments[0].what, Product)
 
     def _must(self, value: Value) -> bool:
         """Whether it is kept whatever it costs."""

@@ -259,8 +259,10 @@ def test_an_operand_that_is_cast_to_a_half_type_is_kept_in_that() -> None:
     first, product = stages(Program("mixed", (x, w), (low @ w,)))
     assert first == ["t0[i, j] = bf16(X[i, j])"]
     assert product == ["out[i, j] = sum in f32 over k of multiply(t0[i, k], W[k, j])"]
-    row = apply("slice", low, axis=0, start=0, stop=1)
-    assert stages(Program("row", (x, w), (row @ apply("slice", w, axis=1, start=0, stop=1),)))
+    row, weights = tensor("X", "bf16", (1, 6)), tensor("W", "f32", (6, 5))
+    met_once = row @ apply("cast", weights, dtype="bf16")
+    (single,) = stages(Program("single", (row, weights), (met_once,)))
+    assert single == ["out[0, i] = sum in f32 over j of multiply(X[0, j], bf16(W[j, i]))"]
 
 
 def test_casts_round_where_they_may_lose_something_only() -> None:

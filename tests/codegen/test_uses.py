@@ -93,6 +93,18 @@ def test_what_feeds_a_product_of_half_types_is_kept_rounded() -> None:
     assert dear in shared.kept
 
 
+def test_products_are_kept_as_all_others_take_them() -> None:
+    """Scores over a root, which a softmax reads twice; a mean that each row has is no product."""
+    k = Values()
+    x, w = given(k, 4, 4), given(k, 4, 4, name="W")
+    for fold, wanted in ((k.matmul(x, w), True), (k.sum(x, (1,)), False)):
+        scaled = k.divide(fold, k.constant(Fraction(3)))
+        twice = k.multiply(k.exp(scaled), k.negative(scaled))
+        assert (scaled in Uses([twice]).kept) is wanted
+        other = k.add(twice, fold)
+        assert scaled not in Uses([other]).kept
+
+
 def test_long_expressions_are_kept_in_parts() -> None:
     """So that none takes more operations than a few dozen, even where each is used once."""
     k = Values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ...tensor.types import DType
@@ -115,6 +116,14 @@ class Arithmetic:
         over, all_ = (self._intrinsic("llvm.fabs", [each]) for each in (left, above))
         less = self._writer.pure(f"fcmp olt {over}, {all_.text}", "i1", lanes)
         return self.vectors.choose(less, found, product)
+
+    def over_number(self, dividend: Value, number: float) -> Value | None:
+        """Quotients of floats, where the reciprocal is not one that LLVM finds exact by itself."""
+        usual = math.isfinite(number) and abs(math.frexp(number)[0]) not in (0.0, 0.5)
+        if not (self._machine.fma and usual and dividend.scalar == "float" and dividend.lanes > 1):
+            return None
+        divisor = self.vectors.constant(number, "float")
+        return self.quotients(dividend, divisor, exact=True, root=False)
 
     def _away_from_ends(self, divisor: Value) -> tuple[Value, Value]:
         """A power of two, and the product with it, whose reciprocal is a normal number."""

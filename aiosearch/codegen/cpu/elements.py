@@ -78,8 +78,8 @@ class Elements:
                 return self.arithmetic.function(ROUNDED[operation], [operand], DType.F32)
             case Apply(operation, arguments):
                 operands = [self.value(one, spot) for one in arguments]
-                if operation is Operation.DIVIDE and self._by_one(*operands):
-                    return self._quotients(operands, arguments[1])
+                if operation is Operation.DIVIDE:
+                    return self._divided(operands, arguments[1])
                 return self.arithmetic.apply(operation, operands, self._working)
             case Round(value, dtype):
                 return self.arithmetic.rounded(self.wanted(value, dtype, spot), dtype)
@@ -95,8 +95,14 @@ class Elements:
                 return self.arithmetic.function(operation, [operand], dtype)
         return self.value(expression, spot)
 
-    def _quotients(self, operands: Sequence[Value], divisor: Expression) -> Value:
-        """By one that is exact to the last bit, or as inexact as sums are."""
+    def _divided(self, operands: Sequence[Value], divisor: Expression) -> Value:
+        """By one for many: exact to the last bit, or as inexact as sums are. Or each by its own."""
+        if isinstance(divisor, Constant):
+            found = self.arithmetic.over_number(operands[0], divisor.value)
+            if found is not None:
+                return found
+        if not self._by_one(*operands):
+            return self.arithmetic.apply(Operation.DIVIDE, operands, self._working)
         exact = not of_sums(divisor, self._sums)
         root = isinstance(divisor, Apply) and divisor.operation is Operation.SQRT
         return self.arithmetic.quotients(*operands, exact=exact, root=root)

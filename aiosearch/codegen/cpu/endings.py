@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ..ir import Buffer, Expression, Fold, Index, Kernel, Load, Stage, indices
 from .arithmetic import working
+from .packed import Layout
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,9 @@ class Ending:
     value: Expression
 
 
-def with_endings(kernel: Kernel, serial: Index | None) -> tuple[Kernel, dict[Buffer, Ending]]:
+def with_endings(
+    kernel: Kernel, serial: Index | None, panels: Mapping[Buffer, Layout]
+) -> tuple[Kernel, dict[Buffer, Ending]]:
     """The kernel with folds that are stored where their one reader goes, as that makes them.
 
     From then on a stage's loads are only those of its fold: what else the ending loads is not
@@ -27,14 +30,26 @@ def with_endings(kernel: Kernel, serial: Index | None) -> tuple[Kernel, dict[Buf
     endings: dict[Buffer, Ending] = {}
     stages = list(kernel.stages)
     for fold in kernel.stages:
-        readers = [one for one in kernel.stages if _reads(one, fold)]
         # A reader is the ending of one fold at most; its other operands stay stages.
-        if len(readers) == 1 and readers[0] in stages and _ends(readers[0], fold, kernel, serial):
-            (reader,) = readers
+        reader = _ending(fold, kernel, serial)
+        if reader is not None and reader in stages and _in_lanes(fold, panels):
             endings[reader.target] = Ending(Load(fold.target, fold.at), reader.value)
             whole = replace(fold, target=reader.target, at=reader.at)
             stages = [whole if one == reader else one for one in stages if one != fold]
     return replace(kernel, stages=tuple(stages)), endings
+
+
+def ended(kernel: Kernel) -> set[Buffer]:
+    """Folds that are stored as their one reader makes them, where lanes lie so that they can be."""
+    return {one.target for one in kernel.stages if _ending(one, kernel, None) is not None}
+
+
+def _ending(fold: Stage, kernel: Kernel, serial: Index | None) -> Stage | None:
+    """What alone reads a fold, and may be done at once."""
+    readers = [one for one in kernel.stages if _reads(one, fold)]
+    if len(readers) != 1 or not _ends(readers[0], fold, kernel, serial):
+        return None
+    return readers[0]
 
 
 def _reads(stage: Stage, other: Stage) -> bool:
@@ -56,16 +71,22 @@ def _ends(reader: Stage, fold: Stage, kernel: Kernel, serial: Index | None) -> b
     elsewhere = any(one.at != fold.at for one in reader.loads if one.buffer == fold.target)
     same = set(reader.free) == set(fold.free) and working(reader) == working(fold)
     alike = reader.accumulated == fold.accumulated
-    return same and alike and not elsewhere and _in_lanes(fold)
+    return same and alike and not elsewhere
 
 
-def _in_lanes(fold: Stage) -> bool:
+def _in_lanes(fold: Stage, panels: Mapping[Buffer, Layout]) -> bool:
     """Whether neighbours of the result are neighbours in a factor, so that lanes lie along them.
 
     Where lanes lie along what is folded, one element at a time would be changed.
     """
     free = set(fold.free)
-    return any(load.at and free & set(indices(load.at[-1])) for load in fold.loads)
+    rows = [load.at[_lanes(panels.get(load.buffer))] for load in fold.loads if load.at]
+    return any(free & set(indices(position)) for position in rows)
+
+
+def _lanes(layout: Layout | None) -> int:
+    """The axis along which neighbours lie."""
+    return -1 if layout is None else layout.column
 
 
 def _given(loads: Iterable[Load], kernel: Kernel) -> bool:

@@ -9,6 +9,7 @@ from functools import cache
 from itertools import compress
 
 from ..ir import Index, Kernel, alone
+from .endings import ended
 from .memory import STORED
 from .passes import lasting
 from .schedule import Schedule, serial
@@ -66,7 +67,10 @@ class Room:
 def _tiles_of(kernel: Kernel) -> Iterator[_Tile]:
     """What its stages make, and copies of what they read."""
     lasts = {one: lasting(kernel, one) for one in serial(kernel)}
+    passing = ended(kernel)
     for stage in kernel.stages:
+        if stage.target in passing:
+            continue
         folded = frozenset(one.name for one in stage.folded)
         kept = folded if stage.target in kernel.outputs else None
         names = frozenset(one.name for one, found in lasts.items() if stage.target in found)

@@ -40,7 +40,8 @@ def prepared(kernel: Kernel, schedule: Schedule) -> Prepared:
     summing = accumulating(copying, way)
     parallel = blocked(summing)
     own = private(summing, parallel)
-    whole, endings = with_endings(own, way)
+    laid = {one: schedule.layouts[one.name] for one in own.inputs if one.name in schedule.layouts}
+    whole, endings = with_endings(own, way, {**laid, **panels})
     lasts = lasting(whole, way) - {*whole.outputs} if schedule.keeps else frozenset[Buffer]()
     assert lasts.isdisjoint(panels), "panels are of one tile"
     return Prepared(whole, parallel, way, panels, endings, lasts, sums(own))

@@ -27,7 +27,7 @@ from aiosearch.codegen.ir import (
 )
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import Machine
-from aiosearch.tensor import DType, apply, tensor
+from aiosearch.tensor import DType, apply, literal, tensor
 
 WHERE = [
     (DType.F64, "host"),
@@ -162,6 +162,22 @@ def test_many_divided_by_one_are_rounded_as_quotients_are(machine: str) -> None:
     np.testing.assert_array_equal(found[known], wanted[known])
     assert (np.signbit(found) == np.signbit(wanted))[~np.isnan(wanted)].all()
     np.testing.assert_allclose(found, wanted, rtol=2.0**-23, atol=2.0**-148)
+
+
+@pytest.mark.parametrize("machine", [name for name, one in MACHINES.items() if one.fma])
+@pytest.mark.parametrize("number", [3, -7, 8, 128**0.5, 1e-38, 3e38])
+def test_many_divided_by_a_number_are_rounded_as_quotients_are(number: float, machine: str) -> None:
+    """Maps, and what folds are made of."""
+    x = np.array([*NORMAL, *ODD, *np.random.default_rng(0).standard_normal(2000)], np.float32)
+    given = tensor("X", DType.F32, x.shape)
+    quotient = given / literal(number)
+    most = apply("max", quotient, axes=(0,))
+    found = run(lower(program(quotient, most)), [x], machine=MACHINES[machine])
+    with np.errstate(all="ignore"):
+        wanted = x / np.float32(number)
+    known = ~(np.abs(wanted) < 2.0**-126) | (wanted == 0)
+    np.testing.assert_array_equal(found[0][known], wanted[known])
+    np.testing.assert_array_equal(found[1], wanted.max())
 
 
 @pytest.mark.parametrize("machine", [name for name, one in MACHINES.items() if one.fma])

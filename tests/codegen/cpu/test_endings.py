@@ -7,12 +7,13 @@ from refereed import assert_right
 from running import program
 
 from aiosearch.codegen.cpu.endings import with_endings
+from aiosearch.codegen.cpu.packed import Layout
 from aiosearch.codegen.cpu.schedule import Schedule
 from aiosearch.codegen.fusing import fused
 from aiosearch.codegen.ir import Fold, Kernel, Module
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import host
-from aiosearch.tensor import DType, Term, apply, tensor
+from aiosearch.tensor import DType, Term, apply, literal, tensor
 
 SIZES = {"X": (9, 21), "Y": (21, 35), "Z": (9, 35)}
 
@@ -29,7 +30,7 @@ def whole(*outputs: Term) -> Module:
 
 def left(kernel: Kernel) -> int:
     """How many folds are stored as they are."""
-    made, endings = with_endings(kernel, None)
+    made, endings = with_endings(kernel, None, {})
     return sum(one.fold is not Fold.NONE and one.target not in endings for one in made.stages)
 
 
@@ -39,9 +40,23 @@ def test_a_stage_that_changes_a_product_is_its_ending(dtype: DType) -> None:
     x, y, z = inputs(dtype)
     module = whole(apply("tanh", x @ y) * z)
     (kernel,) = module.kernels
-    assert len(with_endings(kernel, None)[1]) == 1
+    assert len(with_endings(kernel, None, {})[1]) == 1
     assert left(kernel) == 0
     assert_right(module, machines=[host()])
+
+
+def test_panels_have_neighbours_where_rows_have_none() -> None:
+    """Both factors lie in rows: only laid out, there are vectors of products to be changed."""
+    x, k = tensor("X", DType.F32, (9, 21)), tensor("K", DType.F32, (35, 21))
+    scores = x @ apply("transpose", k, axes=(1, 0)) / literal(3)
+    module = whole(apply("exp", scores) * scores)
+    (kernel,) = module.kernels
+    (buffer,) = (one for one in kernel.inputs if one.name == "K")
+    layout = Layout(1, 0, 2 * host().width // 4, False)
+    assert len(with_endings(kernel, None, {buffer: layout})[1]) == 1
+    assert not with_endings(kernel, None, {})[1]
+    for own in (Schedule(panels={"K": layout}), Schedule(layouts={"K": layout}), Schedule()):
+        assert_right(module, schedules={kernel.name: own}, machines=[host()])
 
 
 def test_a_stage_is_the_ending_of_one_fold() -> None:
@@ -71,7 +86,7 @@ def test_sums_along_lanes_are_changed_in_lanes_of_their_own() -> None:
     """One element at a time would be slower than to store them first."""
     x = tensor("X", DType.F32, (64, 33))
     module = lower(program(apply("tanh", apply("sum", x, axes=(1,)))))
-    assert all(not with_endings(one, None)[1] for one in module.kernels)
+    assert all(not with_endings(one, None, {})[1] for one in module.kernels)
     assert_right(module, machines=[host()])
 
 
@@ -90,5 +105,5 @@ def test_what_more_than_one_stage_reads_is_stored() -> None:
     x, y, z = inputs()
     made = x @ y
     module = whole(apply("tanh", made) * z, apply("exp", made))
-    assert all(not with_endings(one, None)[1] for one in module.kernels if len(one.stages) > 1)
+    assert all(not with_endings(one, None, {})[1] for one in module.kernels if len(one.stages) > 1)
     assert_right(module, machines=[host()])
