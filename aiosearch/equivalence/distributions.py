@@ -151,6 +151,8 @@ EVERY = (*DISTRIBUTIONS, *ADVERSARIAL)
 
 _WHOLE = {"large": 1000, "tiny": 1, "zeros": 1}
 """The largest whole number that an integer input is drawn from, where it is not 8."""
+_SHIFTED_WHOLE = 1000
+"""Around it are those that are shifted."""
 
 
 def special(types: Sequence[TensorType], names: Sequence[str] = SPECIAL) -> tuple[str, ...]:
@@ -203,7 +205,8 @@ def _one(type_: TensorType, name: str, random: np.random.Generator) -> Array:
     if type_.dtype is DType.I32:
         most = _WHOLE.get(name, 8)
         low = 1 if name == "positive" else -most
-        return np.asarray(drawn.whole(low, most))
+        shift = _SHIFTED_WHOLE if name == "shifted" else 0
+        return np.asarray(drawn.whole(low, most) + shift)
     if name in SPECIAL:
         return _special(drawn, name)
     if name in _ODD:

@@ -28,6 +28,7 @@ from .packing import Packing, packings
 from .places import Kernels, KernelSource, Place
 from .spelling import Spelling, spellings
 from .types import array_types
+from .wholes import may_wrap
 
 KERNEL_FORMS = 3
 """So many of the programs that rules make are run as kernels."""
@@ -156,18 +157,23 @@ class _Forms:
         self._tell = tell
         self._original = from_json(question.program)
         self._known: dict[Program, _Form | None] = {self._original: _Form(self._original, 0, ())}
+        self._rewritable = not may_wrap(self._original)
         self.refused: list[str] = []
         self.made: list[tuple[_Form, Kernels]] = []
         """The forms that can be run as kernels, with all ways to do it."""
 
     def improved(self, constant: tuple[int, ...] = ()) -> list[Program]:
         budget = self._question.budget
+        if not self._rewritable:
+            return []
         return improve(
             self._original, constant=constant, seconds=budget.search_seconds, most=budget.forms
         )
 
     def composed(self) -> list[Program]:
         """What fused kernels compute that the superoptimizer finds, as plain operators."""
+        if not self._rewritable:
+            return []
         composer = Composer(default_device(), self._question.budget.search_seconds / 2)
         return composer.unfused(self._original, COMPOSED)
 
@@ -179,7 +185,7 @@ class _Forms:
         """
         question, most = self._question, self._question.budget.kernels
         composer = Composer(default_device(), question.budget.search_seconds / 2)
-        fused = composer.fused(self._original)
+        fused = composer.fused(self._original) if self._rewritable else None
         some = [*forms[:KERNEL_FORMS], *self.accepted([] if fused is None else [fused])]
         self.made = [(form, self._kernels(form.program)) for form in dict.fromkeys(some)]
         ways = [
@@ -205,6 +211,8 @@ class _Forms:
         return CpuKernels(program, host(), asked.threads, asked.constant)
 
     def prepared(self, forms: Iterable[_Form]) -> list[Program]:
+        if not self._rewritable:
+            return []
         return [one for form in forms for one in prepared(form.program, self._question.constant)]
 
     def accepted(self, programs: Iterable[Program]) -> list[_Form]:

@@ -48,6 +48,8 @@ class MadeFor:
         return leaves if self.is_usual or any(map(is_array, leaves)) else None
 
     def _fits(self, at: int, leaf: Any) -> bool:
+        if isinstance(leaf, np.ndarray) and not leaf.dtype.isnative:
+            return False
         try:
             aval = jax.typeof(leaf)
         except TypeError:

@@ -12,7 +12,8 @@ from parted import beside, contending, drawn
 from aiosearch.optimizer.contenders import Contest, Question, contest, varied
 from aiosearch.optimizer.effort import BUDGETS, Effort
 from aiosearch.optimizer.places import Place
-from aiosearch.tensor import Program, Term, apply, tensor
+from aiosearch.optimizer.wholes import may_wrap
+from aiosearch.tensor import Program, Term, apply, literal, tensor
 from aiosearch.tensor.files import to_json
 
 QUICK = msgspec.structs.replace(BUDGETS[Effort.QUICK], search_seconds=0.3)
@@ -103,3 +104,22 @@ def test_kernels_that_several_forms_have_alike_leave_room_for_others() -> None:
     assert len(varied(ways, 9)) == 9
     apart = [[place(0, 0, 1.0), place(0, 0, 1.0, module=1)], [place(1, 0, 1.0)]]
     assert len(set(varied(apart, 3))) == 3
+
+
+def test_whole_numbers_that_may_find_no_room_are_summed_as_they_are() -> None:
+    """As floats they would not begin again below; the rules know no difference."""
+    n = tensor("n", "i32", (8, 64))
+    floats = apply("cast", n, dtype="f32")
+    sums = [apply("sum", one, axes=(1,)) for one in (n, floats)]
+    root = apply("sqrt", apply("cast", n * n, dtype="f32"))
+    for outputs in ((sums[0], sums[1]), (root,), (apply("cast", n + literal(1), dtype="f32"),)):
+        program = Program("wholes", (n,), outputs)
+        assert may_wrap(program)
+        assert {one.how for one in held(program).contenders} == {"as it is"}
+
+
+def test_whole_numbers_that_are_only_read_may_be_rewritten() -> None:
+    n, places = tensor("n", "i32", (8, 64)), apply("iota", shape=(8, 64), axis=1, dtype="i32")
+    floats = apply("cast", apply("maximum", n, places), dtype="f32")
+    assert not may_wrap(Program("floats", (n,), (apply("sum", floats * floats, axes=(1,)),)))
+    assert not may_wrap(Program("places", (X,), (X * apply("cast", places * places, dtype="f32"),)))

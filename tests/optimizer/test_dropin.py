@@ -92,6 +92,14 @@ def test_other_calls_are_the_originals(name: str) -> None:
     assert (runs.originals, runs.replaced) == (1, 0)
 
 
+def test_bytes_in_another_order_are_the_originals() -> None:
+    """To jax such an array is of the same type, and a kernel would read its bytes as they lie."""
+    runs = Runs(product, X, W)
+    swapped = np.asarray(X).astype(np.dtype(np.float32).newbyteorder())
+    assert runs.fast.takes(np.asarray(X), W)
+    assert not runs.fast.takes(swapped, W)
+
+
 def test_other_calls_in_between_change_nothing() -> None:
     """What was compiled stays so; nothing is traced in vain a second time."""
     runs = Runs(product, X, W)

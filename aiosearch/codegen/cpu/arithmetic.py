@@ -37,10 +37,12 @@ _CONVERSIONS = {
 
 _FLOAT = {
     Operation.ADD: "fadd contract",
-    Operation.SUBTRACT: "fsub contract",
+    Operation.SUBTRACT: "fsub",
     Operation.MULTIPLY: "fmul contract",
     Operation.DIVIDE: "fdiv",
 }
+"""A product and the sum behind it are one instruction. A difference is not: that of a product and
+its own rounded maximum, as in a softmax, would be what rounding left, where it is zero."""
 _WHOLE = {Operation.ADD: "add", Operation.SUBTRACT: "sub", Operation.MULTIPLY: "mul"}
 COMPARE = {
     Operation.LESS: ("fcmp olt", "icmp slt"),

@@ -164,6 +164,16 @@ def test_many_divided_by_one_are_rounded_as_quotients_are(machine: str) -> None:
     np.testing.assert_allclose(found, wanted, rtol=2.0**-23, atol=2.0**-148)
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+def test_what_a_product_is_subtracted_from_is_rounded_as_the_product_is(machine: str) -> None:
+    """Nothing is left of a row that is its own maximum all along, and no rounding either."""
+    x = np.full((4, 40), -1e9, np.float32)
+    scaled = tensor("X", DType.F32, x.shape) * literal(0.1767767)
+    module = fused(lower(program(scaled - apply("max", scaled, axes=(1,), keep=True))))
+    (found,) = run(module, [x], machine=MACHINES[machine])
+    np.testing.assert_array_equal(found, np.zeros_like(x))
+
+
 @pytest.mark.parametrize("machine", [name for name, one in MACHINES.items() if one.fma])
 @pytest.mark.parametrize("number", [3, -7, 8, 128**0.5, 1e-38, 3e38])
 def test_many_divided_by_a_number_are_rounded_as_quotients_are(number: float, machine: str) -> None:

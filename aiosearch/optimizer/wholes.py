@@ -1,0 +1,44 @@
+"""Whole numbers of 32 bits, whose sums and products begin again below behind the largest.
+
+To the rules of algebra they are numbers like all others: a sum of them is the sum of what they are
+as floats. To a processor it is not, where it has no room.
+"""
+
+from __future__ import annotations
+
+from ..tensor import DType, Program, Term
+from ..tensor.terms import INPUT
+
+_KEEPING = frozenset(
+    {
+        "broadcast",
+        "cast",
+        "clamp",
+        "concatenate",
+        "diagonal",
+        "max",
+        "maximum",
+        "min",
+        "minimum",
+        "pad",
+        "reshape",
+        "select",
+        "slice",
+        "stack",
+        "transpose",
+    }
+)
+"""What gives no number that it was not given."""
+
+
+def may_wrap(program: Program) -> bool:
+    """Whether whole numbers are computed of what is given, and might find no room."""
+    given: set[Term] = set()
+    for term in program.terms():
+        if term.operator is not INPUT and given.isdisjoint(term.arguments):
+            continue
+        given.add(term)
+        wraps = term.operator is not INPUT and term.operator.name not in _KEEPING
+        if wraps and term.dtype is DType.I32:
+            return True
+    return False
