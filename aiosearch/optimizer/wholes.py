@@ -38,7 +38,14 @@ def may_wrap(program: Program) -> bool:
         if term.operator is not INPUT and given.isdisjoint(term.arguments):
             continue
         given.add(term)
-        wraps = term.operator is not INPUT and term.operator.name not in _KEEPING
-        if wraps and term.dtype is DType.I32:
+        keeps = term.operator is INPUT or term.operator.name in _KEEPING or _counts(term)
+        if term.dtype is DType.I32 and not keeps:
             return True
     return False
+
+
+def _counts(term: Term) -> bool:
+    """Whether it is how many of some truths hold."""
+    (first, *_) = term.arguments
+    truths = first.operator.name == "cast" and first.arguments[0].dtype is DType.BOOL
+    return term.operator.name == "sum" and truths

@@ -77,6 +77,7 @@ class Foldings:
         }
         self._shared = shared_rows(kernel, own, machine)
         self._far = far(own.stage, own.shape, kernel.inputs, machine.l2)
+        self._columns = cache(self._side_by_side)
         self._tiled = cache(self._tiling)
         self._laid_out = cache(self._laying)
         self.seconds = predictor.seconds
@@ -184,14 +185,12 @@ class Foldings:
             tiles[name] = length
         return Schedule(tiles)
 
-    def _columns(self, layouts: Mapping[str, Layout]) -> list[Index]:
+    def _side_by_side(self, packed: bool, laid: bool) -> list[Index]:
         """Along which panels lie side by side."""
+        layouts = {**(self._panels[packed] if laid else {}), **(self._layouts if packed else {})}
         loads = [load for stage in self._kernel.stages for load in stage.loads]
-        columns = [
-            alone(load.at[layouts[load.buffer.name].column])
-            for load in loads
-            if load.buffer.name in layouts
-        ]
+        read = [(load, layouts[load.buffer.name]) for load in loads if load.buffer.name in layouts]
+        columns = [alone(load.at[layout.column]) for load, layout in read]
         return [one for one in columns if one is not None]
 
     def _has_columns(self, registers: Registers, width: int, panels: int) -> bool:
@@ -319,10 +318,7 @@ class Foldings:
     def _cuts_vectors(self, *chosen: Any) -> bool:
         """What lies in panels is cut into whole vectors."""
         *tiled, packed, laid = chosen
-        columns = [
-            *(self._columns(self._layouts) if packed else ()),
-            *(self._columns(self._panels[packed]) if laid else ()),
-        ]
+        columns = self._columns(packed, laid)
         if not columns:
             return True
         found, lanes = self._tiled(*tiled), self._vector(tiled[1]) // 4
