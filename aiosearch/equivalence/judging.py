@@ -8,6 +8,7 @@ from ..tensor.errors import TensorError
 from ..tensor.generalise import Generalised, generalise, literal_sizes
 from ..tensor.labels import explain_labels
 from ..tensor.terms import Program, Term
+from ..tensor.wholes import may_wrap
 from .counterexample import Counterexample, find_counterexample
 from .fields import compare_fields
 from .floats import FloatEvidence, compare_floats
@@ -48,7 +49,15 @@ class _Judge:
     with_floats: bool
 
     def verdict(self) -> Verdict:
-        return self._in_floats(self._about_numbers(self._best()))
+        return self._of_wholes(self._in_floats(self._about_numbers(self._best())))
+
+    def _of_wholes(self, found: Verdict) -> Verdict:
+        """Says of what is equal in numbers without end that it is so only where none wraps."""
+        if not found.status.accepted or self.a.outputs == self.b.outputs:
+            return found
+        if not (may_wrap(self.a) or may_wrap(self.b)):
+            return found
+        return replace(found, scope=f"{found.scope}, where no whole number passes 32 bits")
 
     def _about_numbers(self, found: Verdict) -> Verdict:
         """Takes back what real numbers say of a program about its own rounding."""

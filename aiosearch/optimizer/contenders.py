@@ -18,6 +18,7 @@ from ..measure import ArrayType
 from ..superoptimizer.composing import Composer
 from ..tensor import Program
 from ..tensor.files import from_json, to_json
+from ..tensor.wholes import may_wrap
 from .algebra import improve
 from .effort import Budget
 from .emit import emit, emit_pack, merged, names
@@ -28,7 +29,6 @@ from .packing import Packing, packings
 from .places import Kernels, KernelSource, Place
 from .spelling import Spelling, spellings
 from .types import array_types
-from .wholes import may_wrap
 
 KERNEL_FORMS = 3
 """So many of the programs that rules make are run as kernels."""

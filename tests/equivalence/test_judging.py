@@ -41,6 +41,17 @@ def test_equal_programs_are_proved_for_all_shapes() -> None:
     assert verdict.floats.outcome == "agree"
 
 
+def test_whole_numbers_are_equal_where_they_find_room() -> None:
+    """A sum of them as floats is another one where it passes 32 bits, and the scope says so."""
+    n = tensor("N", "i32", (4, 8))
+    a = Program("p", (n,), (apply("cast", total(n), dtype="f32"),))
+    b = Program("p", (n,), (total(apply("cast", n, dtype="f32")),))
+    assert (
+        verify(a, b).summary()[0] == "proved — for all shapes, where no whole number passes 32 bits"
+    )
+    assert verify(a, a).summary()[0] == "proved — for all shapes"
+
+
 def test_different_programs_are_refuted_with_inputs_that_replay() -> None:
     """A counterexample can be drawn again, and differs again."""
     a, b = program(X + Y), program(X - Y)

@@ -12,7 +12,6 @@ from parted import beside, contending, drawn
 from aiosearch.optimizer.contenders import Contest, Question, contest, varied
 from aiosearch.optimizer.effort import BUDGETS, Effort
 from aiosearch.optimizer.places import Place
-from aiosearch.optimizer.wholes import may_wrap
 from aiosearch.tensor import Program, Term, apply, literal, tensor
 from aiosearch.tensor.files import to_json
 
@@ -114,17 +113,4 @@ def test_whole_numbers_that_may_find_no_room_are_summed_as_they_are() -> None:
     root = apply("sqrt", apply("cast", n * n, dtype="f32"))
     for outputs in ((sums[0], sums[1]), (root,), (apply("cast", n + literal(1), dtype="f32"),)):
         program = Program("wholes", (n,), outputs)
-        assert may_wrap(program)
         assert {one.how for one in held(program).contenders} == {"as it is"}
-
-
-def test_whole_numbers_that_are_only_read_may_be_rewritten() -> None:
-    n, places = tensor("n", "i32", (8, 64)), apply("iota", shape=(8, 64), axis=1, dtype="i32")
-    floats = apply("cast", apply("maximum", n, places), dtype="f32")
-    assert not may_wrap(Program("floats", (n,), (apply("sum", floats * floats, axes=(1,)),)))
-    truths = apply("cast", apply("less", X, literal(0)), dtype="i32")
-    count = apply("sum", truths, axes=(1,))
-    mean = apply("sum", X, axes=(1,)) / apply("cast", count, dtype="f32")
-    assert not may_wrap(Program("counted", (X,), (mean,)))
-    assert may_wrap(Program("squared", (X,), (count * count,)))
-    assert not may_wrap(Program("places", (X,), (X * apply("cast", places * places, dtype="f32"),)))

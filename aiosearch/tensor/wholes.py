@@ -6,8 +6,8 @@ as floats. To a processor it is not, where it has no room.
 
 from __future__ import annotations
 
-from ..tensor import DType, Program, Term
-from ..tensor.terms import INPUT
+from .terms import INPUT, Program, Term
+from .types import DType
 
 _KEEPING = frozenset(
     {
