@@ -20,6 +20,7 @@ from truthful import Judge
 
 from aiosearch.codegen.native.errors import NativeError
 from aiosearch.codegen.native.lines import Carried, inside
+from aiosearch.measure.moving import in_large_pages
 from aiosearch.measure.race import Clock
 from aiosearch.measure.timing import settle
 from aiosearch.optimizer.contenders import Contender, Question, Rewriting
@@ -179,7 +180,10 @@ def _called(one: Contender, arrays: Sequence[Any]) -> Kernel:
     given = [each for at, each in enumerate(arrays) if at not in packed]
     inputs = list(arrays)
     if one.beforehand:
-        made = module[one.beforehand.function](*(arrays[at] for at in packed))
+        made = [
+            in_large_pages(each)
+            for each in module[one.beforehand.function](*(arrays[at] for at in packed))
+        ]
         given += made
         for at, each in zip(packed, made, strict=True):
             inputs[at] = each

@@ -10,6 +10,7 @@ import numpy as np
 
 from .caches import last_cache
 from .drawing import draw
+from .moving import in_large_pages
 from .protocol import Load
 
 MOST_SETS = 1024
@@ -63,7 +64,9 @@ class Stock:
                 value = draw(type_, seed, position, wanted)
             else:
                 value = self._constants[number]
-            self._arrays[place] = [jnp.array(value, type_.dtype, copy=True) for _ in range(count)]
+            copies = (jnp.array(value, type_.dtype, copy=True) for _ in range(count))
+            kept = number is not None  # as what is made beforehand is where it is used
+            self._arrays[place] = [in_large_pages(one) if kept else one for one in copies]
         return self._arrays[place]
 
 

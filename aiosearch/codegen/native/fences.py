@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from contextlib import suppress
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ... import largepages
 from .errors import NativeError
 
 Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
@@ -25,12 +25,10 @@ class Fenced:
     def __init__(self, size: int) -> None:
         self._size = size
         self._inside = -(-size // _PAGE) * _PAGE
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         try:
-            memory = mmap.mmap(-1, self._inside + 2 * _PAGE, flags)
+            memory = largepages.memory(self._inside + 2 * _PAGE)
         except (OSError, OverflowError) as error:
             raise MemoryError(f"no memory for {size} bytes to try a kernel out with") from error
-        _ask_for_large_pages(memory)
         self._all = np.frombuffer(memory, np.uint8)
         self._start = -1
         self._forbid(0)
@@ -70,10 +68,3 @@ class Fenced:
         if size and _libc.mprotect(where, ctypes.c_size_t(size), rights):
             code = ctypes.get_errno()
             raise NativeError(f"pages cannot be protected: {os.strerror(code)}")
-
-
-def _ask_for_large_pages(memory: mmap.mmap) -> None:
-    """Large arrays cost less to fill."""
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # not every kernel has them
-            memory.madvise(mmap.MADV_HUGEPAGE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import time
 from collections.abc import Iterator
 from importlib import resources, util
 from pathlib import Path
@@ -29,9 +30,13 @@ _ELEMENTS = {
     DType.BF16: 16,
 }
 """XLA's numbers of element types."""
-_X86 = {"pause": "llvm.x86.sse2.pause", "kind": "", "way": "", "looks": "2500"}
-_ARM = {"pause": "llvm.aarch64.isb", "kind": "i32", "way": "15", "looks": "5000"}
-"""How a thread says that it only looks, and how often it does so before it goes to sleep."""
+_X86 = {"pause": "llvm.x86.sse2.pause", "kind": "", "way": ""}
+_ARM = {"pause": "llvm.aarch64.isb", "kind": "i32", "way": "15"}
+"""How a thread says that it only looks."""
+_PATIENCE = 100_000
+"""For so many nanoseconds it does so before it goes to sleep."""
+SEATS_SYMBOL, SEATS = "aiosearch.seats", 64
+"""Where threads wait for a call, each on a line of memory; there once in a process."""
 _BLOCKS = 1 << 40
 """As many as a phase may not have: the handler keeps their number beside the phase's."""
 _HEADER = "include/xla/ffi/api/c_api.h"
@@ -46,7 +51,14 @@ _MAJOR = 0
 def handler_text(machine: Machine) -> str:
     """Gives the text of the handler, which is the same for all programs."""
     major, minor = interface_version()
-    given = {"major": str(major), "minor": str(minor), **(_ARM if machine.is_arm else _X86)}
+    numbers = {
+        "major": major,
+        "minor": minor,
+        "seats": SEATS,
+        "patience": _PATIENCE,
+        "monotonic": time.CLOCK_MONOTONIC,
+    }
+    given = {**(_ARM if machine.is_arm else _X86), **{k: str(v) for k, v in numbers.items()}}
     folder = resources.files(__package__)
     text = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _TEXTS)
     return re.sub(r"\{(\w+)\}", lambda name: given[name[1]], text)

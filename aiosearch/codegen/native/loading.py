@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Any
 
 from .compiling import target_machine
 from .errors import NativeError
-from .handler import ENTRY
+from .handler import ENTRY, LINE, SEATS, SEATS_SYMBOL
 from .library import llvm
 from .machine import host, may_use_tiles
 from .native import Native
@@ -39,6 +40,7 @@ def load(native: Native, code: bytes, handler: bytes) -> Library:
     symbols = [native.symbol(number) for number in range(len(native.phases))]
     builder = llvm.JITLibraryBuilder()
     builder.add_object_img(code).add_object_img(handler).add_current_process()
+    builder.import_symbol(SEATS_SYMBOL, _seats())
     for symbol in (ENTRY, *symbols):
         builder.export_symbol(symbol)
     try:
@@ -46,6 +48,18 @@ def load(native: Native, code: bytes, handler: bytes) -> Library:
     except RuntimeError as error:
         raise NativeError(f"the kernel {native.name} cannot be loaded: {error}") from None
     return Library(memory[ENTRY], tuple(memory[symbol] for symbol in symbols), memory)
+
+
+@functools.cache
+def _seats() -> int:
+    """The address of the seats, which all kernels share, and threads when Python is gone, too."""
+    address = ctypes.c_void_p()
+    libc, size = ctypes.CDLL(None), SEATS * LINE
+    if libc.posix_memalign(ctypes.byref(address), ctypes.c_size_t(LINE), ctypes.c_size_t(size)):
+        raise MemoryError("no memory for the seats of threads")
+    ctypes.memset(address, 0, size)
+    assert address.value is not None
+    return address.value
 
 
 @functools.cache

@@ -5,9 +5,17 @@
 ; meanwhile is on lines of memory of its own.
 ;   0 the phase, above the number of its next block
 ;   2 blocks of the phase that are done   3 who holds on to it   4 tasks begun
-;   6 threads   7 buffers   8 scratch memory
-;   10 mutex   11 condition
-%Team = type { i64, [56 x i8], i64, i32, i32, [48 x i8], i64, ptr, ptr, [40 x i8], [64 x i8], [64 x i8] }
+;   6 threads   7 buffers   8 scratch memory   9 what one runs who joins it
+;   11 mutex   12 condition
+%Team = type { i64, [56 x i8], i64, i32, i32, [48 x i8], i64, ptr, ptr, ptr, [32 x i8], [64 x i8], [64 x i8] }
+
+; Where threads of XLA wait that were in a team, for about as long as it takes to be woken: the next
+; call, of whatever kernel, finds them awake. All kernels of a process share these seats. One is free
+; (0), or somebody waits there (1) or was given a team; who waits is given none or takes it, so that a
+; team is never left there.
+%Seat = type { i64, [56 x i8] }
+
+@aiosearch.seats = external global [{seats} x %Seat]
 
 declare i32 @pthread_mutex_init(ptr, ptr)
 declare i32 @pthread_mutex_lock(ptr)
@@ -17,6 +25,7 @@ declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 declare i32 @pthread_cond_destroy(ptr)
+declare i32 @clock_gettime(i32, ptr)
 declare void @{pause}({kind})
 
 ; Gives a team of the one thread that asks, before the first phase, or null where there is no memory.
@@ -43,8 +52,10 @@ fill:
   store ptr %buffers, ptr %buffers.at
   %scratch.at = getelementptr %Team, ptr %team, i64 0, i32 8
   store ptr %scratch, ptr %scratch.at
-  %mutex = getelementptr %Team, ptr %team, i64 0, i32 10
-  %condition = getelementptr %Team, ptr %team, i64 0, i32 11
+  %joined.at = getelementptr %Team, ptr %team, i64 0, i32 9
+  store ptr @join, ptr %joined.at
+  %mutex = getelementptr %Team, ptr %team, i64 0, i32 11
+  %condition = getelementptr %Team, ptr %team, i64 0, i32 12
   %0 = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
   %1 = call i32 @pthread_cond_init(ptr %condition, ptr null)
   ret ptr %team
@@ -52,7 +63,7 @@ failed:
   ret ptr null
 }
 
-; Asks XLA for threads, works like one of them, and is back when all is done.
+; Asks threads that wait, and XLA for the others, works like one of them, and is back when all is done.
 define internal void @lead(ptr %api, ptr %context, ptr %team) {
 entry:
   %request = alloca %Schedule
@@ -66,9 +77,12 @@ entry:
   %workers.at = getelementptr %Team, ptr %team, i64 0, i32 6
   %workers = load i64, ptr %workers.at
   %holders = getelementptr %Team, ptr %team, i64 0, i32 3
+  %wanted = sub i64 %workers, 1
+  %seated = call i64 @seated(ptr %team, i64 %wanted)
+  %first = add i64 %seated, 1
   br label %next
 next:
-  %i = phi i64 [ 1, %entry ], [ %i.next, %one ]
+  %i = phi i64 [ %first, %entry ], [ %i.next, %one ]
   %more = icmp ult i64 %i, %workers
   br i1 %more, label %one, label %work
 one:
@@ -87,8 +101,90 @@ work:
   ret void
 }
 
-; What XLA runs on one of its threads.
+; Gives the team to threads that wait, so many at most; says to how many.
+define internal i64 @seated(ptr %team, i64 %wanted) {
+entry:
+  %holders = getelementptr %Team, ptr %team, i64 0, i32 3
+  %word = ptrtoint ptr %team to i64
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %step ]
+  %found = phi i64 [ 0, %entry ], [ %found.next, %step ]
+  %seats = icmp ult i64 %i, {seats}
+  %lacks = icmp ult i64 %found, %wanted
+  %more = and i1 %seats, %lacks
+  br i1 %more, label %one, label %over
+one:
+  %i.next = add i64 %i, 1
+  %seat = getelementptr %Seat, ptr @aiosearch.seats, i64 %i
+  %state = load atomic i64, ptr %seat monotonic, align 8
+  %waits = icmp eq i64 %state, 1
+  br i1 %waits, label %offer, label %step
+offer:
+  %0 = atomicrmw add ptr %holders, i32 1 monotonic
+  %exchange = cmpxchg ptr %seat, i64 1, i64 %word release monotonic
+  %taken = extractvalue { i64, i1 } %exchange, 1
+  br i1 %taken, label %count, label %missed
+missed:
+  %1 = atomicrmw sub ptr %holders, i32 1 monotonic
+  br label %step
+count:
+  br label %step
+step:
+  %one.more = phi i64 [ 0, %one ], [ 0, %missed ], [ 1, %count ]
+  %found.next = add i64 %found, %one.more
+  br label %next
+over:
+  ret i64 %found
+}
+
+; What XLA runs on one of its threads: what it was asked for, and then what others are in want of.
 define internal void @task(ptr %team) {
+entry:
+  call void @join(ptr %team)
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %step ], [ 0, %another ]
+  %more = icmp ult i64 %i, {seats}
+  br i1 %more, label %one, label %over
+one:
+  %i.next = add i64 %i, 1
+  %seat = getelementptr %Seat, ptr @aiosearch.seats, i64 %i
+  %state = load atomic i64, ptr %seat monotonic, align 8
+  %free = icmp eq i64 %state, 0
+  br i1 %free, label %try, label %step
+step:
+  br label %next
+try:
+  %exchange = cmpxchg ptr %seat, i64 0, i64 1 monotonic monotonic
+  %ours = extractvalue { i64, i1 } %exchange, 1
+  br i1 %ours, label %sit, label %step
+sit:
+  %begin = call i64 @now()
+  br label %look
+look:
+  %state.now = load atomic i64, ptr %seat monotonic, align 8
+  %still = icmp eq i64 %state.now, 1
+  br i1 %still, label %again, label %given
+again:
+  %patient = call i1 @pause(i64 %begin)
+  br i1 %patient, label %look, label %given
+given:
+  %last = atomicrmw xchg ptr %seat, i64 0 acquire
+  %nothing = icmp eq i64 %last, 1
+  br i1 %nothing, label %over, label %another
+another:
+  %other = inttoptr i64 %last to ptr
+  %joined.at = getelementptr %Team, ptr %other, i64 0, i32 9
+  %joined = load ptr, ptr %joined.at
+  call void %joined(ptr %other)
+  br label %next
+over:
+  ret void
+}
+
+; Works in a team until nothing is left to begin, and lets go of it.
+define internal void @join(ptr %team) {
   %begun = getelementptr %Team, ptr %team, i64 0, i32 4
   %number = atomicrmw add ptr %begun, i32 1 monotonic
   %thread = zext i32 %number to i64
@@ -178,8 +274,8 @@ over:
 ; is run at once, as nobody else could help.
 define internal void @proceed(ptr %team, i64 %first, ptr %scratch) {
 entry:
-  %mutex = getelementptr %Team, ptr %team, i64 0, i32 10
-  %condition = getelementptr %Team, ptr %team, i64 0, i32 11
+  %mutex = getelementptr %Team, ptr %team, i64 0, i32 11
+  %condition = getelementptr %Team, ptr %team, i64 0, i32 12
   %buffers.at = getelementptr %Team, ptr %team, i64 0, i32 7
   %buffers = load ptr, ptr %buffers.at
   %count = load i64, ptr @aiosearch.phase_count
@@ -228,22 +324,47 @@ found:
   ret i64 %i
 }
 
+; Says whether it is less than {patience} ns since then, which is about what it takes to be woken, and
+; takes some tens of ns for it.
+define internal i1 @pause(i64 %begin) {
+  call void @{pause}({kind} {way})
+  call void @{pause}({kind} {way})
+  call void @{pause}({kind} {way})
+  call void @{pause}({kind} {way})
+  %now = call i64 @now()
+  %since = sub i64 %now, %begin
+  %patient = icmp ult i64 %since, {patience}
+  ret i1 %patient
+}
+
+; Nanoseconds of a clock that is never set.
+define internal i64 @now() {
+entry:
+  %time = alloca [2 x i64]
+  store [2 x i64] zeroinitializer, ptr %time
+  %0 = call i32 @clock_gettime(i32 {monotonic}, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest.at = getelementptr i64, ptr %time, i64 1
+  %rest = load i64, ptr %rest.at
+  %most = mul i64 %seconds, 1000000000
+  %all = add i64 %most, %rest
+  ret i64 %all
+}
+
 ; Waits for the end of a phase: looks for about as long as it takes to be woken, then sleeps.
 define internal void @await(ptr %team, i64 %phase) {
 entry:
-  %mutex = getelementptr %Team, ptr %team, i64 0, i32 10
-  %condition = getelementptr %Team, ptr %team, i64 0, i32 11
+  %mutex = getelementptr %Team, ptr %team, i64 0, i32 11
+  %condition = getelementptr %Team, ptr %team, i64 0, i32 12
+  %begin = call i64 @now()
   br label %look
 look:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %again ]
   %now = load atomic i64, ptr %team acquire, align 8
   %number = lshr i64 %now, 40
   %ended = icmp ne i64 %number, %phase
   br i1 %ended, label %over, label %again
 again:
-  call void @{pause}({kind} {way})
-  %i.next = add i64 %i, 1
-  %patient = icmp ult i64 %i.next, {looks}
+  %patient = call i1 @pause(i64 %begin)
   br i1 %patient, label %look, label %sleep
 sleep:
   %0 = call i32 @pthread_mutex_lock(ptr %mutex)
@@ -271,8 +392,8 @@ entry:
   %last = icmp eq i32 %before, 1
   br i1 %last, label %end, label %over
 end:
-  %mutex = getelementptr %Team, ptr %team, i64 0, i32 10
-  %condition = getelementptr %Team, ptr %team, i64 0, i32 11
+  %mutex = getelementptr %Team, ptr %team, i64 0, i32 11
+  %condition = getelementptr %Team, ptr %team, i64 0, i32 12
   %0 = call i32 @pthread_mutex_destroy(ptr %mutex)
   %1 = call i32 @pthread_cond_destroy(ptr %condition)
   call void @free(ptr %team)

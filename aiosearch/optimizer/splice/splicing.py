@@ -10,6 +10,7 @@ import jax
 from jax.extend.core import Literal
 
 from ...measure.exhaustion import exhausted
+from ...measure.moving import in_large_pages
 from .cutting import Cut
 from .errors import SpliceError
 from .pieces import Piece, Subject
@@ -105,7 +106,7 @@ def _made(wanted: Packed, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
         with jax.ensure_compile_time_eval():  # also where a caller's trace comes first
             packed = tuple(wanted.pack(*inputs))
             jax.block_until_ready(packed)  # type: ignore[no-untyped-call]  # jax's
-            return packed
+            return tuple(map(in_large_pages, packed))
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, MemoryError) or exhausted(str(error)):
             return None

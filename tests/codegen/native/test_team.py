@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from fake_xla import FakeXla
 from kernel_texts import looping, relayed, relaying
 
 from aiosearch.codegen.ir import Buffer
+from aiosearch.codegen.native import handler, loading
 from aiosearch.codegen.native.compiling import compiled, compiled_handler
 from aiosearch.codegen.native.loading import Library, load
 from aiosearch.codegen.native.machine import host
@@ -121,6 +124,66 @@ def test_threads_share_the_blocks_and_sleep_until_there_are_more() -> None:
     assert FakeXla(2, soon).call(library.handler, [], [here]) is None
     begun[0].join()
     assert here.tolist() == [2, 2, 1, 2]
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[bytes]:
+    """A handler whose threads wait long enough for a test to see them wait."""
+    monkeypatch.setattr(handler, "_PATIENCE", 2_000_000_000)
+    handler.handler_text.cache_clear()
+    yield compiled_handler.__wrapped__(host())
+    handler.handler_text.cache_clear()
+
+
+def seats() -> list[int]:
+    lines = (ctypes.c_int64 * (handler.SEATS * 8)).from_address(loading._seats())
+    return list(lines[::8])
+
+
+def test_a_thread_that_waits_joins_the_next_call_of_another_kernel(patient: bytes) -> None:
+    """XLA is not asked; both blocks of a phase end only if there are two threads."""
+    first, second = relaying(SIZE, BLOCKS), meeting()
+    libraries = [load(one, compiled(one, host()), patient) for one in (first, second)]
+    begun: list[threading.Thread] = []
+
+    def soon(task: Run) -> bool:
+        begun.append(threading.Thread(target=task))
+        begun[-1].start()
+        return True
+
+    run(libraries[0], FakeXla(2, soon))
+    while 1 not in seats():
+        assert begun[0].is_alive()
+    here = np.zeros(4, np.int32)
+    xla = FakeXla(2, soon)
+    assert xla.call(libraries[1].handler, [], [here]) is None
+    assert here.tolist() == [2, 2, 1, 2]
+    assert not xla.asked
+    begun[0].join()
+    assert not any(seats())
+
+
+def test_calls_at_the_same_time_share_the_threads_that_wait(relay: Library) -> None:
+    """Of two kernels, from several threads, while others come, wait and leave."""
+    other = loaded(relaying(SIZE, BLOCKS[::-1]))
+    begun: list[threading.Thread] = []
+
+    def soon(task: Run) -> bool:
+        begun.append(threading.Thread(target=task))
+        begun[-1].start()
+        return True
+
+    def calls() -> None:
+        for _ in range(100):
+            run(relay, FakeXla(3, soon))
+            run(other, FakeXla(2, soon), BLOCKS[::-1])
+
+    with ThreadPoolExecutor(3) as pool:
+        for done in [pool.submit(calls) for _ in range(3)]:
+            done.result()
+    for one in begun:
+        one.join()
+    assert not any(seats())
 
 
 def meeting() -> Native:

@@ -1,0 +1,64 @@
+"""Arrays that are kept lie in large pages, and are the same arrays."""
+
+from __future__ import annotations
+
+import mmap
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from aiosearch.largepages import LARGE
+from aiosearch.measure.moving import in_large_pages
+
+ROWS = 3 * LARGE // 4096
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "bool"])
+def test_a_large_array_is_the_same_where_a_large_page_begins(dtype: str) -> None:
+    array = jnp.arange(ROWS * 4096).reshape(ROWS, 4096).astype(dtype)
+    found = in_large_pages(array)
+    assert found.unsafe_buffer_pointer() % LARGE == 0
+    assert (found.aval, found.sharding, found.committed) == (
+        array.aval,
+        array.sharding,
+        array.committed,
+    )
+    assert bool((found == array).all())
+
+
+def test_an_array_that_was_put_somewhere_stays_there() -> None:
+    array = jax.device_put(jnp.ones((ROWS, 4096)), jax.devices("cpu")[0])
+    found = in_large_pages(array)
+    assert found.committed
+    assert found.sharding == array.sharding
+
+
+def test_small_ones_stay_where_they_are() -> None:
+    for shape in ((), (0,), (0, 5), (512, 1024)):
+        array = jnp.ones(shape)
+        assert in_large_pages(array) is array
+
+
+def test_an_array_stays_where_it_is_without_room_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(size: int) -> mmap.mmap:
+        raise OSError(12, "no memory")
+
+    monkeypatch.setattr("aiosearch.measure.moving.memory", full)
+    array = jnp.ones((ROWS, 4096))
+    assert in_large_pages(array) is array
+
+
+def test_what_a_trace_makes_is_moved_too() -> None:
+    array = jnp.ones((ROWS, 4096))
+
+    @jax.jit
+    def traced(x: jax.Array) -> jax.Array:
+        with jax.ensure_compile_time_eval():
+            kept = in_large_pages(array + 1)
+        assert kept.unsafe_buffer_pointer() % LARGE == 0
+        return kept + x
+
+    assert bool((traced(array) == 3).all())
