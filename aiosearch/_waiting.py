@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
@@ -31,27 +32,25 @@ def loop_is_running() -> bool:
 
 
 def _in_thread(begin: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
-    waiting = _Waiting(begin)
-    thread = threading.Thread(target=waiting.work, name=name)
+    waiting = _Waiting(begin, name)
     try:
-        thread.start()
+        waiting.start()
         waiting.wait()
     except BaseException:
         waiting.cancel()
-        if thread.ident is not None:
-            waiting.wait()
-            thread.join()
+        waiting.wait()
         raise
-    thread.join()
     return waiting.outcome.result()
 
 
 class _Waiting(Generic[T]):
     """A coroutine that one thread runs and another one may cancel, at whatever moment."""
 
-    def __init__(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> None:
+    def __init__(self, begin: Callable[[], Coroutine[Any, Any, T]], name: str) -> None:
         self.outcome: Future[T] = Future()
         self._begin = begin
+        self._thread = threading.Thread(target=self.work, name=name)
+        self._starting: list[int] = []
         self._ended = False
         self._bell = threading.Lock()
         self._bell.acquire()  # until it has ended
@@ -59,24 +58,45 @@ class _Waiting(Generic[T]):
         self._cancel: Callable[[], object] | None = None
         self._unwanted = False
 
+    def start(self) -> None:
+        """Begins it in a thread of its own.
+
+        Who starts one waits on a condition until it runs, so another thread does that, which no
+        signal interrupts; it is noted in the same call that starts that one.
+        """
+        self._starting.extend(map(_thread.start_new_thread, [self._start], [()]))
+
+    def _start(self) -> None:
+        try:
+            self._thread.start()
+        except BaseException as error:
+            self._end(partial(self.outcome.set_exception, error))
+
     def work(self) -> None:
         """Runs it to its end, in an event loop of its own."""
         try:
-            self.outcome.set_result(asyncio.run(self._run()))
+            found = asyncio.run(self._run())
         except BaseException as error:
-            self.outcome.set_exception(error)
+            self._end(partial(self.outcome.set_exception, error))
+        else:
+            self._end(partial(self.outcome.set_result, found))
+
+    def _end(self, tell: Callable[[], None]) -> None:
+        tell()
         self._ended = True
         self._bell.release()
 
     def wait(self) -> None:
-        """Waits for its end, or a signal.
+        """Waits for the end of what was started, or a signal.
 
         In short steps, as a signal between Python's last look and the sleep wakes nobody; on a bare
         lock, as an interrupted join takes its thread for ended and an interrupted condition may
         stay locked.
         """
-        while not self._ended:
+        while self._starting and not self._ended:
             self._bell.acquire(timeout=_LOOK)
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def cancel(self) -> None:
         """Ends it; one that has not begun never does, and one that has ended is left alone."""

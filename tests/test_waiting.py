@@ -80,13 +80,52 @@ async def test_no_ctrl_c_is_lost() -> None:
     assert not slept
 
 
+async def test_no_ctrl_c_is_lost_while_the_thread_starts() -> None:
+    """At whatever moment it comes, it is raised when the thread has ended, and as it is."""
+    running: list[int] = []
+
+    async def briefly() -> None:
+        running.append(1)
+        try:
+            await asyncio.sleep(0.001)
+        finally:
+            running.pop()
+
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    gc.disable()  # what is raised in a finaliser is lost, whatever we do
+    raised = 0
+    try:
+        for step in range(4000):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 5e-5 + 1e-6 * (step % 200))
+                waited_for(briefly, "other")
+                while True:
+                    signal.pause()
+            except KeyboardInterrupt:
+                raised += 1
+            assert not running
+    finally:
+        gc.enable()
+        signal.signal(signal.SIGALRM, before)
+    assert raised == 4000
+
+
+async def test_without_room_for_a_thread_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", full)
+    with pytest.raises(RuntimeError, match="new thread"):
+        waited_for(threads_name, "other")
+
+
 def test_what_is_cancelled_before_it_begins_never_does() -> None:
     begun: list[bool] = []
 
     async def begin() -> None:
         begun.append(True)
 
-    waiting = _Waiting(begin)
+    waiting = _Waiting(begin, "other")
     waiting.cancel()
     waiting.work()
     with pytest.raises(asyncio.CancelledError):
@@ -95,7 +134,7 @@ def test_what_is_cancelled_before_it_begins_never_does() -> None:
 
 
 def test_what_is_cancelled_after_its_end_has_ended() -> None:
-    waiting = _Waiting(threads_name)
+    waiting = _Waiting(threads_name, "other")
     waiting.work()
     waiting.cancel()
     assert waiting.outcome.result() == threading.current_thread().name

@@ -150,15 +150,6 @@ class Uses:
             if self._must(value) or value in heavy or (value in again and worth):
                 self.kept.add(value)
                 again.discard(value)
-        self.kept = {self._as_taken(value) for value in self.kept}
-
-    def _as_taken(self, value: Value) -> Value:
-        """What is kept for a product of half types alone is kept rounded, as that takes it."""
-        users = self._users[value]
-        if self._must(value) or len(users) != 1:
-            return value
-        (user,) = users
-        return user if isinstance(user.what, Cast) and self.feeds(user) else value
 
     def _ends_a_product(self, value: Value) -> bool:
         """Whether it is what all make of a product's elements, with numbers: it is stored so."""

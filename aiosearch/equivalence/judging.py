@@ -55,7 +55,7 @@ class _Judge:
         """Says of what is equal in numbers without end that it is so only where none wraps."""
         if not found.status.accepted or self.a.outputs == self.b.outputs:
             return found
-        if not (may_wrap(self.a) or may_wrap(self.b)):
+        if not any(may_wrap(one, at_any_size=True) for one in (self.a, self.b)):
             return found
         return replace(found, scope=f"{found.scope}, where no whole number passes 32 bits")
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from .renaming import renamed, with_parameters
 
-SCHEMA = 9
+SCHEMA = 10
 """Goes up when answers that were found before are not to be used any more."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -106,7 +107,7 @@ class Rewriting:
         Where inputs stay the same, as many ways again make something of them beforehand.
         """
         forms, question = self._forms, self._question
-        found = forms.accepted([*forms.improved(), *forms.composed()])
+        found = forms.accepted(chain(forms.improved(), forms.composed()))
         ways = [list(_ways(form)) for form in found]
         chosen = _by_turns(ways, question.budget.contenders)
         if question.constant:
@@ -157,25 +158,28 @@ class _Forms:
         self._tell = tell
         self._original = from_json(question.program)
         self._known: dict[Program, _Form | None] = {self._original: _Form(self._original, 0, ())}
-        self._rewritable = not may_wrap(self._original)
+        self._wraps = may_wrap(self._original)
         self.refused: list[str] = []
         self.made: list[tuple[_Form, Kernels]] = []
         """The forms that can be run as kernels, with all ways to do it."""
 
-    def improved(self, constant: tuple[int, ...] = ()) -> list[Program]:
+    def improved(self, constant: tuple[int, ...] = ()) -> Iterator[Program]:
         budget = self._question.budget
-        if not self._rewritable:
-            return []
-        return improve(
+        yield from improve(
             self._original, constant=constant, seconds=budget.search_seconds, most=budget.forms
         )
 
-    def composed(self) -> list[Program]:
+    def composed(self) -> Iterator[Program]:
         """What fused kernels compute that the superoptimizer finds, as plain operators."""
-        if not self._rewritable:
-            return []
-        composer = Composer(default_device(), self._question.budget.search_seconds / 2)
-        return composer.unfused(self._original, COMPOSED)
+        yield from self._composer().unfused(self._original, COMPOSED)
+
+    def _fused(self) -> Iterator[Program]:
+        found = self._composer().fused(self._original)
+        if found is not None:
+            yield found
+
+    def _composer(self) -> Composer:
+        return Composer(default_device(), self._question.budget.search_seconds / 2)
 
     def kernels(self, forms: Sequence[_Form]) -> list[Contender]:
         """The best of these, and what the superoptimizer fuses of the original, as machine code.
@@ -183,10 +187,8 @@ class _Forms:
         Those that should be fastest are chosen, one of each form among them; and of what forms have
         alike, one alone, as long as there is anything else.
         """
-        question, most = self._question, self._question.budget.kernels
-        composer = Composer(default_device(), question.budget.search_seconds / 2)
-        fused = composer.fused(self._original) if self._rewritable else None
-        some = [*forms[:KERNEL_FORMS], *self.accepted([] if fused is None else [fused])]
+        most = self._question.budget.kernels
+        some = [*forms[:KERNEL_FORMS], *self.accepted(self._fused())]
         self.made = [(form, self._kernels(form.program)) for form in dict.fromkeys(some)]
         ways = [
             [replace(place, form=at) for place in kernels.first(most)]
@@ -210,14 +212,18 @@ class _Forms:
             return GpuKernels(program, device(asked.gpu), self._tell)
         return CpuKernels(program, host(), asked.threads, asked.constant)
 
-    def prepared(self, forms: Iterable[_Form]) -> list[Program]:
-        if not self._rewritable:
-            return []
-        return [one for form in forms for one in prepared(form.program, self._question.constant)]
+    def prepared(self, forms: Iterable[_Form]) -> Iterator[Program]:
+        for form in forms:
+            yield from prepared(form.program, self._question.constant)
 
     def accepted(self, programs: Iterable[Program]) -> list[_Form]:
-        """The original first, then those of these that are verified."""
-        forms = [self._verified(one) for one in [self._original, *programs]]
+        """The original first, then those of these that are verified.
+
+        None that computes with whole numbers, nor of an original that does: what is verified is
+        only so where they find room.
+        """
+        rewritten = () if self._wraps else (one for one in programs if not may_wrap(one))
+        forms = [self._verified(one) for one in [self._original, *rewritten]]
         return list(dict.fromkeys(form for form in forms if form is not None))
 
     def _verified(self, program: Program) -> _Form | None:

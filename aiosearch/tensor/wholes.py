@@ -6,13 +6,17 @@ as floats. To a processor it is not, where it has no room.
 
 from __future__ import annotations
 
-from .terms import INPUT, Program, Term
+import math
+from collections.abc import Iterable, Mapping
+
+from .terms import INPUT, LITERAL, Program, Term
 from .types import DType
 
+_ROOM = 2.0**31
+"""No number is larger, nor one that is given smaller than its negative."""
 _KEEPING = frozenset(
     {
         "broadcast",
-        "cast",
         "clamp",
         "concatenate",
         "diagonal",
@@ -21,6 +25,7 @@ _KEEPING = frozenset(
         "min",
         "minimum",
         "pad",
+        "relu",
         "reshape",
         "select",
         "slice",
@@ -28,24 +33,48 @@ _KEEPING = frozenset(
         "transpose",
     }
 )
-"""What gives no number that it was not given."""
+"""What gives no number that it was not given, but for parameters."""
 
 
-def may_wrap(program: Program) -> bool:
-    """Whether whole numbers are computed of what is given, and might find no room."""
-    given: set[Term] = set()
+def may_wrap(program: Program, *, at_any_size: bool = False) -> bool:
+    """Whether whole numbers are computed that might find no room.
+
+    Those that are given may be any; how many there are, and their places, depend on the sizes.
+    """
+    most: dict[Term, float] = {}
     for term in program.terms():
-        if term.operator is not INPUT and given.isdisjoint(term.arguments):
-            continue
-        given.add(term)
-        keeps = term.operator is INPUT or term.operator.name in _KEEPING or _counts(term)
-        if term.dtype is DType.I32 and not keeps:
+        found = _most(term, most, at_any_size)
+        if term.dtype is DType.I32 and found > _ROOM:
             return True
+        most[term] = found
     return False
 
 
-def _counts(term: Term) -> bool:
-    """Whether it is how many of some truths hold."""
-    (first, *_) = term.arguments
-    truths = first.operator.name == "cast" and first.arguments[0].dtype is DType.BOOL
-    return term.operator.name == "sum" and truths
+def _most(term: Term, most: Mapping[Term, float], at_any_size: bool) -> float:
+    """How large it may be, either way; of floats nothing is known."""
+    name, own = term.operator.name, [most[one] for one in term.arguments]
+    if term.operator is LITERAL:
+        return abs(float(term.parameter("value")))
+    if term.dtype is DType.BOOL:
+        return 1
+    if term.operator is INPUT or term.dtype is not DType.I32:
+        return _ROOM
+    if name in _KEEPING or name == "cast":
+        return max(own)
+    if name == "mul":
+        return math.prod(own)
+    if name == "iota":
+        return _ROOM if at_any_size else _size(term, [term.parameter("axis")])
+    if name == "sum":
+        (one,) = term.arguments
+        if own[0] == 1 and at_any_size:  # how many truths hold: memory has room for fewer
+            return _ROOM
+        return math.inf if at_any_size else own[0] * _size(one, term.parameter("axes"))
+    if name in ("add", "sub"):
+        return sum(own)
+    return max(own) if max(own) < _ROOM and name in ("neg", "abs") else math.inf
+
+
+def _size(term: Term, axes: Iterable[int]) -> float:
+    sizes = (term.shape[axis] for axis in axes)
+    return math.prod(size if isinstance(size, int) else math.inf for size in sizes)

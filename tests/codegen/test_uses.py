@@ -81,8 +81,8 @@ def test_operands_feed_products_of_half_types_only() -> None:
         assert not Uses([k.sum(e, (1,))]).feeds(e)
 
 
-def test_what_feeds_a_product_of_half_types_is_kept_rounded() -> None:
-    """Not in 32 bits and rounded again and again; unless somebody else takes it as it was."""
+def test_what_feeds_a_product_of_half_types_is_kept_in_32_bits_for_others_alone() -> None:
+    """Who multiplies it takes it rounded, and rounds it where it is made."""
     k = Values()
     x, w = given(k, 4, 4), given(k, 4, 4, dtype=DType.BF16, name="W")
     dear = k.divide(k.exp(x), k.exp(k.negative(x)))

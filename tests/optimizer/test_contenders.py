@@ -114,3 +114,16 @@ def test_whole_numbers_that_may_find_no_room_are_summed_as_they_are() -> None:
     for outputs in ((sums[0], sums[1]), (root,), (apply("cast", n + literal(1), dtype="f32"),)):
         program = Program("wholes", (n,), outputs)
         assert {one.how for one in held(program).contenders} == {"as it is"}
+
+
+@pytest.mark.parametrize("product", [False, True])
+def test_no_rewrite_sums_whole_numbers_that_were_summed_as_floats(product: bool) -> None:
+    """That is faster, equal in numbers without end, and wrong where there is no room."""
+    n, w = tensor("n", "i32", (8, 64)), tensor("w", "i32", (64, 8))
+    floats = apply("cast", n, dtype="f32")
+    output = apply("sum", floats, axes=(1,))
+    if product:
+        output = apply("matmul", floats, apply("cast", w, dtype="f32"))
+    for one in held(Program("floats", (n, w), (output,))).contenders:
+        assert "dtype=jnp.int32" not in one.source
+        assert "n @ w" not in one.source

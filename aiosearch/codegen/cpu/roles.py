@@ -128,6 +128,8 @@ def packable(
         wanted = [load for load in stage.loads if load.buffer.name in names]
         if again:
             wanted = [load for load in wanted if _serves(stage, load)]
+        if not again:
+            wanted = [load for load in wanted if _is_whole(load)]
         columns = {load: _column(stage, load) for load in wanted if readers[load.buffer.name] == 1}
         wide = [
             (load, one) for load, one in columns.items() if one and one.size >= machine.width // 4
@@ -170,6 +172,12 @@ def _column(stage: Stage, load: Load) -> Index | None:
         return None
     columns = [one for one in stage.free if one in places and not _shared(stage, load, one)]
     return max(columns, key=lambda one: one.size, default=None)
+
+
+def _is_whole(load: Load) -> bool:
+    """Whether it reads more than one place of each axis that has several."""
+    places = zip(load.buffer.shape, load.at, strict=True)
+    return not any(size != 1 and position == Affine() for size, position in places)
 
 
 def _layout(stage: Stage, load: Load, column: Index, machine: Machine) -> Layout:

@@ -298,7 +298,7 @@ def packed_product(otherwise: Any = None) -> Packed:
     """A product with weights that were transposed beforehand."""
     return Packed(
         positions=(1,),
-        pack=lambda w: (w.T + 0,),
+        pack=lambda w: (jnp.asarray(w.T + 0),),
         run=lambda x, turned: lax.dot_general(x, turned, (((1,), (1,)), ((), ()))),
         otherwise=otherwise,
     )
