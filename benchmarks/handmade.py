@@ -26,6 +26,7 @@ from aiosearch.codegen.native.handler import LINE, ends, rounded
 from aiosearch.codegen.native.lines import Carried
 from aiosearch.codegen.native.loading import load
 from aiosearch.codegen.native.machine import host
+from aiosearch.measure.moving import in_large_pages
 from aiosearch.optimizer.types import NUMPY
 
 FOLDER = Path(__file__).parent / "hand"
@@ -153,13 +154,13 @@ def _half(row: Row) -> int:
 
 
 def in_panels(weights: Any, width: int, half: int) -> Any:
-    """Columns cut into panels, whose rows follow each other, bf16 by twos."""
+    """Columns cut into panels, whose rows follow each other, bf16 by twos; where ours are, too."""
     depth, columns = weights.shape
     if half:
         cut = weights.reshape(depth // 2, 2, columns // width, width).transpose(2, 0, 3, 1)
     else:
         cut = weights.reshape(depth, columns // width, width).transpose(1, 0, 2)
-    return jax.block_until_ready(cut)  # type: ignore[no-untyped-call]
+    return in_large_pages(jax.block_until_ready(cut))  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)

@@ -104,8 +104,8 @@ class Bench:
 
     def _prepare(self, request: Prepare) -> Prepared:
         loads = [self._loads[number] for number in request.numbers]
-        self._stock.clear()
         self._runners = []
+        self._stock.clear()
         cold = Way.COLD in self._settings.ways and all(map(self._stock.can_be_cold, loads))
         self._ways = tuple(way for way in self._settings.ways if cold or way is not Way.COLD)
         for runner, load in enumerate(loads):

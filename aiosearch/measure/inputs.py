@@ -10,7 +10,7 @@ import numpy as np
 
 from .caches import last_cache
 from .drawing import draw
-from .moving import in_large_pages
+from .moving import in_large_pages, let_go
 from .protocol import Load
 
 MOST_SETS = 1024
@@ -36,6 +36,7 @@ class Stock:
 
     def clear(self) -> None:
         self._arrays.clear()
+        let_go()
 
     def sets(self, load: Load, seed: int, count: int) -> list[list[Any]]:
         """Gives sets of a candidate's inputs, which differ in where they lie only.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import jax
@@ -12,6 +13,11 @@ from ..largepages import LARGE, memory
 _WORTH = 2 * LARGE
 
 
+def let_go() -> None:
+    """Frees memory in which arrays were: jax holds on to it until rubbish is collected."""
+    gc.collect(0)
+
+
 def in_large_pages(array: jax.Array) -> jax.Array:
     """The same array, moved if it is large and lies in this machine's memory.
 
@@ -20,6 +26,7 @@ def in_large_pages(array: jax.Array) -> jax.Array:
     devices: list[Any] = [*array.sharding.device_set]
     if array.nbytes < _WORTH or [one.platform for one in devices] != ["cpu"]:
         return array
+    let_go()
     values = np.asarray(array)
     try:
         pages = np.frombuffer(memory(array.nbytes + LARGE), np.uint8)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import pytest
 
 from aiosearch.largepages import LARGE
-from aiosearch.measure.moving import in_large_pages
+from aiosearch.measure.moving import in_large_pages, let_go
 
 ROWS = 3 * LARGE // 4096
 
@@ -62,3 +64,26 @@ def test_what_a_trace_makes_is_moved_too() -> None:
         return kept + x
 
     assert bool((traced(array) == 3).all())
+
+
+def test_memory_of_arrays_that_are_gone_is_free() -> None:
+    """Though nothing collects rubbish meanwhile; the last one may still be there."""
+    array = jnp.ones((ROWS, 4096))
+    gc.collect()
+    gc.disable()
+    try:
+        before = mapped()
+        for _ in range(20):
+            in_large_pages(array)
+        assert mapped() - before < 3 * array.nbytes
+        let_go()
+        assert mapped() - before < array.nbytes
+    finally:
+        gc.enable()
+
+
+def mapped() -> int:
+    """Bytes of this process's own memory."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (found,) = [line for line in lines if line.startswith("VmData:")]
+    return int(found.split()[1]) * 1024

@@ -36,13 +36,14 @@ _CONVERSIONS = {
 }
 
 _FLOAT = {
-    Operation.ADD: "fadd contract",
+    Operation.ADD: "fadd",
     Operation.SUBTRACT: "fsub",
-    Operation.MULTIPLY: "fmul contract",
+    Operation.MULTIPLY: "fmul",
     Operation.DIVIDE: "fdiv",
 }
-"""A product and the sum behind it are one instruction. A difference is not: that of a product and
-its own rounded maximum, as in a softmax, would be what rounding left, where it is zero."""
+"""A product and the sum behind it are not one instruction, but where products are summed up: what
+is computed in two places would not be the same in both. A softmax takes from scores their maximum,
+which has to be one of them to the last bit."""
 _WHOLE = {Operation.ADD: "add", Operation.SUBTRACT: "sub", Operation.MULTIPLY: "mul"}
 COMPARE = {
     Operation.LESS: ("fcmp olt", "icmp slt"),

@@ -22,11 +22,12 @@ def space(
     kernel: Kernel, machine: Machine, threads: int, constant: Iterable[str] = ()
 ) -> Space[Schedule]:
     """All that is free; constant inputs may be laid out beforehand."""
-    own = roles(kernel, machine)
+    layouts = packable(kernel, constant, machine)
+    own = roles(kernel, machine, layouts)
     predictor = Predictor(kernel, own, machine, threads)
     if own.stage.fold is Fold.NONE or own.shape.inner is None or own.along is None:
         return _Maps(own, machine, predictor)
-    return Foldings(kernel, own, machine, threads, packable(kernel, constant, machine), predictor)
+    return Foldings(kernel, own, machine, threads, layouts, predictor)
 
 
 def choices(

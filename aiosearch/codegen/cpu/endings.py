@@ -40,8 +40,13 @@ def with_endings(
 
 
 def ended(kernel: Kernel) -> set[Buffer]:
-    """Folds that are stored as their one reader makes them, where lanes lie so that they can be."""
-    return {one.target for one in kernel.stages if _ending(one, kernel, None) is not None}
+    """Folds that are stored as their one reader makes them, if lanes lie so: one of each reader."""
+    found: dict[Stage, Buffer] = {}
+    for fold in kernel.stages:
+        reader = _ending(fold, kernel, None)
+        if reader is not None:
+            found.setdefault(reader, fold.target)
+    return {*found.values()}
 
 
 def _ending(fold: Stage, kernel: Kernel, serial: Index | None) -> Stage | None:

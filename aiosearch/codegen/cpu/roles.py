@@ -50,16 +50,24 @@ class Roles:
         return self.shape.row
 
 
-def roles(kernel: Kernel, machine: Machine) -> Roles:
+def roles(
+    kernel: Kernel, machine: Machine, layouts: Mapping[str, Layout] = MappingProxyType({})
+) -> Roles:
+    """Where these inputs may be laid out beforehand."""
     main = max(kernel.stages, key=work)
     shapes = {stage: natural(kernel, stage, machine) for stage in kernel.stages}
     if shapes[main].along in main.folded:
-        shapes[main] = _upright(kernel, main, machine) or shapes[main]
+        shapes[main] = _upright(kernel, main, machine, layouts) or shapes[main]
     return Roles(main, shapes, blocked(kernel), serial(kernel), work(main))
 
 
-def _upright(kernel: Kernel, main: Stage, machine: Machine) -> Shape | None:
-    """How it would lie if a block laid its inputs out, where that serves many rows."""
+def _upright(
+    kernel: Kernel, main: Stage, machine: Machine, layouts: Mapping[str, Layout]
+) -> Shape | None:
+    """How it would lie if inputs were laid out: beforehand, or by blocks that serve many rows."""
+    beforehand = natural(kernel, main, machine, layouts)
+    if beforehand.along not in main.folded:
+        return beforehand
     names = [one.name for one in kernel.inputs]
     found = natural(kernel, main, machine, packable(kernel, names, machine, again=True))
     served = found.row is not None and found.row.size >= _MANY and found.along not in main.folded

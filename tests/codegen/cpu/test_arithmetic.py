@@ -174,6 +174,21 @@ def test_what_a_product_is_subtracted_from_is_rounded_as_the_product_is(machine:
     np.testing.assert_array_equal(found, np.zeros_like(x))
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+def test_what_is_computed_in_two_places_is_the_same_in_both(machine: str) -> None:
+    """Scores with a bias less the largest of them, where products are wanted elsewhere, too."""
+    x, bias = (
+        np.random.default_rng(at).normal(0, 1e7, (4, 40)).astype(np.float32) for at in (0, 1)
+    )
+    scaled = tensor("X", DType.F32, x.shape) * literal(0.1767767)
+    scores = scaled + tensor("M", DType.F32, x.shape)
+    for less in (scores - (most := apply("max", scores, axes=(1,), keep=True)), scores + -most):
+        gated = apply("exp", less) * scaled
+        module = fused(lower(program(less, gated)))
+        found, _ = run(module, [x, bias], machine=MACHINES[machine])
+        np.testing.assert_array_equal(found.max(axis=1), np.zeros(4, np.float32))
+
+
 @pytest.mark.parametrize("machine", [name for name, one in MACHINES.items() if one.fma])
 @pytest.mark.parametrize("number", [3, -7, 8, 128**0.5, 1e-38, 3e38])
 def test_many_divided_by_a_number_are_rounded_as_quotients_are(number: float, machine: str) -> None:

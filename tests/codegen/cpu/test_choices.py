@@ -54,6 +54,31 @@ def test_kernels_of_several_stages(made: object) -> None:
         assert_right(module, schedules={module.kernels[0].name: own}, machines=[host()])
 
 
+@ALL
+@pytest.mark.parametrize("rows", [1, 3, 8])
+def test_of_constant_weights_in_rows_few_rows_share_what_was_laid_out(
+    rows: int, machine: Machine
+) -> None:
+    """As PyTorch has weights; lanes lie along their rows then, not along what is multiplied."""
+    x, w = tensor("X", DType.F32, (rows, 128)), tensor("W", DType.F32, (256, 128))
+    module = lower(program(x @ apply("transpose", w, axes=(1, 0))))
+    first = of(module, machine, "W")[0]
+    assert first.layouts
+    assert (first.wishes.rows > 1) == (rows > 1)
+    assert_right(module, schedules={module.kernels[0].name: first}, machines=[machine])
+
+
+def test_of_a_stack_that_is_constant_no_copy_is_made_to_read_one_of_it() -> None:
+    """As it would be of all. An axis of one is no stack."""
+    x = tensor("X", DType.F32, (8, 64))
+    for stacked in (1, 12):
+        stack = tensor("W", DType.F32, (stacked, 64, 64))
+        first = apply("slice", stack, axis=0, start=0, stop=1)
+        module = lower(program(x @ apply("reshape", first, shape=(64, 64))))
+        found = of(module, host(), "W")
+        assert any(one.layouts for one in found) == (stacked == 1)
+
+
 @BOTH
 def test_sums_fit_the_registers(machine: Machine) -> None:
     """Rows times vectors of sums, and what they are made of."""
