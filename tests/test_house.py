@@ -21,6 +21,7 @@ ALLOWED = {
     "arguments": {"errors"},
     "limits": {"errors"},
     "memory": set(),
+    "largepages": set(),
     "problem": set(),
     "orders": {"errors"},
     "events": set(),
@@ -33,7 +34,7 @@ ALLOWED = {
     "equivalence": {"_lazy", "errors", "tensor"},
     "capture": {"_lazy", "errors", "tensor"},
     "devices": {"errors", "measure", "tensor"},
-    "codegen": {"_lazy", "devices", "errors", "folders", "measure", "tensor"},
+    "codegen": {"_lazy", "devices", "errors", "folders", "largepages", "measure", "tensor"},
     "optimizer": {
         "_lazy", "_promptly", "_waiting", "arguments", "capture", "codegen", "database", "devices",
         "engine", "equivalence", "errors", "folders", "limits", "measure", "orders", "pool",
@@ -46,7 +47,7 @@ ALLOWED = {
     "recording": {
         "_lazy", "_waiting", "checks", "engine", "errors", "orders", "problem", "search",
     },
-    "measure": {"_lazy", "checks", "engine", "errors", "folders", "pool"},
+    "measure": {"_lazy", "checks", "engine", "errors", "folders", "largepages", "pool"},
     "comparing": {
         "checks", "engine", "errors", "limits", "orders", "pool", "recording", "remote", "result",
         "search", "statistics", "strategies", "testing", "workloads",

@@ -101,8 +101,8 @@ class Arithmetic:
         That of a root that is a number is never too large nor too small; others are moved away from
         the ends first.
         What a product with it leaves over corrects the product where it is to be exact, so that it
-        is rounded as a quotient is, unless that is too small for a normal number. Nothing corrects
-        one that is zero or no finite number, which is what it should be.
+        is rounded as a quotient is, unless that, or what is left over, is too small for a normal
+        number. Nothing corrects one that is zero or no finite number, which is what it should be.
         """
         lanes, one, above = dividend.lanes, self.vectors.constant(1.0, "float"), dividend
         if not root:

@@ -30,7 +30,8 @@ class Roles:
 
     stage: Stage
     shapes: Mapping[Stage, Shape]
-    """How each stage would lie in registers if nothing were cut or packed."""
+    """How each stage would lie in registers if nothing were cut; the main one as if inputs were
+    laid out, where lanes lie along what it folds otherwise."""
     blocked: tuple[Index, ...]
     serial: tuple[Index, ...]
     work: int
