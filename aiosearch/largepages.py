@@ -6,7 +6,8 @@ import mmap
 from contextlib import suppress
 
 LARGE = 2 << 20
-"""Bytes of one on the usual processors; where it is another number, nothing is lost."""
+"""Bytes of one on the usual processors. Newer kernels let large memory begin where one does; where
+one does not, a few small pages come before it."""
 
 
 def memory(size: int) -> mmap.mmap:

@@ -29,11 +29,10 @@ def in_large_pages(array: jax.Array) -> jax.Array:
     let_go()
     values = np.asarray(array)
     try:
-        pages = np.frombuffer(memory(array.nbytes + LARGE), np.uint8)
+        pages = np.frombuffer(memory(array.nbytes), np.uint8)
     except (OSError, OverflowError):  # there is no room for it twice
         return array
-    start = -pages.ctypes.data % LARGE
-    copy = pages[start : start + array.nbytes].view(values.dtype).reshape(values.shape)
+    copy = pages.view(values.dtype).reshape(values.shape)
     np.copyto(copy, values)
     found = jax.device_put(copy, array.sharding if array.committed else None, may_alias=True)
     same = found.aval == array.aval and found.sharding == array.sharding

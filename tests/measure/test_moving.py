@@ -17,10 +17,10 @@ ROWS = 3 * LARGE // 4096
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "bool"])
-def test_a_large_array_is_the_same_where_a_large_page_begins(dtype: str) -> None:
+def test_a_large_array_is_the_same_where_a_page_begins(dtype: str) -> None:
     array = jnp.arange(ROWS * 4096).reshape(ROWS, 4096).astype(dtype)
     found = in_large_pages(array)
-    assert found.unsafe_buffer_pointer() % LARGE == 0
+    assert found.unsafe_buffer_pointer() % mmap.PAGESIZE == 0
     assert (found.aval, found.sharding, found.committed) == (
         array.aval,
         array.sharding,
@@ -60,7 +60,7 @@ def test_what_a_trace_makes_is_moved_too() -> None:
     def traced(x: jax.Array) -> jax.Array:
         with jax.ensure_compile_time_eval():
             kept = in_large_pages(array + 1)
-        assert kept.unsafe_buffer_pointer() % LARGE == 0
+        assert kept.unsafe_buffer_pointer() % mmap.PAGESIZE == 0
         return kept + x
 
     assert bool((traced(array) == 3).all())
