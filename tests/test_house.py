@@ -46,6 +46,7 @@ ALLOWED = {
     },
     "recording": {
         "_lazy", "_waiting", "checks", "engine", "errors", "orders", "problem", "search",
+        "__version__",
     },
     "measure": {"_lazy", "checks", "engine", "errors", "folders", "largepages", "pool"},
     "comparing": {

@@ -119,8 +119,10 @@ async def _asked(
 
 
 def _header(problem: Any, order: Order) -> Header:
+    from .. import __version__
+
     cls = type(problem)
-    versions = {"python": platform.python_version(), "aiosearch": version("aiosearch")}
+    versions = {"python": platform.python_version(), "aiosearch": __version__}
     if hasattr(problem, "obligation"):
         versions["z3-solver"] = version("z3-solver")
     return Header(
