@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import itertools
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -34,6 +32,7 @@ from .protocol import (
 )
 from .race import Way
 from .racing import Sample
+from .rotating import Turn
 from .timing import LONG_RUNS, SHORT_SECONDS, WARM_UP_RUNS, Runner, sample
 
 _HALF = ("float16", "bfloat16")
@@ -50,7 +49,6 @@ class Bench:
         self._calls: dict[int, tuple[Any, Any]] = {}
         self._runners: list[Runner] = []
         self._ways: tuple[Way, ...] = ()
-        self._cursors: defaultdict[int, Iterator[int]] = defaultdict(itertools.count)
         gc.disable()  # nothing here makes cycles by the thousand, and a sample is no time for it
 
     def handle(self, request: Request) -> Reply:
@@ -97,7 +95,7 @@ class Bench:
 
     def _inputs(self, load: Load, request: Run) -> list[Any]:
         if request.parcels is None:
-            return self._stock.sets(load, request.seed, 1)[0]
+            return self._stock.inputs(load, request.seed).first
         arrays = [self._letterbox.take(parcel) for parcel in request.parcels]
         types = [each.dtype for each in load.text.inputs]
         return [jnp.array(array, dtype) for array, dtype in zip(arrays, types, strict=True)]
@@ -106,23 +104,34 @@ class Bench:
         loads = [self._loads[number] for number in request.numbers]
         self._runners = []
         self._stock.clear()
-        cold = Way.COLD in self._settings.ways and all(map(self._stock.can_be_cold, loads))
-        self._ways = tuple(way for way in self._settings.ways if cold or way is not Way.COLD)
         for runner, load in enumerate(loads):
-            self._runners.append(self._ready(runner, load, request.seed, cold))
+            self._runners.append(self._ready(runner, load, request.seed))
+        possible = all(self._stock.can_be_cold(runner.inputs) for runner in self._runners)
+        self._ways = tuple(way for way in self._settings.ways if possible or way is not Way.COLD)
+        if Way.COLD in self._ways:
+            self._make_cold()
         return Prepared(self._ways)
 
-    def _ready(self, runner: int, load: Load, seed: int, cold: bool) -> Runner:
+    def _ready(self, runner: int, load: Load, seed: int) -> Runner:
         self._letterbox.announce(runner)
-        count = self._stock.sets_beyond_cache(load) if cold else 1
         with jax.enable_x64(load.text.x64):
-            sets = self._stock.sets(load, seed, count)
-        made = Runner(*self._calls[load.number], sets, load.text.x64)
+            inputs = self._stock.inputs(load, seed)
+        made = Runner(*self._calls[load.number], inputs, load.text.x64)
         with self._at_work(runner, made.x64):
             made.begin()
         with self._at_work(runner, made.x64, WARM_UP_RUNS):
             made.warm_up()
         return made
+
+    def _make_cold(self) -> None:
+        """Makes copies of what the runners are called on, as many as their rounds take."""
+        turns = [Turn(runner.inputs, runner.calls) for runner in self._runners]
+        for index, runner in enumerate(self._runners):
+            self._letterbox.announce(index)
+            with jax.enable_x64(runner.x64):
+                for ring in runner.inputs.rings:
+                    self._stock.multiply(ring, turns)
+        self._letterbox.announce(NOBODY)
 
     def _time(self, request: Turns) -> Timed:
         return Timed(tuple(tuple(self._samples(way, request.order)) for way in self._ways))
@@ -131,7 +140,7 @@ class Bench:
         for index in order:
             runner = self._runners[index]
             with self._at_work(index, runner.x64, LONG_RUNS[way]):
-                found = sample(runner, way, self._cursors[len(runner.sets)])
+                found = sample(runner, way)
             yield found
 
     @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,9 +12,7 @@ from .caches import last_cache
 from .drawing import draw
 from .moving import in_large_pages, let_go
 from .protocol import Load
-
-MOST_SETS = 1024
-"""Inputs that are smaller than the cache by more than this cannot be made cold."""
+from .rotating import Inputs, Ring, Turn, copies_wanted
 
 
 class Stock:
@@ -23,7 +21,7 @@ class Stock:
     def __init__(self, platform: str) -> None:
         self._cache = last_cache(platform)
         self._constants: dict[int, np.ndarray[Any, Any]] = {}
-        self._arrays: dict[tuple[object, ...], list[Any]] = {}
+        self._rings: dict[tuple[object, ...], Ring] = {}
 
     def keep(self, number: int, constant: np.ndarray[Any, Any]) -> None:
         self._constants[number] = constant
@@ -35,41 +33,41 @@ class Stock:
         self.clear()
 
     def clear(self) -> None:
-        self._arrays.clear()
+        self._rings.clear()
         let_go()
 
-    def sets(self, load: Load, seed: int, count: int) -> list[list[Any]]:
-        """Gives sets of a candidate's inputs, which differ in where they lie only.
-
-        Candidates whose arguments have the same types, and of which as many are asked, share them.
-        """
+    def inputs(self, load: Load, seed: int) -> Inputs:
+        """Gives a candidate's inputs; those that have some in common share them."""
         positions = range(len(load.text.inputs))
-        columns = [self._copies(load, seed, position, count) for position in positions]
-        return [[column[index] for column in columns] for index in range(count)]
+        return Inputs([self._ring(load, seed, position) for position in positions])
 
-    def sets_beyond_cache(self, load: Load) -> int:
-        """How many sets are twice as large as the last cache together, and one more."""
-        return min(MOST_SETS, 2 * self._cache // max(_size(load), 1) + 2)
+    def can_be_cold(self, inputs: Inputs) -> bool:
+        return inputs.can_be_cold(self._cache)
 
-    def can_be_cold(self, load: Load) -> bool:
-        return _size(load) * self.sets_beyond_cache(load) > self._cache
+    def multiply(self, ring: Ring, turns: Sequence[Turn]) -> None:
+        """Makes as many copies of an array as cold turns take."""
+        ring.grow(copies_wanted(ring, turns, self._cache))
 
-    def _copies(self, load: Load, seed: int, position: int, count: int) -> list[Any]:
+    def _ring(self, load: Load, seed: int, position: int) -> Ring:
         type_ = load.text.inputs[position]
         number = load.constants.get(position)
         wanted = load.draws.get(position)
         origin = (seed, position, wanted) if number is None else (number,)
-        place = (count, type_, load.text.x64, *origin)
-        if place not in self._arrays:
+        place = (type_, load.text.x64, *origin)
+        if place not in self._rings:
             if number is None:
                 value = draw(type_, seed, position, wanted)
+                self._rings[place] = Ring(jnp.array(value, type_.dtype), _copy)
             else:
                 value = self._constants[number]
-            copies = (jnp.array(value, type_.dtype, copy=True) for _ in range(count))
-            kept = number is not None  # as what is made beforehand is where it is used
-            self._arrays[place] = [in_large_pages(one) if kept else one for one in copies]
-        return self._arrays[place]
+                self._rings[place] = Ring(_kept_copy(value, type_.dtype), _kept_copy)
+        return self._rings[place]
 
 
-def _size(load: Load) -> int:
-    return sum(math.prod(each.shape) * jnp.dtype(each.dtype).itemsize for each in load.text.inputs)
+def _copy(array: Any) -> Any:
+    return jnp.array(array, copy=True)
+
+
+def _kept_copy(array: Any, dtype: str | None = None) -> Any:
+    """As what is made beforehand lies where it is used."""
+    return in_large_pages(jnp.array(array, dtype, copy=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from operator import methodcaller
 from typing import Any
 
@@ -12,6 +12,7 @@ import jax
 from .building import LOOPS
 from .race import Way
 from .racing import Sample
+from .rotating import Inputs
 
 SAMPLE_NS = 1_000_000
 """About how long a sample lasts at least: some calls of what is short."""
@@ -28,45 +29,48 @@ SHORT_SECONDS = 2 * (SAMPLE_NS + SETTLING_NS) / 1e9
 
 
 class Runner:
-    """A candidate that is ready to be timed, and the sets of inputs that it is timed on."""
+    """A candidate that is ready to be timed, and the inputs that it is timed on."""
 
     def __init__(
-        self, call: Callable[..., Any], looped: Callable[..., Any] | None, sets: Any, x64: bool
+        self,
+        call: Callable[..., Any],
+        looped: Callable[..., Any] | None,
+        inputs: Inputs,
+        x64: bool,
     ) -> None:
         self.call = call
         self.looped = looped
-        self.sets: list[list[Any]] = sets
+        self.inputs = inputs
         self.x64 = x64
         self.calls = 1
         self.wait: Callable[[Any], Any] = wait_for
 
     def begin(self) -> None:
         """Runs it for the first time."""
-        result = wait_for(self.call(*self.sets[0]))
+        result = wait_for(self.call(*self.inputs.first))
         if isinstance(result, jax.Array):
             self.wait = methodcaller("block_until_ready")  # jax.block_until_ready takes longer
 
     def warm_up(self) -> None:
         """Runs it a few times, and finds how many calls make a sample."""
         if self.looped is not None:
-            wait_for(self.looped(*self.sets[0]))
-        shortest = min(self._timed([self.sets[0]]).wall for _ in range(WARM_UP_RUNS - LOOPS))
+            wait_for(self.looped(*self.inputs.first))
+        shortest = min(self._timed([self.inputs.first]).wall for _ in range(WARM_UP_RUNS - LOOPS))
         self.calls = max(1, min(MOST_CALLS, round(SAMPLE_NS / shortest)))
 
     def hot(self) -> Sample:
         """Times calls on the first inputs, after others that wake threads and fill caches."""
-        settle(lambda: self.wait(self.call(*self.sets[0])))
-        return self._timed([self.sets[0]] * self.calls)
+        settle(lambda: self.wait(self.call(*self.inputs.first)))
+        return self._timed([self.inputs.first] * self.calls)
 
-    def cold(self, cursor: Iterator[int]) -> Sample:
+    def cold(self) -> Sample:
         """Times calls, each on the inputs that were used longest ago."""
-        count = len(self.sets)
-        return self._timed([self.sets[next(cursor) % count] for _ in range(self.calls)])
+        return self._timed([self.inputs.next() for _ in range(self.calls)])
 
     def loop(self) -> Sample:
         """Times one call that runs many times."""
         assert self.looped is not None
-        found = _timed(self.looped, wait_for, [self.sets[0]])
+        found = _timed(self.looped, wait_for, [self.inputs.first])
         return Sample(found.wall / LOOPS, found.cpu / LOOPS)
 
     def _timed(self, arguments: Sequence[list[Any]]) -> Sample:
@@ -87,10 +91,10 @@ def wait_for(result: Any) -> Any:
     return jax.block_until_ready(result)  # type: ignore[no-untyped-call]  # jax's
 
 
-def sample(runner: Runner, way: Way, cursor: Iterator[int]) -> Sample:
+def sample(runner: Runner, way: Way) -> Sample:
     """Times a runner in one way."""
     if way is Way.COLD:
-        return runner.cold(cursor)
+        return runner.cold()
     return runner.loop() if way is Way.LOOPED else runner.hot()
 
 

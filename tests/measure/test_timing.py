@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from itertools import count
 
+import numpy as np
 import pytest
 
 from aiosearch.measure.race import Way
+from aiosearch.measure.rotating import Inputs, Ring
 from aiosearch.measure.timing import SETTLING_CALLS, SETTLING_NS, Runner, sample, settle
 
 
@@ -30,11 +31,14 @@ def test_what_is_short_settles_for_longer(
 
 
 def test_hot_calls_come_after_others_and_cold_ones_after_none() -> None:
-    seen: list[str] = []
-    runner = Runner(seen.append, None, [["one"], ["other"]], x64=False)
+    ring = Ring(np.array([1]), np.copy)
+    ring.grow(2)
+    seen: list[np.ndarray] = []
+    runner = Runner(seen.append, None, Inputs([ring]), x64=False)
     runner.calls = 2
-    sample(runner, Way.HOT, count())
-    assert seen == ["one"] * (SETTLING_CALLS + 2)
+    sample(runner, Way.HOT)
+    assert len(seen) == SETTLING_CALLS + 2
+    assert all(each is ring.copies[0] for each in seen)
     seen.clear()
-    sample(runner, Way.COLD, count())
-    assert seen == ["one", "other"]
+    sample(runner, Way.COLD)
+    assert [id(each) for each in seen] == [id(ring.copies[1]), id(ring.copies[0])]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ..expressions import reloaded
-from ..ir import Affine, Buffer, Index, Kernel, Load, Module, Stage, alone, index
+from ..ir import Buffer, Index, Kernel, Load, Module, Stage, alone, index
 from .endings import Ending, with_endings
 from .packed import Layout
 from .passes import lasting
@@ -132,7 +132,7 @@ def private(kernel: Kernel, parallel: Iterable[Index]) -> Kernel:
 
 def _copy(load: Load, number: int) -> Stage | None:
     """A tile with an axis for each index; nothing where places are not indices alone."""
-    found = [alone(position) for position in load.at if position != Affine()]
+    found = [alone(load.at[axis]) for axis in load.moving]
     free = [one for one in found if one is not None]
     if len(free) < len(found) or len(set(free)) < len(free):
         return None
@@ -143,8 +143,8 @@ def _copy(load: Load, number: int) -> Stage | None:
 
 def _of_copy(layout: Layout, load: Load) -> Layout:
     """The layout of a copy, which lacks the axes of which one place alone is read."""
-    kept = [axis for axis, position in enumerate(load.at) if position != Affine()]
-    return replace(layout, row=kept.index(layout.row), column=kept.index(layout.column))
+    kept = load.moving.index
+    return replace(layout, row=kept(layout.row), column=kept(layout.column))
 
 
 def _copied(stage: Stage, copies: Mapping[Load, Buffer]) -> Stage:
@@ -153,6 +153,6 @@ def _copied(stage: Stage, copies: Mapping[Load, Buffer]) -> Stage:
     def change(load: Load) -> Load:
         if load not in copies:
             return load
-        return Load(copies[load], tuple(position for position in load.at if position != Affine()))
+        return Load(copies[load], tuple(load.at[axis] for axis in load.moving))
 
     return replace(stage, value=reloaded(stage.value, change))

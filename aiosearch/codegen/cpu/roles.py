@@ -10,7 +10,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from ...tensor.types import DType
-from ..ir import Affine, Apply, Buffer, Fold, Index, Kernel, Load, Operation, Stage, alone, indices
+from ..ir import Apply, Buffer, Fold, Index, Kernel, Load, Operation, Stage, alone, indices
 from ..native.machine import Machine
 from .memory import Storage, bytes_of
 from .packed import Layout, Packed
@@ -176,7 +176,7 @@ def _preferred(stage: Stage, own: Shape) -> Callable[[tuple[Load, Index]], tuple
 
 def _column(stage: Stage, load: Load) -> Index | None:
     """The longest index of a factor that the others do not have, where its places are indices."""
-    places = [alone(position) for position in load.at if position != Affine()]
+    places = [alone(load.at[axis]) for axis in load.moving]
     if None in places or stage.folded[0] not in places or len(set(places)) < len(places):
         return None
     columns = [one for one in stage.free if one in places and not _shared(stage, load, one)]
@@ -185,8 +185,7 @@ def _column(stage: Stage, load: Load) -> Index | None:
 
 def _is_whole(load: Load) -> bool:
     """Whether it reads more than one place of each axis that has several."""
-    places = zip(load.buffer.shape, load.at, strict=True)
-    return not any(size != 1 and position == Affine() for size, position in places)
+    return all(size == 1 or axis in load.moving for axis, size in enumerate(load.buffer.shape))
 
 
 def _layout(stage: Stage, load: Load, column: Index, machine: Machine) -> Layout:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from ...tensor.types import DType
-from .positions import Index, Position, indices
+from .positions import Affine, Index, Position, indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,11 @@ class Load:
 
     buffer: Buffer
     at: tuple[Position, ...]
+
+    @property
+    def moving(self) -> tuple[int, ...]:
+        """The axes along which it moves; of the others it reads the first place alone."""
+        return tuple(axis for axis, position in enumerate(self.at) if position != Affine())
 
     def __str__(self) -> str:
         return f"{self.buffer.name}[{', '.join(map(str, self.at))}]"
