@@ -25,6 +25,7 @@ from figures import figure, versions
 
 from aiosearch.capture import CaptureError, capture
 from aiosearch.equivalence import verify
+from aiosearch.measure.clocks import cpu_ns
 
 SAMPLE = 1e-3
 """A sample lasts at least so many seconds, by calls in a row."""
@@ -106,10 +107,11 @@ def compared(case: Case, spelling: Function, seconds: float) -> Comparison:
 
 
 def sample(function: Callable[..., Any], values: Sequence[Any], calls: int) -> Sample:
-    cpu, wall = time.process_time(), time.perf_counter()
+    cpu, wall = cpu_ns(), time.perf_counter_ns()
     for _ in range(calls):
         jax.block_until_ready(function(*values))
-    return Sample((time.perf_counter() - wall) / calls, (time.process_time() - cpu) / calls)
+    wall, cpu = time.perf_counter_ns() - wall, cpu_ns() - cpu
+    return Sample(wall / 1e9 / calls, cpu / 1e9 / calls)
 
 
 def _calls(function: Callable[..., Any], values: Sequence[Any]) -> int:

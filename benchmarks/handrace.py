@@ -20,6 +20,7 @@ from truthful import Judge
 
 from aiosearch.codegen.native.errors import NativeError
 from aiosearch.codegen.native.lines import Carried, inside
+from aiosearch.measure.clocks import cpu_ns
 from aiosearch.measure.moving import in_large_pages
 from aiosearch.measure.race import Clock
 from aiosearch.measure.timing import settle
@@ -37,10 +38,8 @@ HEAT = 7
 """Samples of each, to find the best."""
 FINALISTS = 3
 """Of ours that are proposed, and of those that trials find."""
-REST = 0.001
-"""Seconds until all threads sleep."""
 SAMPLE = 0.02
-"""Seconds of calls after that: until the system has given each thread a core of its own, which may
+"""Seconds of calls: until the system has given each thread a core of its own, which may
 be the next tick, small kernels run on one."""
 SEED = 0
 
@@ -237,17 +236,10 @@ def in_turns(hands: Sequence[Kernel], ours: Sequence[Kernel], seconds: float) ->
 
 
 def sampled(one: Kernel, count: int) -> Taken:
-    """Of a call, over so many; others go first for what ran before, the last of them after a rest.
-
-    What a thread has used is only known when it sleeps, or by the tick of the system.
-    """
+    """Of a call, over so many; others go first for what ran before."""
     settle(one.call)
-    time.sleep(REST)
-    cpu = time.process_time()
-    one.call()
-    wall = time.perf_counter()
+    cpu, wall = cpu_ns(), time.perf_counter()
     for _ in range(count):
         one.call()
     wall = time.perf_counter() - wall
-    time.sleep(REST)
-    return Taken(wall / count, (time.process_time() - cpu) / (count + 1))
+    return Taken(wall / count, (cpu_ns() - cpu) / 1e9 / count)

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 from .building import LOOPS
+from .clocks import cpu_ns
 from .race import Way
 from .racing import Sample
 from .rotating import Inputs
@@ -101,8 +102,8 @@ def sample(runner: Runner, way: Way) -> Sample:
 def _timed(
     call: Callable[..., Any], wait: Callable[[Any], Any], arguments: Sequence[list[Any]]
 ) -> Sample:
-    cpu, wall = time.process_time_ns(), time.perf_counter_ns()
+    cpu, wall = cpu_ns(), time.perf_counter_ns()
     for each in arguments:
         wait(call(*each))
-    wall, cpu = time.perf_counter_ns() - wall, time.process_time_ns() - cpu
+    wall, cpu = time.perf_counter_ns() - wall, cpu_ns() - cpu
     return Sample(wall / len(arguments), cpu / len(arguments))
