@@ -11,6 +11,7 @@ from anyio import CancelScope, to_thread
 
 from .._promptly import promptly
 from .._waiting import waited_for
+from ..codegen.pallas.dialect import unwarned
 from ..measure import Executor
 from .answering import Answering
 from .answers import Answer
@@ -165,6 +166,8 @@ def load(answer: Answer) -> Replacement | Packed:
     """What an answer's source puts in the place of a program."""
     module: dict[str, Any] = {"__name__": f"aiosearch answer {answer.id}"}
     exec(compile(answer.source, f"<{answer.file_name}>", "exec"), module)
+    if "pl.pallas_call" in answer.source:
+        unwarned()
     plain: Replacement = module[answer.function]
     wanted = answer.packing
     if wanted is None:

@@ -9,9 +9,8 @@ from .. import ir
 from .folds import folded, initial
 from .layout import Layout
 from .loops import Loops
-from .names import Names
+from .names import STEP, Names
 from .nodes import Node
-from .positions import STEP
 from .running import Running
 from .scope import Scope
 from .tiles import Tiles
@@ -67,7 +66,7 @@ class _Writer:
 
     def _bind(self, tiles: Tiles, node: Node) -> None:
         """Computes a node, rounded to what its buffer holds, and gives it a name."""
-        value = folded(tiles, node) if node.folded else tiles.value(node.value, node)
+        value = self._folded(tiles, node) if node.folded else tiles.value(node.value, node)
         tiles.scope.bind(node, node.stage.target.name, self._kept(value, node))
 
     def _kept(self, value: Value, node: Node) -> Value:
@@ -95,8 +94,11 @@ class _Writer:
 
     def _part(self, tiles: Tiles, node: Node) -> Value:
         """What one iteration adds to an accumulator, in the type that it is added up in."""
-        part, axes = folded(tiles, node), self._layout.axes(node.indices)
+        part, axes = self._folded(tiles, node), self._layout.axes(node.indices)
         return Value(spread(part, axes), part.dtype, axes)
+
+    def _folded(self, tiles: Tiles, node: Node) -> Value:
+        return folded(tiles, node, heeded=self._loops.heeds(node))
 
     def _enclose(
         self, inner: Scope, named: dict[Node, str], parts: dict[Node, Value], added: Sequence[str]

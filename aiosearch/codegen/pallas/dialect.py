@@ -93,6 +93,25 @@ def _round(x):
     return jnp.where((rest < 0.5) | ((rest == 0.5) & even), floor, floor + 1)
 '''
 
+_MAXIMUM = '''
+def _maximum(x, y):
+    """The larger one; no number where one is none, which Triton's own passes over."""
+    return jnp.where((x >= y) | (x != x), x, y)
+'''
+
+_MINIMUM = '''
+def _minimum(x, y):
+    """The smaller one; no number where one is none, which Triton's own passes over."""
+    return jnp.where((x <= y) | (x != x), x, y)
+'''
+
+_LARGEST = '''
+def _largest(x, axis):
+    """The largest ones; no number where one is none, which Triton's own passes over."""
+    lost = jnp.sum((x != x).astype(jnp.int32), axis=axis, dtype=jnp.int32) > 0
+    return jnp.where(lost, jnp.nan, jnp.max(x, axis=axis))
+'''
+
 
 def _series(terms: int) -> list[float]:
     """The factors of erf's series in the square of its argument."""
@@ -112,8 +131,20 @@ def _erfc() -> str:
     return _ERFC.format(last=last, others=listed, **numbers)
 
 
-HELPERS = {"_erf": _erf(), "_erfc": _erfc(), "_round": _ROUND}
-"""Functions that Triton's lowering has no rule for, said by others."""
+HELPERS = {
+    "_erf": _erf(),
+    "_erfc": _erfc(),
+    "_round": _ROUND,
+    "_maximum": _MAXIMUM,
+    "_minimum": _MINIMUM,
+    "_largest": _LARGEST,
+}
+"""Functions that Triton's lowering has no rule for, or none like jax's, said by others."""
+
+
+def unwarned() -> None:
+    """Has jax not say which back end these kernels use, whose user did not choose it."""
+    warnings.filterwarnings("ignore", "The Pallas Triton backend is deprecated")
 
 
 def lowered(function: Callable[..., Any], arguments: Sequence[Any], device: str, units: int) -> Any:
@@ -154,5 +185,5 @@ def _described(device: str, units: int) -> Iterator[None]:
 
     own = AbstractDevice(device_kind=device, platform="gpu", num_cores=units)
     with use_abstract_mesh(AbstractMesh((), (), abstract_device=own)), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The Pallas Triton backend is deprecated")
+        unwarned()
         yield

@@ -15,13 +15,18 @@ from .tiles import Tiles
 from .values import NAMES, Value, cast, literal, spread, wide, working
 
 
-def folded(tiles: Tiles, node: Node) -> Value:
-    """What a node's tile comes to over its folded axes, this iteration's part of the loop's."""
+def folded(tiles: Tiles, node: Node, *, heeded: bool) -> Value:
+    """What a node's tile comes to over its folded axes, this iteration's part of the loop's.
+
+    Where it is heeded, a maximum is no number if an element is none.
+    """
     layout = tiles.layout
     found = layout.dot(node)
     if found is not None:
         return _dot(tiles, node, found)
     value = tiles.value(node.value, node)
+    if node.stage.accumulated is DType.I32:
+        value = cast(value, DType.I32)
     value = wide(value, working([value.dtype], DType.I32))
     over = layout.axes(node.folded)
     if not over:
@@ -32,12 +37,18 @@ def folded(tiles: Tiles, node: Node) -> Value:
     places = tuple(value.axes.index(one) for one in over)
     axis = str(places[0]) if len(places) == 1 else str(places)
     left = tuple(one for one in value.axes if one not in over)
-    return Value(f"jnp.{node.fold}({value.text}, axis={axis})", value.dtype, left)
+    kept = ", dtype=jnp.int32" if value.dtype is DType.I32 and node.fold is ir.Fold.SUM else ""
+    heeded = heeded and node.fold is ir.Fold.MAX and value.dtype is not DType.I32
+    name = "_largest" if heeded else f"jnp.{node.fold}"
+    return Value(f"{name}({value.text}, axis={axis}{kept})", value.dtype, left)
 
 
-def combined(fold: ir.Fold, total: str, part: str) -> str:
+def combined(node: Node, total: str, part: Value, *, heeded: bool) -> str:
     """What two parts come to."""
-    return f"{total} + {part}" if fold is ir.Fold.SUM else f"jnp.maximum({total}, {part})"
+    if node.fold is ir.Fold.SUM:
+        return f"{total} + {part.text}"
+    name = "_maximum" if heeded and part.dtype is not DType.I32 else "jnp.maximum"
+    return f"{name}({total}, {part.text})"
 
 
 def initial(fold: ir.Fold, dtype: DType, shape: tuple[int, ...]) -> str:

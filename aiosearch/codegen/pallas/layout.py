@@ -39,8 +39,18 @@ class Layout:
         self._check(chosen, loops)
         self.loop = next((one for one in loops if self.steps(one) > 1), None)
         self._dots = self._contracted()
+        for buffer in (*nodes.loaded, *(node.stage.target for node in nodes.outputs)):
+            self._is_reached(buffer)
         for node in nodes.all:
             self._fits(node)
+
+    def _is_reached(self, buffer: ir.Buffer) -> None:
+        """Refuses what has more elements than places that are counted in 32 bits."""
+        if math.prod(buffer.shape) >= 2**31:
+            raise CannotPrint(
+                f"kernel {self.nodes.kernel.name}: {buffer} has 2^31 elements or more, and Triton's"
+                " places have 32 bits"
+            )
 
     def _fits(self, node: Node) -> None:
         """Refuses tiles that are larger than any may be."""

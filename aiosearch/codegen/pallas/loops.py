@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from .. import ir
 from .nodes import Node, Nodes
-from .scaling import along
+from .scaling import Weights, along
 
 
 class Loops:
@@ -53,6 +53,14 @@ class Loops:
     def _weight(self, node: Node, most: Node) -> float | None:
         """How an accumulator scales with a maximum, where it may run along with it."""
         return along(node, most) if self.accumulates(node) else None
+
+    def heeds(self, most: Node) -> bool:
+        """Whether something would go on with numbers if a maximum passed over what is none.
+
+        Not what scales with it alone: that is no number then by itself.
+        """
+        readers = (node for node in self._nodes if most in node.reads.values())
+        return most in self._stored or not all(map(Weights(most).of, readers))
 
     @property
     def count(self) -> range:

@@ -7,7 +7,9 @@ import re
 
 from .dialect import ALIAS, HELPERS
 
-TAKEN = frozenset({"jax", "jnp", "lax", "pl", ALIAS, "interpret", "float", *HELPERS})
+STEP = "step"
+"""What a loop counts in."""
+TAKEN = frozenset({STEP, "jax", "jnp", "lax", "pl", ALIAS, "interpret", "float", *HELPERS})
 
 
 class Names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...tensor.types import DType
@@ -21,8 +21,8 @@ _INFIX = {
     ir.Operation.NOT_EQUAL: "!=",
 }
 _CALLS = {
-    ir.Operation.MAXIMUM: "jnp.maximum",
-    ir.Operation.MINIMUM: "jnp.minimum",
+    ir.Operation.MAXIMUM: "_maximum",
+    ir.Operation.MINIMUM: "_minimum",
     ir.Operation.NEGATIVE: "-",
     ir.Operation.ABSOLUTE: "jnp.abs",
     ir.Operation.SQRT: "jnp.sqrt",
@@ -39,6 +39,7 @@ _CALLS = {
     ir.Operation.ROUND: "_round",
     ir.Operation.POW: "jnp.power",
 }
+_OF_WHOLE = {ir.Operation.MAXIMUM: "jnp.maximum", ir.Operation.MINIMUM: "jnp.minimum"}
 _TRUTHS = frozenset(
     {
         ir.Operation.LESS,
@@ -98,7 +99,8 @@ def result(
             f"Triton has no {operation}, and what stands in for it has single precision"
         )
     dtype = DType.BOOL if operation in _TRUTHS else operand
-    return Result(operand, dtype, lambda texts: _text(operation, texts))
+    calls = {**_CALLS, **_OF_WHOLE} if operand is DType.I32 else _CALLS
+    return Result(operand, dtype, lambda texts: _text(operation, texts, calls))
 
 
 def zeros(operation: ir.Operation, given: Sequence[Value]) -> frozenset[ir.Index]:
@@ -115,9 +117,9 @@ def _is_whole(argument: ir.Expression) -> bool:
     return not isinstance(argument, ir.Constant) or float(argument.value).is_integer()
 
 
-def _text(operation: ir.Operation, texts: Sequence[str]) -> str:
+def _text(operation: ir.Operation, texts: Sequence[str], calls: Mapping[ir.Operation, str]) -> str:
     if operation in _INFIX:
         return f"({texts[0]} {_INFIX[operation]} {texts[1]})"
     if operation is ir.Operation.NEGATIVE:
         return f"(-{texts[0]})"
-    return f"{_CALLS[operation]}({', '.join(texts)})"
+    return f"{calls[operation]}({', '.join(texts)})"

@@ -8,12 +8,10 @@ from itertools import pairwise
 from ...tensor.types import DType
 from .. import ir
 from .layout import Layout
+from .names import STEP
 from .places import reach
 from .scope import Scope
 from .values import Value, spread
-
-STEP = "step"
-"""What the loop counts in."""
 
 
 class Positions:
@@ -44,7 +42,8 @@ class Positions:
         low, _ = reach(position.position, self._layout.reach)
         shift = max(0, -(low // position.by))
         raised = self._total([(self.value(position.position), 1)], shift * position.by)
-        found = Value(f"lax.{how}({raised.text}, {position.by})", DType.I32, raised.axes)
+        by = f"lax.full_like({raised.text}, {position.by})"  # a literal would have 64 bits if asked
+        found = Value(f"lax.{how}({raised.text}, {by})", DType.I32, raised.axes)
         return self._total([(found, 1)], -shift if how == "div" else 0)
 
     def _total(self, parts: Sequence[tuple[Value, int]], offset: int) -> Value:

@@ -16,7 +16,7 @@ class Running:
     """The accumulators of one loop, by their names; prints into the loop's scope."""
 
     def __init__(self, tiles: Tiles, loops: Loops, names: Mapping[Node, str]) -> None:
-        self._tiles, self._names = tiles, names
+        self._tiles, self._loops, self._names = tiles, loops, names
         self._pace = {node: loops.running(node) for node in names}
         self._followed = {most for own in self._pace.values() for most in own}
         self._next: dict[Node, Value] = {}
@@ -28,7 +28,7 @@ class Running:
         """
         if node in self._followed:
             scope, name = self._tiles.scope, self._names[node]
-            found = replace(part, text=combined(node.fold, name, part.text))
+            found = replace(part, text=self._combined(node, name, part))
             most = self._next[node] = scope.bind((node, "most"), f"{name}_next", found)
             finite = replace(most, text=f"jnp.where({most.text} == -jnp.inf, 0.0, {most.text})")
             scope.bind(node, f"{name}_shift", finite)
@@ -40,7 +40,10 @@ class Running:
         name = self._names[node]
         for most, weight in self._pace[node].items():
             name = f"{name} * {spread(self._scale(most, weight), part.axes)}"
-        return combined(node.fold, name, part.text)
+        return self._combined(node, name, part)
+
+    def _combined(self, node: Node, total: str, part: Value) -> str:
+        return combined(node, total, part, heeded=self._loops.heeds(node))
 
     def _scale(self, most: Node, weight: float) -> Value:
         """What a sum over smaller places is multiplied by, now that the maximum has grown."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from ...tensor.types import DType
 from .. import ir
 from .nodes import Node
 from .values import HALVES
@@ -50,9 +51,11 @@ class Weights:
             case ir.Load() if value in node.reads:
                 return self.of(node.reads[value])
             case ir.Round():
-                return self._value(value.value, node)
+                found = self._value(value.value, node)
+                whole = value.dtype in (DType.I32, DType.BOOL)
+                return None if whole and found else found
             case ir.Within():
-                return self._alike([value.value, value.otherwise], node)
+                return self._everywhere([value.value, value.otherwise], node)
             case ir.Apply():
                 return self._applied(value, node)
         return 0.0
@@ -71,13 +74,22 @@ class Weights:
             case ir.Operation.DIVIDE, (float(one), float(other)):
                 return one - other
             case ir.Operation.SELECT, (0.0, _, _):
-                return self._alike(value.arguments[1:], node)
+                return self._everywhere(value.arguments[1:], node)
         return None if any(found) else 0.0
 
     def _alike(self, values: Iterable[ir.Expression], node: Node) -> float | None:
         """What all of them have; a zero may have any."""
         found = {self._value(one, node) for one in values if one != ir.Constant(0)}
         return found.pop() if len(found) == 1 else None if found else 0.0
+
+    def _everywhere(self, values: Iterable[ir.Expression], node: Node) -> float | None:
+        """Only what does not scale at all may be left out in places.
+
+        Of what does, a row whose maximum is minus infinity is no number, wherever it is asked for,
+        and so is every sum of it. A sum of those places alone where it is not asked for is one.
+        """
+        found = [self._value(one, node) for one in values]
+        return None if any(one != 0 for one in found) else 0.0
 
     def _exponent(self, value: ir.Expression, node: Node) -> float | None:
         """What an exponent changes by as the maximum does."""

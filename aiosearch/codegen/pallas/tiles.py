@@ -13,7 +13,7 @@ from .nodes import Node
 from .operations import result, zeros
 from .positions import Positions
 from .scope import Scope
-from .values import Value, cast, literal, spread, wide, working
+from .values import Value, branches, cast, literal, spread, wide
 
 
 class Tiles:
@@ -61,9 +61,7 @@ class Tiles:
 
     def where(self, where: Value, inner: Value, other: Value) -> Value:
         """One value where it is true, elsewhere the other one."""
-        dtype = working((inner.dtype, other.dtype), DType.I32)
-        if DType.WEAK in (inner.dtype, other.dtype):
-            dtype = working((dtype,), DType.F32)
+        dtype = branches(inner, other)
         if inner.dtype is other.dtype:
             inner = cast(inner, dtype)
         axes = self.layout.axes((*where.axes, *inner.axes, *other.axes))
@@ -94,6 +92,8 @@ class Tiles:
         text = dialect.load(self.refs[load.buffer], self._places(load.at, axes), mask)
         places = zip(load.at, load.buffer.shape, strict=True)
         zeros = frozenset(one for at, size in places if (one := ir.alone(at)) and one.size == size)
+        if load.buffer.dtype is DType.BOOL:
+            text = f"({text} != 0)"  # without a GPU jax has them as whole numbers
         found = Value(text, load.buffer.dtype, axes, zeros)
         return self.scope.bind((load, axes), f"{load.buffer.name}_tile", found)
 

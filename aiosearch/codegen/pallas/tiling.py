@@ -18,7 +18,7 @@ class Tiling:
     """By the index's name: a power of two."""
     warps: int = 4
     stages: int = 2
-    """How many of the loop's iterations are loaded ahead."""
+    """One more than how many of the loop's iterations are loaded ahead."""
 
     def __str__(self) -> str:
         tiles = ", ".join(f"{name}: {tile}" for name, tile in self.tiles.items())

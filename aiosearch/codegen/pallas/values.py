@@ -65,10 +65,12 @@ def cast(value: Value, dtype: DType) -> Value:
     """
     if value.dtype is dtype:
         return value
+    if value.dtype is DType.WEAK and dtype is DType.BOOL:
+        return cast(cast(value, DType.I32), dtype)
     if value.dtype is DType.WEAK:
-        return replace(
-            value, text=f"jnp.full((1,), {value.text}, {NAMES[dtype]}).sum()", dtype=dtype
-        )
+        kept = f"dtype={NAMES[dtype]}" if dtype is DType.I32 else ""
+        text = f"jnp.full((1,), {value.text}, {NAMES[dtype]}).sum({kept})"
+        return replace(value, text=text, dtype=dtype)
     if dtype is DType.BOOL:
         return replace(value, text=f"({value.text} != 0)", dtype=dtype)
     return replace(value, text=f"{value.text}.astype({NAMES[dtype]})", dtype=dtype)
@@ -80,12 +82,31 @@ def working(dtypes: Iterable[DType], least: DType = DType.WEAK) -> DType:
     return max((least, *found), key=_RANKS.index)
 
 
+def branches(one: Value, other: Value) -> DType:
+    """The type of what is one of two: whole numbers where both are, and one not only as a literal.
+
+    Two literals may be a float's, whatever they are.
+    """
+    found = working((one.dtype, other.dtype), DType.I32)
+    literals = [each for each in (one, other) if each.dtype is DType.WEAK]
+    whole = len(literals) < 2 and all(map(_is_whole, literals))
+    return found if whole else working((found,), DType.F32)
+
+
 def wide(value: Value, dtype: DType) -> Value:
     """The value as an operand of arithmetic of a type. A literal takes it from what it meets."""
     if value.dtype is not DType.WEAK:
         return cast(value, dtype)
     whole = dtype is DType.I32 and "jnp" not in value.text
     return replace(value, text=str(int(float(value.text)))) if whole else value
+
+
+def _is_whole(literal: Value) -> bool:
+    """Whether it is one of the whole numbers that there are."""
+    if "jnp" in literal.text:
+        return False
+    number = float(literal.text)
+    return number.is_integer() and -(2**31) <= number < 2**31
 
 
 def literal(number: float) -> Value:

@@ -70,7 +70,7 @@ def _read(value: ir.Expression, at: Load) -> ir.Expression:
         (_exp(_times(_less(x), Constant(0.5))), -0.5),
         (_times(_exp(_less(x)), _exp(_times(Constant(2), _less(x)))), -3),
         (_apply(Operation.DIVIDE, _exp(_times(_less(x), Constant(3))), _exp(_less(x))), -2),
-        (_apply(Operation.SELECT, x, _exp(_less(x)), Constant(0)), -1),
+        (_apply(Operation.SELECT, x, y, Constant(0)), 0),
         (_apply(Operation.ADD, _exp(_less(x)), _times(y, _exp(_less(x)))), -1),
         (_times(x, y), 0),
     ],
@@ -84,6 +84,8 @@ def test_a_sum_scales_as_its_numerators_do(value: ir.Expression, weight: float) 
     "value",
     [
         _less(x),
+        _apply(Operation.SELECT, x, _exp(_less(x)), Constant(0)),
+        ir.Round(_exp(_less(x)), DType.I32),
         _times(_exp(_less(x)), most),
         _apply(Operation.ADD, _exp(_less(x)), y),
         _apply(Operation.SQRT, _exp(_less(x))),
