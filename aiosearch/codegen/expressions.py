@@ -23,6 +23,21 @@ from .meanings import MEANINGS
 from .positions import bounds
 from .values import HALVES
 
+TRUTHS = frozenset({Operation.LESS, Operation.LESS_EQUAL, Operation.EQUAL, Operation.NOT_EQUAL})
+"""What says whether something holds."""
+WHOLE = frozenset(
+    {
+        Operation.ADD,
+        Operation.SUBTRACT,
+        Operation.MULTIPLY,
+        Operation.MAXIMUM,
+        Operation.MINIMUM,
+        Operation.NEGATIVE,
+        Operation.ABSOLUTE,
+    }
+)
+"""What of whole numbers is whole."""
+
 Limits = Sequence[tuple[Position, int, int]]
 
 
@@ -51,6 +66,20 @@ def converted(value: Expression, source: DType, target: DType) -> Expression:
     if target is DType.F32 and (source in HALVES or isinstance(value, Constant)):
         return value
     return Round(value, target)
+
+
+def of_literals(value: Expression) -> bool:
+    """Whether it is one of some numbers, or made of such: floats or whole numbers, none can say."""
+    match value:
+        case Constant():
+            return True
+        case Apply(Operation.SELECT, (_, one, other)):
+            return of_literals(one) and of_literals(other)
+        case Apply(operation, arguments):
+            return operation not in TRUTHS and all(map(of_literals, arguments))
+        case Within():
+            return of_literals(value.value) and of_literals(value.otherwise)
+    return False
 
 
 def within(limits: Limits, value: Expression, otherwise: Expression) -> Expression:

@@ -7,6 +7,7 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from ...tensor.types import DType
+from ..expressions import WHOLE, of_literals
 from ..ir import (
     Apply,
     Buffer,
@@ -78,6 +79,8 @@ class Elements:
                 return self.arithmetic.function(ROUNDED[operation], [operand], DType.F32)
             case Apply(operation, arguments):
                 operands = [self.value(one, spot) for one in arguments]
+                if operation in WHOLE and of_literals(expression):  # floats, maybe
+                    operands = [self.arithmetic.convert(one, "double") for one in operands]
                 if operation is Operation.DIVIDE:
                     return self._divided(operands, arguments[1])
                 return self.arithmetic.apply(operation, operands, self._working)

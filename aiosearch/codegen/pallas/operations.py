@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...tensor.types import DType
 from .. import ir
+from ..expressions import TRUTHS, WHOLE
 from .errors import CannotPrint
 from .values import Value, working
 
@@ -40,25 +41,6 @@ _CALLS = {
     ir.Operation.POW: "jnp.power",
 }
 _OF_WHOLE = {ir.Operation.MAXIMUM: "jnp.maximum", ir.Operation.MINIMUM: "jnp.minimum"}
-_TRUTHS = frozenset(
-    {
-        ir.Operation.LESS,
-        ir.Operation.LESS_EQUAL,
-        ir.Operation.EQUAL,
-        ir.Operation.NOT_EQUAL,
-    }
-)
-_WHOLE = _TRUTHS | {
-    ir.Operation.ADD,
-    ir.Operation.SUBTRACT,
-    ir.Operation.MULTIPLY,
-    ir.Operation.MAXIMUM,
-    ir.Operation.MINIMUM,
-    ir.Operation.NEGATIVE,
-    ir.Operation.ABSOLUTE,
-}
-"""What whole numbers have too."""
-
 
 _KEEP_ZERO = {
     ir.Operation.ADD,
@@ -92,13 +74,13 @@ def result(
     operation: ir.Operation, dtypes: Sequence[DType], arguments: Sequence[ir.Expression]
 ) -> Result:
     """Whole numbers stay whole where the function and all literals are."""
-    whole = operation in _WHOLE and all(map(_is_whole, arguments))
+    whole = operation in TRUTHS | WHOLE and all(map(_is_whole, arguments))
     operand = working(dtypes, DType.I32 if whole else DType.F32)
     if operation in _SINGLE and operand is DType.F64:
         raise CannotPrint(
             f"Triton has no {operation}, and what stands in for it has single precision"
         )
-    dtype = DType.BOOL if operation in _TRUTHS else operand
+    dtype = DType.BOOL if operation in TRUTHS else operand
     calls = {**_CALLS, **_OF_WHOLE} if operand is DType.I32 else _CALLS
     return Result(operand, dtype, lambda texts: _text(operation, texts, calls))
 

@@ -222,3 +222,10 @@ def test_a_block_s_own_place_may_be_divided(tile: int) -> None:
     made = module(ir.Stage(Buffer("o", DType.I32, (24,)), (ir.index(at),), value))
     (found,) = outputs(made, {"k": Tiling({"i": tile})}, [])
     np.testing.assert_array_equal(found, np.arange(24) // 4 + np.arange(24) % 5)
+
+
+def test_one_of_two_literals_is_whole_where_that_is_asked_for() -> None:
+    chosen = Apply(Op.SELECT, (Load(X, WHOLE), Constant(float(ODD)), Constant(2.0)))
+    made = module(ir.Stage(Buffer("o", DType.I32, (4, 21)), WHOLE, ir.Round(chosen, DType.I32)))
+    (found,) = outputs(made, {}, [np.eye(4, 21, dtype=np.float32)])
+    np.testing.assert_array_equal(found, np.where(np.eye(4, 21), ODD, 2))
