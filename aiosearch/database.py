@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import stat
 import threading
 import time
 from collections import Counter
@@ -18,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from .folders import cache_folder, make_folder
+from .folders import cache_folder, is_shared, make_folder, shared
 
 COMPANIONS = ("", "-wal", "-shm")
 
@@ -166,15 +165,13 @@ def _require_own(path: Path) -> None:
     path.touch(mode=0o600)
     path = path.resolve()
     beside = [Path(f"{path}{suffix}") for suffix in (*COMPANIONS, "-journal")]
-    for place in (*filter(Path.exists, beside), *path.parents):
-        status = place.stat()
-        kept = status.st_mode & stat.S_ISVTX and place in path.parent.parents
-        shared = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not kept
-        if shared or status.st_uid not in (os.geteuid(), 0):
-            raise UnavailableError(
-                f"others can write {place}, and what lies in such a file is run; `chmod go-w"
-                f" {place}` where it is yours"
-            )
+    found = next((one for one in beside if one.exists() and is_shared(one.stat())), None)
+    place = found or shared(path.parent)
+    if place is not None:
+        raise UnavailableError(
+            f"others can write {place}, and what lies in such a file is run; `chmod go-w {place}`"
+            " where it is yours"
+        )
 
 
 def checksum(key: bytes, row: bytes) -> bytes:

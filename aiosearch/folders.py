@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 
@@ -15,5 +16,30 @@ def cache_folder() -> Path:
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder that is its user's alone, whatever the umask says; one that is there stays."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Makes a folder that is its user's alone, whatever the umask says; one that is there stays.
+
+    So are those above it that are not there yet.
+    """
+    for folder in (*reversed(path.parents), path):
+        if not folder.exists():
+            folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def is_shared(status: os.stat_result) -> bool:
+    """Whether others can write what has this status."""
+    writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return bool(writable) or status.st_uid not in (os.geteuid(), 0)
+
+
+def shared(folder: Path) -> Path | None:
+    """The folder, or one above it, in which others could put something else in its place.
+
+    Those above may be shared where nobody can move what is another's. Raises OSError.
+    """
+    folder = folder.resolve()
+    for place in (folder, *folder.parents):
+        status = place.stat()
+        kept = status.st_mode & stat.S_ISVTX and place != folder
+        if is_shared(status) and not (kept and status.st_uid in (os.geteuid(), 0)):
+            return place
+    return None

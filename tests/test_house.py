@@ -34,7 +34,9 @@ ALLOWED = {
     "equivalence": {"_lazy", "errors", "tensor"},
     "capture": {"_lazy", "errors", "tensor"},
     "devices": {"errors", "measure", "tensor"},
-    "codegen": {"_lazy", "devices", "errors", "folders", "largepages", "measure", "tensor"},
+    "codegen": {
+        "_lazy", "_python", "devices", "errors", "folders", "largepages", "measure", "tensor",
+    },
     "optimizer": {
         "_lazy", "_promptly", "_waiting", "arguments", "capture", "codegen", "database", "devices",
         "engine", "equivalence", "errors", "folders", "limits", "measure", "orders", "pool",
@@ -54,8 +56,8 @@ ALLOWED = {
         "search", "statistics", "strategies", "testing", "workloads",
     },
     "engine": {
-        "_lazy", "checks", "errors", "events", "limits", "memory", "orders", "pool", "problem",
-        "result", "statistics", "strategies", "__version__",
+        "_lazy", "_python", "checks", "errors", "events", "limits", "memory", "orders", "pool",
+        "problem", "result", "statistics", "strategies", "__version__",
     },
 }  # fmt: skip
 """What each part of the package may import from the others."""

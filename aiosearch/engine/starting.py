@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+from .._python import command, environment, search_path
+
 LATE = ("OLDPWD", "PWD", "PYTEST_CURRENT_TEST", "XDG_CACHE_HOME")
 """Variables that no module reads while it is imported: those that often change, tests' included."""
 _STATUS = (
@@ -43,22 +45,13 @@ def start(
     """Starts `python -m module ...` in the host's own process group; raises OSError."""
     with _sigint_held():
         return subprocess.Popen(
-            [sys.executable, "-P", "-u", "-m", module, *arguments],
+            [*command(module, "-u"), *arguments],
             pass_fds=files,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env={**os.environ, "PYTHONPATH": search_path()},
+            env=environment(),
         )
-
-
-def search_path() -> str:
-    """What the child may import is what we may; an empty entry means where we are now."""
-    found = [path for path in sys.path if path]
-    if "" in sys.path:
-        with contextlib.suppress(FileNotFoundError):  # the folder was deleted
-            found.insert(sys.path.index(""), os.getcwd())
-    return os.pathsep.join(found)
 
 
 def inherited() -> tuple[object, ...]:

@@ -37,6 +37,7 @@ from .reach import work
 from .report import WHOLE, Found, Tell, Whole
 from .results import Results
 from .rewriting import Rewriter, rewriter
+from .runnable import refusal
 from .selecting import Selector
 from .selection import Selection
 from .settings import Settings
@@ -89,9 +90,12 @@ class Answering:
         key, program = await to_thread.run_sync(self._key, subject), subject.program
         known = await to_thread.run_sync(self.store.find, key)
         if known is not None and Effort(known.effort).rank >= self.effort.rank:
-            self.tell(f"{program.name}: found before")
-            await self._named(known, program.name)
-            return Found.before(known, program.name)
+            why = await to_thread.run_sync(refusal, known)
+            if not why:
+                self.tell(f"{program.name}: found before")
+                await self._named(known, program.name)
+                return Found.before(known, program.name)
+            self.tell(f"{program.name}: what was found before does not run here: {why}")
         budget = BUDGETS[self.effort]
         question = await to_thread.run_sync(self._question, subject)
         self.tell(f"{program.name}: rewriting")
@@ -146,6 +150,8 @@ class Answering:
 
         Asked once, after something was timed, where the way through Python counts.
         """
+        if any(piece.jaxpr.effects for piece in cut.pieces):
+            return ""  # each call of the thousand would be heard
         some = next(iter(faster.values()))
         key = await to_thread.run_sync(called_key, some.key, cut, faster)
         known = await to_thread.run_sync(self.store.find, key)

@@ -42,5 +42,5 @@ def _like(leaf: Any) -> Any:
     """The type of an array or a number; nothing else can be traced, whatever its value."""
     try:
         return jax.typeof(leaf)
-    except (TypeError, OverflowError):
+    except (TypeError, ValueError, OverflowError):
         return type(leaf)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from statistics import median
 from typing import Any
 
@@ -77,7 +77,8 @@ class Calling:
         places = [at for at in static if isinstance(at, int)]
         names = [name for name in static if isinstance(name, str)]
         with under(cut.settings):
-            usual = jax.jit(self.function, static_argnums=places, static_argnames=names)
+            function = _hashable(self.function)
+            usual = jax.jit(function, static_argnums=places, static_argnames=names)
             return self._raced(usual, fast)
 
     def _raced(self, usual: Callable[..., Any], fast: Callable[..., Any]) -> Called:
@@ -120,3 +121,19 @@ class Calling:
 
     def _call(self, function: Callable[..., Any]) -> Any:
         return function(*self.args, **self.kwargs)
+
+
+def _hashable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same as a function, if it has no hash, as jax asks for: an object need not have one."""
+    try:
+        hash(function)
+    except TypeError:
+        pass
+    else:
+        return function
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return called

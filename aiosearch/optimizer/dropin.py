@@ -51,7 +51,8 @@ class Optimized(Generic[P, R]):
         self._spliced = spliced
         self._original: Callable[P, R] = spliced.cut.function
         self._made_for = MadeFor(spliced.cut, device)
-        as_it_is = not spliced.replacements and _is_compiled(self._original)
+        compiled = _is_compiled(self._original) or spliced.cut.donates
+        as_it_is = not spliced.replacements and compiled
         self._runs = None if as_it_is else runs(spliced, self._made_for)
 
     @property

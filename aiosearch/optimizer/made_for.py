@@ -52,7 +52,7 @@ class MadeFor:
             return False
         try:
             aval = jax.typeof(leaf)
-        except TypeError:
+        except (TypeError, ValueError, OverflowError):
             return False
         if aval != self._avals[at]:
             return False

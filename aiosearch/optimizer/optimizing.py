@@ -23,6 +23,7 @@ from .errors import OptimizeError
 from .options import demand
 from .report import Found, Report, Tell, Whole
 from .results import Results
+from .runnable import refusal
 from .settings import settings, under
 from .source import source
 from .splice.cutting import trace
@@ -112,6 +113,11 @@ async def optimize(
                 faster = {
                     one: found.answer for one, found in answers.items() if found.answer.faster
                 }
+                for subject, answer in [*faster.items()]:
+                    if why := await to_thread.run_sync(refusal, answer):
+                        left_alone.append(f"{subject.program.name}: {why}")
+                        tell(left_alone[-1])
+                        del faster[subject]
                 loaded = {subject: load(answer) for subject, answer in faster.items()}
                 whole: Whole | str = ""
                 if faster and not alone(found):

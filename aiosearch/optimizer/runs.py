@@ -10,6 +10,8 @@ import jax
 from .made_for import MadeFor
 from .splice.splicing import Packs, Spliced
 
+ENOUGH = 16
+"""Calls in a row that a function was made for, after which the next one is trusted again."""
 OTHER: Any = object()
 """Stands for the result of a call that the function was not made for."""
 
@@ -62,18 +64,22 @@ class Trusting:
         self._call = spliced.cut.call
         self._packs = spliced.packs({})
         self._run = jax.jit(_named(spliced, self._looking))
-        self._trusting = True
+        self._trusting, self._fitting = True, 0
 
     def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What the call gives, or `OTHER`."""
         if self._trusting and self._call.usual(args, kwargs):
             try:
                 return self._run(self._packs, args, kwargs)
-            except (_OtherCallError, TypeError):
-                self._trusting = False  # tracing in vain costs more than looking at each call
+            except (_OtherCallError, TypeError, ValueError, OverflowError):
+                # Tracing in vain costs more than looking at each call.
+                self._trusting, self._fitting = False, 0
         leaves = self._made_for.leaves(args, kwargs)
         if leaves is None:
+            self._fitting = 0
             return OTHER
+        self._fitting += 1
+        self._trusting = self._trusting or self._fitting >= ENOUGH
         positional, named = self._call.arguments(leaves)
         return self._run(self._packs, tuple(positional), named)
 

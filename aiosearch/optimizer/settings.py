@@ -17,6 +17,9 @@ class Settings(NamedTuple):
     disable_jit: bool
     enable_x64: bool
     numpy_dtype_promotion: str
+    numpy_rank_promotion: str
+    default_prng_impl: str
+    random_seed_offset: int
 
     def told(self) -> tuple[str, ...]:
         """Those that are not the usual ones and that answers depend on; XLA's flags are too."""
@@ -42,5 +45,7 @@ def under(settings: Settings) -> ExitStack:
     stack.enter_context(jax.disable_jit(settings.disable_jit))
     stack.enter_context(jax.default_matmul_precision(settings.default_matmul_precision))
     stack.enter_context(jax.numpy_dtype_promotion(settings.numpy_dtype_promotion))
+    stack.enter_context(jax.numpy_rank_promotion(settings.numpy_rank_promotion))
+    stack.enter_context(jax.default_prng_impl(settings.default_prng_impl))
     stack.enter_context(jax.default_device(settings.default_device))
     return stack

@@ -148,3 +148,33 @@ def test_both_are_called_as_the_user_calls_them(times: int) -> None:
     assert called.fast > 0
     for ratio in (called.ratio, called.queued):
         assert 0 < ratio.low <= ratio.median <= ratio.high
+
+
+class Layer:
+    """A function that is an object without a hash, as dataclasses and trees of arrays are."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __call__(self, a: jax.Array, b: jax.Array) -> jax.Array:
+        return traced(a, b)
+
+
+def test_a_function_without_a_hash_is_called_too() -> None:
+    layer = Layer()
+    fast: Optimized[..., Any] = Optimized(Spliced(cut(layer, A, B)))
+    assert Calling(layer, (A, B), {}, (A, B)).race(fast).original > 0
+
+
+async def test_what_has_effects_is_not_called_for_a_trial(store: Results) -> None:
+    """Whoever listens would hear thousands of calls."""
+    heard: list[int] = []
+
+    def told(a: jax.Array, b: jax.Array) -> jax.Array:
+        jax.debug.callback(lambda: heard.append(1))
+        return jnp.trace(a @ b)
+
+    async with Here() as executor:
+        fast = await optimize(told, A, B, results=store, executor=executor, effort="quick")
+    assert fast.spliced.replacements
+    jax.effects_barrier()
+    assert not heard

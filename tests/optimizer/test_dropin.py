@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 from aiosearch.optimizer.dropin import Optimized
+from aiosearch.optimizer.made_for import MadeFor
+from aiosearch.optimizer.runs import ENOUGH
 from aiosearch.optimizer.splice import Packed, Spliced, cut
 
 X = jnp.linspace(-1.0, 2.0, 24).reshape(4, 6)
@@ -340,3 +342,75 @@ def test_its_text_has_no_arrays() -> None:
     fast = Optimized(Spliced(cut(functools.partial(product, X), W)))
     assert repr(fast) == "<optimized partial of product>"
     assert repr(Optimized(Spliced(cut(product, X, W)))) == "<optimized product>"
+
+
+class Held:
+    """An array as a framework holds it: jax takes it for one, but does not tell its type."""
+
+    def __jax_array__(self) -> jax.Array:
+        return W
+
+
+def test_what_has_no_type_for_jax_is_the_originals() -> None:
+    runs = Runs(product, X, W)
+    wanted = product(X, W)["found"]
+    for _ in range(2):
+        np.testing.assert_array_equal(runs.fast(X, Held())["found"], wanted)
+    scaled = Runs(lambda x, s: x @ x.T + jax.random.normal(jax.random.key(s), (4, 4)), X, 0)
+    assert scaled.fast(X, 2**40).shape == (4, 4)
+    assert runs.originals == 2
+    assert scaled.originals == 1
+
+
+def test_after_other_calls_it_is_soon_as_quick_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call of another kind ends that calls are not looked at; many of its own begin it again."""
+    runs = Runs(product, X, W)
+    looked: list[int] = []
+    leaves = MadeFor.leaves
+    monkeypatch.setattr(
+        MadeFor, "leaves", lambda self, *given: looked.append(1) or leaves(self, *given)
+    )
+    runs.fast(X, W)
+    runs.fast(X[:2], W)
+    looked.clear()
+    for _ in range(ENOUGH):
+        runs.fast(X, W)
+    assert len(looked) == ENOUGH
+    looked.clear()
+    for _ in range(3):
+        runs.fast(X, W)
+    assert not looked
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("jax_random_seed_offset", 7),
+        ("jax_numpy_rank_promotion", "raise"),
+        ("jax_default_prng_impl", "rbg"),
+    ],
+)
+def test_settings_of_random_numbers_and_of_ranks_are_part_of_it_too(name: str, value: Any) -> None:
+    runs = Runs(product, X, W)
+    before = getattr(jax.config, name)
+    jax.config.update(name, value)
+    try:
+        runs.fast(X, W)
+    finally:
+        jax.config.update(name, before)
+    assert runs.originals == 1
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_what_donates_its_arrays_is_left_as_it_is(compiled: bool) -> None:
+    """What stood in its place would keep them, and copy what it could have changed."""
+    inner = jax.jit(lambda s, x: s - 0.1 * jnp.tanh(s @ x), donate_argnums=0)
+    function = inner if compiled else lambda s, x: inner(s, x)
+    made = cut(function, W, W)
+    assert made.donates
+    assert made.subjects == ()
+    assert "donates arrays" in made.left_alone[0]
+    state = W + 0
+    Optimized(Spliced(made))(state, W)
+    assert state.is_deleted()
+    assert not cut(jax.jit(function), W, W).donates or compiled

@@ -8,9 +8,10 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 
-from ...folders import cache_folder, make_folder
+from ...folders import cache_folder, is_shared, make_folder, shared
 
 LIMIT = 256 << 20
 """Bytes on disk; what was not used for longest goes first, down to half of it."""
@@ -27,7 +28,7 @@ class Objects:
     """A folder of object code, which any number of processes may use at once.
 
     A file that is damaged or has another one's name counts as absent, and a folder that cannot be
-    used as empty.
+    used as empty. So do those that others can write: what lies in them is run.
     """
 
     def __init__(self, folder: Path, limit: int = LIMIT) -> None:
@@ -59,19 +60,31 @@ class Objects:
 
     def _read(self, path: Path) -> bytes | None:
         try:
-            whole = path.read_bytes()
-            os.utime(path)
+            with path.open("rb") as file:
+                if not self._is_own or is_shared(os.fstat(file.fileno())):
+                    return None
+                whole = file.read()
         except OSError:
             return None
+        with suppress(OSError):  # it may be read where it may not be changed
+            os.utime(path)
         found = whole[_SUM:]
         return found if whole[:_SUM] == _signed(path, found) else None
+
+    @cached_property
+    def _is_own(self) -> bool:
+        """Whether nobody else can put anything into the folder, which is there."""
+        return shared(self.folder) is None
 
     def _write(self, path: Path, content: bytes) -> None:
         """Puts a whole file in place, or none."""
         part = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
         with suppress(OSError):
             make_folder(self.folder)
+            if not self._is_own:
+                return
             try:
+                part.touch(mode=0o600)
                 part.write_bytes(_signed(path, content) + content)
                 part.replace(path)
             finally:

@@ -9,6 +9,7 @@ import sys
 import msgspec
 from msgspec import Struct
 
+from ..._python import command, environment
 from .errors import NativeError
 from .guarded import try_out
 from .loading import load
@@ -45,11 +46,15 @@ def tried_elsewhere(trial: Trial) -> None:
 
 
 def _ended(trial: Trial) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", __name__]
     payload = msgspec.msgpack.encode(trial)
     try:
         return subprocess.run(
-            command, input=payload, capture_output=True, timeout=SECONDS, check=False
+            command(__name__),
+            input=payload,
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+            env=environment(),
         )
     except subprocess.TimeoutExpired:
         name = trial.native.name

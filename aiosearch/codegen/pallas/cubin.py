@@ -7,8 +7,6 @@ comes from a search, and it may die of it.
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from ..._python import command, environment
 from ...errors import AiosearchError
 from ...tensor.types import DType
 
@@ -110,11 +109,11 @@ async def compiled(
 
 async def _asked(order: Order, seconds: float) -> Cubin:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", f"{__package__}.assembling"),
+        *command(f"{__package__}.assembling"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env=os.environ | _environment(order.folder),
+        env=environment() | _environment(order.folder),
     )
     try:
         out, said = await asyncio.wait_for(

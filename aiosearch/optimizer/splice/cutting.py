@@ -44,6 +44,8 @@ class Cut:
     """The tree in which the function gives its results."""
     settings: Settings
     """Of jax, under which it was traced."""
+    donates: bool = False
+    """Whether it gives arrays that it is given away, as `jax.jit(..., donate_argnums=...)` does."""
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -57,12 +59,15 @@ class Cut:
     @cached_property
     def subjects(self) -> tuple[Subject, ...]:
         """What is to be searched, each once."""
-        found = (piece.subject for piece in self.pieces)
+        found = () if self.donates else (piece.subject for piece in self.pieces)
         return tuple(dict.fromkeys(one for one in found if one is not None))
 
     @cached_property
     def left_alone(self) -> tuple[str, ...]:
         """What cannot be read, each with its reason and place; and why there is nothing else."""
+        if self.donates:
+            name = title(self.call.function, None)
+            return (f"{name} donates arrays, which nothing that stood in its place would do",)
         found = dict.fromkeys(step.refusal for step in self.steps)
         if not self.regions:
             found[passed_over(self.steps)] = None
@@ -109,6 +114,7 @@ class Traced:
             tuple(made),
             self.tree,
             self.settings,
+            any(any(one.params.get("donated_invars", ())) for one in self.jaxpr.eqns),
         )
 
 

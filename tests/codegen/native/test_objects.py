@@ -111,3 +111,27 @@ def test_two_processes_at_once(tmp_path: Path) -> None:
     both = [subprocess.Popen([sys.executable, "-c", TWO, tmp_path, letter]) for letter in "ab"]
     assert [each.wait() for each in both] == [0, 0]
     assert {each.suffix for each in tmp_path.iterdir()} == {".o"}
+
+
+def test_what_others_can_write_is_not_read(tmp_path: Path) -> None:
+    """What lies there is run; others may not put it there, nor change it."""
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    Objects(folder).get("one", lambda: b"code")
+    assert not list(folder.iterdir())
+    kept = Objects(tmp_path)
+    kept.get("one", lambda: b"code")
+    assert (tmp_path / "one.o").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "one.o").chmod(0o622)
+    assert kept.get("one", lambda: b"again") == b"again"
+
+
+def test_what_may_not_be_changed_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Objects(tmp_path).get("one", lambda: b"code")
+
+    def refused(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "utime", refused)
+    assert Objects(tmp_path).get("one", unmade) == b"code"
