@@ -37,6 +37,8 @@ _PATIENCE = 100_000
 """For so many nanoseconds it does so before it goes to sleep."""
 SEATS_SYMBOL, SEATS = "aiosearch.seats", 64
 """Where threads wait for a call, each on a line of memory; there once in a process."""
+SPARE_SYMBOL = "aiosearch.spare"
+"""Memory that the last call needed, for the next one; there once in a process, too."""
 _BLOCKS = 1 << 40
 """As many as a phase may not have: the handler keeps their number beside the phase's."""
 _HEADER = "include/xla/ffi/api/c_api.h"

@@ -10,7 +10,7 @@ from typing import Any
 
 from .compiling import target_machine
 from .errors import NativeError
-from .handler import ENTRY, LINE, SEATS, SEATS_SYMBOL
+from .handler import ENTRY, LINE, SEATS, SEATS_SYMBOL, SPARE_SYMBOL
 from .library import llvm
 from .machine import host, may_use_tiles
 from .native import Native
@@ -40,7 +40,8 @@ def load(native: Native, code: bytes, handler: bytes) -> Library:
     symbols = [native.symbol(number) for number in range(len(native.phases))]
     builder = llvm.JITLibraryBuilder()
     builder.add_object_img(code).add_object_img(handler).add_current_process()
-    builder.import_symbol(SEATS_SYMBOL, _seats())
+    builder.import_symbol(SEATS_SYMBOL, _lines())
+    builder.import_symbol(SPARE_SYMBOL, _lines() + SEATS * LINE)
     for symbol in (ENTRY, *symbols):
         builder.export_symbol(symbol)
     try:
@@ -51,10 +52,13 @@ def load(native: Native, code: bytes, handler: bytes) -> Library:
 
 
 @functools.cache
-def _seats() -> int:
-    """The address of the seats, which all kernels share, and threads when Python is gone, too."""
+def _lines() -> int:
+    """The address of the seats, and of one line more, for what is spare.
+
+    All kernels share them, and threads when Python is gone, too.
+    """
     address = ctypes.c_void_p()
-    libc, size = ctypes.CDLL(None), SEATS * LINE
+    libc, size = ctypes.CDLL(None), (SEATS + 1) * LINE
     if libc.posix_memalign(ctypes.byref(address), ctypes.c_size_t(LINE), ctypes.c_size_t(size)):
         raise MemoryError("no memory for the seats of threads")
     ctypes.memset(address, 0, size)

@@ -1,11 +1,11 @@
 ; The memory that a call needs beside its arrays: temporaries, then scratch memory for each thread.
 ; One piece is kept for the next call, as new pages cost more than many a kernel; calls at the same
-; time each have their own.
+; time each have their own. All kernels of a process share it, as XLA lets go of none of them.
 
 @aiosearch.offsets = external constant i64      ; of each temporary, in the workspace
 @aiosearch.workspace = external constant i64    ; bytes of all temporaries
 @aiosearch.scratch = external constant i64      ; bytes of each thread
-@spare = internal global ptr null
+@aiosearch.spare = external global ptr
 
 declare i32 @posix_memalign(ptr, i64, i64)
 declare void @free(ptr)
@@ -19,7 +19,7 @@ entry:
   %scratch = mul i64 %each, %threads
   %some = add i64 %fixed, %scratch
   %bytes = add i64 %some, 64
-  %spare = atomicrmw xchg ptr @spare, ptr null acquire
+  %spare = atomicrmw xchg ptr @aiosearch.spare, ptr null acquire
   %none = icmp eq ptr %spare, null
   br i1 %none, label %new, label %old
 old:
@@ -42,9 +42,25 @@ failed:
   ret ptr null
 }
 
+; Keeps a piece, or the larger one where another call has given one meanwhile.
 define internal void @give(ptr %workspace) {
-  %before = atomicrmw xchg ptr @spare, ptr %workspace acq_rel
+entry:
+  %own = load i64, ptr %workspace
+  %before = atomicrmw xchg ptr @aiosearch.spare, ptr %workspace acq_rel
+  %none = icmp eq ptr %before, null
+  br i1 %none, label %done, label %two
+two:
+  %size = load i64, ptr %before
+  %larger = icmp ugt i64 %size, %own
+  br i1 %larger, label %back, label %free
+back:
+  %smaller = atomicrmw xchg ptr @aiosearch.spare, ptr %before acq_rel
+  call void @free(ptr %smaller)
+  ret void
+free:
   call void @free(ptr %before)
+  ret void
+done:
   ret void
 }
 

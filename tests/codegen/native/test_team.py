@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from fake_xla import FakeXla
-from kernel_texts import looping, relayed, relaying
+from kernel_texts import looping, relayed, relaying, reversing
 
 from aiosearch.codegen.ir import Buffer
 from aiosearch.codegen.native import handler, loading
@@ -136,7 +136,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[bytes]:
 
 
 def seats() -> list[int]:
-    lines = (ctypes.c_int64 * (handler.SEATS * 8)).from_address(loading._seats())
+    lines = (ctypes.c_int64 * (handler.SEATS * 8)).from_address(loading._lines())
     return list(lines[::8])
 
 
@@ -217,3 +217,30 @@ over:
   ret void
 }}
 """
+
+
+def spare() -> int:
+    """How many bytes the piece has that is kept for the next call."""
+    at = loading._lines() + handler.SEATS * handler.LINE
+    piece = ctypes.c_void_p.from_address(at).value
+    return 0 if piece is None else ctypes.c_int64.from_address(piece).value
+
+
+def reversing_whole(size: int) -> Native:
+    """The same on whole numbers, which is what is called here with."""
+    text = reversing(size).text.replace("fadd", "add").replace("float", "i32")
+    buffers = [(Buffer(each, DType.I32, (size,)),) for each in "ao"]
+    return Native("reversing", text, *buffers, (Phase(size), Phase(size)), (4 * size,))
+
+
+def test_kernels_share_the_memory_that_they_need_beside_their_arrays() -> None:
+    """XLA lets go of none, so a piece for each would be there for ever."""
+    sizes = (1000, 100_000)
+    libraries = {size: loaded(reversing_whole(size)) for size in sizes}
+    pieces = []
+    for size in 2 * sizes:
+        given, found = np.arange(size, dtype=np.int32), np.zeros(size, np.int32)
+        assert FakeXla(1, refused).call(libraries[size].handler, [given], [found]) is None
+        assert (found == 2 * given[::-1]).all()
+        pieces.append(spare())
+    assert pieces[1] == pieces[2] == pieces[3] >= 400_000
