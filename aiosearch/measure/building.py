@@ -50,7 +50,11 @@ def loaded(text: Text, executable: bytes, loops: int = 0) -> Call:
             _defined(text)  # jax has to know the kernels that the executable calls
         if LAPACK in executable:
             _find_lapack()
-        call: Call = serialize_executable.deserialize_and_load(*pickle.loads(executable))
+        serialized, taken, given = pickle.loads(executable)
+        devices = jax.devices()[:1]  # it was compiled for one, of however many
+        call: Call = serialize_executable.deserialize_and_load(
+            serialized, taken, given, execution_devices=devices
+        )
     except Exception:  # jaxlib says in many ways that it lacks something
         return compiled(text, loops)
     return call

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,3 +38,21 @@ def test_on_its_own_it_is_where_the_arrays_lie() -> None:
 
 def test_a_platforms_device_is_one_of_it() -> None:
     assert device("cpu").platform == "cpu"
+
+
+SEVERAL = """
+import jax.numpy as jnp
+from aiosearch.optimizer import optimize_sync
+
+made = optimize_sync(lambda x, w: jnp.diag(x @ w), jnp.ones((8, 8)), jnp.ones((8, 8)),
+                     effort="quick", kernels=False)
+print(made.report.left_alone, len(made.report.found))
+"""
+
+
+def test_what_is_compiled_for_one_device_runs_where_there_are_several(tmp_path: Path) -> None:
+    flags = "--xla_force_host_platform_device_count=2"
+    environment = {**os.environ, "XLA_FLAGS": flags, "XDG_CACHE_HOME": str(tmp_path)}
+    words = [sys.executable, "-c", SEVERAL]
+    ended = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert ended.stdout.split("\n")[-2:] == ["() 1", ""], ended.stdout + ended.stderr
