@@ -138,6 +138,8 @@ def _reason(equation: JaxprEqn, precision: Any) -> str:
         return "it has effects"
     if name in _LOOPS:
         return "it is a loop"
+    if name == "custom_vjp_call":
+        return "it has a gradient of its own"  # which jax cannot find in a batched replacement
     if name in _MEANT:
         return "it says where or in which order something runs"
     if _is_precise(equation, precision) or params.get("accuracy") is not None:

@@ -106,6 +106,30 @@ def test_every_transformation_gives_what_the_function_gives(name: str, transform
     same_compiled(transformed(fast), transformed(f), X, W)
 
 
+@jax.custom_vjp
+def steep(x: Any) -> Any:
+    """Twice what it is given, and steeper than that."""
+    return 2 * x
+
+
+steep.defvjp(lambda x: (steep(x), None), lambda _, g: (5 * g,))
+BACKWARDS = [
+    "grad", "value and grad", "jacrev", "vmap", "vmap of grad", "grad of vmap",
+    "jit of grad of jit",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("transformation", BACKWARDS)
+def test_what_has_a_gradient_of_its_own_keeps_it(transformation: str) -> None:
+    def f(x: Any, w: Any) -> Any:
+        return jnp.sum(steep(jnp.tanh(x @ w)) * x)
+
+    fast, regions = spliced(f, X, W)
+    assert regions
+    transformed = TRANSFORMED[transformation]
+    same_compiled(transformed(fast), transformed(f), X, W)
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_without_replacements_and_compilation_it_is_the_function(name: str) -> None:
     f = FUNCTIONS[name]
