@@ -19,7 +19,9 @@ class Settings(NamedTuple):
     numpy_dtype_promotion: str
     numpy_rank_promotion: str
     default_prng_impl: str
+    threefry_partitionable: bool
     random_seed_offset: int
+    """Which no thread has for itself: jax has no way to set it for one."""
 
     def told(self) -> tuple[str, ...]:
         """Those that are not the usual ones and that answers depend on; XLA's flags are too."""
@@ -47,5 +49,6 @@ def under(settings: Settings) -> ExitStack:
     stack.enter_context(jax.numpy_dtype_promotion(settings.numpy_dtype_promotion))
     stack.enter_context(jax.numpy_rank_promotion(settings.numpy_rank_promotion))
     stack.enter_context(jax.default_prng_impl(settings.default_prng_impl))
+    stack.enter_context(jax.threefry_partitionable(settings.threefry_partitionable))
     stack.enter_context(jax.default_device(settings.default_device))
     return stack

@@ -388,6 +388,7 @@ def test_after_other_calls_it_is_soon_as_quick_as_before(monkeypatch: pytest.Mon
         ("jax_random_seed_offset", 7),
         ("jax_numpy_rank_promotion", "raise"),
         ("jax_default_prng_impl", "rbg"),
+        ("jax_threefry_partitionable", False),
     ],
 )
 def test_settings_of_random_numbers_and_of_ranks_are_part_of_it_too(name: str, value: Any) -> None:
