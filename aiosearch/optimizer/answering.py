@@ -136,8 +136,9 @@ class Answering:
         answer = await race.answer(key, cut, faster, loaded)
         if isinstance(answer, Failure):
             return f"{name} is left as it is, as it could not be timed as a whole: {answer}"
-        await to_thread.run_sync(self.store.keep, answer)
-        return Whole(answer, remembered=False)
+        if not race.in_doubt:
+            await to_thread.run_sync(self.store.keep, answer)
+        return Whole(answer, remembered=False, in_doubt=race.in_doubt)
 
     async def lost_as_called(
         self,

@@ -106,6 +106,8 @@ class Whole(Struct, frozen=True):
     remembered: bool
     found_for: str = ""
     """The function that it was found for, where that has another name."""
+    in_doubt: bool = False
+    """Whether it seemed faster, and the machine was too noisy to say so. Not remembered."""
 
     @classmethod
     def before(cls, answer: Answer, name: str) -> Whole:
@@ -120,11 +122,12 @@ class Whole(Struct, frozen=True):
 
     def __str__(self) -> str:
         one = self.answer
+        doubt = " for certain, as the machine is too noisy," if self.in_doubt else ""
         told = (
             f"{one.speedup:.2f} times as fast as written,"
             f" with {_parts(len(one.evidence['kept']))} replaced"
             if one.faster
-            else "not faster with what is faster alone, so that nothing is replaced"
+            else f"not faster{doubt} with what is faster alone, so that nothing is replaced"
         )
         again = _again(self.remembered, self.found_for)
         name = one.name.removesuffix(WHOLE)

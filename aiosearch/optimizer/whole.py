@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -108,6 +108,8 @@ class WholeRace:
     examples: Sequence[Any]
     """What the function was traced with: arrays, or what stood for them."""
     tell: Tell
+    in_doubt: bool = field(default=False, init=False)
+    """Whether the answer is the function as it is, and noise may hide that another is faster."""
 
     async def answer(
         self,
@@ -137,7 +139,7 @@ class WholeRace:
         self, key: Key, name: str, compiled: Sequence[Compiled], ids: Sequence[Sequence[str]]
     ) -> Answer | Failure:
         """The fastest that wins, and wins again alone; the first one is the function as it is."""
-        race, _ = await decided(lambda: self._race(compiled, self.seed), self.tell)
+        race, in_doubt = await decided(lambda: self._race(compiled, self.seed), self.tell)
         for lap in race.laps:
             if lap.failure is not None:
                 self.tell(f"as a whole, {lap.failure}")
@@ -148,6 +150,8 @@ class WholeRace:
             again = await self._race(pair, self.seed + CONFIRMING)
             if again.wins(1):
                 return self._answer(key, name, ids[place], again, 1)
+            in_doubt |= again.seems(1)
+        self.in_doubt = in_doubt
         return self._answer(key, name, (), race, 0)
 
     async def _compiled(

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 import pytest
 from favouring import Favouring
 
-from aiosearch.measure import Act, Cause, Failure, JaxExecutor, MockExecutor, Stage
+from aiosearch.measure import (
+    Act,
+    Cause,
+    Compiled,
+    Failure,
+    JaxExecutor,
+    Lap,
+    MockExecutor,
+    Race,
+    Samples,
+    Stage,
+)
 from aiosearch.optimizer.answers import Answer, Key, Timings
+from aiosearch.optimizer.deciding import CONFIRMING
 from aiosearch.optimizer.effort import BUDGETS, Effort
 from aiosearch.optimizer.exporting import exported
 from aiosearch.optimizer.optimizing import optimize
@@ -96,6 +109,35 @@ async def test_it_is_remembered(store: Results, seconds: float) -> None:
     assert again.report.faster is before.report.faster
     assert again.source() == before.source()
     assert "as found before" in str(again.report.whole)
+
+
+class Noisy(MockExecutor):
+    """From this seed on, the function as it is seems far faster or slower than itself."""
+
+    def __init__(self, whole: Act, seed: int) -> None:
+        super().__init__(acts(whole))
+        self._from = seed
+
+    async def race(self, contenders: Sequence[Compiled], **options: Any) -> Race:
+        race = await super().race(contenders, **options)
+        if contenders[0].candidate.name != "as written" or options["seed"] < self._from:
+            return race
+        wall = tuple(1e-5 if number % 2 else 1e-1 for number in range(race.rounds))
+        again = Lap("as written", dict.fromkeys(race.ways, Samples(wall, wall)))
+        return msgspec.structs.replace(race, again=again)
+
+
+@pytest.mark.parametrize("seed", [0, CONFIRMING])
+async def test_what_noise_hides_is_not_remembered(store: Results, seed: int) -> None:
+    """Neither in the race of all nor in the one that is to confirm who won it."""
+    options: Any = {"effort": "quick", "target": "cpu", "results": store, "kernels": False}
+    async with Noisy(Act(seconds=1e-3), seed) as executor:
+        noisy = await optimize(looped, A, B, executor=executor, **options)
+    assert noisy.report is not None
+    assert "not faster for certain, as the machine is too noisy" in str(noisy.report)
+    later = await found(looped, store, Act(seconds=1e-3))
+    assert later.report.faster
+    assert not later.report.whole.remembered
 
 
 async def test_a_function_that_cannot_leave_this_process_is_left_as_it_is(store: Results) -> None:
