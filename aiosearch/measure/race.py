@@ -9,7 +9,7 @@ from statistics import median
 from msgspec import Struct
 
 from .candidates import Failure
-from .ratios import Ratio, loses, noise, paired_ratio, wins
+from .ratios import Ratio, hidden, loses, noise, paired_ratio, wins
 
 
 class Way(enum.StrEnum):
@@ -111,6 +111,13 @@ class Race(Struct, frozen=True):
         """Says whether a contender would win if there were no noise."""
         ratio = self.speedup(contender)
         return ratio is not None and wins(ratio, 0.0) and not self.lost(contender)
+
+    def hides(self, contender: int) -> bool:
+        """Says whether noise may hide that a contender would win."""
+        ratio, heard = self.speedup(contender), self.noise()
+        if ratio is None or heard is None or self.wins(contender) or self.lost(contender):
+            return False
+        return hidden(ratio, heard)
 
     def lost(self, contender: int, *, over: int = 0, clock: Clock = Clock.WALL) -> tuple[Way, ...]:
         """The ways in which a contender is slower than another, above the noise."""

@@ -10,6 +10,8 @@ from msgspec import Struct
 
 LEAST_GAIN = 0.03
 """A smaller gain is never claimed, however quiet the machine."""
+LOUD = 0.2
+"""A noise above it may hide any gain that its interval leaves room for."""
 CONFIDENCE = 0.95
 """What the interval of a ratio aims at; fewer than six rounds cannot reach it."""
 
@@ -57,6 +59,12 @@ def noise(first: Sequence[float], again: Sequence[float]) -> float:
 def loses(ratio: Ratio, noise: float) -> bool:
     """Says whether a ratio is a loss: below the noise, and hardly by chance."""
     return ratio.median < 1 / (1 + noise) and ratio.high < 1
+
+
+def hidden(ratio: Ratio, noise: float) -> bool:
+    """Says whether a ratio that is no gain may be one all the same, on a quieter machine."""
+    most = ratio.high if noise > LOUD else ratio.median
+    return most > 1 + LEAST_GAIN
 
 
 def wins(ratio: Ratio, noise: float) -> bool:

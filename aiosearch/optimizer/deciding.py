@@ -9,7 +9,7 @@ from ..measure import Race
 from .report import Tell
 
 AGAIN = 2
-"""How often a race is run again, where noise hides what seems faster."""
+"""How often a race is run again, where noise may hide what is faster."""
 CONFIRMING = 1
 """What is added to the seed of a race that confirms: its inputs are others, and lie elsewhere."""
 
@@ -20,7 +20,7 @@ Racing: TypeAlias = Callable[[], Awaitable[Race]]
 async def decided(
     racing: Racing, tell: Tell, counts: Callable[[int], bool] = lambda place: True
 ) -> tuple[Race, bool]:
-    """A race, run again where noise hides what seems faster; and whether it ever did.
+    """A race, run again where noise may hide what is faster; and whether it ever did.
 
     Only contenders that count are looked at, by their places. Whoever wins has been raced until
     something did, and as the fastest of several: it has to win a race of its own as well.
@@ -28,11 +28,12 @@ async def decided(
     in_doubt = False
     for left in range(AGAIN, -1, -1):
         race = await racing()
-        hidden = bool(seeming(race, counts)) and not winning(race, counts)
+        places = filter(counts, range(1, len(race.laps)))
+        hidden = any(map(race.hides, places)) and not winning(race, counts)
         in_doubt |= hidden
         if not hidden or not left:
             break
-        tell(f"a noise of {race.noise() or 0.0:.0%} hides what seems faster; racing again")
+        tell(f"a noise of {race.noise() or 0.0:.0%} hides what may be faster; racing again")
     return race, in_doubt
 
 
@@ -42,9 +43,9 @@ def winning(race: Race, counts: Callable[[int], bool] = lambda place: True) -> l
     return sorted(places, key=lambda place: -ratio(race, place))
 
 
-def seeming(race: Race, counts: Callable[[int], bool] = lambda place: True) -> list[int]:
+def seeming(race: Race) -> list[int]:
     """The places of those that would beat the first one on a machine without noise."""
-    return [place for place in range(1, len(race.laps)) if counts(place) and race.seems(place)]
+    return [place for place in range(1, len(race.laps)) if race.seems(place)]
 
 
 def ratio(race: Race, place: int) -> float:

@@ -177,7 +177,7 @@ class Selector:
         if final.race.wins(1) and over_plain >= 1:
             self._finals[contender] = final
             return True
-        self._in_doubt |= final.race.seems(1) and not final.race.wins(1)
+        self._in_doubt |= final.race.hides(1)
         if final.race.speedup(1) is not None:
             told = f"{ratio(final.race, 1):.2f} times in a race of its own"
             told += f", {over_plain:.2f} times the best spelling" if final.race.wins(1) else ""

@@ -150,7 +150,7 @@ class WholeRace:
             again = await self._race(pair, self.seed + CONFIRMING)
             if again.wins(1):
                 return self._answer(key, name, ids[place], again, 1)
-            in_doubt |= again.seems(1)
+            in_doubt |= again.hides(1)
         self.in_doubt = in_doubt
         return self._answer(key, name, (), race, 0)
 

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from aiosearch.measure.ratios import (
     CONFIDENCE,
     LEAST_GAIN,
+    LOUD,
     Ratio,
+    hidden,
     interval,
     noise,
     paired_ratio,
@@ -121,6 +123,21 @@ def test_interval_holds_the_median() -> None:
 def test_wins(ratio: Ratio, heard: float, won: bool) -> None:
     """A win is above the noise, above 3 %, and its interval lies above one."""
     assert wins(ratio, heard) is won
+
+
+@pytest.mark.parametrize(
+    ("ratio", "heard", "doubt"),
+    [
+        (Ratio(1.10, 1.05, 1.15, 0.95), 0.15, True),
+        (Ratio(1.10, 0.90, 1.30, 0.95), 0.15, True),
+        (Ratio(1.01, 0.97, 1.06, 0.95), 0.05, False),
+        (Ratio(1.01, 0.60, 1.70, 0.95), LOUD + 0.01, True),
+        (Ratio(0.90, 0.60, 1.02, 0.95), LOUD + 0.01, False),
+    ],
+)
+def test_hidden(ratio: Ratio, heard: float, doubt: bool) -> None:
+    """The louder it is, the more may be a gain that is not seen to be one."""
+    assert hidden(ratio, heard) is doubt
 
 
 def test_no_rounds() -> None:

@@ -206,6 +206,22 @@ async def test_what_noise_hides_is_raced_again_and_left_in_doubt() -> None:
     assert 1 <= sum("racing again" in line for line in told) <= 2
 
 
+async def test_where_all_is_noise_nothing_is_certain() -> None:
+    """Also where the one that is faster seems slower."""
+    for seed in range(5):
+        acts = {"original": act(4), "fast": act(3)}
+        async with MockExecutor(acts, noise=3.0, seed=seed) as executor:
+            selector = Selector(executor, PROGRAM, BUDGET, 0, False, lambda text: None)
+            found = await selector.select([contender(how, at) for at, how in enumerate(acts)])
+        assert found.winner.how == "original"
+        assert found.in_doubt
+
+
+async def test_where_nothing_else_runs_noise_hides_nothing() -> None:
+    found, _ = await selected({"original": act(4)}, noise=3.0)
+    assert not found.in_doubt
+
+
 class Lucky(MockExecutor):
     """One contender is fast as long as others run beside it."""
 
