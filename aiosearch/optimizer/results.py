@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from os import PathLike
@@ -21,6 +22,9 @@ T = TypeVar("T")
 TRIES = 3
 """A new file may be damaged anew, if hardly ever; then nothing is kept."""
 
+LATER = 5.0
+"""Seconds for which a file that could not be used is done without."""
+
 logger = logging.getLogger("aiosearch")
 
 
@@ -33,8 +37,9 @@ class Results:
     """A store of answers, which any thread and any number of processes may use at once.
 
     Nothing that happens to the file is an error: a damaged one is set aside and a new one begun, a
-    locked or unusable one is done without, and answers are kept in memory; `warn` is told. A file
-    that is something else stays as it is, unless it lies where the user's own store does.
+    locked or unusable one is done without for a while, and answers are kept in memory; `warn` is
+    told once. A file that is something else stays as it is, unless it lies where the user's own
+    store does.
     Calls block, for a second at most where another process holds a lock.
     """
 
@@ -47,7 +52,8 @@ class Results:
         self._late: dict[bytes, Answer] = {}
         self.written: dict[str, None] = {}
         """The names of what was written to the file through this, in order."""
-        self._usable = True
+        self._unusable_until = 0.0
+        self._told = False
         self._busy = False
 
     @classmethod
@@ -98,7 +104,8 @@ class Results:
         return self._attempt(lambda file: file.remove(digests), 0)
 
     def close(self) -> None:
-        """Writes what a lock was in the way of."""
+        """Writes what could not be written before, if it can be now."""
+        self._unusable_until = 0.0
         if self._late:
             self._write()
         with self._lock:
@@ -114,6 +121,10 @@ class Results:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    @property
+    def _usable(self) -> bool:
+        return time.monotonic() >= self._unusable_until
 
     def _write(self) -> None:
         def write(file: AnswerFile) -> None:
@@ -158,8 +169,10 @@ class Results:
 
     def _do_without(self, error: Exception) -> None:
         self._close_file()
-        self._usable = False
-        self._warn(f"results are not kept in {self.path}: {error}")
+        self._unusable_until = time.monotonic() + LATER
+        if not self._told:
+            self._told = True
+            self._warn(f"results are not kept in {self.path}: {error}")
 
     def _say_busy(self, error: Exception) -> None:
         if not self._busy:

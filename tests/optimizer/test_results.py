@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from aiosearch import database
 from aiosearch.optimizer import answer_file
 from aiosearch.optimizer.answer_file import FORMAT, AnswerFile
 from aiosearch.optimizer.answers import Answer
-from aiosearch.optimizer.results import Results, default_results_path
+from aiosearch.optimizer.results import LATER, Results, default_results_path
 
 
 @pytest.fixture
@@ -409,6 +409,42 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     assert opened.results.all() == []
     opened.results.close()
     assert len(opened.warnings) == 1
+
+
+@pytest.fixture
+def failing_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk fails when something is first written."""
+    put, failures = AnswerFile.put, ["the disk is full"]
+
+    def failing(file: AnswerFile, answers: Iterable[Answer]) -> None:
+        if failures:
+            raise database.UnavailableError(failures.pop())
+        put(file, answers)
+
+    monkeypatch.setattr(AnswerFile, "put", failing)
+
+
+@pytest.mark.usefixtures("failing_once")
+def test_a_passing_trouble_passes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be written is with the next one that can be, some seconds later."""
+    opened = Opened(path)
+    opened.results.keep(answer(1))
+    assert "the disk is full" in opened.warnings[0]
+    opened.results.keep(answer(2))
+    assert opened.numbers() == set()
+    monkeypatch.setattr(time, "monotonic", lambda now=time.monotonic: now() + LATER)
+    opened.results.keep(answer(3))
+    assert opened.numbers() == {1, 2, 3}
+    opened.results.close()
+    assert len(opened.warnings) == 1
+
+
+@pytest.mark.usefixtures("failing_once")
+def test_a_store_that_is_closed_tries_once_more(path: Path) -> None:
+    with Results.open(path, lambda text: None) as results:
+        results.keep(answer(1))
+    with Results.open(path) as again:
+        assert [one.key for one in again.all()] == [key(1)]
 
 
 def open_file(path: Path) -> Path:
