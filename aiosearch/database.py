@@ -150,10 +150,7 @@ def _looks_ours(path: Path, format: Format) -> bool:
 
 
 def _is_at_home(path: Path, format: Format) -> bool:
-    try:
-        return path.absolute() == cache_folder() / format.home
-    except RuntimeError:  # this user has no home
-        return False
+    return path.absolute() == cache_folder() / format.home
 
 
 def _require_own(path: Path) -> None:

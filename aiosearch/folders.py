@@ -6,20 +6,31 @@ import os
 import stat
 from pathlib import Path
 
+NOWHERE = Path(os.devnull)
+"""Stands for a folder where there is none: nothing is in it, and nothing can be made in it."""
+
 
 def cache_folder() -> Path:
-    """Gives `$XDG_CACHE_HOME/aiosearch`, in `~/.cache` without that variable."""
+    """Gives `$XDG_CACHE_HOME/aiosearch`, in `~/.cache` without that variable.
+
+    In a container a user may have no home; then nothing can be kept there.
+    """
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if not base.is_absolute():
-        base = Path.home() / ".cache"
+        try:
+            base = Path.home() / ".cache"
+        except RuntimeError:
+            base = NOWHERE
     return base / "aiosearch"
 
 
 def make_folder(path: Path) -> None:
     """Makes a folder that is its user's alone, whatever the umask says; one that is there stays.
 
-    So are those above it that are not there yet.
+    So are those above it that are not there yet. Raises OSError.
     """
+    if NOWHERE in path.parents:
+        raise OSError("this user has no home folder, and XDG_CACHE_HOME is not set")
     for folder in (*reversed(path.parents), path):
         if not folder.exists():
             folder.mkdir(mode=0o700, exist_ok=True)

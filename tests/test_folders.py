@@ -5,7 +5,22 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from aiosearch.folders import make_folder, shared
+import pytest
+
+from aiosearch.folders import cache_folder, make_folder, shared
+
+
+def test_a_user_without_a_home_has_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It can be asked for, and nothing can be made in it."""
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    assert not cache_folder().exists()
+    with pytest.raises(OSError, match="no home folder, and XDG_CACHE_HOME is not set"):
+        make_folder(cache_folder())
 
 
 def test_what_is_made_on_the_way_is_its_users_alone_too(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import time
@@ -62,8 +63,8 @@ class Results:
         path: str | PathLike[str] | None = None,
         warn: Callable[[str], None] | None = None,
     ) -> Results:
-        """Gives the store in this file, the user's without one; warnings are logged."""
-        return cls(Path(path) if path else default_results_path(), warn or logger.warning)
+        """Gives the store in this file, the user's without one; warnings are logged, each once."""
+        return cls(Path(path) if path else default_results_path(), warn or _logged)
 
     def find(self, key: Key) -> Answer | None:
         """Gives the answer to an equal question."""
@@ -183,6 +184,11 @@ class Results:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+@functools.cache
+def _logged(warning: str) -> None:
+    logger.warning(warning)
 
 
 def export(answers: Iterable[Answer], folder: Path) -> list[Path]:

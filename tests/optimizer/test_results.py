@@ -411,6 +411,25 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     assert len(opened.warnings) == 1
 
 
+def test_a_user_without_a_home_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However often a store is opened."""
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    with caplog.at_level("WARNING", logger="aiosearch"):
+        for _ in range(2):
+            with Results.open() as opened:
+                opened.keep(answer(1))
+                assert opened.find(key(1)) is not None
+    (told,) = caplog.messages
+    assert told.endswith(": this user has no home folder, and XDG_CACHE_HOME is not set")
+
+
 @pytest.fixture
 def failing_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk fails when something is first written."""
