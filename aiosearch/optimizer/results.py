@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from ..database import BusyError, DamagedError, UnavailableError, inode_of, set_aside
-from ..folders import cache_folder
+from ..folders import NOWHERE, cache_folder
 from .answer_file import HOME, AnswerFile
 from .answers import Answer, Key
 
@@ -65,6 +65,11 @@ class Results:
     ) -> Results:
         """Gives the store in this file, the user's without one; warnings are logged, each once."""
         return cls(Path(path) if path else default_results_path(), warn or _logged)
+
+    @classmethod
+    def nowhere(cls) -> Results:
+        """Gives one that is kept in memory alone."""
+        return cls(NOWHERE / HOME, lambda warning: None)
 
     def find(self, key: Key) -> Answer | None:
         """Gives the answer to an equal question."""

@@ -82,7 +82,7 @@ async def fast() -> AsyncIterator[MockExecutor]:
         yield opened
 
 
-async def found(store: Results, executor: MockExecutor, **more: Any) -> Any:
+async def found(store: Results | None, executor: MockExecutor, **more: Any) -> Any:
     options = {"effort": "quick", "target": "cpu", "kernels": False, **more}
     return await optimize(traced, A, B, results=store, executor=executor, **options)
 
@@ -235,6 +235,16 @@ async def test_a_program_that_does_not_run_is_left_alone(store: Results) -> None
     assert made.report.found == ()
     assert "traced: the original does not run: as it is crashed" in made.report.left_alone[0]
     assert made(A, B) == traced(A, B)
+
+
+async def test_what_a_virtual_executor_makes_up_is_not_in_the_users_own_store(
+    fast: MockExecutor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made = await found(None, fast)
+    assert made.report.faster
+    with Results.open() as own:
+        assert own.all() == []
 
 
 async def test_a_damaged_store_is_a_warning(tmp_path: Path, fast: MockExecutor) -> None:
