@@ -56,9 +56,12 @@ class Field:
         Raises OptimizeError where the original itself cannot be run.
         """
         self.original = contenders[0]
-        async with asyncio.TaskGroup() as group:
-            for contender in contenders:
-                group.create_task(self._compile(contender))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for contender in contenders:
+                    group.create_task(self._compile(contender))
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
         self._require_original(self.original in self.compiled)
         self.compiled = {one: self.compiled[one] for one in contenders if one in self.compiled}
         compiled = self.compiled[self.original]

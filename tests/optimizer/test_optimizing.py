@@ -24,6 +24,7 @@ from aiosearch.measure import (
     Act,
     ArrayType,
     Cause,
+    ExecutorError,
     Lap,
     MockExecutor,
     Race,
@@ -245,6 +246,11 @@ async def test_what_a_virtual_executor_makes_up_is_not_in_the_users_own_store(
     assert made.report.faster
     with Results.open() as own:
         assert own.all() == []
+
+
+async def test_an_executor_that_is_not_open_is_said(store: Results) -> None:
+    with pytest.raises(ExecutorError, match="the executor is not open"):
+        await found(store, executor())
 
 
 async def test_a_damaged_store_is_a_warning(tmp_path: Path, fast: MockExecutor) -> None:
