@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 import warnings
 from collections import defaultdict
@@ -14,7 +13,7 @@ from .._waiting import loop_is_running
 from ..capture.names import shown
 from ..errors import AiosearchError
 from .call_kinds import is_traced, kind_of
-from .dropin import Optimized
+from .dropin import Optimized, look_like
 from .optimizing import optimize, optimize_sync
 from .options import demand_options
 from .runs import OTHER
@@ -47,7 +46,7 @@ class OptimizedOnCall(Generic[P, R]):
 
     def __init__(self, function: Callable[P, R], options: Mapping[str, Any]) -> None:
         demand_options(function, options)
-        functools.update_wrapper(self, function)  # first: it may have these attributes
+        look_like(self, function)  # first: it may have these attributes
         self._options = dict(options)
         self._found: list[Optimized[P, R]] = []
         self._tried: dict[Any, Optimized[P, R] | None] = {}

@@ -42,7 +42,7 @@ class Optimized(Generic[P, R]):
         report: Report | None = None,
         device: Any = None,
     ) -> None:
-        functools.update_wrapper(self, spliced.cut.function)  # first: it may have these attributes
+        look_like(self, spliced.cut.function)  # first: it may have these attributes
         self.report = report
         """What the optimizer has to say about it."""
         self.lacks = lacks
@@ -106,6 +106,14 @@ class Optimized(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<optimized {shown(self.original)}>"
+
+
+def look_like(one: Any, function: Callable[..., Any]) -> None:
+    """Gives it a function's name and text, and those attributes that hide nothing of its own."""
+    for name, value in getattr(function, "__dict__", {}).items():
+        if not hasattr(type(one), name):
+            vars(one)[name] = value
+    functools.update_wrapper(one, function, updated=())
 
 
 def _is_compiled(function: Any) -> bool:

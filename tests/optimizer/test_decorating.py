@@ -251,6 +251,16 @@ def test_other_settings_of_jax_are_another_kind(store: Remembering) -> None:
     assert len(f.found) == len(store.asked) == 2
 
 
+def test_the_functions_attributes_hide_none_of_its_own(store: Remembering) -> None:
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.sum(x * 2)
+
+    f.version, f.optimize = 3, "always"  # type: ignore[attr-defined]
+    made: Any = optimized(results=store, target="cpu")(f)
+    assert made.version == 3
+    assert callable(made.optimize)
+
+
 @optimized
 def by_name(x: jax.Array) -> jax.Array:
     return x

@@ -66,6 +66,18 @@ def test_it_looks_like_the_function() -> None:
     assert repr(fast) == "<optimized product>"
 
 
+def test_the_functions_attributes_hide_none_of_its_own() -> None:
+    def f(x: Any) -> Any:
+        return jnp.tanh(x)
+
+    f.version, f.source, f.attempt, f.report = 3, "a file", None, None  # type: ignore[attr-defined]
+    fast: Any = Optimized(Spliced(cut(f, X)), source="import jax\n")
+    assert fast.version == 3
+    assert fast.source() == "import jax\n"
+    assert fast.attempt((X,), {}).shape == X.shape
+    assert fast.__wrapped__ is f
+
+
 def test_calls_that_it_was_made_for_are_fast() -> None:
     """Compiled once, whether arguments come by position or by name, from NumPy or from jax."""
     runs = Runs(product, X, W)
