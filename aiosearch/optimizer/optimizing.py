@@ -20,7 +20,7 @@ from .devices import device, platform
 from .dropin import Optimized
 from .effort import Effort
 from .errors import OptimizeError
-from .options import demand
+from .options import demand, demand_values
 from .report import Found, Report, Tell, Whole
 from .results import Results
 from .runnable import refusal
@@ -94,6 +94,7 @@ async def optimize(
         constant_argnums=constant_argnums,
         kwargs={**(kwargs or {}), **named},
     )
+    demand_values(function, (traced.examples, traced.jaxpr.consts))
     wanted = await to_thread.run_sync(platform, target, traced.places)
     with promptly():
         found = await to_thread.run_sync(traced.cut)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..arguments import is_whole
 from ..capture.names import title
+from .call_kinds import is_traced
 from .errors import OptimizeError
 from .results import Results
 
@@ -29,6 +30,15 @@ def demand(
         raise OptimizeError(
             f"{title(function, None)} takes {name}, and optimize has an option of that name"
             + _elsewhere(function, name)
+        )
+
+
+def demand_values(function: Any, arrays: Any) -> None:
+    """Raises OptimizeError where one of them is what jax is tracing, which is no array yet."""
+    if is_traced(arrays):
+        raise OptimizeError(
+            f"{title(function, None)} is optimized where jax traces, as inside jit, grad or vmap:"
+            " call optimize before, with arrays or jax.ShapeDtypeStructs, and what it gives there"
         )
 
 

@@ -49,6 +49,17 @@ def test_arguments_with_the_names_of_options_reach_the_function(store: Results) 
     assert optimize_sync(lambda function: jnp.sort(function), function=A).takes(function=A)
 
 
+@pytest.mark.parametrize("closed", [False, True])
+def test_what_jax_is_tracing_cannot_be_optimized(store: Results, closed: bool) -> None:
+    def inside(x: jax.Array) -> jax.Array:
+        if closed:
+            return optimize_sync(lambda y: jnp.sort(x) + y, A, results=store)(A)
+        return optimize_sync(jnp.sort, x, results=store)(x)
+
+    with pytest.raises(OptimizeError, match="is optimized where jax traces, as inside jit"):
+        jax.jit(inside)(A)
+
+
 async def test_a_decorated_function_gets_all_arguments_of_its_calls(store: Results) -> None:
     """Options are the decorator's alone."""
     made = optimized(results=store, target="cpu", kernels=False)(loss)
