@@ -11,10 +11,10 @@ from ..capture.names import title
 from .call_kinds import is_traced
 from .errors import OptimizeError
 from .results import Results
+from .splice.calls import BY_POSITION
 
 _METHODS = ("compile", "run", "race")
 _SHOWN = 40
-_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def demand(
@@ -89,7 +89,7 @@ def _count(function: Any) -> int | None:
     parameters = _parameters(function)
     if parameters is None or any(one.kind is one.VAR_POSITIONAL for one in parameters.values()):
         return None
-    return sum(one.kind in _BY_POSITION for one in parameters.values())
+    return sum(one.kind in BY_POSITION for one in parameters.values())
 
 
 def _demand_names(function: Any, options: Mapping[str, Any]) -> None:

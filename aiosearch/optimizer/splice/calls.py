@@ -14,6 +14,8 @@ from jax.tree_util import PyTreeDef
 from ...capture.names import input_names
 from .errors import SpliceError
 
+BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+"""The kinds of parameters whose place among the arguments is always the same."""
 _NUMBERS = (bool, int, float, complex)
 _ARRAYS = ("shape", "__jax_array__")
 """What one of them has, or what jax makes one of."""
@@ -100,7 +102,8 @@ def call(
     signature = _signature(function)
     args, kwargs = _canonical(signature, args, kwargs) or (tuple(args), dict(kwargs))
     static: dict[int | str, Any] = {at: args[at] for at in places(static_argnums, len(args))}
-    positions = list(signature.parameters) if signature else []
+    parameters = signature.parameters.items() if signature else ()
+    positions = [name for name, one in parameters if one.kind in BY_POSITION]
     for name in (static_argnames,) if isinstance(static_argnames, str) else static_argnames:
         if name in kwargs:
             static[name] = kwargs[name]

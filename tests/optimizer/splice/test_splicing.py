@@ -160,6 +160,16 @@ def test_derivatives_of_functions_with_rules_of_their_own_are_kept() -> None:
     same(jax.grad(fast)(zeros), jnp.ones((4, 6)))
 
 
+def test_a_static_argument_behind_any_number_of_arrays_is_found_by_its_name() -> None:
+    def f(*arrays: Any, mode: str = "sum") -> Any:
+        return getattr(jnp, mode)(jnp.tanh(arrays[0] @ arrays[1]))
+
+    for given in ({}, {"mode": "max"}):
+        fast, _ = spliced(f, X, W, static_argnames="mode", **given)
+        assert fast.cut.call.static == given
+        same(fast(X + 1, W, **given), f(X + 1, W, **given))
+
+
 def block(x: Any, w: Any) -> Any:
     weights = jax.nn.softmax(jnp.where(jnp.tril(jnp.ones((4, 4))) > 0, x @ x.T, -1e9))
     return jnp.trace(weights), jax.nn.gelu(weights @ x @ w) + x[0]
