@@ -52,7 +52,7 @@ class OptimizedOnCall(Generic[P, R]):
         self._tried: dict[Any, Optimized[P, R] | None] = {}
         self._locks: defaultdict[Any, threading.Lock] = defaultdict(threading.Lock)
         self._lock = threading.Lock()
-        self._warned = False
+        self._told: set[str] = set()
 
     @property
     def original(self) -> Callable[P, R]:
@@ -84,8 +84,13 @@ class OptimizedOnCall(Generic[P, R]):
         Options are those that it was decorated with.
         """
         made = await optimize(self.original, *args, **self._options, kwargs=kwargs)
-        self._found.append(made)
+        self._keep(made)
         return made
+
+    def _keep(self, made: Optimized[P, R]) -> None:
+        """In the place of what was found before for the same kind of call."""
+        with self._lock:
+            self._found = [*(one for one in self._found if one.kind != made.kind), made]
 
     def _first(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Optimized[P, R] | None:
         """What is found now for a kind of call, if anything can be."""
@@ -120,12 +125,12 @@ class OptimizedOnCall(Generic[P, R]):
             told = str(error) if ours else f"{type(error).__name__}: {error}"
             self._warn(f"runs as it is: {told}", deeper=1)
             return None
-        self._found.append(made)
+        self._keep(made)
         return made
 
     def _warn(self, told: str, deeper: int = 0) -> None:
-        if not self._warned:
-            self._warned = True
+        if told not in self._told:
+            self._told.add(told)
             warnings.warn(f"{shown(self.original)} {told}", RuntimeWarning, stacklevel=4 + deeper)
 
     def __reduce__(self) -> str:

@@ -77,6 +77,11 @@ class Optimized(Generic[P, R]):
         """Whether a call is of the kind that it was made for."""
         return self._made_for.leaves(args, kwargs) is not None
 
+    @property
+    def kind(self) -> Any:
+        """Equal for two that take the same calls."""
+        return self._made_for.kind
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Binds as a method, as functions do."""
         return self if instance is None else MethodType(self, instance)

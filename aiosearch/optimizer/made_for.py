@@ -33,6 +33,14 @@ class MadeFor:
         self._met: list[tuple[Any, Any]] = [(None, None)] * len(cut.avals)
         """For each leaf the last type and place that fitted: mostly the next one's very own."""
 
+    @property
+    def kind(self) -> Any:
+        """Equal for two that are for the same calls."""
+        call = self._call
+        static = {at: (type(value), value) for at, value in call.static.items()}
+        form = static, call.count, call.keywords, call.tree
+        return form, self._avals, self._places, self._settings
+
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | None:
         """The arrays of a call, if it is one of those."""
         leaves = self._call.leaves(args, kwargs)

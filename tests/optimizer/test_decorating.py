@@ -98,6 +98,34 @@ async def test_in_an_event_loop_it_says_what_to_await(store: Remembering) -> Non
     assert len(f.found) == 1
 
 
+def test_each_reason_is_told_once(store: Remembering) -> None:
+    @optimized(results=store, target="cpu")
+    def f(x: Any, mode: Any = None) -> Any:
+        return x
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for mode in ("mean", "sum", object(), "mean"):
+            f(A, mode)
+            f(A[:2], mode)
+    first, second = (str(one.message) for one in told)
+    assert "mode is of the type str and no array" in first
+    assert "mode is of the type object and no array" in second
+
+
+async def test_what_is_found_anew_takes_the_place_of_what_was_found(store: Remembering) -> None:
+    @optimized(results=store, target="cpu", static_argnums=1)
+    def f(x: jax.Array, n: float) -> jax.Array:
+        return jnp.sum(x * n)
+
+    like = jax.ShapeDtypeStruct(A.shape, A.dtype)
+    for n in (1, 1.0, True, 1):
+        for x in (A, like, A[:2], A + 1):
+            made = await f.optimize(x, n)
+            assert f.found[-1] is made
+    assert len(f.found) == 3 * 3
+
+
 def test_what_cannot_be_traced_runs_as_it_is(store: Remembering) -> None:
     @optimized(results=store, target="cpu")
     def f(x: jax.Array) -> jax.Array:
