@@ -54,7 +54,8 @@ def exported(spliced: Spliced, settings: Settings) -> Exported | Failure:
             known = carried_texts()
             checks = [*map(export.DisabledSafetyCheck.custom_call, known)]
             found = export.export(jax.jit(flat), disabled_checks=checks)(*specs)
-            used = [text for name, text in known.items() if name in found.mlir_module()]
+            module = found.mlir_module()
+            used = [text for name, text in known.items() if name in module]
             data = found.serialize()
         except (TypeError, ValueError, NotImplementedError) as error:
             reason = str(error).partition("\n")[0]

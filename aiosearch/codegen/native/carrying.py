@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 
 from .calling import Call, enter, function
 from .lines import opened
@@ -20,6 +19,9 @@ def carried(text: str) -> Call:
     return call
 
 
-def carried_texts() -> Mapping[str, str]:
-    """Gives the lines of the programs that this process has, by the names that XLA has for them."""
-    return _texts
+def carried_texts() -> dict[str, str]:
+    """Gives the lines of the programs that this process has, by the names that XLA has for them.
+
+    As of now: other threads may go on and carry more.
+    """
+    return dict(_texts)

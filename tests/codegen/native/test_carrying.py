@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from kernel_texts import adding, reading, source_of
 
+from aiosearch.codegen.native.carrying import carried_texts
 from aiosearch.codegen.native.native import Native
 from aiosearch.measure import (
     ArrayType,
@@ -51,6 +52,13 @@ def test_the_text_gives_the_function(expendable: None) -> None:
     exec(text, scope)
     np.testing.assert_array_equal(scope["added"](jnp.ones(5), jnp.arange(5.0))[0], np.arange(1, 6))
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_what_was_carried_is_told_as_of_now(expendable: None) -> None:
+    """Other threads may carry more while somebody looks through it."""
+    before = carried_texts()
+    exec(source_of(adding(DType.F32, 7), "added"), {})
+    assert len(carried_texts()) == len(before) + 1
 
 
 async def test_in_an_executor() -> None:
