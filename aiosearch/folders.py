@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 NOWHERE = Path(os.devnull)
@@ -34,6 +37,22 @@ def make_folder(path: Path) -> None:
     for folder in (*reversed(path.parents), path):
         if not folder.exists():
             folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
+    """Puts a whole file in the place of what is there, or changes nothing. Raises OSError.
+
+    A new file has this mode, as far as the umask lets it; one that was there keeps its own.
+    """
+    growing = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        growing.touch(mode=mode)
+        with suppress(FileNotFoundError):
+            shutil.copymode(path, growing)
+        growing.write_bytes(content)
+        growing.replace(path)
+    finally:
+        growing.unlink(missing_ok=True)
 
 
 def is_shared(status: os.stat_result) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..folders import replace_file
 from ..tensor import Program
 from ..tensor.drawing import draw
 from .outfiles import require_place
@@ -36,11 +36,8 @@ def draw_all(folder: str | None, programs: Sequence[Program]) -> list[str]:
 def _drawn(folder: Path, number: int, program: Program) -> str:
     name = re.sub(r"\W+", "_", program.name)
     path = folder / f"{name}-{number}.svg"
-    growing = folder / f".{path.name}.{os.getpid()}"
     try:
-        growing.write_text(draw(program), encoding="utf-8")
-        growing.replace(path)
+        replace_file(path, draw(program).encode())
     except OSError as error:
-        growing.unlink(missing_ok=True)
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
     return str(path)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
+from ..folders import replace_file
 from .usage import UsageError
 
 
@@ -45,15 +45,19 @@ def require_drawing(path: str | None) -> None:
 
 
 def write(path: str | None, made: Callable[[], str]) -> None:
-    """Writes what is made only where it is wanted; a new file is there whole, or not at all."""
+    """Writes what is made only where it is wanted; a file is there whole, or as it was.
+
+    What is no file, or lies where none can be put in its place, is written as it stands.
+    """
     if path is None:
         return
-    place, text = Path(path).expanduser(), made()
-    is_new = not os.path.exists(place)
+    place, content = Path(path).expanduser(), made().encode()
+    is_file = place.is_file() or not place.exists()
+    own = place.resolve()
     try:
-        place.write_text(text, encoding="utf-8")
+        if is_file and os.access(own.parent, os.W_OK):
+            replace_file(own, content)
+        else:
+            place.write_bytes(content)
     except OSError as error:
-        if is_new:
-            with suppress(OSError):
-                place.unlink()
         raise UsageError(f"cannot write {path}: {error.strerror}") from None

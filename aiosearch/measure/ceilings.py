@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform as system
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from ..folders import cache_folder, make_folder
+from ..folders import cache_folder, make_folder, replace_file
 from ..pool import usable_cores
 from .caches import last_cache
 from .candidates import ArrayType, Candidate, Failure
@@ -159,12 +158,7 @@ def store_ceilings(ceilings: Ceilings, path: Path | None = None) -> None:
     path = path or ceilings_path()
     others = [each for each in _stored(path) if _subject(each) != _subject(ceilings)]
     make_folder(path.parent)
-    growing = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        growing.write_bytes(msgspec.json.format(msgspec.json.encode([*others, ceilings])))
-        growing.replace(path)
-    finally:
-        growing.unlink(missing_ok=True)
+    replace_file(path, msgspec.json.format(msgspec.json.encode([*others, ceilings])))
 
 
 def _square(dtype: str) -> tuple[ArrayType, ArrayType]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,26 @@ def test_where_a_disk_is_full_no_half_file_stays(tmp_path: Path) -> None:
     with full_disk(100), pytest.raises(UsageError, match=r"cannot write .*: File too large"):
         write(str(tmp_path / "new"), lambda: "text" * 1000)
     assert not list(tmp_path.iterdir())
+
+
+def test_where_a_disk_is_full_an_old_file_stays_as_it_was(tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    old.write_text("kept")
+    with full_disk(100), pytest.raises(UsageError, match=r"cannot write .*: File too large"):
+        write(str(old), lambda: "text" * 1000)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_link_and_what_is_no_file_stay_what_they_are(tmp_path: Path) -> None:
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.write_text("old")
+    file.chmod(0o640)
+    link.symlink_to(file)
+    write(str(link), lambda: "new")
+    assert link.is_symlink()
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ("new", 0o640)
+    write(os.devnull, lambda: "text")
+    assert Path(os.devnull).is_char_device()
 
 
 def test_a_drawing_has_a_name_that_says_what_it_is(tmp_path: Path) -> None:

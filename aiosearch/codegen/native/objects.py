@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from ...folders import cache_folder, is_shared, make_folder, shared
+from ...folders import cache_folder, is_shared, make_folder, replace_file, shared
 
 LIMIT = 256 << 20
 """Bytes on disk; what was not used for longest goes first, down to half of it."""
@@ -78,17 +77,11 @@ class Objects:
 
     def _write(self, path: Path, content: bytes) -> None:
         """Puts a whole file in place, or none."""
-        part = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
         with suppress(OSError):
             make_folder(self.folder)
             if not self._is_own:
                 return
-            try:
-                part.touch(mode=0o600)
-                part.write_bytes(_signed(path, content) + content)
-                part.replace(path)
-            finally:
-                part.unlink(missing_ok=True)
+            replace_file(path, _signed(path, content) + content, mode=0o600)
             self._grown(len(content))
 
     def _grown(self, size: int) -> None:
