@@ -81,10 +81,27 @@ def test_drift_is_no_gain(times: list[tuple[float, float]], drift: float) -> Non
 
 @given(pairs)
 def test_noise_is_symmetric(times: list[tuple[float, float]]) -> None:
-    """Noise is never negative and does not ask which came first."""
+    """Noise does not ask which came first, and is no less than what the two differ by."""
     a, b = zip(*times, strict=True)
-    assert noise(a, b) >= 0
     assert noise(a, b) == pytest.approx(noise(b, a))
+    differ = abs(math.log(paired_ratio(a, b).median))
+    assert math.log1p(noise(a, b)) >= differ * (1 - 1e-9) - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("again", "heard"),
+    [
+        ([1.0] * 9, 0.0),
+        ([1.0] * 8 + [5.0], 0.0),
+        ([1.0] * 7 + [5.0] * 2, 4.0),
+        ([1.0] * 7 + [0.2] * 2, 4.0),
+        ([1.25] * 9, 0.25),
+        ([0.8] * 9, 0.25),
+    ],
+)
+def test_noise_is_what_the_interval_leaves_room_for(again: list[float], heard: float) -> None:
+    """On either side; of nine rounds, one at each end is left out."""
+    assert noise([1.0] * 9, again) == pytest.approx(heard)
 
 
 @given(st.integers(1, 200))
