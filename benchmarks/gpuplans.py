@@ -26,10 +26,10 @@ from aiosearch.codegen.pallas.cubin import Argument, Machine, compiled, missing
 from aiosearch.codegen.pallas.layout import Layout
 from aiosearch.codegen.pallas.nodes import Nodes
 from aiosearch.codegen.pallas.predicting import Prediction
-from aiosearch.codegen.pallas.values import WIDTHS
 from aiosearch.codegen.plans import Plan
 from aiosearch.devices import Device, device, device_names
 from aiosearch.tensor import DType
+from aiosearch.tensor.types import BYTES
 
 
 def main() -> None:
@@ -67,7 +67,7 @@ def tell(row: Row, gpu: Device, most: int) -> None:
 def least_seconds(module: Module, gpu: Device) -> float:
     """A launch, and its inputs and outputs once through memory or its products at full rate."""
     buffers = dict.fromkeys([*module.inputs, *module.outputs])
-    moved = sum(math.prod(one.shape) * WIDTHS[one.dtype] for one in buffers)
+    moved = sum(math.prod(one.shape) * BYTES[one.dtype] for one in buffers)
     products = 2 * sum(_products(kernel) for kernel in module.kernels)
     return gpu.launch_seconds + max(moved / gpu.bytes_per_second, products / gpu.rate(DType.BF16))
 

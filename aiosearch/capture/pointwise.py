@@ -12,6 +12,7 @@ import numpy as np
 
 from ..tensor import DType, apply, literal
 from ..tensor.sizes import product
+from ..tensor.types import ARRAY_NAMES, NARROW
 from .rules import demand, reads
 from .values import FLOATING, Value, element_type, known, pointwise, reshaped, truth, uniform
 
@@ -278,11 +279,12 @@ def _convert(x: Value, new_dtype: Any, **params: Any) -> Value:
 def _converted(x: Value, dtype: DType) -> Value:
     if dtype is x.dtype:
         return x
+    demand(dtype not in NARROW, f"numbers become {ARRAY_NAMES[dtype]}, of which there are few")
     if dtype is DType.BOOL:
         return pointwise("not_equal", x, _scalar(0, x), dtype=dtype)
     if x.dtype is DType.BOOL:
         return pointwise("select", x, uniform(1, (), dtype), uniform(0, (), dtype), dtype=dtype)
-    if dtype is DType.I32:
+    if dtype is DType.I32 and x.dtype not in NARROW:
         return _truncated(x)
     if x.term.dtype is DType.WEAK:
         return replace(x, dtype=dtype)

@@ -13,18 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..tensor import DType, TensorType
+from ..tensor.types import ARRAY_NAMES
 from .errors import CaptureError, RunError
 from .names import title
 from .values import FLOATING, element_type
-
-_NUMPY = {
-    DType.F64: "float64",
-    DType.F32: "float32",
-    DType.F16: "float16",
-    DType.BF16: "bfloat16",
-    DType.I32: "int32",
-    DType.BOOL: "bool",
-}
 
 
 def placeholders(types: Sequence[TensorType]) -> list[Any]:
@@ -105,7 +97,7 @@ class JaxFunction:
 
 
 def _numpy(dtype: DType) -> Any:
-    return jnp.dtype(_NUMPY[dtype])
+    return jnp.dtype(ARRAY_NAMES[dtype])
 
 
 def _wide() -> AbstractContextManager[Any]:

@@ -12,21 +12,14 @@ from numpy.typing import NDArray
 from ..tensor import DType, Program, Term, apply, literal
 from ..tensor.referee import run
 from ..tensor.terms import INPUT, LITERAL, walk
+from ..tensor.types import ARRAY_NAMES, WHOLE
 from .errors import CaptureError
 from .literals import meant
 
 Number: TypeAlias = "int | float"
 
 FLOATING = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
-_DTYPES = {
-    "float64": DType.F64,
-    "float32": DType.F32,
-    "float16": DType.F16,
-    "bfloat16": DType.BF16,
-    "int32": DType.I32,
-    "int64": DType.I32,
-    "bool": DType.BOOL,
-}
+_DTYPES = {**{name: dtype for dtype, name in ARRAY_NAMES.items()}, "int64": DType.I32}
 
 
 @dataclass(frozen=True)
@@ -112,7 +105,7 @@ def uniform(number: Number, shape: tuple[int, ...], dtype: DType) -> Value:
         return Value(apply("div", literal(0), literal(0)), shape, dtype)
     if dtype is DType.BOOL:
         return Value(apply("equal", literal(0), literal(0 if number else 1)), shape, dtype)
-    return Value(literal(number) if dtype is DType.I32 else meant(number, dtype), shape, dtype)
+    return Value(literal(number) if dtype in WHOLE else meant(number, dtype), shape, dtype)
 
 
 def truth(value: Value) -> bool | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..tensor.types import DType
+from ..tensor.types import NARROW, DType
 from .ir import (
     Apply,
     Constant,
@@ -63,6 +63,8 @@ def converted(value: Expression, source: DType, target: DType) -> Expression:
         return applied(Operation.NOT_EQUAL, value, Constant(0.0))
     if target is DType.I32 and isinstance(value, Constant) and math.isfinite(value.value):
         return Constant(float(math.trunc(value.value)))
+    if source in NARROW and target in HALVES:
+        return Round(value, DType.F32)  # there is room for each of them
     if target is DType.F32 and (source in HALVES or isinstance(value, Constant)):
         return value
     return Round(value, target)

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 
-from .ir import Buffer, Fold, Stage
+from ..tensor.types import BYTES
+from .ir import Apply, Buffer, Fold, Stage, walk
 from .merging import in_place, merged
 from .staging import Unit
+from .uses import DEAR
 
+_FEW = 4
+"""So many operations may be done again for each block of rows that are multiplied."""
 _ROW = 1 << 16
 """So many elements of a row, at most, are gone through by several folds of one kernel."""
 
 
-def grouped(units: Sequence[Unit]) -> list[Unit]:
-    """Units that are one kernel each, in an order in which they can run.
+def grouped(units: Sequence[Unit], outputs: Collection[Buffer]) -> list[Unit]:
+    """Units that are one kernel each, in an order in which they can run; some are empty.
 
     A custom kernel is one, with all its stages. Elsewhere a fold starts a kernel and what is
     computed element by element from it joins it, at the same places. A fold of what an earlier
     kernel computes joins that one too, where all folds in it then have the same free indices, the
-    rows, and a row is small: a softmax or a norm is one kernel.
+    rows, and a row is small: a softmax or a norm is one kernel. And what one sum alone takes, and
+    is easily made, more than what it gives and in more bits than what it is made of, is made in its
+    kernel, tile by tile: of weights in few bits nobody has to write down all that they stand for.
     """
     found: list[Unit] = []
     where: dict[Buffer, int] = {}
+    asked = Counter(buffer for unit in units for buffer in _all_read(unit))
     for unit in units:
         place = max((where.get(b, -1) for s in unit.stages for b in _read(s)), default=-1)
         if unit.owner is None and place >= 0 and _joins(unit.stages[0], found[place]):
@@ -30,8 +38,30 @@ def grouped(units: Sequence[Unit]) -> list[Unit]:
         else:
             place = len(found)
             found.append(Unit(unit.owner, list(unit.stages)))
-        where.update((stage.target, place) for stage in unit.stages)
+            for buffer in _read(unit.stages[0]) & where.keys() if unit.owner is None else ():
+                maker = found[where[buffer]]
+                if asked[buffer] == 1 and buffer not in outputs and _serves(maker, unit.stages[0]):
+                    found[place].stages[:0] = maker.stages
+                    maker.stages.clear()
+        where.update((stage.target, place) for stage in found[place].stages)
     return found
+
+
+def _all_read(unit: Unit) -> set[Buffer]:
+    return set[Buffer]().union(*map(_read, unit.stages))
+
+
+def _serves(maker: Unit, stage: Stage) -> bool:
+    """Whether what is made, and nothing else with it, may be made where it is summed up."""
+    if maker.owner is not None or len(maker.stages) != 1 or stage.fold is not Fold.SUM:
+        return False
+    (made,) = maker.stages
+    operations = [one.operation for one in walk(made.value) if isinstance(one, Apply)]
+    easily = len(operations) <= _FEW and DEAR.isdisjoint(operations)
+    more = math.prod(made.target.shape) > math.prod(stage.target.shape)
+    most = max(made.loads, key=lambda one: math.prod(one.buffer.shape), default=None)
+    wider = most is not None and BYTES[made.target.dtype] > BYTES[most.buffer.dtype]
+    return made.fold is Fold.NONE and easily and more and wider
 
 
 def _read(stage: Stage) -> set[Buffer]:

@@ -40,7 +40,7 @@ def lower(program: Program) -> Module:
             name = "out" if len(program.outputs) == 1 else f"out{number}"
             wanted[value] = _buffer(names.take(name), term)
     stager = Stager(wanted, names.another)
-    groups = [unit.stages for unit in grouped(stager.units) if unit.stages]
+    groups = [unit.stages for unit in grouped(stager.units, wanted.values()) if unit.stages]
     outputs = tuple(
         value.what.buffer if isinstance(value.what, Given) else wanted[value] for value in values
     )

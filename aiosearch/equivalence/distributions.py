@@ -12,7 +12,7 @@ import numpy as np
 from ..tensor.errors import ShapeError
 from ..tensor.floats import Array
 from ..tensor.terms import Program
-from ..tensor.types import DType, TensorType
+from ..tensor.types import WHOLE, DType, TensorType
 from .machine import rounded, working
 
 _LARGE = {DType.F16: 2.0**3, DType.BF16: 2.0**10, DType.F32: 2.0**10, DType.F64: 2.0**10}
@@ -149,10 +149,11 @@ SPECIAL = (NANS, INFINITIES)
 
 EVERY = (*DISTRIBUTIONS, *ADVERSARIAL)
 
-_WHOLE = {"large": 1000, "tiny": 1, "zeros": 1}
+_MOST_WHOLE = {"large": 1000, "tiny": 1, "zeros": 1}
 """The largest whole number that an integer input is drawn from, where it is not 8."""
 _SHIFTED_WHOLE = 1000
-"""Around it are those that are shifted."""
+"""Around it are those that are shifted, as far as there are such."""
+_LIMITS = {DType.I32: (-(2**31), 2**31 - 1), DType.I8: (-128, 127), DType.U8: (0, 255)}
 
 
 def special(types: Sequence[TensorType], names: Sequence[str] = SPECIAL) -> tuple[str, ...]:
@@ -160,7 +161,7 @@ def special(types: Sequence[TensorType], names: Sequence[str] = SPECIAL) -> tupl
 
     Where one of sixteen is not, sums of many are nowhere finite, and tell nothing apart.
     """
-    floats = [at for at, one in enumerate(types) if one.dtype not in (DType.BOOL, DType.I32)]
+    floats = [at for at, one in enumerate(types) if one.dtype not in WHOLE | {DType.BOOL}]
     alone = {NANS: "nan", INFINITIES: "infinity"}
     return (*names, *(f"{alone[name]}-at-{at}" for name in names for at in floats))
 
@@ -202,16 +203,21 @@ def _one(type_: TensorType, name: str, random: np.random.Generator) -> Array:
     drawn = _Draw(random, shape, type_.dtype)
     if type_.dtype is DType.BOOL:
         return np.ones(shape, np.bool_) if name == "equal" else np.asarray(drawn.chance(0.5))
-    if type_.dtype is DType.I32:
-        most = _WHOLE.get(name, 8)
-        low = 1 if name == "positive" else -most
-        shift = _SHIFTED_WHOLE if name == "shifted" else 0
-        return np.asarray(drawn.whole(low, most) + shift)
+    if type_.dtype in WHOLE:
+        return _whole(drawn, name)
     if name in SPECIAL:
         return _special(drawn, name)
     if name in _ODD:
         return _alone(drawn, name)
     return rounded(np.asarray(_DRAWN[name](drawn)), type_.dtype)
+
+
+def _whole(draw: _Draw, name: str) -> Array:
+    least, largest = _LIMITS[draw.dtype]
+    most = _MOST_WHOLE.get(name, 8)
+    low = 1 if name == "positive" else max(least, -most)
+    shift = min(_SHIFTED_WHOLE, largest - most) if name == "shifted" else 0
+    return np.asarray(draw.whole(low, min(most, largest)) + shift)
 
 
 def _numbers(type_: TensorType) -> tuple[int, ...]:

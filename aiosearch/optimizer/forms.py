@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ..tensor import DType, Term, apply
 from ..tensor.terms import LITERAL
-from .pieces import JAX_TYPES, Piece
+from ..tensor.types import JAX_NAMES
+from .pieces import Piece
 from .spelling import HALF, Choice
 from .wording import matmul
 
@@ -53,7 +54,7 @@ def product(term: Term, chosen: frozenset[Choice]) -> Form:
 def _rounded(found: Piece, dtype: DType, chosen: frozenset[Choice]) -> Piece:
     if Choice.ACCUMULATE not in chosen:
         return found
-    return Piece(f"{found.atom}.astype({JAX_TYPES[dtype]})")
+    return Piece(f"{found.atom}.astype({JAX_NAMES[dtype]})")
 
 
 def _narrow(term: Term) -> Term | None:

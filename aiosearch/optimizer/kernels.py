@@ -24,10 +24,10 @@ from ..codegen.plans import Plan, Plans
 from ..measure import ArrayType
 from ..tensor import Program
 from ..tensor.text import write
+from ..tensor.types import ARRAY_NAMES
 from .emit import module as module_of
 from .emit import names
 from .places import KernelSource, Place, Planned
-from .types import NUMPY
 
 
 class CpuKernels:
@@ -115,7 +115,7 @@ class _Writer:
             return KernelSource(self._how(), self.plan.seconds, module_of(run), self.function)
         inputs = self.plan.module.inputs
         types = tuple(
-            ArrayType(NUMPY[given.dtype], given.shape)
+            ArrayType(ARRAY_NAMES[given.dtype], given.shape)
             for given in (one.given(inputs[at]) for at, one in layouts.items())
         )
         text = module_of(f"{self._pack(layouts)}\n\n{run}")

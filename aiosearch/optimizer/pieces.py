@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from ..tensor import DType
-
 
 class Binds(IntEnum):
     """How tightly an expression holds together."""
@@ -37,16 +35,6 @@ class Piece:
     @property
     def atom(self) -> str:
         return self.at(Binds.ATOM)
-
-
-JAX_TYPES = {
-    DType.F64: "jnp.float64",
-    DType.F32: "jnp.float32",
-    DType.F16: "jnp.float16",
-    DType.BF16: "jnp.bfloat16",
-    DType.I32: "jnp.int32",
-    DType.BOOL: "jnp.bool_",
-}
 
 
 def number(value: Any, whole: bool) -> Piece:

@@ -12,6 +12,7 @@ from ..measure import Compiled, Draw, Executor, Failure
 from ..measure.drawing import NORMAL
 from ..tensor import DType, Program, Term
 from ..tensor.terms import LITERAL
+from ..tensor.types import WHOLE
 
 POSITIVE = Draw(0.125, 2.0)
 PLANS = (
@@ -140,7 +141,7 @@ def _names(program: Program) -> tuple[str, ...]:
 
 
 def _free(program: Program) -> tuple[int, ...]:
-    fixed = (DType.I32, DType.BOOL)
+    fixed = WHOLE | {DType.BOOL}
     return tuple(at for at, term in enumerate(program.inputs) if term.dtype not in fixed)
 
 

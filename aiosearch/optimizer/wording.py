@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 from ..tensor import DType, Term
 from ..tensor.sizes import product
 from ..tensor.terms import LITERAL
-from .pieces import JAX_TYPES, Binds, Piece, axis_text, call, listed, number, sized
+from ..tensor.types import JAX_NAMES
+from .pieces import Binds, Piece, axis_text, call, listed, number, sized
 
 Say: TypeAlias = Callable[..., Piece]
 """Given a term and its operands, the expression."""
@@ -102,8 +103,8 @@ def _clamp(term: Term, x: Piece, low: Any, high: Any) -> Piece:
 
 def _cast(term: Term, x: Piece, dtype: DType) -> Piece:
     if term.arguments[0].operator is LITERAL:
-        return call("jnp.asarray", x.text, JAX_TYPES[dtype])
-    return Piece(f"{x.atom}.astype({JAX_TYPES[dtype]})")
+        return call("jnp.asarray", x.text, JAX_NAMES[dtype])
+    return Piece(f"{x.atom}.astype({JAX_NAMES[dtype]})")
 
 
 # Reductions and products
@@ -216,7 +217,7 @@ def _diagonal(term: Term, x: Piece) -> Piece:
 
 
 def _iota(term: Term, shape: Sequence[Any], axis: int, dtype: DType) -> Piece:
-    own = JAX_TYPES[dtype]
+    own = JAX_NAMES[dtype]
     if product(shape) == shape[axis] and len(shape) == 1:
         return call("jnp.arange", str(shape[0]), f"dtype={own}")
     return call("lax.broadcasted_iota", own, sized(shape), str(axis))

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from .errors import ShapeError, TensorError
 from .operator import NUMBERS, Dimensions, Kind, Operator, Parameter, declare, find
 from .sizes import Dim, Size, product
-from .types import DType, Place, Shape, TensorType
+from .types import BYTES, NARROW, DType, Place, Shape, TensorType
 
 Number: TypeAlias = "int | float | Fraction | Size"
 
@@ -238,7 +238,10 @@ def dtype(value: Any) -> DType:
 def _dtype(operator: Operator, arguments: Sequence[Term], parameters: dict[str, Any]) -> DType:
     dtypes = [argument.dtype for argument in arguments]
     if operator.dtype is not None:
-        return operator.dtype(dtypes, parameters)
+        found = operator.dtype(dtypes, parameters)
+        if found in NARROW and arguments:
+            raise ShapeError(f"{operator.name} gives no {found}: there are too few numbers of it")
+        return found
     found = DType.WEAK
     for one in dtypes:
         if one is DType.WEAK:
@@ -248,6 +251,8 @@ def _dtype(operator: Operator, arguments: Sequence[Term], parameters: dict[str, 
         found = one
     if found is DType.BOOL and not operator.truths:
         raise ShapeError(f"{operator.name} of truth values: cast them to a number first")
+    if found in NARROW and (operator.pointwise or not operator.truths):
+        raise ShapeError(f"{operator.name} of {found}: cast them to more bits first")
     if found is DType.I32 and operator.fractions:
         raise ShapeError(f"{operator.name} of whole numbers: cast them to floats first")
     return found
@@ -381,8 +386,7 @@ def walk(roots: Iterable[Term], stop: Container[Term] = ()) -> Iterator[Term]:
 
 def bytes_of(type_: TensorType) -> Dim:
     """The memory that a tensor takes."""
-    width = {DType.F64: 8, DType.F32: 4, DType.I32: 4, DType.F16: 2, DType.BF16: 2}
-    return product(type_.shape) * width.get(type_.dtype, 1)
+    return product(type_.shape) * BYTES.get(type_.dtype, 1)
 
 
 def _digest(term: Term) -> bytes:

@@ -19,9 +19,44 @@ class DType(StrEnum):
     F16 = "f16"
     BF16 = "bf16"
     I32 = "i32"
+    I8 = "i8"
+    U8 = "u8"
     BOOL = "bool"
     WEAK = "weak"
     """A literal's: takes the type of what it meets."""
+
+
+NARROW = frozenset({DType.I8, DType.U8})
+"""Whole numbers that are stored, moved and cast; nothing is computed in so few bits."""
+WHOLE = NARROW | {DType.I32}
+
+ARRAY_NAMES = {
+    DType.F64: "float64",
+    DType.F32: "float32",
+    DType.F16: "float16",
+    DType.BF16: "bfloat16",
+    DType.I32: "int32",
+    DType.I8: "int8",
+    DType.U8: "uint8",
+    DType.BOOL: "bool",
+}
+"""What NumPy and JAX call them."""
+JAX_NAMES = {
+    dtype: f"jnp.{name}" if dtype is not DType.BOOL else "jnp.bool_"
+    for dtype, name in ARRAY_NAMES.items()
+}
+"""As they are written in JAX."""
+BYTES = {
+    DType.F64: 8,
+    DType.F32: 4,
+    DType.F16: 2,
+    DType.BF16: 2,
+    DType.I32: 4,
+    DType.I8: 1,
+    DType.U8: 1,
+    DType.BOOL: 1,
+}
+"""What an element takes in memory."""
 
 
 class Place(StrEnum):

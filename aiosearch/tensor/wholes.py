@@ -10,10 +10,12 @@ import math
 from collections.abc import Iterable, Mapping
 
 from .terms import INPUT, LITERAL, Program, Term
-from .types import DType
+from .types import NARROW, DType
 
 _ROOM = 2.0**31
 """No number is larger, nor one that is given smaller than its negative."""
+_FEW = 2.0**8
+"""Nor among those of eight bits."""
 _KEEPING = frozenset(
     {
         "broadcast",
@@ -57,6 +59,8 @@ def _most(term: Term, most: Mapping[Term, float], at_any_size: bool) -> float:
         return abs(float(term.parameter("value")))
     if term.dtype is DType.BOOL:
         return 1
+    if term.dtype in NARROW:
+        return _FEW
     if term.operator is INPUT or term.dtype is not DType.I32:
         return _ROOM
     if name in _KEEPING or name == "cast":

@@ -161,8 +161,20 @@ def test_a_branch_that_python_takes_by_value_is_refused() -> None:
 
 
 def test_element_types_that_the_language_lacks_are_refused() -> None:
-    with pytest.raises(CaptureError, match="no element type int8"):
-        captured(lambda x: x, jax.ShapeDtypeStruct((3,), "int8"))
+    with pytest.raises(CaptureError, match="no element type int16"):
+        captured(lambda x: x, jax.ShapeDtypeStruct((3,), "int16"))
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8"])
+def test_eight_bits_are_cast_and_moved_and_nothing_is_computed_in_them(name: str) -> None:
+    """What wraps around in so few bits has no meaning that could be proved equal to another."""
+    given = jax.ShapeDtypeStruct((3,), name)
+    q = tensor("q", "i8" if name == "int8" else "u8", (3,))
+    assert output(lambda q: q.astype("float32"), given) is apply("cast", q, dtype="f32")
+    assert output(lambda q: q[::-1], given).dtype is q.dtype
+    for computed in (lambda q: q + q, lambda q: q.max(), lambda q: (q > 1).astype(name)):
+        with pytest.raises(CaptureError):
+            captured(computed, given)
 
 
 def test_a_dead_primitive_does_not_stand_in_the_way() -> None:

@@ -78,7 +78,7 @@ def callback(x: Any) -> Any:
     [
         (lambda x: x if x.sum() > 0 else -x, r"<lambda>\(f32\[3\]\) cannot be run: TracerBool"),
         (lambda x: x @ jnp.ones((7, 7)), "cannot be run: TypeError: dot_general"),
-        (lambda x: x.astype("uint8"), "cannot be run: no element type uint8"),
+        (lambda x: x.astype("int16"), "cannot be run: no element type int16"),
         (lambda x: None, "gives no array"),
     ],
 )

@@ -25,7 +25,7 @@ from running import KINDS, drawn, program
 
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import host
-from aiosearch.tensor import OPERATORS, DType, Program
+from aiosearch.tensor import OPERATORS, DType, Program, apply, tensor
 
 TYPES = (DType.F32, DType.BF16, DType.F16)
 
@@ -79,3 +79,26 @@ def test_all_other_operators_on_what_is_no_number(dtype: DType) -> None:
 def test_sizes(dtype: DType, size: int) -> None:
     """Nothing, one, few, and what no tile divides."""
     right_by_both(program(*of_size(dtype, size)))
+
+
+def test_weights_of_eight_bits() -> None:
+    """They are moved as they are and computed with as what they are cast to."""
+    x, scale = tensor("X", DType.BF16, (20, 32)), tensor("S", DType.BF16, (1, 24))
+    signed, unsigned = tensor("W", DType.I8, (32, 24)), tensor("V", DType.U8, (32, 24))
+    turned = apply("transpose", unsigned, axes=(1, 0))
+    made = program(
+        x @ apply("cast", signed, dtype=DType.BF16),
+        x @ (apply("cast", signed, dtype=DType.BF16) * scale),
+        apply("slice", turned, axis=0, start=1, stop=22, step=3),
+        apply(
+            "less", apply("cast", signed, dtype=DType.I32), apply("cast", unsigned, dtype=DType.I32)
+        ),
+        apply("sum", apply("cast", unsigned, dtype=DType.I32), axes=(0,)),
+        apply("concatenate", signed, signed, axis=1),
+    )
+    right_by_both(made)
+    _, *most = np.random.default_rng(0).integers(0, 256, (3, 32, 24)).astype(np.uint8)
+    values = dict(zip("WV", (most[0].view(np.int8), most[1]), strict=True))
+    module = lower(made)
+    others = zip(module.inputs, drawn(module), strict=True)
+    right_by_both(made, [values.get(one.name, value) for one, value in others])

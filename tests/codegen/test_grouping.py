@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from aiosearch.codegen.lowering import lower
-from aiosearch.tensor import Block, Program, Term, apply, literal, tensor
+from aiosearch.tensor import Block, DType, Program, Term, apply, literal, tensor
 
 X, Y, W = tensor("X", "f32", (4, 6)), tensor("Y", "f32", (4, 6)), tensor("W", "f32", (6, 8))
 
@@ -72,3 +72,19 @@ def test_custom_kernels_stay_apart() -> None:
 @pytest.mark.parametrize("name", ["one", "two"])
 def test_a_program_of_one_kernel_gives_it_its_name(name: str) -> None:
     assert [one.name for one in lower(Program(name, (X, W), (X @ W,))).kernels] == [name]
+
+
+def test_weights_in_few_bits_are_widened_where_they_are_multiplied() -> None:
+    """Nothing writes them all down in more bits, unless others want them so too."""
+    few, scale = tensor("F", "i8", (6, 8)), tensor("S", "f32", (1, 8))
+    weights = apply("cast", few, dtype=DType.F32) * scale
+
+    def made(*outputs: Term) -> list[list[str]]:
+        module = lower(Program("p", (X, few, scale), outputs))
+        return [[stage.target.name for stage in kernel.stages] for kernel in module.kernels]
+
+    assert made(X @ weights) == [["t0", "out"]]
+    assert len(made(X @ weights, weights)) == 2
+    assert len(made(X @ apply("exp", weights))) == 2
+    half = apply("cast", X, dtype=DType.BF16)
+    assert len(kernels(apply("sum", half * half, axes=(1,)))) == 1

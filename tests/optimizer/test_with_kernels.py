@@ -69,3 +69,20 @@ async def test_the_answer_is_a_kernel(
     )
     assert await process.wait() == 0
     np.testing.assert_array_equal(np.load(tmp_path / "found.npy"), made(X, W))
+
+
+async def test_weights_of_eight_bits_are_read_as_such(tmp_path: Path) -> None:
+    """Their kernel widens them, packed once or not."""
+    few = jnp.asarray(RANDOM.integers(-128, 128, size=(48, 64)), jnp.int8)
+    scale = jnp.asarray(RANDOM.random(64) / 64, jnp.float32)
+
+    def layer(x: jax.Array, few: jax.Array, scale: jax.Array) -> jax.Array:
+        return x @ (few.astype(jnp.float32) * scale)
+
+    wanted = np.asarray(X, np.float64) @ (np.asarray(few, np.float64) * np.asarray(scale))
+    options: Any = {"effort": "quick", "target": "cpu", "constant_argnums": (1, 2)}
+    with Results.open(tmp_path / "results.sqlite") as store:
+        async with Favouring(lambda one: "carried(" in one.source) as executor:
+            made = await optimize(layer, X, few, scale, results=store, executor=executor, **options)
+    assert "carried(" in made.source()
+    np.testing.assert_allclose(made(X, few, scale), wanted, rtol=2e-5, atol=2e-5)

@@ -22,7 +22,7 @@ from aiosearch.codegen.native.machine import Machine, host, masked, portable
 from aiosearch.codegen.native.native import Native
 from aiosearch.tensor import Program, Term, terms
 from aiosearch.tensor.terms import INPUT
-from aiosearch.tensor.types import DType
+from aiosearch.tensor.types import ARRAY_NAMES, DType
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -32,12 +32,7 @@ MACHINES = {
     "portable": portable(host()),
 }
 KINDS: dict[DType, Any] = {
-    DType.F64: np.float64,
-    DType.F32: np.float32,
-    DType.F16: np.float16,
-    DType.BF16: ml_dtypes.bfloat16,
-    DType.I32: np.int32,
-    DType.BOOL: np.bool_,
+    dtype: np.dtype(getattr(ml_dtypes, name, name)) for dtype, name in ARRAY_NAMES.items()
 }
 _Phase = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -52,8 +47,9 @@ def _drawn(random: np.random.Generator, dtype: DType, shape: tuple[int, ...]) ->
     match dtype:
         case DType.BOOL:
             return random.integers(0, 2, shape).astype(np.bool_)
-        case DType.I32:
-            return random.integers(-9, 10, shape).astype(np.int32)
+        case DType.I32 | DType.I8 | DType.U8:
+            least = 0 if dtype is DType.U8 else -9
+            return random.integers(least, 10, shape).astype(KINDS[dtype])
     return np.asarray(random.normal(size=shape)).astype(KINDS[dtype])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...tensor.types import DType
+from ...tensor.types import NARROW, DType
 from ..ir import Operation, Stage
 from ..native.machine import Machine
 from ..scalars import Conversion, symbol
@@ -20,6 +20,8 @@ WORKING = {
     DType.F16: "float",
     DType.BF16: "float",
     DType.I32: "i32",
+    DType.I8: "i32",
+    DType.U8: "i32",
     DType.BOOL: "i32",
 }
 """In what arithmetic is done."""
@@ -162,6 +164,8 @@ class Arithmetic:
         if dtype is DType.BOOL:
             zero = self.vectors.constant(0, "i8", stored.lanes)
             return self._writer.pure(f"icmp ne {stored}, {zero.text}", "i1", stored.lanes)
+        if dtype in NARROW:
+            return self.cast("sext" if dtype is DType.I8 else "zext", stored, "i32")
         return stored
 
     def narrowed(self, value: Value, dtype: DType) -> Value:
@@ -173,6 +177,8 @@ class Arithmetic:
             return self._shortened(worked)
         if dtype in (DType.BF16, DType.F16):
             return self.function(Conversion.NARROW, [worked], dtype, "i16")
+        if dtype in NARROW:
+            return self.cast("trunc", worked, "i8")
         return worked
 
     def rounded(self, value: Value, dtype: DType) -> Value:

@@ -19,6 +19,8 @@ STORED = {
     DType.F16: ("i16", 2),
     DType.BF16: ("i16", 2),
     DType.I32: ("i32", 4),
+    DType.I8: ("i8", 1),
+    DType.U8: ("i8", 1),
     DType.BOOL: ("i8", 1),
 }
 """Types in memory, and their bytes. What half types are is known to `scalars` alone."""

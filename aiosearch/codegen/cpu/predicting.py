@@ -125,6 +125,7 @@ class Predictor:
         self._machine, self._widest, self._l2 = machine, machine.width, machine.l2
         self._works: dict[_Laid, list[_Work]] = {}
         self._reads = [self._read(one) for one in kernel.inputs]
+        self._made = _made(kernel)
         self._written = sum(bytes_of(one.dtype, one.shape) for one in kernel.outputs)
         self._cuts, self._summed = cache(self._cutting), cache(Sums(machine.l1).cycles)
         self._passes = cache(self._passing)
@@ -143,7 +144,7 @@ class Predictor:
             for at, times in enumerate(turns)
             if times
         )
-        copied = {*schedule.staged, *schedule.panels}
+        copied = {*schedule.staged, *schedule.panels, *self._made}
         reads = zip(self._reads, cuts.copying, strict=True)
         cycles += sum(waits for one, waits in reads if one.name in copied)
         beside = (cycles / CLOCK, *self._traffic(schedule, cuts))
@@ -288,6 +289,18 @@ def _apart(stage: Stage, shape: Shape) -> Iterator[str]:
         shared = shape.row in _used(load) and shape.along not in _used(load)
         if shared and alone(load.at[-1]) != shape.row:
             yield load.buffer.name
+
+
+def _made(kernel: Kernel) -> frozenset[str]:
+    """The inputs of which a block makes a tile for a sum, as if it copied them."""
+    stages = (one for one in kernel.stages if not one.folded and one.target not in kernel.outputs)
+    inputs = {one for one in kernel.inputs if len(one.shape) > 1}
+    return frozenset(
+        load.buffer.name
+        for stage in stages
+        for load in stage.loads
+        if load.buffer in inputs and math.prod(load.buffer.shape) >= stage.work
+    )
 
 
 def _copying(one: _Traffic, cut: Schedule, readers: int, again: int) -> float:

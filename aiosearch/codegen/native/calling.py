@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import jax
 
 from ...measure.expendable import is_expendable
-from ...tensor.types import DType
+from ...tensor.types import ARRAY_NAMES
 from ..ir import Buffer
 from .compiling import Effort, compiled, compiled_handler, digest, handler_digest
 from .errors import NativeError
@@ -23,14 +23,6 @@ from .trial import Trial, tried_elsewhere
 
 Call: TypeAlias = Callable[..., tuple[Any, ...]]
 
-_NAMES = {
-    DType.F64: "float64",
-    DType.F32: "float32",
-    DType.F16: "float16",
-    DType.BF16: "bfloat16",
-    DType.I32: "int32",
-    DType.BOOL: "bool",
-}
 _entered: dict[str, Library] = {}
 """What XLA knows, by name. XLA forgets nothing, so this does not either."""
 _lock = threading.Lock()
@@ -45,7 +37,7 @@ def function(
     it, else in another one. Raises NativeError where it does not pass, or does not run here.
     """
     target = enter(native, machine or host(), effort)
-    results = [jax.ShapeDtypeStruct(one.shape, _NAMES[one.dtype]) for one in native.outputs]  # type: ignore[no-untyped-call]  # jax's
+    results = [jax.ShapeDtypeStruct(one.shape, ARRAY_NAMES[one.dtype]) for one in native.outputs]  # type: ignore[no-untyped-call]  # jax's
     kernel = jax.ffi.ffi_call(target, results, vmap_method="sequential")
 
     def call(*arrays: Any) -> tuple[Any, ...]:
@@ -95,4 +87,4 @@ def _check(native: Native, arrays: tuple[Any, ...]) -> None:
 
 
 def _fits(buffer: Buffer, array: Any) -> bool:
-    return bool(array.dtype == _NAMES[buffer.dtype]) and tuple(array.shape) == buffer.shape
+    return bool(array.dtype == ARRAY_NAMES[buffer.dtype]) and tuple(array.shape) == buffer.shape

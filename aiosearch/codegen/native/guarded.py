@@ -97,6 +97,8 @@ def _drawn(dtype: DType) -> Bytes:
     match dtype:
         case DType.BOOL:
             return random.integers(0, 2, _TILE, np.uint8)
+        case DType.I8 | DType.U8:
+            return random.integers(0, 256, _TILE, np.uint8)
         case DType.I32:
             return random.integers(-(2**31), 2**31, _TILE, np.int64).astype(np.int32).view(np.uint8)
         case DType.BF16:

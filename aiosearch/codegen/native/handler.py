@@ -23,7 +23,9 @@ LINE = 64
 
 _ELEMENTS = {
     DType.BOOL: 1,
+    DType.I8: 2,
     DType.I32: 4,
+    DType.U8: 6,
     DType.F16: 10,
     DType.F32: 11,
     DType.F64: 12,

@@ -6,13 +6,12 @@ import math
 from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
 
-from ...tensor.types import DType
+from ...tensor.types import BYTES, DType
 from .. import ir
 from .layout import Layout
 from .loops import Loops
 from .nodes import Node, loads
 from .pressure import Pressure
-from .values import WIDTHS
 from .warping import TALL, Warping
 
 _SPECIAL = {
@@ -103,7 +102,7 @@ class _Counting:
             streamed_bytes=sum(size for size, moves in shared.values() if moves),
             step_bytes=sum(size for size, _ in loaded),
             loaded_bytes=self._blocks * sum(size * times for size, times in loaded),
-            memory_bytes=sum(math.prod(one.shape) * WIDTHS[one.dtype] for one in buffers),
+            memory_bytes=sum(math.prod(one.shape) * BYTES[one.dtype] for one in buffers),
             products=tuple(one for node in nodes.all for one in self._products(node)),
             operations=sum(map(self._operations, nodes.all)),
             special=sum(map(self._special, nodes.all)),
@@ -139,7 +138,7 @@ class _Counting:
         for load, indices in self._fed(node):
             moves = self._layout.loop in indices
             if moves or load in node.taken:
-                yield load, self._layout.size(indices) * WIDTHS[load.buffer.dtype], moves
+                yield load, self._layout.size(indices) * BYTES[load.buffer.dtype], moves
 
     def _fed(self, node: Node) -> Iterator[tuple[ir.Load, frozenset[ir.Index]]]:
         """All that a node is made of in one iteration, as it is loaded."""
@@ -151,7 +150,7 @@ class _Counting:
     def _loaded(self, node: Node) -> Iterator[tuple[int, int]]:
         """The bytes of each tile that a block loads, and how often."""
         for load, indices in node.taken.items():
-            bytes_ = self._layout.inside(indices) * WIDTHS[load.buffer.dtype]
+            bytes_ = self._layout.inside(indices) * BYTES[load.buffer.dtype]
             yield bytes_, self._times(node, indices)
 
     def _products(self, node: Node) -> Iterator[Product]:
@@ -163,7 +162,7 @@ class _Counting:
             times = self._steps * self._passes[node] if self._passes[node] else 1
             summed = self._layout.size(dot.left.summed) * times
             operations = 2 * self._blocks * self._layout.size(dot.left.own | dot.right.own) * summed
-            yield Product(max(dtypes, key=lambda one: WIDTHS[one]), rows, summed, operations, node)
+            yield Product(max(dtypes, key=lambda one: BYTES[one]), rows, summed, operations, node)
 
     def _operations(self, node: Node) -> int:
         """Those of its expression and of its fold, but for a dot's own ones."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ...tensor.types import DType
+from ...tensor.types import ARRAY_NAMES, DType
 from ..scalars.erfc import BESIDE, ERFC, FLAT, MIDDLE
 
 ALIAS, IMPORT = "plt", "from jax.experimental.pallas import triton as plt"
@@ -167,16 +167,8 @@ def argument(dtype: DType, shape: tuple[int, ...], sharding: Any = None) -> Any:
     """What a function is lowered with in the place of an array."""
     import jax
 
-    types = {
-        DType.F64: "float64",
-        DType.F32: "float32",
-        DType.F16: "float16",
-        DType.BF16: "bfloat16",
-        DType.I32: "int32",
-        DType.BOOL: "bool",
-    }
     make: Any = jax.ShapeDtypeStruct
-    return make(shape, types[dtype], sharding=sharding)
+    return make(shape, ARRAY_NAMES[dtype], sharding=sharding)
 
 
 @contextmanager

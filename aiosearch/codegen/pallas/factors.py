@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from ...tensor.types import BYTES
 from .. import ir
 from .nodes import Node, Nodes, dependencies, loads
-from .values import WIDTHS
 
 Axes = Callable[[ir.Expression], Iterable[ir.Index]]
 """The axes of an expression's tile."""
@@ -25,7 +25,7 @@ class Side:
     @property
     def width(self) -> int:
         """The bytes of an element, where it is kept in the type that it is loaded in."""
-        found = (WIDTHS[one.buffer.dtype] for part in self.factors for one in loads(part))
+        found = (BYTES[one.buffer.dtype] for part in self.factors for one in loads(part))
         return max(found, default=4)
 
     def computed(self, node: Node) -> bool:

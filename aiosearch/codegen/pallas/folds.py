@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
 
-from ...tensor.types import DType
+from ...tensor.types import JAX_NAMES, DType
 from .. import ir
 from .factors import Contraction, Side
 from .nodes import Node
 from .tiles import Tiles
-from .values import NAMES, Value, cast, literal, spread, wide, working
+from .values import Value, cast, literal, spread, wide, working
 
 
 def folded(tiles: Tiles, node: Node, *, heeded: bool) -> Value:
@@ -54,8 +54,8 @@ def combined(node: Node, total: str, part: Value, *, heeded: bool) -> str:
 def initial(fold: ir.Fold, dtype: DType, shape: tuple[int, ...]) -> str:
     """What nothing comes to."""
     if fold is ir.Fold.SUM:
-        return f"jnp.zeros({shape}, {NAMES[dtype]})"
-    return f"jnp.full({shape}, {lowest(dtype)}, {NAMES[dtype]})"
+        return f"jnp.zeros({shape}, {JAX_NAMES[dtype]})"
+    return f"jnp.full({shape}, {lowest(dtype)}, {JAX_NAMES[dtype]})"
 
 
 def lowest(dtype: DType) -> str:
@@ -93,7 +93,7 @@ def _dot(tiles: Tiles, node: Node, found: Contraction) -> Value:
     if one.dtype is not other.dtype:
         one, other = cast(one, dtype), cast(other, dtype)
     texts = [_matrix(tiles, one, rows, summed), _matrix(tiles, other, summed, columns)]
-    text = f"lax.dot({', '.join(texts)}, preferred_element_type={NAMES[dtype]})"
+    text = f"lax.dot({', '.join(texts)}, preferred_element_type={JAX_NAMES[dtype]})"
     if len(rows) + len(columns) > 2:
         text = f"{text}.reshape{layout.shape((*rows, *columns))}"
     value = Value(text, dtype, (*rows, *columns))

@@ -75,7 +75,10 @@ class Layout:
         if found is None:
             return None
         sides = (found.left.own, found.right.own, found.left.summed)
-        whole = any(one.buffer.dtype in (DType.I32, DType.BOOL) for one in loads(node.value))
+        wholes = {DType.I32, DType.BOOL}
+        whole = node.stage.accumulated in wholes or any(
+            one.buffer.dtype in wholes for one in loads(node.value)
+        )
         large = all(math.prod(self.shape(side)) >= LEAST for side in sides)
         if whole or not large:
             return None

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ...tensor.types import BYTES
 from .. import ir
 from ..parameters import Choice
 from ..plans import Plan, Plans, best
@@ -22,7 +23,6 @@ from .layout import serial
 from .nodes import Nodes
 from .splitting import halves
 from .tiling import Tiling
-from .values import WIDTHS
 
 if TYPE_CHECKING:
     from ...devices import Device
@@ -115,4 +115,4 @@ def _parts(one: ir.Index, blocks: int, device: Device) -> list[int]:
 
 
 def _bytes(buffers: Iterable[ir.Buffer]) -> int:
-    return sum(math.prod(one.shape) * WIDTHS[one.dtype] for one in buffers)
+    return sum(math.prod(one.shape) * BYTES[one.dtype] for one in buffers)

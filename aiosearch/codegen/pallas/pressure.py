@@ -10,11 +10,11 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from ...tensor.types import BYTES
 from .. import ir
 from .layout import Layout
 from .loops import Loops
 from .nodes import Node
-from .values import WIDTHS
 from .warping import Warping
 
 _ADDRESS = 0.5
@@ -101,7 +101,7 @@ class _Counted:
 
     def _value(self, node: Node) -> float:
         if node not in self._values:
-            wide = _WORK if self._loops.accumulates(node) else WIDTHS[node.stage.target.dtype]
+            wide = _WORK if self._loops.accumulates(node) else BYTES[node.stage.target.dtype]
             self._values[node] = self._spread(node, node.indices, wide)
         return self._values[node]
 
@@ -119,7 +119,7 @@ class _Counted:
     def _moving(self, node: Node, loops: bool) -> float:
         """The bytes that are loaded where a node is computed, and not before a loop."""
         return sum(
-            self._layout.size(indices) * WIDTHS[load.buffer.dtype]
+            self._layout.size(indices) * BYTES[load.buffer.dtype]
             for load, indices in node.taken.items()
             if self._layout.loop in indices or not loops
         )
@@ -128,7 +128,7 @@ class _Counted:
         """What is loaded before a loop, to be there in all iterations."""
         taken = {load: indices for node in phase.nodes for load, indices in node.taken.items()}
         found = sum(
-            self._layout.size(indices) * WIDTHS[load.buffer.dtype]
+            self._layout.size(indices) * BYTES[load.buffer.dtype]
             for load, indices in taken.items()
             if phase.loops and self._layout.loop not in indices
         )

@@ -6,30 +6,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ...tensor.types import DType
+from ...tensor.types import JAX_NAMES, NARROW, DType
 from .. import ir
 
 HALVES = (DType.F16, DType.BF16)
 
-NAMES = {
-    DType.F64: "jnp.float64",
-    DType.F32: "jnp.float32",
-    DType.F16: "jnp.float16",
-    DType.BF16: "jnp.bfloat16",
-    DType.I32: "jnp.int32",
-    DType.BOOL: "jnp.bool_",
-}
-
-WIDTHS = {
-    DType.F64: 8,
-    DType.F32: 4,
-    DType.F16: 2,
-    DType.BF16: 2,
-    DType.I32: 4,
-    DType.BOOL: 1,
-}
-"""In bytes."""
-
+_COMPUTED = dict.fromkeys(HALVES, DType.F32) | dict.fromkeys(NARROW, DType.I32)
+"""In what is computed with types that are stored alone."""
 _RANKS = [DType.WEAK, DType.BOOL, DType.I32, DType.F32, DType.F64]
 
 
@@ -68,17 +51,17 @@ def cast(value: Value, dtype: DType) -> Value:
     if value.dtype is DType.WEAK and dtype is DType.BOOL:
         return cast(cast(value, DType.I32), dtype)
     if value.dtype is DType.WEAK:
-        kept = f"dtype={NAMES[dtype]}" if dtype is DType.I32 else ""
-        text = f"jnp.full((1,), {value.text}, {NAMES[dtype]}).sum({kept})"
+        kept = f"dtype={JAX_NAMES[dtype]}" if dtype is DType.I32 else ""
+        text = f"jnp.full((1,), {value.text}, {JAX_NAMES[dtype]}).sum({kept})"
         return replace(value, text=text, dtype=dtype)
     if dtype is DType.BOOL:
         return replace(value, text=f"({value.text} != 0)", dtype=dtype)
-    return replace(value, text=f"{value.text}.astype({NAMES[dtype]})", dtype=dtype)
+    return replace(value, text=f"{value.text}.astype({JAX_NAMES[dtype]})", dtype=dtype)
 
 
 def working(dtypes: Iterable[DType], least: DType = DType.WEAK) -> DType:
     """The type that values of these are computed with, at least one."""
-    found = [DType.F32 if one in HALVES else one for one in dtypes]
+    found = [_COMPUTED.get(one, one) for one in dtypes]
     return max((least, *found), key=_RANKS.index)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...tensor.types import JAX_NAMES
 from .. import ir
 from . import dialect
 from .body import Body, body
@@ -11,7 +12,6 @@ from .layout import Layout
 from .names import TAKEN, Names
 from .nodes import Nodes
 from .tiling import Tiling
-from .values import NAMES
 
 
 def write(module: ir.Module, tilings: Mapping[str, Tiling] = {}) -> str:
@@ -95,7 +95,7 @@ class _Writing:
 
 
 def _struct(buffer: ir.Buffer) -> str:
-    return f"jax.ShapeDtypeStruct({buffer.shape or (1,)}, {NAMES[buffer.dtype]})"
+    return f"jax.ShapeDtypeStruct({buffer.shape or (1,)}, {JAX_NAMES[buffer.dtype]})"
 
 
 def _flat(name: str, buffer: ir.Buffer) -> str:
@@ -103,4 +103,4 @@ def _flat(name: str, buffer: ir.Buffer) -> str:
 
 
 def _empty(buffer: ir.Buffer) -> str:
-    return f"jnp.zeros({buffer.shape}, {NAMES[buffer.dtype]})"
+    return f"jnp.zeros({buffer.shape}, {JAX_NAMES[buffer.dtype]})"
