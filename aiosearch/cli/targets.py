@@ -14,6 +14,7 @@ from ..tensor.labels import check_labels
 from ..tensor.programs import BUILTINS, Builtin
 from ..tensor.terms import SIZES
 from ..tensor.text import parse
+from ..tensor.types import ARRAY_NAMES
 from . import modules
 from .fields import split
 from .named import is_file
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 Runs: TypeAlias = "JaxFunction | Program"
 
 _ARGUMENT = re.compile(r"(\w+)\[\s*(\d+(?:\s*,\s*\d+)*)?\s*\]")
-_TYPES = [dtype.value for dtype in DType if dtype is not DType.WEAK]
+_TYPES = {name: dtype for dtype, long in ARRAY_NAMES.items() for name in (dtype.value, long)}
 _FLOATING = ("f64", "f32", "f16", "bf16")
 USUAL = DType.BF16
 """The element type of built-in programs where none is said."""
@@ -216,11 +217,12 @@ def function(target: str) -> Callable[..., Any]:
 def _type(text: str) -> TensorType:
     found = _ARGUMENT.fullmatch(text.strip())
     if found is None or found[1] not in _TYPES:
-        raise UsageError(f"--arg {text}: write it as f32[16,4096], of {', '.join(_TYPES)}")
+        known = ", ".join(dict.fromkeys(_TYPES.values()))
+        raise UsageError(f"--arg {text}: write it as f32[16,4096], of {known}")
     shape = tuple(int(size) for size in found[2].split(",")) if found[2] else ()
     for size in shape:
         _require_size(size, f"--arg {text}")
-    return TensorType(DType(found[1]), shape)
+    return TensorType(_TYPES[found[1]], shape)
 
 
 def _require_size(size: int, where: str) -> None:
