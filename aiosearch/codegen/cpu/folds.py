@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ..ir import Index, Load
@@ -9,6 +10,7 @@ from .codedfolds import CodedFold, coded_product
 from .lanefolds import LaneFold
 from .linear import linear
 from .matrixfolds import MatrixFold
+from .pieces import in_pieces, piece, zeros
 from .registers import Block, Innermost, Take
 from .rowfolds import RowFold
 from .spots import Places, Spot
@@ -22,6 +24,8 @@ class FoldPrinter:
         self._block = block
         self._tile = block.tile
         self._inner = _innermost(block)
+        plainly = isinstance(self._inner, RowFold | LaneFold)
+        self._plain = plainly and self._tile.sums_floats
 
     def each(self, take: Take) -> None:
         """Hands on one after the other.
@@ -41,12 +45,25 @@ class FoldPrinter:
         if not left:
             return self._inner.along(places, values)
         one, *rest = left
-        own = self._tile.ranges[one]
+        tile, own, terms = self._tile, self._tile.ranges[one], self._terms(rest)
 
-        def turn(at: Whole, inner: list[Value]) -> Sequence[Value]:
-            return self._outer(rest, {**places, one: own.base + linear(at)}, inner)
+        def turn(at: Whole, totals: list[Value]) -> list[Value]:
+            there = {**places, one: own.base + linear(at)}
+            if terms < piece(totals):
+                return self._outer(rest, there, totals)
+            part = self._outer(rest, there, zeros(tile, totals))
+            return tile.joined(totals, part)
 
-        return self._tile.writer.loop(0, own.extent, 1, values, turn)
+        if not self._plain:
+            return tile.writer.loop(0, own.extent, 1, values, turn)
+        each = terms if terms < piece(values) else 1
+        return in_pieces(tile, own.extent, own.largest, each, values, turn)
+
+    def _terms(self, left: Sequence[Index]) -> int:
+        """How many there are along these and the innermost one; none where no sums are cut."""
+        inner = self._tile.shape.inner
+        along = [*left, inner] if inner else left
+        return math.prod(self._tile.ranges[one].largest for one in along) if self._plain else 0
 
     def _old(self, spot: Spot) -> Value:
         """What is there already."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from ...tensor.types import DType
-from ..ir import Buffer, Fold, Kernel, Load, Stage, alone
+from ..ir import Apply, Buffer, Fold, Kernel, Load, Operation, Stage, alone, used
 from ..native.machine import Machine
 from ..parameters import Parameter
 from .packed import Layout
@@ -34,6 +34,8 @@ AHEAD = (None, 0.0, 0.5, 1.0, 2.0)
 """Times what is usual."""
 _EXACT = 1024
 """So many products may be added one after the other."""
+_TILES = 64
+"""Into so many tiles, whose sums are added one after the other, other long sums are cut at most."""
 _NARROWEST = 16
 """Bytes of the narrowest vectors."""
 
@@ -75,14 +77,25 @@ def row_tiles(own: Roles) -> list[int]:
 
 
 def serials(own: Roles, outputs: Iterable[Buffer]) -> Iterator[Serial]:
-    """Long sums are cut where outputs are more exact than one long sum is."""
+    """Long sums are cut where outputs are more exact than one is, and not into too many pieces."""
     exact = any(one.dtype in (DType.F32, DType.F64) for one in outputs)
     long = math.prod(one.size for one in own.stage.folded) > _EXACT
     cut = any(one in own.stage.folded and one.size > _SERIAL[0] for one in own.serial)
     if not (exact and long and cut):
         yield None, 0
     for one in own.serial:
-        yield from ((one.name, length) for length in _SERIAL if length < one.size)
+        few = exact and one in own.stage.folded and not _multiplies(own.stage)
+        least = min(_SERIAL[-1], -(-one.size // _TILES)) if few else 0
+        yield from ((one.name, length) for length in _SERIAL if least <= length < one.size)
+
+
+def _multiplies(stage: Stage) -> bool:
+    """Whether it adds up products of what is used again and again, as those of matrices are."""
+    match stage.value:
+        case Apply(Operation.MULTIPLY, arguments):
+            everywhere = set(stage.indices)
+            return any(set(used(one)) < everywhere for one in arguments)
+    return False
 
 
 def uncut(own: Roles) -> dict[str, int]:

@@ -11,10 +11,11 @@ from .values import Value, Whole
 Turn: TypeAlias = Callable[[Whole, list[Value]], list[Value]]
 """What is done in a turn of a loop, given its number and what the one before it left."""
 
-_PIECE = 256
-"""So many terms, and up to twice as many, are added one after the other."""
+_PIECE, _SHORT = 256, 64
+"""So many terms, and up to twice as many, are added one after the other; the latter where sums are
+few."""
 _FEW = 8
-"""So many sums leave room for as many others."""
+"""So many sums leave registers for as many others."""
 
 
 def in_pieces(
@@ -22,19 +23,29 @@ def in_pieces(
 ) -> list[Value]:
     """Runs so many turns, `most` at most, that fold `each` elements into every register.
 
-    A sum that is long is cut, where there are registers for the sums and their parts.
+    A sum that is long is cut, and what its parts come to is too.
     """
-    piece = max(1, _PIECE // each)
-    if not tile.sums_floats or most <= 2 * piece or not 0 < len(values) <= _FEW:
+    length = max(2, piece(values) // max(1, each))
+    if not tile.sums_floats or most <= 2 * length or not values:
         return tile.writer.loop(0, turns, 1, values, turn)
     writer = tile.writer
-    zero = tile.elements.arithmetic.vectors.constant(0.0, values[0].scalar, values[0].lanes)
 
-    def some(number: Whole, totals: list[Value]) -> Sequence[Value]:
-        begin = writer.multiply(number, piece)
-        end = writer.least(writer.add(begin, piece), turns)
-        part = writer.loop(begin, end, 1, [zero] * len(totals), turn)
+    def some(number: Whole, totals: list[Value]) -> list[Value]:
+        begin = writer.multiply(number, length)
+        end = writer.least(writer.add(begin, length), turns)
+        part = writer.loop(begin, end, 1, zeros(tile, totals), turn)
         return tile.joined(totals, part)
 
-    count = writer.divide(writer.add(turns, piece - 1), piece)
-    return writer.loop(0, count, 1, values, some)
+    count = writer.divide(writer.add(turns, length - 1), length)
+    return in_pieces(tile, count, -(-most // length), 1, values, some)
+
+
+def piece(sums: Sequence[Value]) -> int:
+    """How many terms are added to so many sums before their parts are."""
+    return _SHORT if len(sums) <= _FEW else _PIECE
+
+
+def zeros(tile: Tile, values: list[Value]) -> list[Value]:
+    """Sums of nothing, as many as there are of these and of their kind."""
+    vectors = tile.elements.arithmetic.vectors
+    return [vectors.constant(0.0, one.scalar, one.lanes) for one in values]

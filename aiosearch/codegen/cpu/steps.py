@@ -57,8 +57,13 @@ class Step:
             tile.access.fetch(load, spot, shape.nearest)
 
     def _multiplied(self, elements: Elements, old: Value, spot: Spot) -> Value | None:
-        """A product added to a sum of floats in one instruction, where it is one."""
-        if spot.mask is not None or not self._tile.sums_floats:
+        """A product added to a sum of floats in one instruction, where it is one.
+
+        Also in lanes of which some do not count, so that equal columns have equal sums wherever
+        they are; but not where such lanes would be folded with the rest.
+        """
+        apart = spot.mask is not None and self._tile.lane_folded
+        if apart or not self._tile.sums_floats:
             return None
         match self._tile.stage.value:
             case Apply(operation=Operation.MULTIPLY, arguments=arguments):

@@ -1,0 +1,55 @@
+"""How exact sums are: long ones, and those that are equal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from running import MACHINES, program, run
+
+from aiosearch.codegen.cpu.choices import choices
+from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.native.machine import Machine, host
+from aiosearch.tensor import DType, apply, tensor
+
+ULP = 2.0**-24
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+@pytest.mark.parametrize("columns", [41, 100])
+def test_equal_columns_have_equal_sums(machine: Machine, columns: int) -> None:
+    """In whole vectors and in lanes that are left over, so that what is subtracted is zero."""
+    a, b = tensor("A", DType.F32, (7, 60)), tensor("B", DType.F32, (60, columns))
+    draw = np.random.default_rng(0)
+    rows = draw.normal(size=(7, 60)).astype(np.float32)
+    column = draw.normal(size=(60, 1)).astype(np.float32)
+    given = [rows, np.repeat(column, columns, axis=1)]
+    (found,) = run(lower(program(a @ b)), given, machine=machine)
+    assert (found == found[:, :1]).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((65536,), (0,)),
+        ((8192, 24), (0,)),
+        ((4096, 520), (0,)),
+        ((3, 16384), (1,)),
+        ((700, 900), (0, 1)),
+        ((2, 33, 33, 24), (1, 2)),
+        ((20, 900, 40), (0, 1)),
+    ],
+    ids=str,
+)
+def test_long_sums_are_sums_of_shorter_ones(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    """Whatever the schedule: XLA's own, which are trees, are about twice as exact as this asks."""
+    module = lower(program(apply("sum", tensor("X", DType.F32, shape), axes=axes)))
+    draw = np.random.default_rng(0)
+    values: Any = draw.random(shape).astype(np.float32)
+    exact = values.astype(np.float64).sum(axes)
+    (kernel,) = module.kernels
+    for own in choices(kernel, host(), 2)[:3]:
+        (found,) = run(module, [values], {kernel.name: own})
+        off = np.abs(found - exact).max() / np.abs(exact).max() / ULP
+        assert off < 7, own
