@@ -27,7 +27,7 @@ from aiosearch.codegen.native.lines import Carried
 from aiosearch.codegen.native.loading import load
 from aiosearch.codegen.native.machine import host
 from aiosearch.measure.moving import in_large_pages
-from aiosearch.optimizer.types import NUMPY
+from aiosearch.tensor.types import ARRAY_NAMES
 
 FOLDER = Path(__file__).parent / "hand"
 FLAGS = ("-O3", "-march=native", "-shared", "-fPIC", "-pthread")
@@ -73,12 +73,12 @@ class Workshop:
         """Machine code of ours on such threads, without XLA; each call fills the same array."""
         native = one.native
         for buffer, array in zip(native.inputs, arrays, strict=True):
-            if (array.shape, array.dtype) != (buffer.shape, NUMPY[buffer.dtype]):
+            if (array.shape, array.dtype) != (buffer.shape, ARRAY_NAMES[buffer.dtype]):
                 raise ValueError(f"{native.name} takes {buffer}, not {array.dtype}{array.shape}")
         code = compiled(native, one.machine, one.effort)
         loaded = load(native, code, compiled_handler(one.machine))
         (output,) = native.outputs
-        dtype = jnp.dtype(NUMPY[output.dtype])
+        dtype = jnp.dtype(ARRAY_NAMES[output.dtype])
         written = math.prod(output.shape) * dtype.itemsize
         each = rounded(max(phase.scratch_bytes for phase in native.phases))
         sizes = (written, *native.temporaries, each * self.threads)
@@ -193,4 +193,4 @@ def aligned(size: int) -> Any:
 def _empty(row: Row) -> Any:
     (output,) = row.program.outputs
     shape = tuple(int(str(size)) for size in output.shape)
-    return np.empty(shape, jnp.dtype(NUMPY[output.dtype]))
+    return np.empty(shape, jnp.dtype(ARRAY_NAMES[output.dtype]))

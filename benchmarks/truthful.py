@@ -13,8 +13,9 @@ from agreement import alike, as_near, in_float64
 
 from aiosearch.measure import Draw
 from aiosearch.measure.drawing import draw
-from aiosearch.optimizer.types import NUMPY, array_types
+from aiosearch.optimizer.types import array_types
 from aiosearch.tensor import Program
+from aiosearch.tensor.types import ARRAY_NAMES
 
 
 class Judge:
@@ -22,7 +23,7 @@ class Judge:
 
     def __init__(self, program: Program, arrays: Sequence[Any], outputs: Sequence[Any]) -> None:
         self.arrays = arrays
-        self._types = [NUMPY[one.dtype] for one in program.outputs]
+        self._types = [ARRAY_NAMES[one.dtype] for one in program.outputs]
         self._own = self._typed(outputs)
         given = [jnp.asarray(one) for one in arrays]
         self.truth = in_float64(layers.written(program), given)

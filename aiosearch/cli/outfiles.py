@@ -52,9 +52,9 @@ def write(path: str | None, made: Callable[[], str]) -> None:
     if path is None:
         return
     place, content = Path(path).expanduser(), made().encode()
-    is_file = place.is_file() or not place.exists()
-    own = place.resolve()
     try:
+        is_file = place.is_file() or not place.exists()
+        own = place.resolve()
         if is_file and os.access(own.parent, os.W_OK):
             replace_file(own, content)
         else:
