@@ -28,8 +28,15 @@ _BASES = ("normal", "positive")
 _END = {DType.F16: 15, DType.BF16: 127, DType.F32: 127}
 """The largest powers of two. What rounding does in f64 cannot be told so far out."""
 
+_SMALL = 1 << 15
+"""A program none of whose values has more elements is looked at as it is."""
+
 _ROOM = {DType.F16: 4, DType.BF16: 14, DType.F32: 14}
-"""How far below the largest that it can be an input is kept, for sums that are longer yet."""
+"""How far below the largest that it can be an output, or an input, is kept where a program is
+looked at in small, for sums that are longer yet."""
+
+_LEAST = 4
+"""By lower powers inputs are not raised: among those of other distributions are such, too."""
 
 _MOST = 1 << 20
 """Programs that have larger inputs even at a reduced shape are not looked at."""
@@ -50,24 +57,28 @@ class Vast:
 
 
 def vast(program: Program, seed: int) -> list[Vast]:
-    """The first input raised as far as can be, then the next; and the same from the last on.
+    """The first input raised as far as can be, then the next; from the last on; and all alike.
 
     Nothing where none can be, or where the original is not even right on usual inputs.
     """
     (small,) = generalise([program]).reduced()
     if sum(math.prod(sizes(term)) for term in small.inputs) > _MOST:
         return []
+    whole = max(math.prod(sizes(term)) for term in program.terms()) <= _SMALL
+    small = program if whole else small
     for base in _BASES:
         inputs = draw_inputs(small, base, seed)
         if _right(small, inputs):
             places = range(len(inputs))
-            found = [_raised(small, inputs, order) for order in (places, places[::-1])]
-            return [Vast(base, powers) for powers in dict.fromkeys(found) if any(powers)]
+            raised = [_raised(small, inputs, order) for order in (places, places[::-1])]
+            raised.append(_raised_alike(small, inputs))
+            found = [_let_down(small, inputs, one, whole) for one in raised]
+            return [Vast(base, powers) for powers in dict.fromkeys(found) if max(powers) >= _LEAST]
     return []
 
 
-def _raised(program: Program, inputs: Sequence[Array], order: Sequence[int]) -> tuple[int, ...]:
-    """One input after the other is raised as far as the original allows, then let down a little."""
+def _raised(program: Program, inputs: Sequence[Array], order: Sequence[int]) -> list[int]:
+    """One input after the other is raised as far as the original allows."""
     powers = [0] * len(inputs)
     types = [term.dtype for term in program.inputs]
 
@@ -78,8 +89,42 @@ def _raised(program: Program, inputs: Sequence[Array], order: Sequence[int]) -> 
     for at in order:
         if types[at] in _END:
             powers[at] = _largest(_END[types[at]], partial(holds, at))
-    room = [_ROOM.get(one, 0) for one in types]
-    return tuple(max(0, one - less) for one, less in zip(powers, room, strict=True))
+    return powers
+
+
+def _raised_alike(program: Program, inputs: Sequence[Array]) -> list[int]:
+    """All by one power, as what multiplies all of them overflows by more than one alone can be."""
+    ends = [_END.get(term.dtype, 0) for term in program.inputs]
+
+    def powers(power: int) -> list[int]:
+        return [min(power, end) for end in ends]
+
+    most = _largest(
+        max(ends), lambda power: _right(program, _scaled(program, inputs, powers(power)))
+    )
+    return powers(most)
+
+
+def _let_down(
+    program: Program, inputs: Sequence[Array], powers: Sequence[int], whole: bool
+) -> tuple[int, ...]:
+    """A little, so that there is room in what the original gives, or in the inputs at most."""
+    room = max(1 if whole else _ROOM.get(term.dtype, 0) for term in program.inputs)
+    side = Executed(program)
+
+    def sizes_at(less: int) -> list[float]:
+        lower = [max(0, one - less) for one in powers]
+        found = side.own(_scaled(program, inputs, lower))
+        return [float(np.max(np.abs(one.astype(np.float64)), initial=0.0)) for one in found]
+
+    largest = sizes_at(0)
+
+    def has_room(less: int) -> bool:
+        pairs = zip(sizes_at(less), largest, strict=True)
+        return all(small <= large * 2.0**-room for small, large in pairs)
+
+    less = next((one for one in range(1, room) if has_room(one)), room)
+    return tuple(max(0, one - less) for one in powers)
 
 
 def _largest(most: int, holds: Callable[[int], bool]) -> int:

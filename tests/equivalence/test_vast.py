@@ -24,14 +24,34 @@ def normed(dtype: str, rows: int = 4, size: int = 512) -> tuple[Program, Program
 @pytest.mark.parametrize("dtype", ["bf16", "f32"])
 def test_what_is_divided_behind_its_product_overflows(dtype: str) -> None:
     first, late = normed(dtype)
-    found = vast(first, 0)
-    assert found
-    for one in found:
-        inputs = one.inputs(first, 0)
-        sides = [Executed(one) for one in (first, late)]
-        trial = compare_on(inputs, *sides, "vast", False)
-        assert trial.overflows
+    sides = [Executed(one) for one in (first, late)]
+    found = [one.inputs(first, 0) for one in vast(first, 0)]
+    assert any(compare_on(one, *sides, "vast", False).overflows for one in found)
+    for inputs in found:
         assert compare_on(inputs, sides[0], sides[0], "vast", False).status == "passed"
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f32", "f16"])
+def test_what_is_made_small_only_behind_all_products_overflows(dtype: str) -> None:
+    """Each input alone may be as large as it likes."""
+    x, w, v = (tensor(name, dtype, (16, 16)) for name in "XWV")
+    small = 64 if dtype == "f16" else 1000
+    first = Program("first", (x, w, v), ((x / small) @ (w / small) @ (v / small),))
+    late = Program("late", (x, w, v), ((x @ (w @ v)) / small**3,))
+    sides = [Executed(one) for one in (first, late)]
+    found = [one.inputs(first, 0) for one in vast(first, 0)]
+    assert any(compare_on(one, *sides, "vast", False).overflows for one in found)
+    assert all(compare_on(one, *sides[:1] * 2, "vast", False).status == "passed" for one in found)
+
+
+def test_high_powers_of_an_input_are_let_down_by_as_much_as_a_single_one() -> None:
+    x = tensor("X", "f32", (16, 16))
+    first, late = x / 8, x
+    for _ in range(4):
+        first, late = first @ (x / 8), late @ x
+    made = [Program("first", (x,), (first,)), Program("late", (x,), (late / 8**5,))]
+    found = [one.inputs(made[0], 0) for one in vast(made[0], 0)]
+    assert any(compare_on(one, *map(Executed, made), "vast", False).overflows for one in found)
 
 
 @pytest.mark.parametrize("name", BUILTINS)
@@ -45,9 +65,10 @@ def test_built_in_programs_are_finite_on_vast_inputs(name: str) -> None:
 def test_each_input_is_as_large_as_those_before_it_let_it_be() -> None:
     """Once from the first on, and once from the last."""
     x, y = (tensor(name, "f32", (4, 4)) for name in "XY")
-    one, other = vast(Program("product", (x, y), (x * y,)), 0)
+    one, other, alike = vast(Program("product", (x, y), (x * y,)), 0)
     assert one.powers[0] > 100 > one.powers[1]
     assert other.powers == one.powers[::-1]
+    assert 40 < alike.powers[0] == alike.powers[1] < 64
     (alone,) = vast(Program("square", (x,), (x * x,)), 0)
     assert 40 < alone.powers[0] < 64
 
