@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
@@ -34,3 +35,9 @@ def is_positive(value: Any) -> bool:
 
 def is_path(value: Any) -> bool:
     return isinstance(value, str | os.PathLike)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Gives ` (did you mean a or b?)` for known names that look like `name`, or nothing."""
+    close = difflib.get_close_matches(name, list(known), n=3)
+    return f" (did you mean {' or '.join(close)}?)" if close else ""

@@ -6,13 +6,14 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..arguments import nearest
 from ..tensor.text import parse
 from .drawings import draw_all, require_folder
 from .exits import Exit
 from .explainable import Subject, subject
 from .explained import AbsentError, Kernels, Plain, Section
 from .output import give, give_json, tell
-from .usage import UsageError, nearest
+from .usage import UsageError
 
 _ALL = "all"
 

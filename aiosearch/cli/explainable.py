@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..arguments import nearest
 from ..codegen.native.errors import NativeError
 from ..codegen.native.lines import inside
 from ..codegen.native.machine import host
@@ -27,7 +28,7 @@ from .figures import of
 from .named import is_file
 from .output import tell
 from .results import answers_in, digits_of, meant, told_apart
-from .usage import UsageError, nearest
+from .usage import UsageError
 
 _HEAD = re.compile(r"^# (\w+)\((.*)\) on .*$", re.MULTILINE)
 _TYPE = re.compile(r"\w+\[[\d, ]*\]")

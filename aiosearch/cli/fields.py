@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from .usage import UsageError, nearest
+from ..arguments import nearest
+from .usage import UsageError
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,8 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
+from ..arguments import nearest
 from .named import is_file
-from .usage import UsageError, nearest
+from .usage import UsageError
 
 Offer: TypeAlias = Callable[[ModuleType], str]
 METHODS = ("root", "expand", "solutions")

@@ -7,11 +7,12 @@ import sys
 from typing import Any, NoReturn
 
 from .. import __version__
+from ..arguments import nearest
 from .benching import add_bench
 from .fuseflags import add_fusing
 from .settings import SETTINGS
 from .simulating import add_simulate
-from .usage import UsageError, nearest
+from .usage import UsageError
 
 _DESCRIPTION = "An asyncio search engine, and a verifying optimizer of JAX functions."
 _SEARCH = """\

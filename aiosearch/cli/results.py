@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from ..arguments import nearest
 from ..database import DamagedError, ForeignError, UnavailableError, is_there, require_ours
 from ..optimizer.answer_file import FORMAT, AnswerFile
 from ..optimizer.answers import Answer
@@ -18,7 +19,7 @@ from .exits import Exit
 from .figures import of
 from .output import give, give_json
 from .tables import table
-from .usage import UsageError, nearest
+from .usage import UsageError
 
 SHORTEST = 8
 """Digits of an id that are shown where more are not needed."""

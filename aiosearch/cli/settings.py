@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..arguments import nearest
 from ..orders import ORDERS
 from . import values
 from .named import is_file
 from .tables import table
-from .usage import UsageError, nearest
+from .usage import UsageError
 
 TABLE = "[tool.aiosearch]"
 PREFIX = "AIOSEARCH_"

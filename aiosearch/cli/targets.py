@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..arguments import nearest
 from ..tensor import DType, LabelError, Program, TensorError, TensorType, Term
 from ..tensor.files import from_json
 from ..tensor.labels import check_labels
@@ -18,7 +19,7 @@ from ..tensor.types import ARRAY_NAMES
 from . import modules
 from .fields import split
 from .named import is_file
-from .usage import UsageError, nearest
+from .usage import UsageError
 
 if TYPE_CHECKING:
     from ..capture import Captured, JaxFunction

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..arguments import is_whole
+from ..arguments import is_whole, nearest
 from ..capture.names import title
 from .call_kinds import is_traced
 from .errors import OptimizeError
@@ -26,6 +26,7 @@ def demand(
     own = options["kwargs"] or {}
     for name in own.keys() & named.keys():
         raise OptimizeError(f"{name} is given by name, and in kwargs too")
+    _demand_known(function, named)
     for name in _missing(function, args, {**own, **named}):
         raise OptimizeError(
             f"{title(function, None)} takes {name}, and optimize has an option of that name"
@@ -82,6 +83,17 @@ def _demand_places(function: Any, options: Mapping[str, Any], given: int | None)
             if not -count <= at < count:
                 told = f"{title(function, None)} takes {count} by position"
                 raise OptimizeError(f"{option} has {at}, and {told}")
+
+
+def _demand_known(function: Any, named: Iterable[str]) -> None:
+    """An option that is misspelt is an argument of a function that does not take it."""
+    parameters = _parameters(function)
+    for name in named:
+        if parameters is not None and not _takes(function, name):
+            meant = nearest(name, [*parameters, *_OPTIONS])
+            raise OptimizeError(
+                f"{title(function, None)} takes no {name}, nor is there such an option{meant}"
+            )
 
 
 def _count(function: Any) -> int | None:

@@ -177,6 +177,14 @@ def test_an_argument_that_is_no_array_is_named() -> None:
         optimize_sync(f, A, 1, static_argnums=0)
 
 
+def test_an_option_that_is_misspelt_is_told_from_an_argument() -> None:
+    told = r"loss takes no efort, nor is there such an option \(did you mean effort\?\)"
+    with pytest.raises(OptimizeError, match=told):
+        optimize_sync(loss, A, A, efort="quick")
+    with pytest.raises(OptimizeError, match="did you mean target"):
+        optimize_sync(loss, A, targt=A)
+
+
 def test_an_option_of_the_decorator_is_looked_at_at_once() -> None:
     """Not when the function is called, where it would only be a warning."""
     for options, told in (
