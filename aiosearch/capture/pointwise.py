@@ -76,16 +76,11 @@ def _folded(primitive: str, x: Value, y: Value | None = None) -> Value | None:
     shape = np.broadcast_shapes(x.shape, y.shape)
     a, b = x.number, y.number
     if isinstance(a, int) and isinstance(b, int) and primitive in _ARITHMETIC:
-        return uniform(_wrapped(_ARITHMETIC[primitive](a, b)), shape, x.dtype)
+        return uniform(_ARITHMETIC[primitive](a, b), shape, x.dtype)
     for one, other in ((x, y), (y, x)):
         if _neutral(primitive, one):
             return replace(other, shape=shape)
     return None
-
-
-def _wrapped(number: int) -> int:
-    """As it is in 32 bits."""
-    return (number + 2**31) % 2**32 - 2**31
 
 
 def _neutral(primitive: str, x: Value) -> bool:

@@ -58,8 +58,7 @@ class Values:
         return self._pointwise(Operation.DIVIDE, x, y)
 
     def negative(self, x: Value) -> Value:
-        smallest = self._smallest(x) if x.dtype is DType.I32 else None
-        return self._pointwise(Operation.NEGATIVE, x) if smallest is None else smallest
+        return self._pointwise(Operation.NEGATIVE, x)
 
     def exp(self, x: Value) -> Value:
         return self._pointwise(Operation.EXP, x)
@@ -153,18 +152,6 @@ class Values:
     def _moved(self, move: Move, x: Value, shape: Sequence[Dim]) -> Value:
         moved = tuple(shape) != x.shape or isinstance(move, Transpose | Slice)
         return self.make(move, (x,), shape, x.dtype) if moved else x
-
-    def _smallest(self, x: Value) -> Value | None:
-        """The negative of the largest of negatives, by what is one less: one whole number has no
-        negative."""
-        match x:
-            case Value(
-                Folding(Fold.MAX, axes),
-                (Value(Pointwise(Operation.NEGATIVE), (given,)),),
-            ):
-                less = self.constant(-1)
-                return self.subtract(less, self.largest(self.subtract(less, given), axes))
-        return None
 
     def _folded(self, fold: Fold, x: Value, axes: Sequence[int]) -> Value:
         several = tuple(axis for axis in axes if x.shape[axis] != 1)

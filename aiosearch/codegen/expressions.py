@@ -38,9 +38,6 @@ WHOLE = frozenset(
 )
 """What of whole numbers is whole."""
 
-_LEAST, _MOST = (float(one) for one in (np.finfo(np.float32).tiny, np.finfo(np.float32).max))
-"""The ends of normal numbers."""
-
 Limits = Sequence[tuple[Position, int, int]]
 
 
@@ -55,10 +52,7 @@ def applied(operation: Operation, *arguments: Expression) -> Expression:
     match operation, arguments:
         case Operation.DIVIDE | Operation.MULTIPLY, (one, Constant(value=1.0)):
             return one
-        case Operation.DIVIDE, (
-            Apply(Operation.DIVIDE, (one, Constant(first))),
-            Constant(then),
-        ) if _LEAST <= abs(first * then) <= _MOST:
+        case Operation.DIVIDE, (Apply(Operation.DIVIDE, (one, Constant(first))), Constant(then)):
             return applied(Operation.DIVIDE, one, Constant(first * then))
     return Apply(operation, arguments)
 

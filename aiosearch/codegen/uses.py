@@ -7,19 +7,7 @@ from collections.abc import Collection, Sequence
 from ..tensor.mugraph import Kernel
 from .ir import Operation
 from .moves import Broadcast, Move, Reshape, Slice
-from .values import (
-    HALVES,
-    Cast,
-    Folding,
-    Joining,
-    Kept,
-    Number,
-    Padding,
-    Pointwise,
-    Product,
-    Value,
-    below,
-)
+from .values import HALVES, Cast, Folding, Joining, Kept, Number, Pointwise, Product, Value, below
 
 DEAR = frozenset(
     {
@@ -41,7 +29,6 @@ DEAR = frozenset(
 
 _MOST = 24
 """So many operations are written down again; more are worth a place in memory too."""
-
 
 _LONG = 96
 """So many operations, at most, are one expression."""
@@ -192,7 +179,7 @@ class Uses:
         for value in self._order:
             weights[value] = 1 + sum(weights[self.source(one)] for one in value.arguments)
             most = _MOST if len(self._users[value]) > 1 else _LONG
-            if weights[value] > most and (_computes(value) or _chooses(value)):
+            if weights[value] > most and _computes(value):
                 found.add(value)
             if value in found or self._must(value):
                 weights[value] = 0
@@ -226,11 +213,6 @@ def _rearranged(value: Value) -> bool:
 
 def _computes(value: Value) -> bool:
     return isinstance(value.what, Pointwise | Cast)
-
-
-def _chooses(value: Value) -> bool:
-    """Whether it is one value here and another there."""
-    return isinstance(value.what, Joining | Padding)
 
 
 def _own(value: Value) -> bool:

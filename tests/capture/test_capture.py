@@ -243,17 +243,6 @@ def test_a_literal_that_is_a_root_is_read_as_one(dtype: str) -> None:
     assert output(lambda x: x * float(np.sqrt(2 / 3)), x).arguments[1].operator.name == "sqrt"
 
 
-def test_arithmetic_on_whole_numbers_that_are_known_wraps_around() -> None:
-    """In 32 bits, as it would where it is computed."""
-    whole = jax.ShapeDtypeStruct((3,), "int32")
-
-    def function(x: Any) -> Any:
-        return x + (jnp.int32(2**30) * jnp.int32(2) + jnp.int32(7))
-
-    found = output(function, whole)
-    assert found is output(lambda x: x + jnp.int32(-(2**31) + 7), whole)
-
-
 def test_powers_of_two_with_a_literal_logarithm_are_exponentials() -> None:
     rate = apply("log", literal(2))
     halved = apply("mul", X, apply("reciprocal", rate))

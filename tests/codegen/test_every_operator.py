@@ -21,11 +21,11 @@ from every_operator import (
 from lowered import difference
 from printed import results
 from refereed import Referee, assert_right
-from running import KINDS, drawn, program, run
+from running import KINDS, drawn, program
 
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import host
-from aiosearch.tensor import OPERATORS, DType, Program, apply, literal, tensor
+from aiosearch.tensor import OPERATORS, DType, Program, apply, tensor
 
 TYPES = (DType.F32, DType.BF16, DType.F16)
 
@@ -102,37 +102,3 @@ def test_weights_of_eight_bits() -> None:
     module = lower(made)
     others = zip(module.inputs, drawn(module), strict=True)
     right_by_both(made, [values.get(one.name, value) for one, value in others])
-
-
-def test_the_least_whole_number() -> None:
-    """It has no negative, and is among numbers as every other one."""
-    least = np.iinfo(np.int32).min
-    x = tensor("X", DType.I32, (3, 6))
-    zeros = tensor("Z", DType.F32, (3, 6))
-    given = np.array([[least, 5, 6, 7, 8, 9], [3, 1, 2, 4, 2**31 - 1, 0], [-1] * 6], np.int32)
-    made = program(
-        apply("min", x, axes=(1,)),
-        apply("maximum", x, literal(least)),
-        apply("equal", x, literal(least)),
-        apply(
-            "max",
-            apply(
-                "select", apply("less", zeros, apply("cast", x, dtype=DType.F32)), x, literal(least)
-            ),
-            axes=(1,),
-        ),
-    )
-    module = lower(made)
-    values = {"X": given, "Z": np.zeros((3, 6), np.float32)}
-    inputs = [values[one.name] for one in module.inputs]
-    wanted = [given.min(1), given, given == least, np.array([9, 2**31 - 1, least], np.int32)]
-    for found in (run(module, inputs), results(module, inputs)):
-        for one, exact in zip(found, wanted, strict=True):
-            np.testing.assert_array_equal(np.asarray(one).reshape(exact.shape), exact)
-
-
-@pytest.mark.parametrize(("shape", "wanted"), [((5, 9, 6), (5, 6, 9)), ((2, 3, 10), (2, 6, 5))])
-def test_what_is_cut_anew_and_turned(shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
-    """Lanes share some of their places, and others not."""
-    x = apply("reshape", tensor("X", DType.F32, shape), shape=wanted)
-    right_by_both(program(apply("transpose", x, axes=(0, 2, 1)) * 2))

@@ -35,15 +35,6 @@ def test_functions_of_numbers_are_numbers() -> None:
     assert applied(Operation.SQRT, Constant(-1)) == Apply(Operation.SQRT, (Constant(-1),))
 
 
-@pytest.mark.parametrize("number", [1e30, 1e-30])
-def test_quotients_are_one_where_the_divisors_product_is_a_number(number: float) -> None:
-    """Of many that are not too large nor too small by one of them, nothing would be left."""
-    once = applied(Operation.DIVIDE, LOAD, Constant(number))
-    assert applied(Operation.DIVIDE, once, Constant(number)) == Apply(
-        Operation.DIVIDE, (once, Constant(number))
-    )
-
-
 def test_what_changes_nothing_is_left_out() -> None:
     assert applied(Operation.MULTIPLY, LOAD, Constant(1)) == LOAD
     halves = applied(Operation.DIVIDE, applied(Operation.DIVIDE, LOAD, Constant(4)), Constant(8))

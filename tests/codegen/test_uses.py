@@ -112,13 +112,3 @@ def test_long_expressions_are_kept_in_parts() -> None:
     for _ in range(500):
         value = k.add(value, x)
     assert 3 < len(Uses([value]).kept) < 20
-
-
-def test_what_is_joined_again_and_again_is_kept() -> None:
-    """Written down wherever it is used, it would be four times as long after two more."""
-    k = Values()
-    value = given(k, 4)
-    for _ in range(8):
-        value = k.concatenate([value, value], 0)
-    joined = len([one for one in Uses([value]).kept if one.what == value.what])
-    assert joined > 1

@@ -176,4 +176,4 @@ def _whole(value: float) -> bool:
     """Whether a number can be written as a whole one: zero below zero cannot."""
     if value == 0:
         return math.copysign(1, value) > 0
-    return float(value).is_integer() and -(2**31) <= value < 2**31
+    return float(value).is_integer() and abs(value) < 2**31

@@ -109,15 +109,6 @@ def test_whole_numbers() -> None:
     assert run(lower(program(x + y)), [large, one])[0].tolist() == [-(2**31)] * 18
 
 
-def test_what_is_cast_to_64_bits_on_the_way_is_computed_in_them() -> None:
-    """With numbers that have as many, though neither operands nor results do."""
-    x = tensor("X", DType.F32, (40,))
-    tenths = apply("floor", apply("cast", x, dtype=DType.F64) / literal(0.1))
-    values = np.arange(40).astype(np.float32)
-    (found,) = run(lower(program(apply("cast", tenths, dtype=DType.I32))), [values])
-    np.testing.assert_array_equal(found, np.floor(values.astype(np.float64) / 0.1))
-
-
 def test_truth_values() -> None:
     """They are compared, chosen by and stored as one byte, zero or one."""
     x, y = (tensor(name, DType.BOOL, (18,)) for name in "XY")
