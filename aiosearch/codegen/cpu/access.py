@@ -160,7 +160,8 @@ class Access:
         found = vectors.constant(0, "i64", lanes)
         for position, origin, own in zip(at, storage.origin, storage.strides, strict=True):
             back = vectors.spread(i64(origin.whole(vectors.writer)), lanes)
-            local = vectors.two("sub", self.locator.all(position, spot), back)
+            there = vectors.spread(self.locator.all(position, spot), lanes)
+            local = vectors.two("sub", there, back)
             moved = vectors.two("mul", local, vectors.constant(own, "i64", lanes))
             found = vectors.two("add", found, moved)
         return found

@@ -31,7 +31,7 @@ from aiosearch.codegen.ir import (
 )
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import host
-from aiosearch.tensor import DType, Term, apply, tensor
+from aiosearch.tensor import DType, Term, apply, literal, tensor
 
 TYPES = [DType.F64, DType.F32, DType.F16, DType.BF16, DType.BOOL, DType.I32]
 
@@ -97,6 +97,12 @@ def test_reshaped_and_repeated() -> None:
     turned = apply("transpose", apply("reshape", x, shape=(10, 21)), axes=(1, 0))
     check(turned, apply("reshape", turned, shape=(35, 6)), apply("fold", x, axis=1, size=7))
     check(apply("diagonal", apply("slice", x, axis=1, start=3, stop=9)))
+
+
+def test_gathered_lanes_share_some_places() -> None:
+    """Where rows are cut anew and turned, a place may be the same in all lanes that are apart."""
+    reshaped = apply("reshape", tensor("X", DType.F32, (5, 9, 6)), shape=(5, 6, 9))
+    check(apply("mul", apply("transpose", reshaped, axes=(0, 2, 1)), literal(2)))
 
 
 def test_positions_as_values() -> None:
