@@ -78,7 +78,8 @@ class Elements:
                 operand = self.arithmetic.convert(self.value(argument, spot), "float")
                 return self.arithmetic.function(ROUNDED[operation], [operand], DType.F32)
             case Apply(operation, arguments):
-                operands = [self.value(one, spot) for one in arguments]
+                values = [self.value(one, spot) for one in arguments]
+                operands = self._meeting(arguments, values)
                 if operation in WHOLE and of_literals(expression):  # floats, maybe
                     operands = [self.arithmetic.convert(one, "double") for one in operands]
                 if operation is Operation.DIVIDE:
@@ -88,6 +89,18 @@ class Elements:
                 return self.arithmetic.rounded(self.wanted(value, dtype, spot), dtype)
             case Within():
                 return self._within(expression, spot)
+
+    def _meeting(self, arguments: Sequence[Expression], values: Sequence[Value]) -> list[Value]:
+        """Numbers too large for whole ones are in double precision where they meet some."""
+        pairs = list(zip(arguments, values, strict=True))
+        if not any(value.scalar == "i32" and not of_literals(one) for one, value in pairs):
+            return list(values)
+        return [
+            self._vectors.constant(one.value, "double")
+            if isinstance(one, Constant) and not _is_int32(one.value)
+            else value
+            for one, value in pairs
+        ]
 
     def wanted(self, expression: Expression, dtype: DType, spot: Spot) -> Value:
         """The value, only as exact as rounding it to a type needs."""
@@ -143,7 +156,8 @@ class Elements:
         outside = self._vectors.two("xor", inside, true)
         value = self.value(expression.value, self._only(spot, inside))
         otherwise = self.value(expression.otherwise, self._only(spot, outside))
-        return self.arithmetic.apply(Operation.SELECT, [inside, value, otherwise])
+        either = self._meeting([expression.value, expression.otherwise], [value, otherwise])
+        return self.arithmetic.apply(Operation.SELECT, [inside, *either])
 
     def _inside(self, expression: Within, spot: Spot) -> Value:
         found = Value("true", "i1")
@@ -176,4 +190,8 @@ def _whole(value: float) -> bool:
     """Whether a number can be written as a whole one: zero below zero cannot."""
     if value == 0:
         return math.copysign(1, value) > 0
-    return float(value).is_integer() and abs(value) < 2**31
+    return float(value).is_integer() and _is_int32(value)
+
+
+def _is_int32(value: float) -> bool:
+    return -(2**31) <= value < 2**31

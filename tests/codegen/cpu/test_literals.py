@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from running import run
+from running import program, run
 
 from aiosearch.capture import capture
 from aiosearch.codegen.lowering import lower
+from aiosearch.tensor import DType, apply, literal, tensor
 
 A = np.array([True, False] * 16)
 B = np.array([True, True, False, False] * 8)
@@ -43,3 +45,34 @@ def test_numbers_that_are_chosen_are_computed_with_as_meant(function: Callable[.
     given = {"a": A, "b": B}
     (found,) = run(module, [given[one.name] for one in module.inputs])
     np.testing.assert_allclose(found, np.asarray(function(A, B)), rtol=2e-7)
+
+
+LEAST, MOST = jnp.iinfo(jnp.int32).min, jnp.iinfo(jnp.int32).max
+WHOLE = np.array([LEAST, LEAST + 1, -(2**24) - 1, -1, 0, 7, 2**24 + 1, MOST] * 4, np.int32)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a: jnp.maximum(a, LEAST),
+        lambda a: jnp.clip(a, LEAST, 5),
+        lambda a: a == LEAST,
+        lambda a: jnp.where(a > 0, a, LEAST),
+        lambda a: a * LEAST - a + LEAST,
+    ],
+)
+def test_the_least_whole_number_is_one(function: Callable[[Any], Any]) -> None:
+    (found,) = run(lower(capture(function, WHOLE).program), [WHOLE])
+    np.testing.assert_array_equal(found, np.asarray(function(jnp.asarray(WHOLE))))
+
+
+@pytest.mark.parametrize("number", [2**31, -3e9, -math.inf])
+def test_whole_numbers_are_exact_beside_a_number_that_is_too_large_for_one(number: float) -> None:
+    x = tensor("X", DType.I32, WHOLE.shape)
+    beyond = [apply("maximum", x, literal(number)), apply("less", x, literal(number))]
+    beside = apply("pad", x, axis=0, low=1, high=0, value=2**31)
+    largest, below, padded = run(lower(program(*beyond, beside)), [WHOLE])
+    meant = np.maximum(WHOLE.astype(float), number)
+    np.testing.assert_array_equal(largest, np.clip(meant, LEAST, MOST))
+    np.testing.assert_array_equal(below, number > WHOLE.astype(float))
+    np.testing.assert_array_equal(padded, [MOST, *WHOLE])
