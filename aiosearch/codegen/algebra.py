@@ -39,6 +39,14 @@ class Values:
             self._made[key] = Value(what, tuple(arguments), sizes, dtype, self.owner)
         return self._made[key]
 
+    def complementing(self) -> Values:
+        """The same algebra, where what stands for the negative of a whole number is its complement.
+
+        It turns the order of whole numbers as well, and the least of them, which has no negative,
+        has one.
+        """
+        return _Complements(self.owner, self._made)
+
     def constant(self, value: Fraction | float) -> Value:
         return self.make(Number(float(value)), (), (), DType.WEAK)
 
@@ -161,6 +169,11 @@ class Values:
         if 0 in (x.shape[axis] for axis in several):
             return self.broadcast(self.make(Number(fold.neutral), (), (), x.dtype), shape)
         return self.make(Folding(fold, several), (x,), shape, x.dtype)
+
+
+class _Complements(Values):
+    def negative(self, x: Value) -> Value:
+        return self.subtract(self.constant(-1), x)
 
 
 def known(size: Dim) -> int:

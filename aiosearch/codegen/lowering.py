@@ -67,7 +67,9 @@ class _Evaluation:
     def _step(self, term: Term, values: Mapping[Term, Value]) -> Value:
         if term.operator is LITERAL:
             return self._algebra.constant(term.parameter("value"))
-        found = step(term, self._algebra, [values[argument] for argument in term.arguments])
+        turned = term.operator.name == "min" and term.dtype is DType.I32
+        algebra = self._algebra.complementing() if turned else self._algebra
+        found = step(term, algebra, [values[argument] for argument in term.arguments])
         weak = DType.WEAK in (found.dtype, term.dtype)
         return found if weak else self._algebra.cast(found, term.dtype)
 

@@ -109,6 +109,16 @@ def test_whole_numbers() -> None:
     assert run(lower(program(x + y)), [large, one])[0].tolist() == [-(2**31)] * 18
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("least", [-(2**31), -(2**31) + 1, 2**31 - 1])
+def test_the_least_of_whole_numbers_is_found_whatever_it_is(least: int, axis: int) -> None:
+    """Of the least of all, there is no negative."""
+    found = lower(program(apply("min", tensor("X", DType.I32, (21, 21)), axes=(axis,))))
+    values = np.full((21, 21), 2**31 - 1, np.int32)
+    values[3, 20] = least
+    np.testing.assert_array_equal(run(found, [values])[0], values.min(axis))
+
+
 def test_truth_values() -> None:
     """They are compared, chosen by and stored as one byte, zero or one."""
     x, y = (tensor(name, DType.BOOL, (18,)) for name in "XY")

@@ -10,12 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from printed import outputs
+from running import program
 
 from aiosearch.codegen import ir
 from aiosearch.codegen.ir import Apply, Buffer, Constant, Fold, Index, Kernel, Load, Module
 from aiosearch.codegen.ir import Operation as Op
+from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.pallas import CannotPrint, Tiling, write
-from aiosearch.tensor import DType
+from aiosearch.tensor import DType, apply, tensor
 
 I, K = Index("i", 4), Index("k", 21)  # noqa: E741
 ROW, WHOLE = (ir.index(I),), (ir.index(I), ir.index(K))
@@ -61,6 +63,16 @@ def test_a_literal_that_is_no_whole_number_makes_floats() -> None:
     )
     found = outputs(made, {}, [np.ones((4, 21), np.int32)])
     assert [float(one[0, 0]) for one in found] == [np.float32(3e9), 0.5, np.float32(1e18)]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_least_of_whole_numbers_is_found_whatever_it_is(axis: int) -> None:
+    """Of the least of all, there is no negative."""
+    made = lower(program(apply("min", tensor("X", DType.I32, (4, 21)), axes=(axis,))))
+    ids = np.full((4, 21), 2**31 - 1, np.int32)
+    ids[2, 20] = -(2**31)
+    (found,) = outputs(made, {}, [ids])
+    np.testing.assert_array_equal(found, ids.min(axis))
 
 
 @pytest.mark.parametrize("tilings", [{}, BLOCKS])
