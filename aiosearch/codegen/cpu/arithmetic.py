@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ...tensor.types import NARROW, DType
-from ..ir import Operation, Stage
+from ..ir import Operation, Round, Stage, walk
 from ..native.machine import Machine
 from ..scalars import Conversion, symbol
 from ..scalars.catalogue import Name, Wanted
@@ -60,8 +60,9 @@ _EXTREMES = {Operation.MAXIMUM: "llvm.smax", Operation.MINIMUM: "llvm.smin"}
 
 
 def working(stage: Stage) -> str:
-    """In what a stage's floats are computed."""
+    """In what a stage's floats are computed: the widest that it reads, writes or rounds to."""
     dtypes = {stage.target.dtype, *(load.buffer.dtype for load in stage.loads)}
+    dtypes |= {one.dtype for one in walk(stage.value) if isinstance(one, Round)}
     return "double" if DType.F64 in dtypes else "float"
 
 

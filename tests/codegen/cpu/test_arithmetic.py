@@ -145,6 +145,15 @@ def test_whole_numbers_in_double_precision() -> None:
     assert run(module, [])[0] == 1 / 3
 
 
+def test_double_precision_on_the_way() -> None:
+    """Numbers have it too where it is neither read nor written."""
+    wide = apply("cast", tensor("X", DType.F32, (40,)), dtype=DType.F64)
+    tenths = apply("div", wide, literal(0.1))
+    module = lower(program(apply("cast", apply("floor", tenths), dtype=DType.I32)))
+    x = np.arange(40).astype(np.float32)
+    np.testing.assert_array_equal(run(module, [x])[0], np.floor(x.astype(float) / 0.1))
+
+
 @pytest.mark.parametrize("target", [DType.F64, DType.F32, DType.F16])
 def test_types_that_meet(target: DType) -> None:
     """Operands of all types at once are computed in the widest that a stage has to do with."""
