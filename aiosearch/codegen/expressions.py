@@ -38,6 +38,9 @@ WHOLE = frozenset(
 )
 """What of whole numbers is whole."""
 
+_LEAST, _MOST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
+"""Of normal numbers in 32 bits."""
+
 Limits = Sequence[tuple[Position, int, int]]
 
 
@@ -52,9 +55,17 @@ def applied(operation: Operation, *arguments: Expression) -> Expression:
     match operation, arguments:
         case Operation.DIVIDE | Operation.MULTIPLY, (one, Constant(value=1.0)):
             return one
-        case Operation.DIVIDE, (Apply(Operation.DIVIDE, (one, Constant(first))), Constant(then)):
+        case Operation.DIVIDE, (
+            Apply(Operation.DIVIDE, (one, Constant(first))),
+            Constant(then),
+        ) if _is_normal(first * then):
             return applied(Operation.DIVIDE, one, Constant(first * then))
     return Apply(operation, arguments)
+
+
+def _is_normal(number: float) -> bool:
+    """Whether it is about the same in 32 bits: not infinite there, not zero, nor short of bits."""
+    return _LEAST <= abs(number) <= _MOST
 
 
 def converted(value: Expression, source: DType, target: DType) -> Expression:

@@ -41,6 +41,13 @@ def test_what_changes_nothing_is_left_out() -> None:
     assert halves == Apply(Operation.DIVIDE, (LOAD, Constant(32)))
 
 
+@pytest.mark.parametrize("number", [1e30, 1e-30, -1e20, 2e-20, 0.0, math.inf])
+def test_divisions_stay_two_where_no_float_is_what_both_divide_by(number: float) -> None:
+    once = Apply(Operation.DIVIDE, (LOAD, Constant(number)))
+    twice = Apply(Operation.DIVIDE, (once, Constant(number)))
+    assert applied(Operation.DIVIDE, once, Constant(number)) == twice
+
+
 def test_only_casts_that_may_change_a_value_are_there() -> None:
     """A half is worked on in 32 bits anyway."""
     assert converted(LOAD, DType.F16, DType.F32) == LOAD
