@@ -7,7 +7,19 @@ from collections.abc import Collection, Sequence
 from ..tensor.mugraph import Kernel
 from .ir import Operation
 from .moves import Broadcast, Move, Reshape, Slice
-from .values import HALVES, Cast, Folding, Joining, Kept, Number, Pointwise, Product, Value, below
+from .values import (
+    HALVES,
+    Cast,
+    Folding,
+    Joining,
+    Kept,
+    Number,
+    Padding,
+    Pointwise,
+    Product,
+    Value,
+    below,
+)
 
 DEAR = frozenset(
     {
@@ -32,6 +44,9 @@ _MOST = 24
 
 _LONG = 96
 """So many operations, at most, are one expression."""
+
+_WRITTEN = Pointwise | Cast | Joining | Padding
+"""What an expression is longer by; what is joined, by all that there is."""
 
 
 class Uses:
@@ -179,7 +194,7 @@ class Uses:
         for value in self._order:
             weights[value] = 1 + sum(weights[self.source(one)] for one in value.arguments)
             most = _MOST if len(self._users[value]) > 1 else _LONG
-            if weights[value] > most and _computes(value):
+            if weights[value] > most and isinstance(value.what, _WRITTEN):
                 found.add(value)
             if value in found or self._must(value):
                 weights[value] = 0

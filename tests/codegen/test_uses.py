@@ -112,3 +112,13 @@ def test_long_expressions_are_kept_in_parts() -> None:
     for _ in range(500):
         value = k.add(value, x)
     assert 3 < len(Uses([value]).kept) < 20
+
+
+def test_what_is_joined_again_and_again_is_kept_in_parts() -> None:
+    """Each is written twice into the next, which would be longer than memory after a while."""
+    k = Values()
+    value = given(k, 1, 9)
+    for _ in range(500):
+        turned = [k.slice(value, 1, start, stop, 1) for start, stop in ((4, 9), (0, 4))]
+        value = k.concatenate(turned, 1)
+    assert 50 < len(Uses([value]).kept) < 250
