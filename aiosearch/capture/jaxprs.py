@@ -20,7 +20,7 @@ from .constants import Constants
 from .errors import CaptureError
 from .layout import row, stacked
 from .rules import RULES
-from .values import Value, known
+from .values import Value, known, uniform
 
 _INLINED = frozenset(
     {
@@ -147,8 +147,23 @@ def _read(equation: JaxprEqn, operands: Sequence[Known]) -> Sequence[Value]:
     unsigned = any(getattr(atom.aval, "dtype", None) == np.uint32 for atom in equation.invars)
     if unsigned and primitive in {"neg", "sub"}:
         raise CaptureError("", "of numbers without a sign")
-    found = rule(*values, **_plain(equation.params))
-    return [found] if isinstance(found, Value) else found
+    made = rule(*values, **_plain(equation.params))
+    found = [made] if isinstance(made, Value) else made
+    if any(_kind(atom) not in ("i", "u") for atom in equation.invars):
+        return found
+    return [_wrapped(one, atom) for one, atom in zip(found, equation.outvars, strict=True)]
+
+
+def _kind(atom: Any) -> str:
+    return str(getattr(getattr(atom.aval, "dtype", None), "kind", ""))
+
+
+def _wrapped(value: Value, atom: Any) -> Value:
+    """A number made of whole ones, which begin again below behind the largest that 32 bits hold."""
+    number = value.number
+    if not isinstance(number, int) or atom.aval.dtype != np.int32:
+        return value
+    return uniform((number + 2**31) % 2**32 - 2**31, value.shape, value.dtype)
 
 
 def _readable(operands: Iterable[Known]) -> list[Value]:

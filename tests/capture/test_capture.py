@@ -272,6 +272,28 @@ def test_double_precision_stays_double() -> None:
         np.testing.assert_allclose(run(program, [x])[0], x * np.arange(6) / 3)
 
 
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [
+        (lambda: jnp.full(6, 2**30) * 4, 0),
+        (lambda: jnp.full(6, 2**31 - 1) + 1, -(2**31)),
+        (lambda: jnp.full(6, -(2**31)) - jnp.ones(6, int), 2**31 - 1),
+        (lambda: (jnp.full(6, 2**30) * 2).astype(float), -(2.0**31)),
+    ],
+)
+def test_whole_numbers_that_are_known_wrap_as_they_do_when_it_runs(
+    function: Callable[[], Any], wanted: int
+) -> None:
+    (found,) = run(captured(lambda x: x * 0 + function()), [np.ones((6, 6))])
+    np.testing.assert_array_equal(found, np.full((6, 6), wanted))
+
+
+def test_longer_whole_numbers_that_are_known_have_room() -> None:
+    with jax.enable_x64(True):
+        program = captured(lambda x: x + (jnp.full(6, 2**30) * 4).astype(float))
+    np.testing.assert_array_equal(run(program, [np.ones((6, 6))])[0], np.full((6, 6), 2.0**32 + 1))
+
+
 def test_a_wide_product_of_narrow_tensors_is_done_in_the_wide_type() -> None:
     half = jax.ShapeDtypeStruct((6, 6), "bfloat16")
     found = output(lambda x: jnp.matmul(x, x, preferred_element_type=jnp.float32), half)
