@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -10,7 +12,8 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jax.extend.source_info_util import summarize
 
-from ..tensor import TensorError
+from ..tensor import DType, TensorError
+from ..tensor.wholes import largest
 from . import contractions as _contractions
 from . import indexing as _indexing
 from . import layout as _layout
@@ -41,6 +44,7 @@ _INLINED = frozenset(
 
 _BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 _HERE = str(Path(__file__).parent)
+_COMPUTED = frozenset({"abs", "add", "mul", "neg", "square", "sub"})
 _STEPS = 32
 """The longest loop that is written out."""
 
@@ -147,21 +151,46 @@ def _read(equation: JaxprEqn, operands: Sequence[Known]) -> Sequence[Value]:
     unsigned = any(getattr(atom.aval, "dtype", None) == np.uint32 for atom in equation.invars)
     if unsigned and primitive in {"neg", "sub"}:
         raise CaptureError("", "of numbers without a sign")
-    made = rule(*values, **_plain(equation.params))
-    found = [made] if isinstance(made, Value) else made
-    if any(_kind(atom) not in ("i", "u") for atom in equation.invars):
+    read = partial(rule, **_plain(equation.params))
+    found = _several(read(*values))
+    if not _of_int32(equation):
         return found
-    return [_wrapped(one, atom) for one, atom in zip(found, equation.outvars, strict=True)]
+    if any(map(_may_wrap, found)):
+        found = _several(read(*map(_settled, values)))
+    return [*map(_wrapped, found)]
 
 
-def _kind(atom: Any) -> str:
-    return str(getattr(getattr(atom.aval, "dtype", None), "kind", ""))
+def _several(found: Value | Sequence[Value]) -> Sequence[Value]:
+    return [found] if isinstance(found, Value) else found
 
 
-def _wrapped(value: Value, atom: Any) -> Value:
+def _of_int32(equation: JaxprEqn) -> bool:
+    """Whether it makes whole numbers of 32 bits, of none but whole ones."""
+    kinds = {_dtype(atom).kind for atom in equation.invars}
+    return kinds <= {"i", "u"} and all(_dtype(atom) == np.int32 for atom in equation.outvars)
+
+
+def _dtype(atom: Any) -> np.dtype[Any]:
+    """Of what is none of NumPy's, that of objects."""
+    found = getattr(atom.aval, "dtype", None)
+    return found if isinstance(found, np.dtype) else np.dtype(object)
+
+
+def _may_wrap(value: Value) -> bool:
+    """Whether literals are computed with whose type would not be known where it matters."""
+    term = value.term
+    return term.dtype is DType.WEAK and term.operator.name in _COMPUTED and largest(term) >= 2**31
+
+
+def _settled(value: Value) -> Value:
+    """In its own type, unless it is a literal, which takes that of what it meets."""
+    return value if value.number is not None else replace(value, term=value.typed())
+
+
+def _wrapped(value: Value) -> Value:
     """A number made of whole ones, which begin again below behind the largest that 32 bits hold."""
     number = value.number
-    if not isinstance(number, int) or atom.aval.dtype != np.int32:
+    if not isinstance(number, int):
         return value
     return uniform((number + 2**31) % 2**32 - 2**31, value.shape, value.dtype)
 

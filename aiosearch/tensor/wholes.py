@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from .terms import INPUT, LITERAL, Program, Term
+from .terms import INPUT, LITERAL, Program, Term, walk
 from .types import NARROW, DType
 
 _ROOM = 2.0**31
@@ -52,6 +52,14 @@ def may_wrap(program: Program, *, at_any_size: bool = False) -> bool:
     return False
 
 
+def largest(term: Term) -> float:
+    """How large the whole numbers may be that a term of no type yet stands for, either way."""
+    most: dict[Term, float] = {}
+    for one in walk([term]):
+        most[one] = _most(one, most, at_any_size=False)
+    return most[term]
+
+
 def _most(term: Term, most: Mapping[Term, float], at_any_size: bool) -> float:
     """How large it may be, either way; of floats nothing is known."""
     name, own = term.operator.name, [most[one] for one in term.arguments]
@@ -61,7 +69,7 @@ def _most(term: Term, most: Mapping[Term, float], at_any_size: bool) -> float:
         return 1
     if term.dtype in NARROW:
         return _FEW
-    if term.operator is INPUT or term.dtype is not DType.I32:
+    if term.operator is INPUT or term.dtype not in (DType.I32, DType.WEAK):
         return _ROOM
     if name in _KEEPING or name == "cast":
         return max(own)
@@ -76,7 +84,9 @@ def _most(term: Term, most: Mapping[Term, float], at_any_size: bool) -> float:
         return math.inf if at_any_size else own[0] * _size(one, term.parameter("axes"))
     if name in ("add", "sub"):
         return sum(own)
-    return max(own) if max(own) < _ROOM and name in ("neg", "abs") else math.inf
+    if max(own) < _ROOM and name in ("neg", "abs"):
+        return max(own)
+    return math.inf if term.dtype is DType.I32 else _ROOM
 
 
 def _size(term: Term, axes: Iterable[int]) -> float:

@@ -288,6 +288,14 @@ def test_whole_numbers_that_are_known_wrap_as_they_do_when_it_runs(
     np.testing.assert_array_equal(found, np.full((6, 6), wanted))
 
 
+def test_whole_numbers_that_are_chosen_have_their_type_where_they_may_wrap() -> None:
+    """Others stay literals, which meet floats and whole numbers alike."""
+    x = jax.ShapeDtypeStruct((6,), "int32")
+    for most, wanted in ((2**29, "weak"), (2**30, "i32")):
+        found = output(lambda x, most=most: jnp.where(x > 0, most, 3) * 2 > x, x)
+        assert found.arguments[1].dtype == wanted
+
+
 def test_longer_whole_numbers_that_are_known_have_room() -> None:
     with jax.enable_x64(True):
         program = captured(lambda x: x + (jnp.full(6, 2**30) * 4).astype(float))

@@ -47,7 +47,7 @@ def test_numbers_that_are_chosen_are_computed_with_as_meant(function: Callable[.
     np.testing.assert_allclose(found, np.asarray(function(A, B)), rtol=2e-7)
 
 
-LEAST, MOST = jnp.iinfo(jnp.int32).min, jnp.iinfo(jnp.int32).max
+LEAST, MOST = -(2**31), 2**31 - 1
 WHOLE = np.array([LEAST, LEAST + 1, -(2**24) - 1, -1, 0, 7, 2**24 + 1, MOST] * 4, np.int32)
 
 
@@ -76,3 +76,18 @@ def test_whole_numbers_are_exact_beside_a_number_that_is_too_large_for_one(numbe
     np.testing.assert_array_equal(largest, np.clip(meant, LEAST, MOST))
     np.testing.assert_array_equal(below, number > WHOLE.astype(float))
     np.testing.assert_array_equal(padded, [MOST, *WHOLE])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a: jnp.where(a > 0, 2**30, 3) * 5,
+        lambda a: jnp.where(a > 0, 2**30, 3) + jnp.where(a > 2, 2**30, -7),
+        lambda a: -jnp.where(a > 0, LEAST, 3),
+        lambda a: jnp.abs(jnp.where(a > 0, LEAST, 3)) - 1,
+        lambda a: jnp.square(jnp.where(a > 0, 2**20 + 1, 3)),
+    ],
+)
+def test_whole_numbers_that_are_chosen_wrap(function: Callable[[Any], Any]) -> None:
+    (found,) = run(lower(capture(function, WHOLE).program), [WHOLE])
+    np.testing.assert_array_equal(found, np.asarray(function(jnp.asarray(WHOLE))))
