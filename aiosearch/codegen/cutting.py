@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from .expressions import applied, relocated, within
+from ..tensor.types import DType
+from .expressions import applied, of_literals, relocated, within
 from .ir import (
     Affine,
     Constant,
@@ -17,6 +18,7 @@ from .ir import (
     Index,
     Load,
     Operation,
+    Round,
     Within,
     index,
     used,
@@ -35,10 +37,12 @@ class Cut:
     place: int
 
 
-def counted(draft: Draft) -> Draft:
+def counted(draft: Draft, dtype: DType = DType.F32) -> Draft:
     """Without folds over indices that nothing depends on: how often is enough."""
     seen = set(used(draft.value))
     value = draft.value
+    if dtype is DType.I32 and of_literals(value) and not seen >= set(draft.folded):
+        value = Round(value, dtype)  # how often it is wraps
     for one in draft.folded:
         if one not in seen and draft.fold is Fold.SUM:
             value = applied(Operation.MULTIPLY, value, Constant(float(one.size)))

@@ -95,7 +95,7 @@ class Stager:
 
     def _filled(self, draft: Draft, value: Value, buffer: Buffer | None) -> Held:
         """Does what a draft says, in parts where it has to be."""
-        draft = counted(draft)
+        draft = counted(draft, value.dtype)
         if (place := cut(draft)) is not None:
             loads = [
                 self._filled(part, value, None).load(at)
