@@ -47,6 +47,11 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "mul": operator.mul,
     "sub": operator.sub,
 }
+_OF_ONE: dict[str, Callable[[int], int]] = {
+    "abs": operator.abs,
+    "neg": operator.neg,
+    "square": lambda x: x * x,
+}
 _LOGIC = frozenset({"and", "or"})
 
 
@@ -72,7 +77,7 @@ _NEUTRAL = {"max": -math.inf, "min": math.inf}
 def _folded(primitive: str, x: Value, y: Value | None = None) -> Value | None:
     """What need not be computed: arithmetic on plain numbers, and neutral operands."""
     if y is None:
-        return None
+        return _folded_alone(primitive, x)
     shape = np.broadcast_shapes(x.shape, y.shape)
     a, b = x.number, y.number
     if isinstance(a, int) and isinstance(b, int) and primitive in _ARITHMETIC:
@@ -80,6 +85,14 @@ def _folded(primitive: str, x: Value, y: Value | None = None) -> Value | None:
     for one, other in ((x, y), (y, x)):
         if _neutral(primitive, one):
             return replace(other, shape=shape)
+    return None
+
+
+def _folded_alone(primitive: str, x: Value) -> Value | None:
+    """The same of one that is whole, and so wraps."""
+    number = x.number
+    if isinstance(number, int) and x.dtype is DType.I32 and primitive in _OF_ONE:
+        return uniform(_OF_ONE[primitive](number), x.shape, x.dtype)
     return None
 
 

@@ -278,6 +278,9 @@ def test_double_precision_stays_double() -> None:
         (lambda: jnp.full(6, 2**30) * 4, 0),
         (lambda: jnp.full(6, 2**31 - 1) + 1, -(2**31)),
         (lambda: jnp.full(6, -(2**31)) - jnp.ones(6, int), 2**31 - 1),
+        (lambda: -jnp.full(6, -(2**31)), -(2**31)),
+        (lambda: jnp.abs(jnp.full(6, -(2**31))), -(2**31)),
+        (lambda: jnp.square(jnp.full(6, 2**16)), 0),
         (lambda: (jnp.full(6, 2**30) * 2).astype(float), -(2.0**31)),
     ],
 )
