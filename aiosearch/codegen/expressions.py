@@ -95,6 +95,32 @@ def of_literals(value: Expression) -> bool:
     return False
 
 
+def of_whole_literals(value: Expression) -> bool:
+    """Whether it is one of some whole numbers, or a whole number made of such."""
+    match value:
+        case Constant(number):
+            return float(number).is_integer() and -(2**31) <= number < 2**31
+        case Apply(Operation.SELECT, (_, *others)):
+            return all(map(of_whole_literals, others))
+        case Apply(operation, arguments):
+            return operation in WHOLE and all(map(of_whole_literals, arguments))
+        case Within():
+            return of_whole_literals(value.value) and of_whole_literals(value.otherwise)
+    return False
+
+
+def settled(value: Expression) -> Expression:
+    """What is made of whole literals, as whole numbers, which it is where it meets some."""
+    match value:
+        case Apply(Operation.SELECT, (where, *others)):
+            return Apply(Operation.SELECT, (where, *map(settled, others)))
+        case Apply(operation, arguments):
+            return Apply(operation, tuple(map(settled, arguments)))
+        case Within():
+            return Within(value.limits, settled(value.value), settled(value.otherwise))
+    return Round(value, DType.I32)
+
+
 def within(limits: Limits, value: Expression, otherwise: Expression) -> Expression:
     """A value inside of limits, as far as they are not kept or missed anyway."""
     left = []

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from .expressions import applied, converted, simple, within
+from ..tensor.types import DType
+from .expressions import applied, converted, of_whole_literals, settled, simple, within
 from .ir import (
     Affine,
     Apply,
@@ -159,7 +160,7 @@ class Writer:
             case Ramp(axis):
                 return Count(at[axis])
             case Pointwise(operation):
-                return applied(operation, *self._operands(value, at, body))
+                return applied(operation, *_meeting(value, self._operands(value, at, body)))
             case Product():
                 return applied(Operation.MULTIPLY, *self._operands(value, at, body))
             case Cast():
@@ -198,6 +199,15 @@ class Writer:
         otherwise = self._joined(others, axis, behind, body, write)
         inside = write(first, at, body) if size else Constant(0.0)
         return within([(at[axis], 0, size)], inside, otherwise)
+
+
+def _meeting(value: Value, operands: Iterable[Expression]) -> list[Expression]:
+    """Operands; of literals is made what whole numbers meet as such, and what floats meet."""
+    whole = any(one.dtype is DType.I32 for one in value.arguments)
+    return [
+        settled(one) if whole and not isinstance(one, Constant) and of_whole_literals(one) else one
+        for one in operands
+    ]
 
 
 def _covers(at: Places, body: Body) -> bool:

@@ -4,7 +4,15 @@ import math
 
 import pytest
 
-from aiosearch.codegen.expressions import applied, converted, relocated, simple, within
+from aiosearch.codegen.expressions import (
+    applied,
+    converted,
+    of_whole_literals,
+    relocated,
+    settled,
+    simple,
+    within,
+)
 from aiosearch.codegen.ir import (
     Apply,
     Buffer,
@@ -55,6 +63,15 @@ def test_only_casts_that_may_change_a_value_are_there() -> None:
     assert converted(LOAD, DType.F32, DType.F64) == Round(LOAD, DType.F64)
     assert converted(Constant(-2.5), DType.WEAK, DType.I32) == Constant(-2)
     assert converted(Constant(3), DType.WEAK, DType.BOOL) == Constant(1)
+
+
+def test_what_is_made_of_whole_literals_may_be_settled_as_whole() -> None:
+    chosen = Apply(Operation.SELECT, (SCALAR, Constant(1), Constant(2)))
+    doubled = Apply(Operation.MULTIPLY, (chosen, Constant(2)))
+    assert of_whole_literals(doubled)
+    assert str(settled(doubled)) == "multiply(select(s[], i32(1), i32(2)), i32(2))"
+    for other in (Constant(0.5), Constant(2**31), LOAD, Apply(Operation.EXP, (chosen,))):
+        assert not of_whole_literals(Apply(Operation.ADD, (chosen, other)))
 
 
 def test_limits_that_are_kept_or_missed_anyway_are_not_asked_for() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ...tensor.types import DType
 from .. import ir
+from ..expressions import of_whole_literals, settled
 from . import dialect
 from .layout import Layout
 from .nodes import Node
@@ -34,12 +35,8 @@ class Tiles:
                 return self.known(node.reads[value])
             case ir.Load():
                 return self.load(value)
-            case ir.Round(ir.Apply(ir.Operation.SELECT, chosen), DType.I32) if all(
-                isinstance(one, ir.Constant) for one in chosen[1:]
-            ):
-                where, *numbers = (self.value(one, node) for one in chosen)
-                whole = (cast(number, DType.I32) for number in numbers)
-                return self.where(cast(where, DType.BOOL), *whole)
+            case ir.Round(ir.Apply() | ir.Within() as made, DType.I32) if of_whole_literals(made):
+                return self.value(settled(made), node)
             case ir.Round():
                 return cast(self.value(value.value, node), value.dtype)
             case ir.Within():

@@ -87,6 +87,8 @@ def test_whole_numbers_are_exact_beside_a_number_that_is_too_large_for_one(numbe
         lambda a: jnp.abs(jnp.where(a > 0, LEAST, 3)) - 1,
         lambda a: jnp.full(17, 2**30).sum() + a,
         lambda a: jnp.broadcast_to(jnp.where(a[0] < 0, 2**30, 3), (17,)).sum() + a,
+        lambda a: (jnp.where(a > 0, 5, 7) - jnp.where(a < 9, 2**20, 3)) + a * a,
+        lambda a: jnp.maximum(jnp.abs(jnp.where(a > 0, -5, 7)), a) + MOST,
         lambda a: jnp.square(jnp.where(a > 0, 2**20 + 1, 3)),
     ],
 )

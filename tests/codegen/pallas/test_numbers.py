@@ -17,7 +17,7 @@ from aiosearch.codegen.ir import Apply, Buffer, Constant, Fold, Index, Kernel, L
 from aiosearch.codegen.ir import Operation as Op
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.pallas import CannotPrint, Tiling, write
-from aiosearch.tensor import DType, apply, tensor
+from aiosearch.tensor import DType, apply, literal, tensor
 
 I, K = Index("i", 4), Index("k", 21)  # noqa: E741
 ROW, WHOLE = (ir.index(I),), (ir.index(I), ir.index(K))
@@ -73,6 +73,20 @@ def test_the_least_of_whole_numbers_is_found_whatever_it_is(axis: int) -> None:
     ids[2, 20] = -(2**31)
     (found,) = outputs(made, {}, [ids])
     np.testing.assert_array_equal(found, ids.min(axis))
+
+
+def test_numbers_that_are_chosen_are_whole_beside_whole_ones() -> None:
+    """Whatever is made of them; as floats they would take digits from those."""
+    x = tensor("X", DType.I32, (4, 21))
+    chosen = apply("select", apply("less", x, literal(0)), literal(1), literal(ODD))
+    doubled = apply("mul", chosen, literal(2))
+    made = lower(program(x + doubled, apply("maximum", doubled, x)))
+    ids = np.full((4, 21), ODD, np.int32)
+    ids[2] = -ODD
+    wanted = np.where(ids < 0, 2, 2 * ODD)
+    added, largest = outputs(made, {}, [ids])
+    np.testing.assert_array_equal(added, ids + wanted)
+    np.testing.assert_array_equal(largest, np.maximum(ids, wanted))
 
 
 @pytest.mark.parametrize("tilings", [{}, BLOCKS])
