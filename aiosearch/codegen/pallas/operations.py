@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...tensor.types import DType
 from .. import ir
-from ..expressions import TRUTHS, WHOLE
+from ..expressions import TRUTHS, WHOLE, of_whole_literals
 from .errors import CannotPrint
 from .values import Value, working
 
@@ -96,7 +96,8 @@ def zeros(operation: ir.Operation, given: Sequence[Value]) -> frozenset[ir.Index
 
 
 def _is_whole(argument: ir.Expression) -> bool:
-    return not isinstance(argument, ir.Constant) or float(argument.value).is_integer()
+    """Whether it may be; of literals, those that are one of the whole numbers that there are."""
+    return not isinstance(argument, ir.Constant) or of_whole_literals(argument)
 
 
 def _text(operation: ir.Operation, texts: Sequence[str], calls: Mapping[ir.Operation, str]) -> str:

@@ -56,13 +56,14 @@ def test_a_literal_that_is_no_whole_number_makes_floats() -> None:
     half = Apply(Op.SELECT, (Load(IDS, WHOLE), Constant(0.5), Load(IDS, WHOLE)))
     both = Apply(Op.SELECT, (Load(IDS, WHOLE), Constant(1e9), Constant(0.0)))
     product = Apply(Op.MULTIPLY, (both, both))
-    values = (far, half, product)
-    targets = [Buffer(f"o{at}", DType.F32, (4, 21)) for at in range(3)]
+    largest = Apply(Op.MAXIMUM, (Load(IDS, WHOLE), Constant(3e9)))
+    values = (far, half, product, largest)
+    targets = [Buffer(f"o{at}", DType.F32, (4, 21)) for at in range(4)]
     made = module(
         *(ir.Stage(one, WHOLE, value) for one, value in zip(targets, values, strict=True))
     )
     found = outputs(made, {}, [np.ones((4, 21), np.int32)])
-    assert [float(one[0, 0]) for one in found] == [np.float32(3e9), 0.5, np.float32(1e18)]
+    assert [float(one[0, 0]) for one in found] == [3e9, 0.5, np.float32(1e18), 3e9]
 
 
 @pytest.mark.parametrize("axis", [0, 1])
