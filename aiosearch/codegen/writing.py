@@ -160,7 +160,7 @@ class Writer:
             case Ramp(axis):
                 return Count(at[axis])
             case Pointwise(operation):
-                return applied(operation, *_meeting(value, self._operands(value, at, body)))
+                return _applied(operation, value, self._operands(value, at, body))
             case Product():
                 return applied(Operation.MULTIPLY, *self._operands(value, at, body))
             case Cast():
@@ -199,6 +199,16 @@ class Writer:
         otherwise = self._joined(others, axis, behind, body, write)
         inside = write(first, at, body) if size else Constant(0.0)
         return within([(at[axis], 0, size)], inside, otherwise)
+
+
+def _applied(operation: Operation, value: Value, given: Iterable[Expression]) -> Expression:
+    """A function of values, where what is whole may wrap: numbers too, when it runs."""
+    operands = _meeting(value, given)
+    found = applied(operation, *operands)
+    beyond = isinstance(found, Constant) and not of_whole_literals(found)
+    if beyond and value.dtype is DType.I32 and all(map(of_whole_literals, operands)):
+        return Apply(operation, tuple(map(settled, operands)))
+    return found
 
 
 def _meeting(value: Value, operands: Iterable[Expression]) -> list[Expression]:

@@ -95,3 +95,13 @@ def test_whole_numbers_are_exact_beside_a_number_that_is_too_large_for_one(numbe
 def test_whole_numbers_that_are_chosen_wrap(function: Callable[[Any], Any]) -> None:
     (found,) = run(lower(capture(function, WHOLE).program), [WHOLE])
     np.testing.assert_array_equal(found, np.asarray(function(jnp.asarray(WHOLE))))
+
+
+@pytest.mark.parametrize(
+    ("operator", "number", "wanted"), [("neg", LEAST, LEAST), ("square", MOST, 1)]
+)
+def test_whole_numbers_that_have_their_type_wrap(operator: str, number: int, wanted: int) -> None:
+    typed = apply("cast", literal(number), dtype=DType.I32)
+    least = apply("minimum", apply(operator, typed), tensor("X", DType.I32, (18,)))
+    (found,) = run(lower(program(least)), [np.full(18, MOST, np.int32)])
+    np.testing.assert_array_equal(found, np.full(18, wanted))
