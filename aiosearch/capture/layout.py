@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..tensor import DType, Term, apply
+from ..tensor.types import NARROW
 from .rules import demand, reads
 from .values import Value, element_type, reshaped, uniform, whole
 
@@ -213,5 +214,6 @@ def _platform_index(platforms: Sequence[Sequence[str] | None], **params: Any) ->
 @reads("iota")
 def _iota(dtype: Any, shape: Sequence[int], dimension: int, **params: Any) -> Value:
     own = DType.I32 if dtype == np.uint32 else element_type(dtype)
+    demand(own not in NARROW, f"counts in {own}")
     row = tuple(size if axis == dimension else 1 for axis, size in enumerate(shape))
     return Value(apply("iota", shape=row, axis=dimension, dtype=own), tuple(shape), own)

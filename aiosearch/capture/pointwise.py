@@ -61,6 +61,7 @@ def _declare_same(primitive: str, name: str) -> None:
         logic = operands[0].dtype is DType.BOOL
         demand(not logic or primitive not in {"add", "mul", "sub"}, "arithmetic on truth values")
         demand(logic or primitive not in _LOGIC, "on the bits of a number")
+        demand(not any(one.dtype in NARROW for one in operands), "arithmetic in eight bits")
         return _folded(primitive, *operands) or pointwise(name, *operands)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..tensor import DType, Program, Term, apply, literal
 from ..tensor.referee import run
 from ..tensor.terms import INPUT, LITERAL, walk
-from ..tensor.types import ARRAY_NAMES, WHOLE
+from ..tensor.types import ARRAY_NAMES, NARROW, WHOLE
 from .errors import CaptureError
 from .literals import meant
 
@@ -120,6 +120,8 @@ def pointwise(operator: str, *values: Value, dtype: DType | None = None, **given
     """A pointwise operator; operands of rank 0 meet any."""
     shape = tuple(np.broadcast_shapes(*(value.shape for value in values)))
     own = dtype or values[-1].dtype
+    if own in NARROW and operator != "select":
+        raise CaptureError("", f"arithmetic in {own}, which wraps around: cast to more bits first")
     return Value(apply(operator, *(value.term for value in values), **given), shape, own)
 
 

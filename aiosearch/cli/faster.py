@@ -107,7 +107,8 @@ def _facts(arguments: argparse.Namespace, report: Report) -> dict[str, Any]:
 
 def _whole(whole: Whole | str) -> dict[str, Any] | str | None:
     if isinstance(whole, Whole):
-        return {**facts(whole.answer), "remembered": whole.remembered}
+        told = {"remembered": whole.remembered, "in_doubt": whole.in_doubt}
+        return {**facts(whole.answer), **told}
     return whole or None
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..folders import replace_file
 from .usage import UsageError
+
+_STANDING = ("/dev", "/proc")
+"""What is here stands for something else, as /dev/stdout may for a file."""
 
 
 def require_place(path: str | None) -> None:
@@ -44,6 +48,17 @@ def require_drawing(path: str | None) -> None:
     require_place(path)
 
 
+def _replaced(place: Path, content: bytes) -> bool:
+    """Whether the file could be: none is that something is mounted on, or that is another's."""
+    try:
+        replace_file(place, content)
+    except OSError as error:
+        if error.errno not in (errno.EBUSY, errno.EPERM):
+            raise
+        return False
+    return True
+
+
 def write(path: str | None, made: Callable[[], str]) -> None:
     """Writes what is made only where it is wanted; a file is there whole, or as it was.
 
@@ -55,9 +70,8 @@ def write(path: str | None, made: Callable[[], str]) -> None:
     try:
         is_file = place.is_file() or not place.exists()
         own = place.resolve()
-        if is_file and os.access(own.parent, os.W_OK):
-            replace_file(own, content)
-        else:
+        plain = is_file and not any(map(place.absolute().is_relative_to, _STANDING))
+        if not (plain and os.access(own.parent, os.W_OK) and _replaced(own, content)):
             place.write_bytes(content)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None

@@ -38,13 +38,20 @@ def grouped(units: Sequence[Unit], outputs: Collection[Buffer]) -> list[Unit]:
         else:
             place = len(found)
             found.append(Unit(unit.owner, list(unit.stages)))
-            for buffer in _read(unit.stages[0]) & where.keys() if unit.owner is None else ():
-                maker = found[where[buffer]]
-                if asked[buffer] == 1 and buffer not in outputs and _serves(maker, unit.stages[0]):
-                    found[place].stages[:0] = maker.stages
-                    maker.stages.clear()
+            alone = [one for one in where if asked[one] == 1 and one not in outputs]
+            _take_in(found[place], [found[where[one]] for one in alone])
         where.update((stage.target, place) for stage in found[place].stages)
     return found
+
+
+def _take_in(unit: Unit, makers: Sequence[Unit]) -> None:
+    """What makes something for the first stage of a unit, and may as well do so in it."""
+    stage = unit.stages[0]
+    read = _read(stage) if unit.owner is None else set()
+    for maker in makers:
+        if len(maker.stages) == 1 and maker.stages[0].target in read and _serves(maker, stage):
+            unit.stages[:0] = maker.stages
+            maker.stages.clear()
 
 
 def _all_read(unit: Unit) -> set[Buffer]:
@@ -53,9 +60,9 @@ def _all_read(unit: Unit) -> set[Buffer]:
 
 def _serves(maker: Unit, stage: Stage) -> bool:
     """Whether what is made, and nothing else with it, may be made where it is summed up."""
-    if maker.owner is not None or len(maker.stages) != 1 or stage.fold is not Fold.SUM:
-        return False
     (made,) = maker.stages
+    if maker.owner is not None or stage.fold is not Fold.SUM or not in_place(merged([made, stage])):
+        return False
     operations = [one.operation for one in walk(made.value) if isinstance(one, Apply)]
     easily = len(operations) <= _FEW and DEAR.isdisjoint(operations)
     more = math.prod(made.target.shape) > math.prod(stage.target.shape)

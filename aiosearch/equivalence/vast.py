@@ -61,6 +61,8 @@ def vast(program: Program, seed: int) -> list[Vast]:
 
     Nothing where none can be, or where the original is not even right on usual inputs.
     """
+    if not program.inputs:
+        return []
     (small,) = generalise([program]).reduced()
     if sum(math.prod(sizes(term)) for term in small.inputs) > _MOST:
         return []

@@ -69,7 +69,7 @@ class OptimizedOnCall(Generic[P, R]):
         return self if instance is None else MethodType(self, instance)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        for one in self._found:
+        for one in reversed(self._found):  # the last first, where several take such a call
             found = one.attempt(args, kwargs)
             if found is not OTHER:
                 return found  # type: ignore[no-any-return]

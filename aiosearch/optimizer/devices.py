@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -23,7 +23,8 @@ def platform(target: str, places: Iterable[jax.sharding.Sharding | None] = ()) -
     """
     if target not in TARGETS:
         raise OptimizeError(f"no target {target!r}: there are {', '.join(TARGETS)}")
-    if target == "cuda" and not any(device.platform == "gpu" for device in jax.devices()):
+    present = _present()
+    if target == "cuda" and not any(device.platform == "gpu" for device in present):
         raise OptimizeError("jax has no GPU here that it can use; the target cpu works everywhere")
     devices: list[Any] = [device for place in places if place for device in place.device_set]
     lying = {"cuda" if one.platform == "gpu" else one.platform for one in devices}
@@ -36,6 +37,15 @@ def platform(target: str, places: Iterable[jax.sharding.Sharding | None] = ()) -
             " (jax.device_put), or give the target on which they lie"
         )
     return target
+
+
+def _present() -> Sequence[Any]:
+    """All devices that jax has. Raises OptimizeError where it finds none."""
+    try:
+        return jax.devices()
+    except Exception as error:
+        told = str(error) or type(error).__name__
+        raise OptimizeError(f"jax has no device here that it can use: {told}") from error
 
 
 def device(wanted: str) -> Any:

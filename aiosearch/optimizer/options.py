@@ -86,11 +86,10 @@ def _demand_places(function: Any, options: Mapping[str, Any], given: int | None)
 
 
 def _demand_known(function: Any, named: Iterable[str]) -> None:
-    """An option that is misspelt is an argument of a function that does not take it."""
-    parameters = _parameters(function)
+    """What looks like an option, and is none nor an argument, is one that is misspelt."""
     for name in named:
-        if parameters is not None and not _takes(function, name):
-            meant = nearest(name, [*parameters, *_OPTIONS])
+        meant = nearest(name, _OPTIONS)
+        if meant and _parameters(function) is not None and not _takes(function, name):
             raise OptimizeError(
                 f"{title(function, None)} takes no {name}, nor is there such an option{meant}"
             )

@@ -239,7 +239,7 @@ def _dtype(operator: Operator, arguments: Sequence[Term], parameters: dict[str, 
     dtypes = [argument.dtype for argument in arguments]
     if operator.dtype is not None:
         found = operator.dtype(dtypes, parameters)
-        if found in NARROW and arguments:
+        if found in NARROW and operator is not INPUT:
             raise ShapeError(f"{operator.name} gives no {found}: there are too few numbers of it")
         return found
     found = DType.WEAK

@@ -172,9 +172,18 @@ def test_eight_bits_are_cast_and_moved_and_nothing_is_computed_in_them(name: str
     q = tensor("q", "i8" if name == "int8" else "u8", (3,))
     assert output(lambda q: q.astype("float32"), given) is apply("cast", q, dtype="f32")
     assert output(lambda q: q[::-1], given).dtype is q.dtype
-    for computed in (lambda q: q + q, lambda q: q.max(), lambda q: (q > 1).astype(name)):
+    few = jnp.asarray(100, name)
+    computed: list[Callable[[Any], Any]] = [
+        lambda q: q + q,
+        lambda q: q.max(),
+        lambda q: (q > 1).astype(name),
+        lambda q: jnp.arange(300, dtype=name)[: q.size].astype("float32"),
+        lambda q: q.astype("float32") - (few + few).astype("float32"),
+        lambda q: q.astype("float32") - (-few).astype("float32"),
+    ]
+    for one in computed:
         with pytest.raises(CaptureError):
-            captured(computed, given)
+            captured(one, given)
 
 
 def test_a_dead_primitive_does_not_stand_in_the_way() -> None:

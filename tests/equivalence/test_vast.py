@@ -96,6 +96,7 @@ def test_what_needs_positive_numbers_gets_them() -> None:
         "program wide(X: f64[4]) { return mul(X, 2) }",
         "program far(X: f32[4]) { return log(sub(X, 1000)) }",
         "program bounded(X: f16[4]) { return exp(mul(X, 3)) }",
+        "program known() { return iota(shape=[4], axis=0, dtype=f32) }",
     ],
 )
 def test_where_nothing_can_be_large_there_is_nothing_to_draw(text: str) -> None:

@@ -56,3 +56,14 @@ def test_what_is_compiled_for_one_device_runs_where_there_are_several(tmp_path: 
     words = [sys.executable, "-c", SEVERAL]
     ended = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert ended.stdout.split("\n")[-2:] == ["() 1", ""], ended.stdout + ended.stderr
+
+
+def test_where_jax_finds_no_device_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with JAX_PLATFORMS=cuda where there is no GPU: an error of its own without a word."""
+
+    def absent() -> list[Any]:
+        raise AssertionError
+
+    monkeypatch.setattr(jax, "devices", absent)
+    with pytest.raises(OptimizeError, match="jax has no device here that it can use: Assertion"):
+        platform("auto")

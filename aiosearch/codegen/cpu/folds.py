@@ -49,14 +49,14 @@ class FoldPrinter:
 
         def turn(at: Whole, totals: list[Value]) -> list[Value]:
             there = {**places, one: own.base + linear(at)}
-            if terms < piece(totals):
+            if terms < piece(tile):
                 return self._outer(rest, there, totals)
             part = self._outer(rest, there, zeros(tile, totals))
             return tile.joined(totals, part)
 
         if not self._plain:
             return tile.writer.loop(0, own.extent, 1, values, turn)
-        each = terms if terms < piece(values) else 1
+        each = terms if terms < piece(tile) else 1
         return in_pieces(tile, own.extent, own.largest, each, values, turn)
 
     def _terms(self, left: Sequence[Index]) -> int:

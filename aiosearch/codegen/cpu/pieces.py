@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias
 
 from .tiles import Tile
@@ -25,7 +25,7 @@ def in_pieces(
 
     A sum that is long is cut, and what its parts come to is too.
     """
-    length = max(2, piece(values) // max(1, each))
+    length = max(2, piece(tile) // max(1, each))
     if not tile.sums_floats or most <= 2 * length or not values:
         return tile.writer.loop(0, turns, 1, values, turn)
     writer = tile.writer
@@ -40,9 +40,11 @@ def in_pieces(
     return in_pieces(tile, count, -(-most // length), 1, values, some)
 
 
-def piece(sums: Sequence[Value]) -> int:
-    """How many terms are added to so many sums before their parts are."""
-    return _SHORT if len(sums) <= _FEW else _PIECE
+def piece(tile: Tile) -> int:
+    """How many terms are added before their parts are: as many in all blocks of registers."""
+    shape = tile.shape
+    sums = shape.rows * shape.vectors * (shape.unroll if tile.lane_folded else 1)
+    return _SHORT if sums <= _FEW else _PIECE
 
 
 def zeros(tile: Tile, values: list[Value]) -> list[Value]:

@@ -68,6 +68,8 @@ class Step:
         match self._tile.stage.value:
             case Apply(operation=Operation.MULTIPLY, arguments=arguments):
                 factors = [elements.value(one, spot) for one in arguments]
+                if old.scalar == "float" and any(one.scalar == "double" for one in factors):
+                    return None
                 return self._arithmetic.multiplied(old, factors)
         return None
 

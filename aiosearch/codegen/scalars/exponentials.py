@@ -120,7 +120,9 @@ def expm1(x: Value) -> Value:
     within = at_least(at_most(x, LIMITS[x.element][1]), LOWEST[x.element])
     near, _, rest = reduced(within, form.bias - 1)
     half = (near.bits << form.mantissa).cast("bitcast", x.element)
-    less = body.fma(half, _grown(rest), half - 0.5)
+    less = half - 0.5
+    lost = half - (less + 0.5)
+    less = body.fma(half, _grown(rest), lost) + less
     return body.select(absolute(x) < 2.0 * form.least_normal, x, less + less)
 
 

@@ -18,12 +18,13 @@ ULP = 2.0**-24
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
 @pytest.mark.parametrize("columns", [41, 100])
-def test_equal_columns_have_equal_sums(machine: Machine, columns: int) -> None:
+@pytest.mark.parametrize("inner", [60, 1024])
+def test_equal_columns_have_equal_sums(machine: Machine, columns: int, inner: int) -> None:
     """In whole vectors and in lanes that are left over, so that what is subtracted is zero."""
-    a, b = tensor("A", DType.F32, (7, 60)), tensor("B", DType.F32, (60, columns))
+    a, b = tensor("A", DType.F32, (7, inner)), tensor("B", DType.F32, (inner, columns))
     draw = np.random.default_rng(0)
-    rows = draw.normal(size=(7, 60)).astype(np.float32)
-    column = draw.normal(size=(60, 1)).astype(np.float32)
+    rows = draw.normal(size=(7, inner)).astype(np.float32)
+    column = draw.normal(size=(inner, 1)).astype(np.float32)
     given = [rows, np.repeat(column, columns, axis=1)]
     (found,) = run(lower(program(a @ b)), given, machine=machine)
     assert (found == found[:, :1]).all()
@@ -53,3 +54,12 @@ def test_long_sums_are_sums_of_shorter_ones(shape: tuple[int, ...], axes: tuple[
         (found,) = run(module, [values], {kernel.name: own})
         off = np.abs(found - exact).max() / np.abs(exact).max() / ULP
         assert off < 7, own
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+def test_exponentials_less_one_are_minus_one_no_sooner_than_they_have_to(machine: Machine) -> None:
+    """The logarithm of one more is finite so long."""
+    values = np.linspace(-17.4, -16, 10_000).astype(np.float32)
+    module = lower(program(apply("expm1", tensor("X", DType.F32, values.shape))))
+    (found,) = run(module, [values], machine=machine)
+    assert (found == np.expm1(values.astype(np.float64)).astype(np.float32)).all()
