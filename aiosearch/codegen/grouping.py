@@ -46,8 +46,10 @@ def grouped(units: Sequence[Unit], outputs: Collection[Buffer]) -> list[Unit]:
 
 def _take_in(unit: Unit, makers: Sequence[Unit]) -> None:
     """What makes something for the first stage of a unit, and may as well do so in it."""
+    if unit.owner is not None:
+        return
     stage = unit.stages[0]
-    read = _read(stage) if unit.owner is None else set()
+    read = _read(stage)
     for maker in makers:
         if len(maker.stages) == 1 and maker.stages[0].target in read and _serves(maker, stage):
             unit.stages[:0] = maker.stages
