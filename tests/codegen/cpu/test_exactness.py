@@ -11,7 +11,7 @@ from running import MACHINES, program, run
 from aiosearch.codegen.cpu.choices import choices
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import Machine, host
-from aiosearch.tensor import DType, apply, tensor
+from aiosearch.tensor import DType, apply, literal, tensor
 
 ULP = 2.0**-24
 
@@ -54,6 +54,18 @@ def test_long_sums_are_sums_of_shorter_ones(shape: tuple[int, ...], axes: tuple[
         (found,) = run(module, [values], {kernel.name: own})
         off = np.abs(found - exact).max() / np.abs(exact).max() / ULP
         assert off < 7, own
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+def test_a_sum_in_32_bits_of_products_in_64_is_one(machine: Machine) -> None:
+    """They are rounded before they are added."""
+    x = tensor("X", DType.F32, (40, 20))
+    tenths = apply("floor", apply("cast", x, dtype=DType.F64) / literal(0.1))
+    made = apply("sum", apply("cast", tenths, dtype=DType.F32) * literal(0.3), axes=(0,))
+    values = np.arange(800).astype(np.float32).reshape(40, 20)
+    (found,) = run(lower(program(made)), [values], machine=machine)
+    exact = (np.floor(values.astype(np.float64) / 0.1) * 0.3).sum(0)
+    np.testing.assert_allclose(found, exact, rtol=1e-6)
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
