@@ -20,6 +20,7 @@ import pytest
 from answers import Remembering
 
 from aiosearch.optimizer.decorating import optimized
+from aiosearch.optimizer.dropin import Optimized
 from aiosearch.optimizer.results import Results
 
 A = jnp.linspace(-1.0, 2.0, 12).reshape(3, 4)
@@ -124,6 +125,28 @@ async def test_what_is_found_anew_takes_the_place_of_what_was_found(store: Remem
             made = await f.optimize(x, n)
             assert f.found[-1] is made
     assert len(f.found) == 3 * 3
+
+
+async def test_of_two_that_take_a_call_the_last_that_was_found_is_called(
+    monkeypatch: pytest.MonkeyPatch, store: Remembering
+) -> None:
+    """What was found for a type takes arrays, too."""
+
+    @optimized(results=store, target="cpu")
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.sum(x * 2)
+
+    await f.optimize(jax.ShapeDtypeStruct(A.shape, A.dtype))
+    made = await f.optimize(A)
+    asked, attempt = [], Optimized.attempt
+
+    def attempted(self: Any, *given: Any) -> Any:
+        asked.append(self)
+        return attempt(self, *given)
+
+    monkeypatch.setattr(Optimized, "attempt", attempted)
+    assert f(A) == jnp.sum(A * 2)
+    assert asked == [made]
 
 
 def test_what_cannot_be_traced_runs_as_it_is(store: Remembering) -> None:
