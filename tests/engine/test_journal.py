@@ -13,7 +13,6 @@ import tempfile
 import zlib
 from contextlib import contextmanager
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -412,12 +411,10 @@ async def test_resuming_lets_the_loop_turn(tmp_path: Path) -> None:
             turns += 1
 
     ticking = asyncio.create_task(tick())
-    started = perf_counter()
     state, _ = await resumed(path)
-    seconds = perf_counter() - started
     ticking.cancel()
     assert list(state.open) == [99_999]
-    assert turns > seconds / 0.02
+    assert turns > 10
 
 
 SEARCH = """

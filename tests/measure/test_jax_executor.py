@@ -140,7 +140,7 @@ async def test_a_loop_runs_as_often_as_it_says(timing: JaxExecutor) -> None:
     long = await compiled(timing, "jnp.sin(x @ x)", ArrayType("float32", (512, 512)))
     (lap,) = (await timing.race([long], rounds=9)).laps
     ratio = lap.samples[Way.LOOPED].median() / lap.samples[Way.HOT].median()
-    assert 0.3 < ratio < 3
+    assert 0.2 < ratio < 5
 
 
 async def test_processes_that_die_of_something_else() -> None:

@@ -123,9 +123,12 @@ class Single(Words):
 
     lanes: int = 1
     waiting: list[Word] = field(default_factory=list)
+    widths: set[int] = field(default_factory=set)
+    """How many waited at once."""
 
     async def expand(self, node: Word) -> Iterable[Word]:  # type: ignore[override]
         self.waiting.append(node)
+        self.widths.add(len(self.waiting))
         await asyncio.sleep(0)
         if len(self.waiting) > self.lanes:
             raise AssertionError(f"{len(self.waiting)} are waiting")
