@@ -91,8 +91,14 @@ class Elements:
                 return self._within(expression, spot)
 
     def _meeting(self, arguments: Sequence[Expression], values: Sequence[Value]) -> list[Value]:
-        """Numbers too large for whole ones are in double precision where they meet some."""
+        """Numbers take the precision of what they meet; those too large for whole ones the double."""
         pairs = list(zip(arguments, values, strict=True))
+        met = {value.scalar for one, value in pairs if not of_literals(one)}
+        if "float" in met and "double" not in met:
+            return [
+                self.arithmetic.convert(value, "float") if value.scalar == "double" else value
+                for value in values
+            ]
         if not any(value.scalar == "i32" and not of_literals(one) for one, value in pairs):
             return list(values)
         return [

@@ -22,6 +22,7 @@ from aiosearch.codegen.ir import (
     Load,
     Module,
     Operation,
+    Round,
     Stage,
     index,
 )
@@ -152,6 +153,18 @@ def test_double_precision_on_the_way() -> None:
     module = lower(program(apply("cast", apply("floor", tenths), dtype=DType.I32)))
     x = np.arange(40).astype(np.float32)
     np.testing.assert_array_equal(run(module, [x])[0], np.floor(x.astype(float) / 0.1))
+
+
+def test_numbers_take_the_precision_of_what_they_meet() -> None:
+    """A tenth in 32 bits is above one in 64, and not above one in 32, whatever else is computed."""
+    at = (index(Index("i", 3)),)
+    x, output = Buffer("x", DType.F32, (3,)), Buffer("o", DType.F64, (3,))
+    narrow = Apply(Operation.LESS_EQUAL, (Load(x, at), Constant(0.1)))
+    wide = Apply(Operation.LESS_EQUAL, (Round(Load(x, at), DType.F64), Constant(0.1)))
+    both = Apply(Operation.ADD, (narrow, Apply(Operation.MULTIPLY, (wide, Constant(2.0)))))
+    kernel = Kernel("tenths", (x,), (output,), (Stage(output, at, both),))
+    (found,) = run(Module("tenths", (x,), (output,), (kernel,)), [np.float32([0.0, 0.1, 1.0])])
+    np.testing.assert_array_equal(found, [3.0, 1.0, 0.0])
 
 
 @pytest.mark.parametrize("target", [DType.F64, DType.F32, DType.F16])
