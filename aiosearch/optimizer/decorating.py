@@ -6,14 +6,13 @@ import threading
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from types import MethodType
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 from .._waiting import loop_is_running
 from ..capture.names import shown
 from ..errors import AiosearchError
 from .call_kinds import is_traced, kind_of
-from .dropin import Optimized, look_like
+from .dropin import Optimized, StandsIn
 from .optimizing import optimize, optimize_sync
 from .options import demand_options
 from .runs import OTHER
@@ -39,14 +38,12 @@ def optimized(function: Callable[..., Any] | None = None, /, **options: Any) -> 
     return OptimizedOnCall(function, options)
 
 
-class OptimizedOnCall(Generic[P, R]):
+class OptimizedOnCall(StandsIn[P, R]):
     """A function, and what was found for the kinds of calls that were made."""
-
-    __wrapped__: Callable[P, R]
 
     def __init__(self, function: Callable[P, R], options: Mapping[str, Any]) -> None:
         demand_options(function, options)
-        look_like(self, function)  # first: it may have these attributes
+        super().__init__(function)  # first: it may have these attributes
         self._options = dict(options)
         self._found: list[Optimized[P, R]] = []
         self._tried: dict[Any, Optimized[P, R] | None] = {}
@@ -55,18 +52,9 @@ class OptimizedOnCall(Generic[P, R]):
         self._told: set[str] = set()
 
     @property
-    def original(self) -> Callable[P, R]:
-        """The function that is optimized."""
-        return self.__wrapped__
-
-    @property
     def found(self) -> tuple[Optimized[P, R], ...]:
         """What was found, one for each kind of call."""
         return tuple(self._found)
-
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """Binds as a method, as functions do."""
-        return self if instance is None else MethodType(self, instance)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         for one in reversed(self._found):  # the last first, where several take such a call

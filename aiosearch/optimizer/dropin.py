@@ -17,7 +17,31 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Optimized(Generic[P, R]):
+class StandsIn(Generic[P, R]):
+    """What is called in the place of a function, and looks like it."""
+
+    __wrapped__: Callable[P, R]
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        for name, value in getattr(function, "__dict__", {}).items():
+            if not hasattr(type(self), name):  # nothing of its own is hidden
+                vars(self)[name] = value
+        functools.update_wrapper(self, function, updated=())
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        raise NotImplementedError
+
+    @property
+    def original(self) -> Callable[P, R]:
+        """The function in whose place it is called."""
+        return self.__wrapped__
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """Binds as a method, as functions do."""
+        return self if instance is None else MethodType(self, instance)
+
+
+class Optimized(StandsIn[P, R]):
     """A function that runs as it was optimized where a call is of the kind that it was made for.
 
     That is the same tree of arguments, shapes, element types, weak types, static arguments, kind
@@ -31,8 +55,6 @@ class Optimized(Generic[P, R]):
     those arrays come in; others run what is fastest without it.
     """
 
-    __wrapped__: Callable[P, R]
-
     def __init__(
         self,
         spliced: Spliced,
@@ -42,7 +64,7 @@ class Optimized(Generic[P, R]):
         report: Report | None = None,
         device: Any = None,
     ) -> None:
-        look_like(self, spliced.cut.function)  # first: it may have these attributes
+        super().__init__(spliced.cut.function)  # first: it may have these attributes
         self.report = report
         """What the optimizer has to say about it."""
         self.lacks = lacks
@@ -54,11 +76,6 @@ class Optimized(Generic[P, R]):
         compiled = _is_compiled(self._original) or spliced.cut.donates
         as_it_is = not spliced.replacements and compiled
         self._runs = None if as_it_is else runs(spliced, self._made_for)
-
-    @property
-    def original(self) -> Callable[P, R]:
-        """The function that was optimized."""
-        return self._original
 
     @property
     def spliced(self) -> Spliced:
@@ -81,10 +98,6 @@ class Optimized(Generic[P, R]):
     def kind(self) -> Any:
         """Equal for two that take the same calls."""
         return self._made_for.kind
-
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """Binds as a method, as functions do."""
-        return self if instance is None else MethodType(self, instance)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._runs is None:
@@ -111,14 +124,6 @@ class Optimized(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<optimized {shown(self.original)}>"
-
-
-def look_like(one: Any, function: Callable[..., Any]) -> None:
-    """Gives it a function's name and text, and those attributes that hide nothing of its own."""
-    for name, value in getattr(function, "__dict__", {}).items():
-        if not hasattr(type(one), name):
-            vars(one)[name] = value
-    functools.update_wrapper(one, function, updated=())
 
 
 def _is_compiled(function: Any) -> bool:

@@ -287,7 +287,7 @@ def test_one_of_one_finds_for_itself(store: Remembering) -> None:
     assert outer.found == ()
     assert outer(A) == f(A)
     assert len(outer.found) == len(f.found) == 1
-    assert outer.found[0].original is f
+    assert outer.found[0].original is f.original
 
 
 def test_other_settings_of_jax_are_another_kind(store: Remembering) -> None:

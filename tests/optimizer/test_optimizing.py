@@ -31,6 +31,7 @@ from aiosearch.measure import (
     Samples,
     Stage,
 )
+from aiosearch.optimizer.decorating import optimized
 from aiosearch.optimizer.errors import OptimizeError
 from aiosearch.optimizer.optimizing import optimize, optimize_sync
 from aiosearch.optimizer.results import Results
@@ -182,6 +183,19 @@ async def test_an_answer_is_found_again_without_an_executor(
     assert again.report.found[0].remembered
     assert again.report.found[0].answer == before.report.found[0].answer
     assert "as found before" in str(again.report)
+
+
+async def test_what_was_optimized_before_stands_for_its_original(
+    store: Results, fast: MockExecutor
+) -> None:
+    before = await found(store, fast)
+    for made in (before, optimized(before)):
+        again = await optimize(
+            made, A, B, effort="quick", target="cpu", results=store, executor=fast, kernels=False
+        )
+        assert again.original is traced
+        assert again.report.found[0].remembered
+        assert again(A, B) == before(A, B)
 
 
 async def test_an_answer_goes_by_the_names_of_all_that_asked(
