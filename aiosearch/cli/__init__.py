@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -45,6 +46,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if error.__cause__ is not None and {"-v", "--verbose"} & set(given):
             tell("".join(traceback.format_exception(error.__cause__)).rstrip())
         return Exit.FAILED if isinstance(error, ProblemError | WorkerError) else Exit.USAGE
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        complain(f"{os.strerror(error.errno).lower()}: raise the limit, as with `ulimit -n 1024`")
+        return Exit.FAILED
     finally:
         flush_output()
 

@@ -165,15 +165,18 @@ async def z3() -> Finding:
 async def jax() -> Finding:
     """Asks a process of its own for jax's devices, so that none of their memory stays taken."""
     environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        _ASK_JAX,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=environment,
-    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            _ASK_JAX,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=environment,
+        )
+    except OSError as error:
+        return broken("jax devices", f"cannot start a process: {error}", _SLOW)
     try:
         async with asyncio.timeout(SECONDS):
             out, err = await process.communicate()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 
@@ -8,6 +10,7 @@ import pytest
 from console import Cli
 
 import aiosearch
+from aiosearch.cli import main
 
 HEAVY = ("jax", "numpy", "rich", "uvloop", "z3")
 LOADED = f"""
@@ -63,3 +66,16 @@ def test_wrong_usage(cli: Cli, arguments: list[str], word: str) -> None:
     assert outcome.err.startswith("aiosearch: ")
     assert outcome.err.count("\n") == 1
     assert word in outcome.err
+
+
+def test_too_many_open_files(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A sentence that says what to raise; other errors of the system are our own mistakes."""
+
+    def refused(given: list[str]) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("aiosearch.cli._run", refused)
+    assert main(["doctor"]) == 1
+    assert capsys.readouterr().err.startswith("aiosearch: too many open files: raise the limit")
