@@ -165,8 +165,9 @@ def test_wrong_usage(cli: Cli, arguments: list[str], told: str) -> None:
     assert len(outcome.err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("target", ["mine.py:f", "mine:f", "mine:g"])
-@pytest.mark.parametrize("name", ["mine.py", "./link.py"])
+@pytest.mark.parametrize(
+    ("target", "name"), [("mine.py:f", "./link.py"), ("mine:f", "mine.py"), ("mine:g", "./link.py")]
+)
 def test_the_source_is_not_written_over(start: Start, target: str, name: str) -> None:
     """Not by whatever name, nor where a decorator stands before the function."""
     text = "import functools, jax\nf = jax.jit(lambda x: x + 1)\ng = functools.partial(f)\n"

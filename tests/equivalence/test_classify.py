@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-
 import pytest
 from float_pairs import RIGHT, WRONG, elementwise, over
 
-from aiosearch.equivalence.classify import Referee, referee_differs
+from aiosearch.equivalence.classify import referee_differs
 from aiosearch.tensor import ShapeError, Term, apply, tensor
 
 

@@ -13,7 +13,7 @@ from aiosearch.tensor.files import from_json, to_json
 from aiosearch.tensor.text import parse, write
 
 PARTS = 10
-EACH = 1000
+EACH = 400
 
 
 @pytest.mark.parametrize("part", range(PARTS))

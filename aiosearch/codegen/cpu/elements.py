@@ -91,7 +91,7 @@ class Elements:
                 return self._within(expression, spot)
 
     def _meeting(self, arguments: Sequence[Expression], values: Sequence[Value]) -> list[Value]:
-        """Numbers take the precision of what they meet; those too large for whole ones the double."""
+        """Numbers are as precise as what they meet; too large for whole ones, they are doubles."""
         pairs = list(zip(arguments, values, strict=True))
         met = {value.scalar for one, value in pairs if not of_literals(one)}
         if "float" in met and "double" not in met:
