@@ -8,6 +8,7 @@ from math import prod
 from typing import Any, TypeAlias
 
 from ..tensor import DType, apply
+from ..tensor.types import HALVES
 from .layout import sliced, spread, transposed
 from .rules import demand, reads
 from .values import Value, element_type, pointwise, reshaped, uniform, whole
@@ -41,7 +42,7 @@ def _rest(x: Value, contracted: _Axes, batch: _Axes) -> list[int]:
 
 def _exact(x: Value, y: Value, dtype: DType) -> tuple[Value, Value]:
     """Both in the wider type, as the product of narrow ones is added up in the wide one."""
-    if x.dtype is y.dtype and dtype in (DType.F16, DType.BF16):
+    if x.dtype is y.dtype and dtype in HALVES:
         return x, y
     return _cast(x, dtype), _cast(y, dtype)
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from ..tensor import DType, apply, literal
 from ..tensor.sizes import product
-from ..tensor.types import ARRAY_NAMES, NARROW
+from ..tensor.types import ARRAY_NAMES, FLOATING, NARROW
 from .rules import demand, reads
-from .values import FLOATING, Value, element_type, known, pointwise, reshaped, truth, uniform
+from .values import Value, element_type, known, pointwise, reshaped, truth, uniform
 
 _SAME = {
     "abs": "abs",

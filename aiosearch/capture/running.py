@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..tensor import DType, TensorType
-from ..tensor.types import ARRAY_NAMES
+from ..tensor.types import ARRAY_NAMES, FLOATING
 from .errors import CaptureError, RunError
 from .names import title
-from .values import FLOATING, element_type
+from .values import element_type
 
 
 def placeholders(types: Sequence[TensorType]) -> list[Any]:

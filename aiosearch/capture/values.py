@@ -18,7 +18,6 @@ from .literals import meant
 
 Number: TypeAlias = "int | float"
 
-FLOATING = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
 _DTYPES = {**{name: dtype for dtype, name in ARRAY_NAMES.items()}, "int64": DType.I32}
 
 

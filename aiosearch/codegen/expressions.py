@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..tensor.types import NARROW, DType
+from ..tensor.types import HALVES, NARROW, DType
 from .ir import (
     Apply,
     Constant,
@@ -21,7 +21,6 @@ from .ir import (
 )
 from .meanings import MEANINGS
 from .positions import bounds
-from .values import HALVES
 
 TRUTHS = frozenset({Operation.LESS, Operation.LESS_EQUAL, Operation.EQUAL, Operation.NOT_EQUAL})
 """What says whether something holds."""

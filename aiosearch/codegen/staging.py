@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..tensor.mugraph import Kernel
-from ..tensor.types import DType
+from ..tensor.types import HALVES, DType
 from .cutting import counted, cut, joined, parts
 from .ir import Buffer, Index, Load, Stage, index
 from .moves import Places
 from .positions import ZERO, bounds, total
 from .reindexing import Draft, Layout, fused, split
 from .uses import Uses
-from .values import HALVES, Kept, Value
+from .values import Kept, Value
 from .writing import Writer
 
 

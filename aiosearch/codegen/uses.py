@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ..tensor.mugraph import Kernel
+from ..tensor.types import HALVES
 from .ir import Operation
 from .moves import Broadcast, Move, Reshape, Slice
 from .values import (
-    HALVES,
     Cast,
     Folding,
     Joining,

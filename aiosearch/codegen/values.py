@@ -12,8 +12,6 @@ from ..tensor.types import DType
 from .ir import Buffer, Fold, Operation
 from .moves import Move
 
-HALVES = (DType.F16, DType.BF16)
-
 
 @dataclass(frozen=True, slots=True)
 class Given:

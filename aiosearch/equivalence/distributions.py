@@ -12,7 +12,7 @@ import numpy as np
 from ..tensor.errors import ShapeError
 from ..tensor.floats import Array
 from ..tensor.terms import Program
-from ..tensor.types import WHOLE, DType, TensorType
+from ..tensor.types import EXACT, HALVES, WHOLE, DType, TensorType
 from .machine import rounded, working
 
 _LARGE = {DType.F16: 2.0**3, DType.BF16: 2.0**10, DType.F32: 2.0**10, DType.F64: 2.0**10}
@@ -96,7 +96,7 @@ def _level(draw: _Draw) -> Array:
     dtype = draw.dtype
     steps = draw.whole(-_UNEVEN[dtype], _UNEVEN[dtype])
     if steps.ndim:
-        if dtype in (DType.F16, DType.BF16):
+        if dtype in HALVES:
             steps[..., 1::2] = -steps[..., : steps.shape[-1] - 1 : 2]
             steps[..., steps.shape[-1] // 2 * 2 :] = 0
         alike = draw.chance(0.25, (*draw.shape[:-1], 1))
@@ -161,7 +161,7 @@ def special(types: Sequence[TensorType], names: Sequence[str] = SPECIAL) -> tupl
 
     Where one of sixteen is not, sums of many are nowhere finite, and tell nothing apart.
     """
-    floats = [at for at, one in enumerate(types) if one.dtype not in WHOLE | {DType.BOOL}]
+    floats = [at for at, one in enumerate(types) if one.dtype not in EXACT]
     alone = {NANS: "nan", INFINITIES: "infinity"}
     return (*names, *(f"{alone[name]}-at-{at}" for name in names for at in floats))
 

@@ -15,7 +15,7 @@ from ..tensor.evaluate import step
 from ..tensor.generalise import generalise
 from ..tensor.mugraph import RESULT
 from ..tensor.terms import INPUT, Program, Term
-from ..tensor.types import WHOLE, DType
+from ..tensor.types import EXACT
 from . import draws
 from .field import Field, Obstacle
 from .field_algebra import Array, Fields, array
@@ -51,7 +51,7 @@ def residue(program: Program, seed: int) -> Term | None:
 
 def _drawn(field: Field, term: Term, index: int, seed: int) -> Array | None:
     count = math.prod(sizes(term))
-    if count > _MOST_ELEMENTS or term.dtype in WHOLE | {DType.BOOL}:
+    if count > _MOST_ELEMENTS or term.dtype in EXACT:
         return None
     values = draws.elements(field.prime, count, "residue", seed, index)
     return array(values).reshape(sizes(term))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from ..tensor import DType, Term, apply
 from ..tensor.terms import LITERAL
-from ..tensor.types import JAX_NAMES
+from ..tensor.types import HALVES, JAX_NAMES
 from .pieces import Piece
-from .spelling import HALF, Choice
+from .spelling import Choice
 from .wording import matmul
 
 
@@ -24,7 +24,7 @@ class Form:
 def spelled_out(term: Term) -> Term:
     """The norm by its parts; half types are widened for it."""
     x = term.arguments[0]
-    wide = apply("cast", x, dtype="f32") if x.dtype in HALF else x
+    wide = apply("cast", x, dtype="f32") if x.dtype in HALVES else x
     mean = apply("mean", apply("square", wide), axes=(len(x.shape) - 1,), keep=True)
     found = wide / apply("sqrt", mean)
     return found if wide is x else apply("cast", found, dtype=x.dtype)
@@ -61,7 +61,7 @@ def _narrow(term: Term) -> Term | None:
     """What is widened from a half type: its products are exact in 32 bits."""
     if term.operator.name == "cast" and term.dtype is DType.F32:
         inner = term.arguments[0]
-        return inner if inner.dtype in HALF else None
+        return inner if inner.dtype in HALVES else None
     return None
 
 

@@ -8,9 +8,9 @@ from itertools import accumulate
 
 from ..tensor import Program, Term, apply
 from ..tensor.rebuild import substituted
+from ..tensor.types import HALVES
 from .algebra.building import sizes
 from .algebra.settled import settled
-from .spelling import HALF
 
 
 def prepared(program: Program, constant: tuple[int, ...]) -> list[Program]:
@@ -54,7 +54,7 @@ def _widened(program: Program, constant: tuple[int, ...]) -> Program:
     ready = settled(program, constant)
     for term in reversed(list(program.terms())):
         weighted = term not in ready and any(one in ready for one in term.arguments)
-        if weighted and term.operator.name == "matmul" and term.dtype in HALF:
+        if weighted and term.operator.name == "matmul" and term.dtype in HALVES:
             program = substituted(program, {term: _wide(term)})
     return program
 

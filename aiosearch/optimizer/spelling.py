@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
 
-from ..tensor import DType, Program, Term
-
-HALF = frozenset({DType.F16, DType.BF16})
+from ..tensor import Program, Term
+from ..tensor.types import HALVES
 
 
 class Choice(StrEnum):
@@ -46,7 +45,7 @@ def choices(term: Term) -> list[Choice]:
     """What can be chosen for a product."""
     left, right = (argument.operator.name for argument in term.arguments)
     found = []
-    if term.dtype in HALF:
+    if term.dtype in HALVES:
         found.append(Choice.ACCUMULATE)
         if term.shape[-2] == 1:
             found.append(Choice.TWO_ROWS)

@@ -12,7 +12,7 @@ from ..measure import Compiled, Draw, Executor, Failure
 from ..measure.drawing import NORMAL
 from ..tensor import DType, Program, Term
 from ..tensor.terms import LITERAL
-from ..tensor.types import WHOLE
+from ..tensor.types import EXACT
 
 POSITIVE = Draw(0.125, 2.0)
 PLANS = (
@@ -141,8 +141,7 @@ def _names(program: Program) -> tuple[str, ...]:
 
 
 def _free(program: Program) -> tuple[int, ...]:
-    fixed = WHOLE | {DType.BOOL}
-    return tuple(at for at, term in enumerate(program.inputs) if term.dtype not in fixed)
+    return tuple(at for at, term in enumerate(program.inputs) if term.dtype not in EXACT)
 
 
 def _indices(program: Program) -> dict[int, Draw]:

@@ -6,12 +6,11 @@ half types to add them up and narrows the sum, the same without both is what a k
 
 from __future__ import annotations
 
-from ..tensor import DType, Program, Term
+from ..tensor import Program, Term
 from ..tensor.errors import TensorError
 from ..tensor.mugraph import RESULT
 from ..tensor.rebuild import made
-
-_FLOATS = frozenset({DType.F16, DType.BF16, DType.F32, DType.F64})
+from ..tensor.types import FLOATING
 
 
 def uncast(program: Program) -> Program:
@@ -31,7 +30,7 @@ def uncast(program: Program) -> Program:
 def _without(term: Term, arguments: list[Term]) -> Term:
     if term.operator is RESULT or not arguments:
         return term
-    if term.operator.name == "cast" and {term.dtype, term.arguments[0].dtype} <= _FLOATS:
+    if term.operator.name == "cast" and {term.dtype, term.arguments[0].dtype} <= FLOATING:
         return arguments[0]
     if arguments == list(term.arguments):
         return term

@@ -29,6 +29,10 @@ class DType(StrEnum):
 NARROW = frozenset({DType.I8, DType.U8})
 """Whole numbers that are stored, moved and cast; nothing is computed in so few bits."""
 WHOLE = NARROW | {DType.I32}
+EXACT = WHOLE | {DType.BOOL}
+"""What is computed of them is not rounded."""
+HALVES = frozenset({DType.F16, DType.BF16})
+FLOATING = HALVES | {DType.F32, DType.F64}
 
 ARRAY_NAMES = {
     DType.F64: "float64",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...tensor.types import NARROW, DType
+from ...tensor.types import HALVES, NARROW, DType
 from ..ir import Operation, Round, Stage, walk
 from ..native.machine import Machine
 from ..scalars import Conversion, symbol
@@ -160,7 +160,7 @@ class Arithmetic:
 
     def widened(self, stored: Value, dtype: DType) -> Value:
         """What was loaded, in the working type."""
-        if dtype in (DType.BF16, DType.F16):
+        if dtype in HALVES:
             return self.function(Conversion.WIDEN, [stored], dtype, "float")
         if dtype is DType.BOOL:
             zero = self.vectors.constant(0, "i8", stored.lanes)
@@ -176,7 +176,7 @@ class Arithmetic:
         worked = self.convert(value, WORKING[dtype])
         if dtype is DType.BF16 and self._machine.bf16_dot and worked.lanes in (8, 16):
             return self._shortened(worked)
-        if dtype in (DType.BF16, DType.F16):
+        if dtype in HALVES:
             return self.function(Conversion.NARROW, [worked], dtype, "i16")
         if dtype in NARROW:
             return self.cast("trunc", worked, "i8")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from ...tensor.types import WHOLE, DType
+from ...tensor.types import EXACT
 from ..ir import Apply, Buffer, Constant, Expression, Fold, Kernel, Load, Operation, Round, Within
 from .arithmetic import COMPARE
-
-_EXACT = WHOLE | {DType.BOOL}
 
 
 def sums(kernel: Kernel) -> frozenset[Buffer]:
@@ -16,7 +14,7 @@ def sums(kernel: Kernel) -> frozenset[Buffer]:
     found: set[Buffer] = set()
     for stage in kernel.stages:
         made = stage.fold is Fold.SUM or of_sums(stage.value, found)
-        if made and stage.target.dtype not in _EXACT:
+        if made and stage.target.dtype not in EXACT:
             found.add(stage.target)
     return frozenset(found)
 
@@ -27,7 +25,7 @@ def of_sums(expression: Expression, known: Set[Buffer]) -> bool:
         case Load(buffer):
             return buffer in known
         case Round(value, dtype):
-            return dtype not in _EXACT and of_sums(value, known)
+            return dtype not in EXACT and of_sums(value, known)
         case Within(value=value, otherwise=otherwise):
             chosen = [value, otherwise]
         case Apply(Operation.SELECT, (_, *others)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...tensor.types import DType
+from ...tensor.types import HALVES
 from ..ir import Fold, Index, Stage
 from .access import Access
 from .arithmetic import WORKING
@@ -77,7 +77,7 @@ class Tile:
             return value
         fold, elements = self.ending.fold, self.elements
         dtype = fold.buffer.dtype
-        if dtype in (DType.BF16, DType.F16):
+        if dtype in HALVES:
             value = elements.arithmetic.rounded(value, dtype)
         known = elements.knowing(fold, value)
         return known.wanted(self.ending.value, self.stage.target.dtype, spot)

@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from ...tensor.types import DType
+from ...tensor.types import EXACT, HALVES
 from .. import ir
 from .nodes import Node
-from .values import HALVES
 
 _ALIKE = {
     ir.Operation.ADD,
@@ -52,7 +51,7 @@ class Weights:
                 return self.of(node.reads[value])
             case ir.Round():
                 found = self._value(value.value, node)
-                whole = value.dtype in (DType.I32, DType.BOOL)
+                whole = value.dtype in EXACT
                 return None if whole and found else found
             case ir.Within():
                 return self._everywhere([value.value, value.otherwise], node)

@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ...tensor.types import DType
+from ...tensor.types import HALVES, DType
 from .. import ir
 from ..expressions import reloaded
 from .errors import CannotPrint
 from .nodes import Node, Nodes, rewritten
 from .places import moved
 from .scaling import along
-from .values import HALVES
 
 
 def split(module: ir.Module, kernel: str, index: str, parts: int) -> ir.Module:

@@ -6,10 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ...tensor.types import JAX_NAMES, NARROW, DType
+from ...tensor.types import HALVES, JAX_NAMES, NARROW, DType
 from .. import ir
-
-HALVES = (DType.F16, DType.BF16)
 
 _COMPUTED = dict.fromkeys(HALVES, DType.F32) | dict.fromkeys(NARROW, DType.I32)
 """In what is computed with types that are stored alone."""
