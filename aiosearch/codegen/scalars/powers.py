@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, nan
+from math import inf, log2, nan
 
 from .doubled import Pair, multiplied, ordered, product, summed
 from .exponentials import EXP, LIMITS, LN2, exp, reduced, scaled
@@ -30,14 +30,32 @@ def power(x: Value, y: Value) -> Value:
 
 def _size_of_float(x: Value, y: Value) -> Value:
     """In `double`, which has bits enough."""
-    wide = absolute(x).cast("fpext", "double"), y.cast("fpext", "double")
-    return exp(wide[1] * log(wide[0])).cast("fptrunc", "float")
+    tiny, units = _in_units(x)
+    wide = x.body.select(tiny, units * _unit(x), absolute(x).cast("fpext", "double"))
+    return exp(y.cast("fpext", "double") * log(wide)).cast("fptrunc", "float")
+
+
+def _in_units(x: Value) -> tuple[Value, Value]:
+    """Whether a number's size is below the normal ones, and so many of the least one it is then.
+
+    As floats these are zeros in XLA's threads, but XLA's own powers of them are none.
+    """
+    bits = absolute(x).bits
+    return bits < (1 << format_of(x).mantissa), bits.cast("sitofp", "double")
+
+
+def _unit(x: Value) -> float:
+    """The least number above zero."""
+    form = format_of(x)
+    return form.least_normal * 2.0**-form.mantissa
 
 
 def _size(x: Value, y: Value) -> Value:
     """Of the absolute value; wrong where x or y is one."""
     body = x.body
-    near, rest = _logarithm(x)
+    tiny, units = _in_units(x)
+    x = body.select(tiny, units, x)
+    near, rest = _logarithm(x, body.select(tiny, log2(_unit(x)), body.number(0.0, x.element)))
     near, lost = product(special(x, near), y)
     low, high = LIMITS[x.element]
     inside = absolute(near) < -low
@@ -48,10 +66,11 @@ def _size(x: Value, y: Value) -> Value:
     return scaled(body.fma(body.fma(tail, left, 1.0), left, 1.0), power, times)
 
 
-def _logarithm(x: Value) -> Pair:
-    """Of a positive number, to some 65 bits."""
+def _logarithm(x: Value, power: Value) -> Pair:
+    """Of a positive number times two to a power, to some 65 bits."""
     body = x.body
     times, f = split(x)
+    times = times + power
     s = _quotient(f)
     square = multiplied(s, s)
     cube = multiplied(multiplied(s, square), _pair(x, THIRDS))

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import itertools
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from running import program, run
 from ulps import AWKWARD, worst
 from vectorly import Scalar
 
+from aiosearch.codegen.cpu.printer import native
 from aiosearch.codegen.ir import Operation
+from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.native.calling import function
+from aiosearch.codegen.native.machine import host
 from aiosearch.codegen.scalars import ERRORS
+from aiosearch.tensor import apply, tensor
 from aiosearch.tensor.types import DType
 
 
@@ -33,3 +41,20 @@ def test_powers_near_one_to_large_ones_keep_their_bits() -> None:
     x, y = 1 + random.uniform(-0.05, 0.05, 1 << 14), random.uniform(-9000, 9000, 1 << 14)
     found = worst(Scalar(Operation.POW, 8, DType.F64), np.power, x, y)
     assert found <= ERRORS[Operation.POW, DType.F64].fused
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [(DType.F32, np.float32), (DType.F64, np.float64)])
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "taken for zero"])
+def test_powers_of_denormals(dtype: DType, kind: type, kept: bool) -> None:
+    """Right where a thread keeps them, and where it takes them for zero, as XLA's do."""
+    made = program(apply("pow", tensor("X", dtype, (40,)), tensor("Y", dtype, (40,))))
+    random, limits = np.random.default_rng(0), np.finfo(kind)
+    x = np.resize(limits.smallest_subnormal * kind([1, 2, 3, 1000, 12345, 2**20]), 40)
+    y = np.asarray(random.uniform(-0.8, 0.8, 40), kind)
+    with jax.enable_x64(True):
+        if kept:
+            (found,) = run(lower(made), [x, y])
+        else:
+            (found,) = function(native(lower(made), {}, host()))(jnp.asarray(x), jnp.asarray(y))
+    exact = np.exp2(np.log2(x.astype(np.longdouble)) * y)
+    np.testing.assert_allclose(found, exact.astype(kind), rtol=4 * limits.eps)
