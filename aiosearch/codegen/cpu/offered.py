@@ -85,8 +85,9 @@ def serials(own: Roles, outputs: Iterable[Buffer]) -> Iterator[Serial]:
         yield None, 0
     for one in own.serial:
         few = exact and one in own.stage.folded and not _multiplies(own.stage)
-        least = min(_SERIAL[-1], -(-one.size // _TILES)) if few else 0
-        yield from ((one.name, length) for length in _SERIAL if least <= length < one.size)
+        least = -(-one.size // _TILES) if few else 0
+        lengths = _SERIAL if least <= _SERIAL[-1] else (1 << (least - 1).bit_length(),)
+        yield from ((one.name, length) for length in lengths if least <= length < one.size)
 
 
 def _multiplies(stage: Stage) -> bool:

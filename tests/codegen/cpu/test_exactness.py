@@ -35,6 +35,7 @@ def test_equal_columns_have_equal_sums(machine: Machine, columns: int, inner: in
     [
         ((65536,), (0,)),
         ((8192, 24), (0,)),
+        ((500_000, 4), (0,)),
         ((4096, 520), (0,)),
         ((3, 16384), (1,)),
         ((700, 900), (0, 1)),
