@@ -23,7 +23,7 @@ class Constants:
         like = held if aval is None else aval
         dtype = element_type(like.dtype if hasattr(like, "dtype") else np.asarray(like).dtype)
         array = np.asarray(held)  # numpy has no type for random keys
-        if not array.ndim or (array.size and (array == array.flat[0]).all()):
+        if _is_uniform(array):
             return uniform(array.flat[0].item(), array.shape, dtype)
         return _counted(array, dtype) or self._kept(array, dtype)
 
@@ -37,6 +37,19 @@ class Constants:
         term = tensor(f"constant_{digest}", dtype, array.shape)
         self._arrays[term] = array
         return whole(term, dtype)
+
+
+def _is_uniform(array: NDArray[Any]) -> bool:
+    """Whether it is one number; zeros below zero are not those above."""
+    if not array.ndim or not array.size:
+        return not array.ndim
+    alike = array == array.flat[0]
+    return bool(alike.all() and (array.dtype.kind in "biu" or _one_sign(array)))
+
+
+def _one_sign(array: NDArray[Any]) -> bool:
+    below = np.signbit(array)
+    return bool(below.all() or not below.any())
 
 
 def _counted(array: NDArray[Any], dtype: DType) -> Value | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -104,6 +105,8 @@ def uniform(number: Number, shape: tuple[int, ...], dtype: DType) -> Value:
         return Value(apply("div", literal(0), literal(0)), shape, dtype)
     if dtype is DType.BOOL:
         return Value(apply("equal", literal(0), literal(0 if number else 1)), shape, dtype)
+    if number == 0 and math.copysign(1, number) < 0:
+        raise CaptureError("", "a zero below zero, which the language has not")
     return Value(literal(number) if dtype in WHOLE else meant(number, dtype), shape, dtype)
 
 

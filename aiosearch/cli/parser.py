@@ -304,7 +304,7 @@ def _add_optimize(commands: argparse._SubParsersAction[Parser]) -> None:
         "--effort",
         default="default",
         metavar="EFFORT",
-        help="quick (under a minute), default or exhaustive",
+        help="quick (mostly under a minute), default or exhaustive",
     )
     how.add_argument(
         "--target", default="auto", metavar="DEVICE", help="cpu, cuda, or auto for what jax takes"

@@ -18,15 +18,21 @@ TARGETS = ("auto", "cpu", "cuda")
 def platform(target: str, places: Iterable[jax.sharding.Sharding | None] = ()) -> str:
     """The platform that a target means here, for arrays that lie in these places. Blocks.
 
-    Raises OptimizeError where it is absent, or where arrays lie elsewhere: what is fast on one
-    platform says nothing of another.
+    Raises OptimizeError where it is absent, or where arrays lie elsewhere, or on several devices:
+    what is fast on one says nothing of another.
     """
     if target not in TARGETS:
         raise OptimizeError(f"no target {target!r}: there are {', '.join(TARGETS)}")
     present = _present()
     if target == "cuda" and not any(device.platform == "gpu" for device in present):
         raise OptimizeError("jax has no GPU here that it can use; the target cpu works everywhere")
-    devices: list[Any] = [device for place in places if place for device in place.device_set]
+    sets: list[Any] = [place.device_set for place in places if place]
+    if any(len(one) > 1 for one in sets):
+        raise OptimizeError(
+            "an array is spread over several devices, and what is faster is found for one: optimize"
+            " what each of them computes, such as the function that is given to jax.shard_map"
+        )
+    devices = [device for one in sets for device in one]
     lying = {"cuda" if one.platform == "gpu" else one.platform for one in devices}
     if target == "auto":
         usual = "cuda" if jax.default_backend() == "gpu" else "cpu"

@@ -144,6 +144,21 @@ def test_a_constant_of_another_kind_is_refused() -> None:
         captured(lambda x: jnp.real(1j * jnp.exp(1j)) + x)
 
 
+@pytest.mark.parametrize("zeros", [-0.0, [-0.0, -0.0, -0.0]], ids=str)
+def test_a_zero_below_zero_is_refused(zeros: Any) -> None:
+    """It is not the one above: what divides by it is infinite on the other side."""
+    with pytest.raises(CaptureError, match="a zero below zero, which the language has not"):
+        captured(
+            lambda x: jnp.maximum(x, jnp.asarray(zeros, "float32")),
+            jax.ShapeDtypeStruct((3,), "float32"),
+        )
+
+
+def test_zeros_of_both_signs_are_no_single_number() -> None:
+    zeros = jnp.asarray([0.0, -0.0, 0.0, 0.0, 0.0, 0.0])
+    assert len(captured(lambda x: jnp.maximum(x, zeros)).inputs) == 2
+
+
 def test_a_random_key_that_is_closed_over_is_refused() -> None:
     key = jax.random.key(0)
     with pytest.raises(CaptureError, match="a constant stands in the way: no element type key"):

@@ -28,6 +28,13 @@ def test_a_target_is_for_arrays_that_lie_there_or_nowhere_yet() -> None:
             platform("cpu", places)
 
 
+def test_arrays_that_are_spread_over_devices_are_refused() -> None:
+    """What would be timed on one of them says nothing of all."""
+    both = SimpleNamespace(device_set=[SimpleNamespace(platform="cpu")] * 2)
+    with pytest.raises(OptimizeError, match="spread over several devices"):
+        platform("auto", [on("cpu"), both])
+
+
 def test_on_its_own_it_is_where_the_arrays_lie() -> None:
     assert platform("auto", [on("gpu"), None]) == "cuda"
     assert platform("auto", [on("cpu")]) == "cpu"
