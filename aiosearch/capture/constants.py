@@ -43,13 +43,8 @@ def _is_uniform(array: NDArray[Any]) -> bool:
     """Whether it is one number; zeros below zero are not those above."""
     if not array.ndim or not array.size:
         return not array.ndim
-    alike = array == array.flat[0]
-    return bool(alike.all() and (array.dtype.kind in "biu" or _one_sign(array)))
-
-
-def _one_sign(array: NDArray[Any]) -> bool:
-    below = np.signbit(array)
-    return bool(below.all() or not below.any())
+    first = array.flat[0]
+    return bool(((array == first) & (np.signbit(array) == np.signbit(first))).all())
 
 
 def _counted(array: NDArray[Any], dtype: DType) -> Value | None:

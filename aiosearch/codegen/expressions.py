@@ -98,7 +98,7 @@ def of_whole_literals(value: Expression) -> bool:
     """Whether it is one of some whole numbers, or a whole number made of such."""
     match value:
         case Constant(number):
-            return float(number).is_integer() and -(2**31) <= number < 2**31
+            return float(number).is_integer() and is_int32(number)
         case Apply(Operation.SELECT, (_, *others)):
             return all(map(of_whole_literals, others))
         case Apply(operation, arguments):
@@ -106,6 +106,11 @@ def of_whole_literals(value: Expression) -> bool:
         case Within():
             return of_whole_literals(value.value) and of_whole_literals(value.otherwise)
     return False
+
+
+def is_int32(number: float) -> bool:
+    """Whether 32 bits have room for it."""
+    return -(2**31) <= number < 2**31
 
 
 def settled(value: Expression) -> Expression:

@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from ...tensor.types import DType
-from ..expressions import WHOLE, of_literals
+from ..expressions import WHOLE, is_int32, of_literals
 from ..ir import (
     Apply,
     Buffer,
@@ -103,7 +103,7 @@ class Elements:
             return list(values)
         return [
             self._vectors.constant(one.value, "double")
-            if isinstance(one, Constant) and not _is_int32(one.value)
+            if isinstance(one, Constant) and not is_int32(one.value)
             else value
             for one, value in pairs
         ]
@@ -196,8 +196,4 @@ def _whole(value: float) -> bool:
     """Whether a number can be written as a whole one: zero below zero cannot."""
     if value == 0:
         return math.copysign(1, value) > 0
-    return float(value).is_integer() and _is_int32(value)
-
-
-def _is_int32(value: float) -> bool:
-    return -(2**31) <= value < 2**31
+    return float(value).is_integer() and is_int32(value)
