@@ -185,7 +185,7 @@ def _short(schedule: Schedule) -> str:
     parts += [f"{schedule.fastest} first"] * (schedule.fastest is not None)
     usual, wishes = Wishes(), schedule.wishes
     parts += [f"{wishes.unroll} a turn"] * (wishes.unroll != usual.unroll)
-    near = " and near" if wishes.nearest else ""
+    near = " across" if wishes.across else " and near" if wishes.nearest else ""
     parts += [f"{wishes.ahead} ahead{near}"] * (wishes.ahead != usual.ahead)
     parts += [f"{schedule.width} bytes a vector"] * (schedule.width > 0)
     return f"[{', '.join(parts)}]"

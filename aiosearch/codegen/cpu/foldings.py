@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
+from itertools import product
 from typing import Any
 
 from ..ir import Index, Kernel, alone
 from ..native.machine import Machine
 from ..parameters import Constraint, Parameter
+from .fetching import Fetched, Fetching
 from .kept import Room
 from .matrixunit import DEPTH
 from .offered import (
@@ -38,14 +40,8 @@ from .schedule import Schedule
 from .shape import Wishes
 from .squares import turnable
 
-_STREAMED = 4096
-"""Bytes by which is fetched ahead what comes from memory, where nothing is said: what is laid out
-beforehand, and large inputs as they lie, of which a block fetches its next tile instead if it goes
-down their rows. Others are not."""
 _TILED = ("registers", "width", "panels", "row", "serial")
 """On these, in this order, depends how indices are cut."""
-_FETCHED = ("packed", "coded", "laid", "registers", "width", "serial", "ahead")
-"""On these, in this order, how far ahead is fetched."""
 
 
 class Foldings:
@@ -76,7 +72,16 @@ class Foldings:
             for packed in (True, False)
         }
         self._shared = shared_rows(kernel, own, machine)
-        self._far = far(own.stage, own.shape, kernel.inputs, machine.l2)
+        self._fetching = Fetching(
+            far(own.stage, own.shape, kernel.inputs, machine.l2),
+            own.shape.inner,
+            layouts.values(),
+            {
+                (packed, laid): self._laid(packed, laid)
+                for packed, laid in product((False, True), repeat=2)
+            },
+            machine.width,
+        )
         self._columns = cache(self._side_by_side)
         self._tiled = cache(self._tiling)
         self._laid_out = cache(self._laying)
@@ -98,6 +103,7 @@ class Foldings:
             Parameter("laid", (False, True) if any(self._panels.values()) else (False,)),
             Parameter("ahead", AHEAD, fine=True),
             Parameter("nearest", (False, True), fine=True),
+            Parameter("down", (False, True), fine=True),
             Parameter("unrolled", UNROLLED, fine=True),
             Parameter("fastest", (None, *(one.name for one in own.blocked[:-1])), fine=True),
             widths(self._machine),
@@ -114,8 +120,7 @@ class Foldings:
             Constraint(("packed", "coded", "laid", "registers"), self._may_be_coded),
             Constraint(("packed", "laid", "registers", "serial"), self._suits_matrices),
             Constraint(("packed", "laid", "registers", "shared"), self._may_be_turned),
-            Constraint(_FETCHED, self._is_far_enough),
-            Constraint((*_FETCHED, "nearest"), self._has_what_is_near),
+            *self._fetching.constraints,
             Constraint(("serial", "keeps"), self._lasts),
             Constraint((*_TILED, "coded"), self._cuts_codes),
             Constraint((*_TILED, "packed", "laid"), self._cuts_vectors),
@@ -127,6 +132,9 @@ class Foldings:
         packed, coded, registers = chosen["packed"], chosen["coded"], chosen["registers"]
         rows, vectors, matrix = registers
         panel = self._panel(registers, chosen["width"])
+        fetched = Fetched(*(chosen[one] for one in Fetched._fields))
+        ahead = self._fetching.distance(fetched)
+        across = ahead > 0 and self._fetching.goes_along(fetched)
         found = Schedule(
             self._tiled(*(chosen[one] for one in _TILED)).tiles,
             chosen["serial"][0],
@@ -134,9 +142,10 @@ class Foldings:
                 rows,
                 vectors,
                 chosen["unrolled"],
-                self._distance(*(chosen[one] for one in _FETCHED)),
+                ahead,
                 matrix,
-                chosen["nearest"],
+                chosen["nearest"] or across,
+                across,
             ),
             self._laid_out(packed, coded, panel),
             tuple(self._shared) if chosen["shared"] is Rows.COPIED else (),
@@ -255,51 +264,6 @@ class Foldings:
             for name, one in self._shared.items()
             if one is not None and name not in panels
         }
-
-    def _is_far_enough(self, *chosen: Any) -> bool:
-        """A distance that is the usual one is not said."""
-        *_, ahead = chosen
-        usual = (*chosen[:-1], None)
-        return ahead is None or self._distance(*chosen) != self._distance(*usual)
-
-    def _has_what_is_near(self, *chosen: Any) -> bool:
-        """Something is fetched at all."""
-        *fetched, nearest = chosen
-        return not nearest or self._distance(*fetched) > 0
-
-    def _distance(
-        self,
-        packed: bool,
-        coded: bool,
-        laid: bool,
-        registers: Registers,
-        width: int,
-        serial: Serial,
-        ahead: float | None,
-    ) -> int:
-        """How far ahead is fetched: as is usual where nothing is said."""
-        rows, vectors, _ = registers
-        streamed = self._ahead(rows, vectors * self._vector(width), coded)
-        lying = bool(self._far - self._laid(packed, laid))
-        if lying and self._goes_down(serial):
-            streamed = serial[1] // 2
-        streams = packed or lying
-        return int(streamed * (streams if ahead is None else ahead))
-
-    def _goes_down(self, serial: Serial) -> bool:
-        """Whether a block goes tile by tile along what its main stage folds."""
-        inner = self._own.shape.inner
-        return inner is not None and serial[0] == inner.name
-
-    def _ahead(self, rows: int, wide: int, coded: bool) -> int:
-        """Pairs of rows of so many bytes, two of which lie side by side where they are paired.
-
-        What is coded is read from two places, and of fewer bytes: twice as far, and further where
-        little is computed in between.
-        """
-        paired = any(one.pairs for one in self._layouts.values())
-        found = _STREAMED // wide // (1 if paired else 2)
-        return found * (4 if rows == 1 else 2) if coded else found
 
     def _lasts(self, serial: Serial, keeps: bool) -> bool:
         """Whether something is needed again along the index."""

@@ -34,6 +34,8 @@ class Shape:
     """How many pairs of rows ahead of their use vectors are fetched; 0 for not at all."""
     nearest: bool = False
     """Whether they come into the first cache; the second one has room for more on its way."""
+    across: bool = False
+    """Whether they are of the same rows, so many blocks of registers further along the lanes."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Wishes:
     matrix: bool = False
     """Whether products that a matrix unit can take are its own; the others get what is usual."""
     nearest: bool = False
+    across: bool = False
 
 
 def shape(
@@ -77,7 +80,8 @@ def shape(
         vectors = fitting
     inner = _inner(stage, ranges, along)
     unroll, ahead, nearest = wishes.unroll, wishes.ahead, wishes.nearest
-    return Shape(along, row, rows, None, vectors, inner, unroll, ahead, nearest)
+    across = wishes.across
+    return Shape(along, row, rows, None, vectors, inner, unroll, ahead, nearest, across)
 
 
 def _vectors(ranges: Mapping[Index, Range], row: Index | None, registers: int) -> int:

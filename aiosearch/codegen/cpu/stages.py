@@ -15,6 +15,10 @@ from .spots import Places, Spot
 from .tiles import Tile
 from .values import Value, Whole
 
+_FEW = 2
+"""So many blocks of rows are written one after the other, without a loop: a processor that guesses
+where loops end is wrong less often."""
+
 
 class StagePrinter:
     """One stage, over one tile; and what is fetched meanwhile."""
@@ -91,11 +95,20 @@ class StagePrinter:
             return
         writer, own = self._writer, self._tile.ranges[index]
         whole = writer.divide(own.extent, most)
-        own.steps(writer, 0, whole, most, lambda at: body({**places, index: at}, most))
+        if isinstance(whole, int) and whole <= (_FEW if self._in_vectors else 1):
+            for number in range(whole):
+                body({**places, index: own.base + number * most}, most)
+        else:
+            own.steps(writer, 0, whole, most, lambda at: body({**places, index: at}, most))
         last = {**places, index: own.base + linear(whole) * most}
         for rest in own.rests(most):
             left = writer.remainder(own.extent, most)
             writer.only_when(writer.equal(left, rest), partial(body, last, rest))
+
+    @property
+    def _in_vectors(self) -> bool:
+        """Whether each lane is an element, or has a sum of its own."""
+        return not self._tile.lane_folded and self._tile.product is None
 
     def _block(self, places: Places, rows: int, vectors: int, mask: Value | None) -> None:
         """All elements that are in registers at once."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir import Apply, Load, Operation, used
+from ..ir import Apply, Index, Load, Operation, used
 from .elements import Elements
+from .linear import linear
 from .memory import Storage, in_a_line
 from .registers import Block
 from .spots import Places, Spot
@@ -40,7 +41,7 @@ class Step:
         tile, shape = self._tile, self._tile.shape
         if not shape.ahead or shape.inner is None or tile.lane_folded or shape.along is None:
             return
-        later = {**places, shape.inner: places[shape.inner] + shape.ahead * 2}
+        later = self._further(places, shape.along, shape.inner)
         below = {**later, shape.inner: later[shape.inner] + 1}
         for load in tile.stage.loads:
             if {shape.along, shape.inner} <= set(used(load)):
@@ -48,6 +49,22 @@ class Step:
                 step = in_a_line(tile.lanes, load.buffer.dtype) if lies else 1
                 for row in (later, below) if pairs and lies else (later,):
                     self._fetch(load, row, step)
+
+    def _further(self, places: Places, along: Index, inner: Index) -> Places:
+        """Where a later turn is: down the rows, or along them and then down, behind their end."""
+        tile, shape = self._tile, self._tile.shape
+        if not shape.across:
+            return {**places, inner: places[inner] + shape.ahead * 2}
+        writer, own, down = tile.writer, tile.ranges[along], tile.ranges[inner].largest
+        on = min(shape.ahead * self._block.vectors * tile.lanes, own.largest)
+        there = (places[along] - own.base).whole(writer)
+        goes_on = writer.below(writer.add(there, on), own.extent)
+        turned = writer.subtract(on, own.extent)
+        return {
+            **places,
+            along: places[along] + linear(writer.either(goes_on, on, turned)),
+            inner: places[inner] + linear(writer.either(goes_on, 0, down)),
+        }
 
     def _fetch(self, load: Load, places: Places, step: int) -> None:
         tile, shape = self._tile, self._tile.shape

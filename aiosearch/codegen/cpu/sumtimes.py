@@ -105,7 +105,8 @@ class Sums:
         for count, some in ((tile // rows, rows), (1, tile % rows)):
             if not some:
                 continue
-            jumps = _jumps(depth, lying.across) * some / tile
+            side_by_side = _STREAMS if one.matrix and matrix else _WAYS
+            jumps = _jumps(depth, lying.across, side_by_side) * some / tile
             if one.matrix and matrix:
                 step = _matrix_step(some, vectors, lying)
                 jumps *= _WAITING
@@ -140,11 +141,11 @@ def _step(one: Sum, rows: int, vectors: int, width: int, lying: Lying, again: bo
     return _Step(2 if one.dots else 1, cycles, width, rows * vectors + _TURN)
 
 
-def _jumps(depth: int, across: float) -> float:
-    """Cycles of a step, where rows lie apart: down few rows they go on where they were."""
+def _jumps(depth: int, across: float, few: int) -> float:
+    """Cycles of a step, where rows lie apart: down a few rows they go on where they were."""
     if not across:
         return 0.0
-    lost = min(max(depth - _STREAMS, 0) / (_FORGOTTEN - _STREAMS), 1.0)
+    lost = min(max(depth - few, 0) / (_FORGOTTEN - few), 1.0)
     return JUMP * (lost + (1 - lost) / across)
 
 

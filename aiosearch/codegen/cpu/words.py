@@ -48,7 +48,8 @@ def _registers(kernel: Kernel, schedule: Schedule) -> Iterator[str]:
     yield f"{sums if wishes.rows else 'sums'} in {held}, {_count(wishes.unroll, 'step')} a turn"
     if wishes.ahead:
         into = ", into the first cache" if wishes.nearest else ""
-        yield f"fetches {_count(2 * wishes.ahead, 'row')} ahead{into}"
+        ahead = (wishes.ahead, "block") if wishes.across else (2 * wishes.ahead, "row")
+        yield f"fetches {_count(*ahead)} ahead{into}"
 
 
 def _width(schedule: Schedule) -> Iterator[str]:

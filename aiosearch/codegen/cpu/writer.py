@@ -122,6 +122,12 @@ class Writer:
             return a == b
         return self.pure(f"icmp eq i64 {_text(a)}, {_text(b)}", "i1")
 
+    def either(self, condition: Value | bool, a: Whole, b: Whole) -> Whole:
+        """The first where the condition holds, else the second."""
+        if isinstance(condition, bool) or a == b:
+            return a if condition else b
+        return self.pure(f"select i1 {condition.text}, i64 {_text(a)}, i64 {_text(b)}", "i64")
+
     def both(self, a: Value | bool, b: Value | bool) -> Value | bool:
         """A truth of one lane that holds where two do."""
         if isinstance(a, bool):

@@ -202,7 +202,7 @@ def test_what_is_fetched_ahead_comes_into_the_cache_that_is_said(nearest: bool) 
 @pytest.mark.parametrize("serial", [False, True])
 def test_the_next_tile_is_fetched_while_products_of_one_are_added_up(serial: bool) -> None:
     """A line of each of its rows, where there is a next tile."""
-    module = product(DType.F32, 8, 64, 3 * lanes())
+    module = product(DType.F32, 12, 64, 3 * lanes())
     (k,) = (one.name for one in module.kernels[0].indices if one.size == 64)
     tiles, along = ({k: 16}, k) if serial else ({}, None)
     layout = Layout(0, 1, lanes(), False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from lowered import norm
 
 from aiosearch.codegen.cpu.packed import Layout
@@ -52,3 +53,10 @@ def test_what_sums_nothing_keeps_no_sums() -> None:
     x = tensor("x", "f32", (8, 8))
     (kernel,) = lower(Program("twice", (x,), (x + x,))).kernels
     assert told(kernel, Schedule({"i": 2})) == "twice\n  4 blocks, each 2 of i's 8"
+
+
+@pytest.mark.parametrize(("ahead", "said"), [(1, "1 block"), (4, "4 blocks")])
+def test_blocks_of_registers_along_the_rows(ahead: int, said: str) -> None:
+    wishes = Wishes(8, 2, ahead=ahead, nearest=True, across=True)
+    line = f"  fetches {said} ahead, into the first cache"
+    assert line in told(NORM, Schedule(wishes=wishes)).splitlines()

@@ -1,0 +1,108 @@
+"""How far ahead a folding kernel fetches, and where: down the rows of what it reads, or along."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..ir import Index
+from ..parameters import Constraint
+from .offered import Registers, Serial
+from .packed import Layout
+
+_STREAMED = 4096
+"""Bytes by which is fetched ahead what comes from memory, where nothing is said: what is laid out
+beforehand, and large inputs as they lie. Others are not."""
+_ALONG = 512
+"""The same along each of the rows, where a block goes along a few of them before it goes down."""
+
+
+class Fetched(NamedTuple):
+    """The values on which it depends, by their parameters."""
+
+    packed: bool
+    coded: bool
+    laid: bool
+    registers: Registers
+    width: int
+    serial: Serial
+    down: bool
+    """Whether it is from further down, where it would be from along the rows."""
+    ahead: float | None
+    """Times what is usual."""
+
+
+@dataclass(frozen=True)
+class Fetching:
+    """Of one kernel on one machine."""
+
+    far: frozenset[str]
+    """The inputs down whose rows the main stage goes, and that no cache holds."""
+    inner: Index | None
+    """The index down their rows."""
+    layouts: Collection[Layout]
+    """Of what may lie in panels beforehand."""
+    laid: dict[tuple[bool, bool], set[str]]
+    """What lies in panels at all, by whether some do beforehand, and some in each block."""
+    widest: int
+    """Bytes of the widest vectors."""
+
+    @property
+    def constraints(self) -> Sequence[Constraint]:
+        return (
+            Constraint(Fetched._fields, lambda *chosen: self._is_said(Fetched(*chosen))),
+            Constraint(Fetched._fields, lambda *chosen: self._may_go_down(Fetched(*chosen))),
+            Constraint((*Fetched._fields, "nearest"), self._may_come_near),
+        )
+
+    def distance(self, of: Fetched) -> int:
+        """In pairs of rows; along these, in blocks of registers."""
+        lies = self._lies(of)
+        streams = of.packed or lies if of.ahead is None else of.ahead
+        return int(self._usual(of, lies) * streams)
+
+    def goes_along(self, of: Fetched) -> bool:
+        """Whether it is from further along the rows."""
+        _, _, matrix = of.registers
+        lies = self._lies(of) and not of.packed
+        return lies and self._goes_down(of.serial) and not matrix and not of.down
+
+    def _usual(self, of: Fetched, lies: bool) -> int:
+        """Of two rows that lie side by side in pairs.
+
+        What is coded is read from two places, and of fewer bytes: twice as far, and further where
+        little is computed in between. From further down as they lie, it is a block's next tile.
+        """
+        rows, vectors, _ = of.registers
+        wide = vectors * (of.width or self.widest)
+        if self.goes_along(of):
+            return max(1, _ALONG // wide)
+        if lies and self._goes_down(of.serial):
+            return of.serial[1] // 2
+        found = _STREAMED // wide // (1 if any(one.pairs for one in self.layouts) else 2)
+        return found * (4 if rows == 1 else 2) if of.coded else found
+
+    def _lies(self, of: Fetched) -> bool:
+        """Whether large inputs are read as they lie."""
+        return bool(self.far - self.laid[of.packed, of.laid])
+
+    def _goes_down(self, serial: Serial) -> bool:
+        """Whether a block goes tile by tile along what its main stage folds."""
+        name, _ = serial
+        return self.inner is not None and name == self.inner.name
+
+    def _is_said(self, of: Fetched) -> bool:
+        """A distance that is the usual one is not said."""
+        return of.ahead is None or self.distance(of) != self.distance(of._replace(ahead=None))
+
+    def _may_go_down(self, of: Fetched) -> bool:
+        """Something is fetched, and would else be from along the rows."""
+        other = of._replace(down=False)
+        return not of.down or (self.goes_along(other) and self.distance(of) > 0)
+
+    def _may_come_near(self, *chosen: Any) -> bool:
+        """Something is fetched, and from further down: what is along the rows comes near anyhow."""
+        *fetched, nearest = chosen
+        of = Fetched(*fetched)
+        return not nearest or (self.distance(of) > 0 and not self.goes_along(of))
