@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import resource
 import sys
 import traceback
 from collections.abc import Sequence
@@ -47,9 +48,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             tell("".join(traceback.format_exception(error.__cause__)).rstrip())
         return Exit.FAILED if isinstance(error, ProblemError | WorkerError) else Exit.USAGE
     except OSError as error:
-        if error.errno not in (errno.EMFILE, errno.ENFILE):
+        if error.errno != errno.EMFILE:
             raise
-        complain(f"{os.strerror(error.errno).lower()}: raise the limit, as with `ulimit -n 1024`")
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        raised = f"raise the limit of {most}, as with `ulimit -n {max(2 * most, 1024)}`"
+        complain(f"{os.strerror(error.errno).lower()}: {raised}")
         return Exit.FAILED
     finally:
         flush_output()

@@ -176,7 +176,8 @@ async def jax() -> Finding:
             env=environment,
         )
     except OSError as error:
-        return broken("jax devices", f"cannot start a process: {error}", _SLOW)
+        limits = "end what else runs here, or raise the limits that `ulimit -a` tells"
+        return broken("jax devices", f"cannot start a process: {error}", limits)
     try:
         async with asyncio.timeout(SECONDS):
             out, err = await process.communicate()

@@ -29,8 +29,8 @@ def platform(target: str, places: Iterable[jax.sharding.Sharding | None] = ()) -
     sets: list[Any] = [place.device_set for place in places if place]
     if any(len(one) > 1 for one in sets):
         raise OptimizeError(
-            "an array is spread over several devices, and what is faster is found for one: optimize"
-            " what each of them computes, such as the function that is given to jax.shard_map"
+            "an array is spread over several devices, and what is faster is found for one: give"
+            " arrays that lie on one (jax.device_put)"
         )
     devices = [device for one in sets for device in one]
     lying = {"cuda" if one.platform == "gpu" else one.platform for one in devices}

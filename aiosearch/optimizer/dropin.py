@@ -27,6 +27,7 @@ class StandsIn(Generic[P, R]):
             if not hasattr(type(self), name):  # nothing of its own is hidden
                 vars(self)[name] = value
         functools.update_wrapper(self, function, updated=())
+        self._original = function
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         raise NotImplementedError
@@ -34,11 +35,23 @@ class StandsIn(Generic[P, R]):
     @property
     def original(self) -> Callable[P, R]:
         """The function in whose place it is called."""
-        return self.__wrapped__
+        return self._original
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Binds as a method, as functions do."""
         return self if instance is None else MethodType(self, instance)
+
+
+def original_of(function: Callable[P, R]) -> Callable[P, R]:
+    """The function itself, or that in whose place it is called, which may be a method."""
+    while True:
+        match function:
+            case StandsIn():
+                function = function.original
+            case MethodType(__func__=StandsIn() as own):
+                function = MethodType(own.original, function.__self__)
+            case _:
+                return function
 
 
 class Optimized(StandsIn[P, R]):
@@ -71,7 +84,6 @@ class Optimized(StandsIn[P, R]):
         """Why `source()` is of parts of the function alone; nothing where it is the whole."""
         self._source = source
         self._spliced = spliced
-        self._original: Callable[P, R] = spliced.cut.function
         self._made_for = MadeFor(spliced.cut, device)
         compiled = _is_compiled(self._original) or spliced.cut.donates
         as_it_is = not spliced.replacements and compiled

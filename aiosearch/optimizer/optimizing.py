@@ -17,7 +17,7 @@ from .answering import Answering
 from .answers import Answer
 from .called import Calling
 from .devices import device, platform
-from .dropin import Optimized, StandsIn
+from .dropin import Optimized, original_of
 from .effort import Effort
 from .errors import OptimizeError
 from .options import demand, demand_values
@@ -61,13 +61,12 @@ async def optimize(
     hears what is going on, in words. Without `kernels` the answer is plain JAX. Of jax's arrays at
     `constant_argnums`, and of those that are closed over, something may be made beforehand, which
     `Optimized` keeps. Keyword arguments of the function that are called as one of these options are
-    given in `kwargs`. What was optimized before stands for its original. Raises an AiosearchError:
-    an OptimizeError where an option is wrong, or the target absent, or arrays lie elsewhere; a
-    SpliceError where the function cannot be traced.
+    given in `kwargs`. What was optimized before stands for its original, also as a method. Raises
+    an AiosearchError: an OptimizeError where an option is wrong, or the target absent, or arrays
+    lie elsewhere, or on several devices; a SpliceError where the function cannot be traced.
     """
     started = time.monotonic()
-    while isinstance(function, StandsIn):
-        function = function.original
+    function = original_of(function)
     demand(
         function,
         args,
@@ -98,7 +97,7 @@ async def optimize(
         kwargs={**(kwargs or {}), **named},
     )
     demand_values(function, (traced.examples, traced.jaxpr.consts))
-    wanted = await to_thread.run_sync(platform, target, traced.places)
+    wanted = await to_thread.run_sync(platform, target, traced.shardings)
     with promptly():
         found = await to_thread.run_sync(traced.cut)
         made_up = executor is not None and executor.virtual

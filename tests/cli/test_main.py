@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 from console import Cli
@@ -73,9 +74,17 @@ def test_too_many_open_files(
 ) -> None:
     """A sentence that says what to raise; other errors of the system are our own mistakes."""
 
-    def refused(given: list[str]) -> int:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    def refused(number: int) -> Callable[[list[str]], int]:
+        def run(given: list[str]) -> int:
+            raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("aiosearch.cli._run", refused)
+        return run
+
+    monkeypatch.setattr("aiosearch.cli._run", refused(errno.EMFILE))
+    monkeypatch.setattr("resource.getrlimit", lambda of: (3000, 9000))
     assert main(["doctor"]) == 1
-    assert capsys.readouterr().err.startswith("aiosearch: too many open files: raise the limit")
+    told = "too many open files: raise the limit of 3000, as with `ulimit -n 6000`"
+    assert capsys.readouterr().err == f"aiosearch: {told}\n"
+    monkeypatch.setattr("aiosearch.cli._run", refused(errno.EIO))
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        main(["doctor"])

@@ -10,10 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import pytest
 
 from aiosearch.optimizer.devices import device, platform
 from aiosearch.optimizer.errors import OptimizeError
+from aiosearch.optimizer.splice.cutting import trace
 
 
 def on(name: str) -> Any:
@@ -45,6 +47,50 @@ def test_on_its_own_it_is_where_the_arrays_lie() -> None:
 
 def test_a_platforms_device_is_one_of_it() -> None:
     assert device("cpu").platform == "cpu"
+
+
+def test_all_that_is_given_or_closed_over_is_asked() -> None:
+    """Also what there is not yet; but one device of what is closed over, as jax moves that."""
+    (device,) = jax.devices("cpu")[:1]
+    one = jax.sharding.SingleDeviceSharding(device)
+    held = jnp.ones(4)
+    given = jax.ShapeDtypeStruct((4,), jnp.float32, sharding=one)
+    assert trace(lambda x: x + held, given).shardings == (one,)
+    assert trace(lambda x: x + held, held).shardings == (held.sharding,)
+    assert trace(lambda x: x + held, jax.ShapeDtypeStruct((4,), jnp.float32)).shardings == ()
+
+
+SPREAD = """
+import jax, jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec
+from aiosearch.optimizer import OptimizeError, optimize_sync
+
+mesh = jax.make_mesh((2,), ("x",), devices=jax.devices()[:2])
+spread = NamedSharding(mesh, PartitionSpec("x"))
+w = jax.device_put(jnp.ones((8, 8)), spread)
+struct = jax.ShapeDtypeStruct((8, 8), jnp.float32)
+for function, given in (
+    (lambda x: x @ w, struct),
+    (lambda x: x @ w, jnp.ones((8, 8))),
+    (lambda x: x @ x, jax.ShapeDtypeStruct((8, 8), jnp.float32, sharding=spread)),
+    (lambda x: x @ x, w),
+):
+    try:
+        optimize_sync(function, given, effort="quick")
+    except OptimizeError as error:
+        print(error)
+"""
+
+
+def test_nothing_that_is_spread_is_taken(tmp_path: Path) -> None:
+    """Neither what is given, nor what is to be, nor what is closed over."""
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    environment = {**os.environ, **flags, "XDG_CACHE_HOME": str(tmp_path)}
+    told = subprocess.run(
+        [sys.executable, "-c", SPREAD], env=environment, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert len(told) == 4
+    assert all(line.startswith("an array is spread over several devices") for line in told)
 
 
 SEVERAL = """

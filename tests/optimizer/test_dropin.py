@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from aiosearch.optimizer.dropin import Optimized
+from aiosearch.optimizer.dropin import Optimized, StandsIn, original_of
 from aiosearch.optimizer.made_for import MadeFor
 from aiosearch.optimizer.runs import ENOUGH
 from aiosearch.optimizer.splice import Packed, Spliced, cut
@@ -427,3 +427,23 @@ def test_what_donates_its_arrays_is_left_as_it_is(compiled: bool) -> None:
     Optimized(Spliced(made))(state, W)
     assert state.is_deleted()
     assert not cut(jax.jit(function), W, W).donates or compiled
+
+
+def test_in_whose_place_it_is_called() -> None:
+    """However often, and as a method too, which stays bound."""
+
+    class Model:
+        scale = 3.0
+
+        @StandsIn
+        @StandsIn
+        def twice(self, x: float) -> float:
+            return self.scale * x
+
+    model = Model()
+    found = original_of(model.twice)
+    assert found.__self__ is model  # type: ignore[attr-defined]
+    assert found(2.0) == 6.0
+    assert original_of(Model.twice) is found.__func__  # type: ignore[attr-defined]
+    assert original_of(product) is product
+    assert original_of(partial := functools.partial(product, X)) is partial

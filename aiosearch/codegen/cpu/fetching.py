@@ -14,8 +14,9 @@ from .packed import Layout
 _STREAMED = 4096
 """Bytes by which is fetched ahead what comes from memory, where nothing is said: what is laid out
 beforehand, and large inputs as they lie. Others are not."""
-_ALONG = 512
-"""The same along each of the rows, where a block goes along a few of them before it goes down."""
+_ACROSS = 512
+"""The same along each of the rows, where a block goes along a few of them before it goes down; half
+of that where these are of bf16."""
 
 
 class Fetched(NamedTuple):
@@ -62,7 +63,7 @@ class Fetching:
         streams = of.packed or lies if of.ahead is None else of.ahead
         return int(self._usual(of, lies) * streams)
 
-    def goes_along(self, of: Fetched) -> bool:
+    def is_across(self, of: Fetched) -> bool:
         """Whether it is from further along the rows."""
         _, _, matrix = of.registers
         lies = self._lies(of) and not of.packed
@@ -76,8 +77,8 @@ class Fetching:
         """
         rows, vectors, _ = of.registers
         wide = vectors * (of.width or self.widest)
-        if self.goes_along(of):
-            return max(1, _ALONG // wide)
+        if self.is_across(of):
+            return max(1, _ACROSS // wide)
         if lies and self._goes_down(of.serial):
             return of.serial[1] // 2
         found = _STREAMED // wide // (1 if any(one.pairs for one in self.layouts) else 2)
@@ -93,16 +94,19 @@ class Fetching:
         return self.inner is not None and name == self.inner.name
 
     def _is_said(self, of: Fetched) -> bool:
-        """A distance that is the usual one is not said."""
-        return of.ahead is None or self.distance(of) != self.distance(of._replace(ahead=None))
+        """A distance that is the usual one is not said, and none at all is said once."""
+        if of.ahead is None:
+            return True
+        found, usual = self.distance(of), self.distance(of._replace(ahead=None))
+        return found != usual and (found > 0 or of.ahead == 0)
 
     def _may_go_down(self, of: Fetched) -> bool:
         """Something is fetched, and would else be from along the rows."""
         other = of._replace(down=False)
-        return not of.down or (self.goes_along(other) and self.distance(of) > 0)
+        return not of.down or (self.is_across(other) and self.distance(of) > 0)
 
     def _may_come_near(self, *chosen: Any) -> bool:
         """Something is fetched, and from further down: what is along the rows comes near anyhow."""
         *fetched, nearest = chosen
         of = Fetched(*fetched)
-        return not nearest or (self.distance(of) > 0 and not self.goes_along(of))
+        return not nearest or (self.distance(of) > 0 and not self.is_across(of))

@@ -134,7 +134,7 @@ class Foldings:
         panel = self._panel(registers, chosen["width"])
         fetched = Fetched(*(chosen[one] for one in Fetched._fields))
         ahead = self._fetching.distance(fetched)
-        across = ahead > 0 and self._fetching.goes_along(fetched)
+        across = ahead > 0 and self._fetching.is_across(fetched)
         found = Schedule(
             self._tiled(*(chosen[one] for one in _TILED)).tiles,
             chosen["serial"][0],

@@ -95,7 +95,7 @@ class StagePrinter:
             return
         writer, own = self._writer, self._tile.ranges[index]
         whole = writer.divide(own.extent, most)
-        if isinstance(whole, int) and whole <= (_FEW if self._in_vectors else 1):
+        if isinstance(whole, int) and whole <= _FEW and self._in_vectors:
             for number in range(whole):
                 body({**places, index: own.base + number * most}, most)
         else:
@@ -107,7 +107,7 @@ class StagePrinter:
 
     @property
     def _in_vectors(self) -> bool:
-        """Whether each lane is an element, or has a sum of its own."""
+        """Whether each lane of a register has an element or a sum of its own."""
         return not self._tile.lane_folded and self._tile.product is None
 
     def _block(self, places: Places, rows: int, vectors: int, mask: Value | None) -> None:

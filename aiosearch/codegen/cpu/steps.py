@@ -56,7 +56,7 @@ class Step:
         if not shape.across:
             return {**places, inner: places[inner] + shape.ahead * 2}
         writer, own, down = tile.writer, tile.ranges[along], tile.ranges[inner].largest
-        on = min(shape.ahead * self._block.vectors * tile.lanes, own.largest)
+        on = min(shape.ahead * shape.vectors * tile.lanes, own.largest)
         there = (places[along] - own.base).whole(writer)
         goes_on = writer.below(writer.add(there, on), own.extent)
         turned = writer.subtract(on, own.extent)

@@ -19,8 +19,9 @@ _AGAIN = 128.0
 """Bytes that cost a cycle where several blocks of rows read them, although they are in a cache."""
 _LOOSE = 0.5
 """Cycles for a vector that is in no panel: its rows lie apart, and on pages of their own."""
-_STREAMS, _FORGOTTEN = 16, 128
-"""So many rows of memory can be read side by side, each going on where it was; of so many, none."""
+_STREAMS, _FEW, _FORGOTTEN = 16, 8, 128
+"""So many rows of memory can be read side by side, each going on where it was: by a matrix unit, by
+vectors, which read them again from the first cache; of so many, none."""
 JUMP = 50.0
 """Cycles until lines of a row come that is not gone on with, where they come from memory."""
 _MIXING = 3.0
@@ -105,7 +106,7 @@ class Sums:
         for count, some in ((tile // rows, rows), (1, tile % rows)):
             if not some:
                 continue
-            side_by_side = _STREAMS if one.matrix and matrix else _WAYS
+            side_by_side = _STREAMS if one.matrix and matrix else _FEW
             jumps = _jumps(depth, lying.across, side_by_side) * some / tile
             if one.matrix and matrix:
                 step = _matrix_step(some, vectors, lying)

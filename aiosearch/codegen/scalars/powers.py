@@ -104,6 +104,7 @@ def _signed(x: Value, y: Value, size: Value) -> Value:
     halved = y * 0.5
     odd = whole & body.select(rounded(halved).equals(halved), 0, whole)
     value = body.select(odd, signed_like(size, x), size)
-    roots = (x < 0.0) & (x > -inf) & (whole ^ 1)
+    below = (x.bits < 0) & (absolute(x).bits > 0)  # also where a thread takes it for zero
+    roots = below & (x > -inf) & (whole ^ 1)
     value = body.select(roots, nan, value)
     return body.select(x.equals(1.0) | y.equals(0.0), 1.0, value)

@@ -94,6 +94,17 @@ class Traced:
         """Where those arrays lie, as far as that is known."""
         return tuple(map(place, self.examples))
 
+    @property
+    def shardings(self) -> tuple[jax.sharding.Sharding, ...]:
+        """Where all that is given or closed over lies or will lie.
+
+        What is closed over and lies on one device is left out: jax takes it where the rest is.
+        """
+        given = [place(one) or _meant(one) for one in self.examples]
+        held = [place(one) for one in self.jaxpr.consts]
+        spread = [one for one in held if one is not None and len(one.device_set) > 1]
+        return (*(one for one in given if one is not None), *spread)
+
     def cut(self) -> Cut:
         """Cuts it. Nothing in here asks jax to trace, so that any thread will do."""
         flat = inlined(self.jaxpr)
@@ -155,6 +166,11 @@ def is_array(leaf: Any) -> bool:
 def place(leaf: Any) -> jax.sharding.Sharding | None:
     """Where an array lies, where that is known: not for tracers, nor for numbers."""
     return leaf.sharding if is_array(leaf) else None
+
+
+def _meant(leaf: Any) -> jax.sharding.Sharding | None:
+    """Where an array that there is not yet is to lie, where that is said."""
+    return leaf.sharding if isinstance(leaf, jax.ShapeDtypeStruct) else None
 
 
 def _precision() -> Any:

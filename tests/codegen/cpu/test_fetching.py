@@ -21,7 +21,6 @@ from aiosearch.codegen.parameters import beside, choices_of
 from aiosearch.tensor import DType, tensor
 
 LINE = 64
-ELEMENT = 4
 
 
 def product(rows: int, inner: int, columns: int, dtype: DType = DType.F32) -> Module:
@@ -50,13 +49,14 @@ def fetched(module: Module, own: Schedule) -> list[int]:
 @pytest.mark.parametrize("tiles", [1, 2])
 @pytest.mark.parametrize("rows", [3, 4, 11])
 @pytest.mark.parametrize("ahead", [1, 3, 99])
+@pytest.mark.parametrize(("dtype", "size"), [(DType.F32, 4), (DType.BF16, 2)])
 def test_along_the_rows_each_line_is_fetched_and_behind_their_end_the_next_ones(
-    tiles: int, rows: int, ahead: int
+    tiles: int, rows: int, ahead: int, dtype: DType, size: int
 ) -> None:
     """Whatever a block begins with is not; and of rows below the last ones it asks in vain."""
-    depth, step, wide = 24, 8, 2 * host().width // ELEMENT
+    depth, step, wide = 24, 8, 2 * host().width // 4
     columns, width = 12 * wide, 12 * wide // tiles
-    module = product(rows, depth, columns)
+    module = product(rows, depth, columns, dtype)
     (kernel,) = module.kernels
     along = next(one.name for one in kernel.indices if one.size == columns)
     wishes = Wishes(4, 2, ahead=ahead, nearest=True, across=True)
@@ -66,7 +66,7 @@ def test_along_the_rows_each_line_is_fetched_and_behind_their_end_the_next_ones(
     on = min(ahead * wide, width)
     first = 0 if on < width else step  # where the whole tile is behind, it goes on below
     wanted = {
-        (row * columns + begin + at) * ELEMENT // LINE
+        (row * columns + begin + at) * size // LINE
         for begin in range(0, columns, width)
         for row in range(first, depth + step)
         for at in range(width)
@@ -102,3 +102,12 @@ def test_a_block_that_goes_down_a_large_matrix_fetches_along_its_rows() -> None:
     small = product(16, 128, 128).kernels[0]
     assert not any(one.wishes.across for one in choices(small, host(), 2))
     assert not any(one.wishes.across for one in choices(kernel, host(), 2, ["W"]) if one.layouts)
+
+
+def test_no_schedule_lies_beside_another_twice() -> None:
+    """Such as one that fetches nothing, where less than what is usual would be nothing, too."""
+    (kernel,) = product(1, 2048, host().l2 // 4096).kernels
+    own = space(kernel, host(), 2, ["W"])
+    for one in choices_of(own):
+        around = [repr(each.schedule) for each in beside(own, one.point)]
+        assert len({*around}) == len(around)

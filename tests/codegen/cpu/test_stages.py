@@ -140,3 +140,15 @@ def test_what_all_lanes_share_is_read_before_the_loop() -> None:
     text = native(module(x * y), {}, host()).text
     assert len(re.findall(r"load float, ptr", text)) == 1
     assert_right(module(x * y))
+
+
+@pytest.mark.parametrize(("rows", "loops"), [(4, False), (8, False), (9, False), (12, True)])
+def test_two_blocks_of_rows_follow_each_other_without_a_loop(rows: int, loops: bool) -> None:
+    """A processor then knows where the loops inside end; of more, the text would be long."""
+    x, w = tensor("X", DType.F32, (rows, 64)), tensor("W", DType.F32, (64, 2 * host().width))
+    own = Schedule(wishes=Wishes(4, 2))
+    text = native(module(x @ w), {"program": own}, host()).text
+    assert text.count("getelementptr")  # it is no empty function
+    around = 3  # blocks, columns, and what is folded, of each block of rows
+    blocks = 1 if loops else -(-rows // 4)
+    assert len(re.findall(r"^loop\d+:", text, re.MULTILINE)) == around - 1 + blocks + loops

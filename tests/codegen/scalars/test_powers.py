@@ -58,3 +58,17 @@ def test_powers_of_denormals(dtype: DType, kind: type, kept: bool) -> None:
             (found,) = function(native(lower(made), {}, host()))(jnp.asarray(x), jnp.asarray(y))
     exact = np.exp2(np.log2(x.astype(np.longdouble)) * y)
     np.testing.assert_allclose(found, exact.astype(kind), rtol=4 * limits.eps)
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [(DType.F32, np.float32), (DType.F64, np.float64)])
+def test_powers_of_denormals_below_zero(dtype: DType, kind: type) -> None:
+    """As of other negative numbers: none but to whole powers, and below zero to odd ones."""
+    made = program(apply("pow", tensor("X", dtype, (8,)), tensor("Y", dtype, (8,))))
+    x = np.full(8, -np.finfo(kind).smallest_subnormal * kind(1000))
+    y = np.asarray([0.5, -0.5, 5.5, -1e30, -3.0, -1.0, 3.0, -2.0], kind)
+    with np.errstate(all="ignore"), jax.enable_x64(True):
+        exact = np.power(x.astype(np.longdouble), y.astype(np.longdouble)).astype(kind)
+        (kept,) = run(lower(made), [x, y])
+        (taken,) = function(native(lower(made), {}, host()))(jnp.asarray(x), jnp.asarray(y))
+    np.testing.assert_allclose(kept, exact, rtol=4 * np.finfo(kind).eps)
+    np.testing.assert_array_equal(taken, kept)
