@@ -107,13 +107,8 @@ class Arithmetic:
         is rounded as a quotient is, unless that, or what is left over, is too small for a normal
         number. Nothing corrects one that is zero or no finite number, which is what it should be.
         """
-        lanes, one, above = dividend.lanes, self.vectors.constant(1.0, "float"), dividend
-        if not root:
-            factor, divisor = self._away_from_ends(divisor)
-            above = self.vectors.two("fmul", dividend, self.vectors.spread(factor, lanes))
-        below = self.vectors.spread(divisor, lanes)
-        inverse = self.vectors.spread(self.vectors.two("fdiv", one, divisor), lanes)
-        product = self.vectors.two("fmul", above, inverse)
+        above, inverse, below = self.inverted(dividend, divisor, root=root)
+        lanes, product = dividend.lanes, self.vectors.two("fmul", above, inverse)
         if not exact:
             return product
         minus = self._writer.pure(f"fneg {product}", "float", lanes)
@@ -122,6 +117,17 @@ class Arithmetic:
         over, all_ = (self._intrinsic("llvm.fabs", [each]) for each in (left, above))
         less = self._writer.pure(f"fcmp olt {over}, {all_.text}", "i1", lanes)
         return self.vectors.choose(less, found, product)
+
+    def inverted(
+        self, dividend: Value, divisor: Value, *, root: bool
+    ) -> tuple[Value, Value, Value]:
+        """Two factors whose product is nearly the quotient, and what the second is one over."""
+        lanes, one = dividend.lanes, self.vectors.constant(1.0, "float")
+        if not root:
+            factor, divisor = self._away_from_ends(divisor)
+            dividend = self.vectors.two("fmul", dividend, self.vectors.spread(factor, lanes))
+        inverse = self.vectors.spread(self.vectors.two("fdiv", one, divisor), lanes)
+        return dividend, inverse, self.vectors.spread(divisor, lanes)
 
     def over_number(self, dividend: Value, number: float) -> Value | None:
         """Quotients of floats, where the reciprocal is not one that LLVM finds exact by itself."""

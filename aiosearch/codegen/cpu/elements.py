@@ -78,8 +78,9 @@ class Elements:
                 operand = self.arithmetic.convert(self.value(argument, spot), "float")
                 return self.arithmetic.function(ROUNDED[operation], [operand], DType.F32)
             case Apply(operation, arguments):
-                values = [self.value(one, spot) for one in arguments]
-                operands = self._meeting(arguments, values)
+                if operation is Operation.ADD and (added := self._product_added(arguments, spot)):
+                    return added
+                operands = self._operands(arguments, spot)
                 if operation in WHOLE and of_literals(expression):  # floats, maybe
                     operands = [self.arithmetic.convert(one, "double") for one in operands]
                 if operation is Operation.DIVIDE:
@@ -89,6 +90,35 @@ class Elements:
                 return self.arithmetic.rounded(self.wanted(value, dtype, spot), dtype)
             case Within():
                 return self._within(expression, spot)
+
+    def _operands(self, arguments: Sequence[Expression], spot: Spot) -> list[Value]:
+        return self._meeting(arguments, [self.value(one, spot) for one in arguments])
+
+    def _product_added(self, arguments: Sequence[Expression], spot: Spot) -> Value | None:
+        """By one instruction, if it is as inexact as sums are: others are rounded as they stand."""
+        for product, other in (arguments, arguments[::-1]):
+            factors = self._factors(product, spot)
+            if factors is not None:
+                value = self.value(other, spot)
+                _, total = self._meeting([product, other], [factors[0], value])
+                return self.arithmetic.multiplied(total, factors)
+        return None
+
+    def _factors(self, expression: Expression, spot: Spot) -> Sequence[Value] | None:
+        """Of a product of floats that is made of sums, or a quotient that is such a product."""
+        if self._working != "float" or not of_sums(expression, self._sums):
+            return None
+        match expression:
+            case Apply(Operation.MULTIPLY, arguments):
+                operands = self._operands(arguments, spot)
+                scalars = {one.scalar for one in operands}
+                return operands if "float" in scalars <= {"float", "i32"} else None
+            case Apply(Operation.DIVIDE, (_, divisor) as arguments) if of_sums(divisor, self._sums):
+                operands = self._operands(arguments, spot)
+                if self._by_one(*operands):
+                    above, inverse, _ = self.arithmetic.inverted(*operands, root=_is_root(divisor))
+                    return above, inverse
+        return None
 
     def _meeting(self, arguments: Sequence[Expression], values: Sequence[Value]) -> list[Value]:
         """Numbers are as precise as what they meet; too large for whole ones, they are doubles."""
@@ -126,8 +156,7 @@ class Elements:
         if not self._by_one(*operands):
             return self.arithmetic.apply(Operation.DIVIDE, operands, self._working)
         exact = not of_sums(divisor, self._sums)
-        root = isinstance(divisor, Apply) and divisor.operation is Operation.SQRT
-        return self.arithmetic.quotients(*operands, exact=exact, root=root)
+        return self.arithmetic.quotients(*operands, exact=exact, root=_is_root(divisor))
 
     def _by_one(self, dividend: Value, divisor: Value) -> bool:
         """Whether many floats are divided by one that others are divided by as well."""
@@ -190,6 +219,10 @@ def shared(stage: Stage, along: Index) -> list[Load]:
         return []
     others = [one for one in stage.loads if one.buffer != stage.target]
     return [one for one in others if along not in used(one)]
+
+
+def _is_root(expression: Expression) -> bool:
+    return isinstance(expression, Apply) and expression.operation is Operation.SQRT
 
 
 def _whole(value: float) -> bool:

@@ -78,3 +78,19 @@ def test_exponentials_less_one_are_minus_one_no_sooner_than_they_have_to(machine
     module = lower(program(apply("expm1", tensor("X", DType.F32, values.shape))))
     (found,) = run(module, [values], machine=machine)
     assert (found == np.expm1(values.astype(np.float64)).astype(np.float32)).all()
+
+
+@pytest.mark.skipif(not host().fma, reason="this processor has no fused multiply-add")
+def test_a_product_that_is_made_of_sums_is_added_in_one_step() -> None:
+    """Any other is rounded on the way, as in the program, so that what cancels there cancels."""
+    x, y = tensor("X", DType.F32, (40, 33)), tensor("Y", DType.F32, (40, 33))
+    total = apply("reshape", apply("sum", y, axes=(1,)), shape=(40, 1))
+    made = lower(program(x * total + y, x * y + x))
+    draw = np.random.default_rng(0)
+    a = draw.normal(size=(40, 33)).astype(np.float32)
+    b = draw.integers(-9, 10, size=(40, 33)).astype(np.float32)  # whose sums are exact
+    of_sums, plain = run(made, [a, b])
+    wide, sums = a.astype(np.float64), b.sum(1, keepdims=True, dtype=np.float64)
+    assert np.array_equal(of_sums, (wide * sums + b).astype(np.float32))
+    assert np.array_equal(plain, a * b + a)
+    assert not np.array_equal(plain, (wide * b + a).astype(np.float32))
