@@ -95,7 +95,12 @@ class Elements:
         return self._meeting(arguments, [self.value(one, spot) for one in arguments])
 
     def _product_added(self, arguments: Sequence[Expression], spot: Spot) -> Value | None:
-        """By one instruction, if it is as inexact as sums are: others are rounded as they stand."""
+        """By one instruction, if it is as inexact as sums are: others are rounded as they stand.
+
+        So are both where one is the opposite of something: what is equal has no difference.
+        """
+        if any(map(_is_opposite, arguments)):
+            return None
         for product, other in (arguments, arguments[::-1]):
             factors = self._factors(product, spot)
             if factors is not None:
@@ -219,6 +224,16 @@ def shared(stage: Stage, along: Index) -> list[Load]:
         return []
     others = [one for one in stage.loads if one.buffer != stage.target]
     return [one for one in others if along not in used(one)]
+
+
+def _is_opposite(expression: Expression) -> bool:
+    """Whether it is less something, as it stands."""
+    match expression:
+        case Apply(Operation.NEGATIVE):
+            return True
+        case Apply(Operation.MULTIPLY, arguments):
+            return any(isinstance(one, Constant) and one.value < 0 for one in arguments)
+    return False
 
 
 def _is_root(expression: Expression) -> bool:

@@ -85,11 +85,14 @@ def test_a_product_that_is_made_of_sums_is_added_in_one_step() -> None:
     """Any other is rounded on the way, as in the program, so that what cancels there cancels."""
     x, y = tensor("X", DType.F32, (40, 33)), tensor("Y", DType.F32, (40, 33))
     total = apply("reshape", apply("sum", y, axes=(1,)), shape=(40, 1))
-    made = lower(program(x * total + y, x * y + x))
+    opposites = apply("neg", x * total), x * total * literal(-1.0)
+    zeros = (x * total + one for one in opposites)
+    made = lower(program(x * total + y, x * y + x, *zeros))
     draw = np.random.default_rng(0)
     a = draw.normal(size=(40, 33)).astype(np.float32)
     b = draw.integers(-9, 10, size=(40, 33)).astype(np.float32)  # whose sums are exact
-    of_sums, plain = run(made, [a, b])
+    of_sums, plain, *differences = run(made, [a, b])
+    assert not any(one.any() for one in differences)
     wide, sums = a.astype(np.float64), b.sum(1, keepdims=True, dtype=np.float64)
     assert np.array_equal(of_sums, (wide * sums + b).astype(np.float32))
     assert np.array_equal(plain, a * b + a)
