@@ -77,15 +77,10 @@ class Elements:
             case Apply(operation, (argument,)) if self._is_rounded(operation, argument):
                 operand = self.arithmetic.convert(self.value(argument, spot), "float")
                 return self.arithmetic.function(ROUNDED[operation], [operand], DType.F32)
-            case Apply(operation, arguments):
-                if operation is Operation.ADD and (added := self._product_added(arguments, spot)):
-                    return added
-                operands = self._operands(arguments, spot)
-                if operation in WHOLE and of_literals(expression):  # floats, maybe
-                    operands = [self.arithmetic.convert(one, "double") for one in operands]
-                if operation is Operation.DIVIDE:
-                    return self._divided(operands, arguments[1])
-                return self.arithmetic.apply(operation, operands, self._working)
+            case Apply(Operation.ADD):
+                return self._added(expression, spot)
+            case Apply(_, arguments):
+                return self._applied(expression, self._operands(arguments, spot))
             case Round(value, dtype):
                 return self.arithmetic.rounded(self.wanted(value, dtype, spot), dtype)
             case Within():
@@ -94,36 +89,54 @@ class Elements:
     def _operands(self, arguments: Sequence[Expression], spot: Spot) -> list[Value]:
         return self._meeting(arguments, [self.value(one, spot) for one in arguments])
 
-    def _product_added(self, arguments: Sequence[Expression], spot: Spot) -> Value | None:
-        """By one instruction, if it is as inexact as sums are: others are rounded as they stand.
+    def _applied(self, expression: Apply, operands: Sequence[Value]) -> Value:
+        operation, arguments = expression.operation, expression.arguments
+        if operation in WHOLE and of_literals(expression):  # floats, maybe
+            operands = [self.arithmetic.convert(one, "double") for one in operands]
+        if operation is Operation.DIVIDE:
+            return self._divided(operands, arguments[1])
+        return self.arithmetic.apply(operation, operands, self._working)
 
-        So are both where one is the opposite of something: what is equal has no difference.
+    def _added(self, expression: Apply, spot: Spot) -> Value:
+        """A product is added by one instruction, if it is as inexact as sums are.
+
+        Others are rounded as they stand, and so are both where one is the opposite of something:
+        what is equal has no difference.
         """
-        if any(map(_is_opposite, arguments)):
-            return None
-        for product, other in (arguments, arguments[::-1]):
-            factors = self._factors(product, spot)
-            if factors is not None:
-                value = self.value(other, spot)
-                _, total = self._meeting([product, other], [factors[0], value])
-                return self.arithmetic.multiplied(total, factors)
-        return None
+        arguments = expression.arguments
+        product = next((one for each in arguments if (one := self._of_sums(each))), None)
+        if product is None or any(map(_is_opposite, arguments)):
+            return self._applied(expression, self._operands(arguments, spot))
+        other = arguments[arguments[0] is product]
+        # Each is computed once, whatever becomes of it: sums may be nested deep.
+        operands, value = self._operands(product.arguments, spot), self.value(other, spot)
+        factors = self._factors(product, operands)
+        found = factors[0] if factors else self._applied(product, operands)
+        found, total = self._meeting([product, other], [found, value])
+        if factors:
+            return self.arithmetic.multiplied(total, factors)
+        return self.arithmetic.apply(Operation.ADD, [found, total], self._working)
 
-    def _factors(self, expression: Expression, spot: Spot) -> Sequence[Value] | None:
-        """Of a product of floats that is made of sums, or a quotient that is such a product."""
-        if self._working != "float" or not of_sums(expression, self._sums):
-            return None
+    def _of_sums(self, expression: Expression) -> Apply | None:
+        """The same, if it may be a product of floats that is made of sums."""
         match expression:
-            case Apply(Operation.MULTIPLY, arguments):
-                operands = self._operands(arguments, spot)
-                scalars = {one.scalar for one in operands}
-                return operands if "float" in scalars <= {"float", "i32"} else None
-            case Apply(Operation.DIVIDE, (_, divisor) as arguments) if of_sums(divisor, self._sums):
-                operands = self._operands(arguments, spot)
-                if self._by_one(*operands):
-                    above, inverse, _ = self.arithmetic.inverted(*operands, root=_is_root(divisor))
-                    return above, inverse
-        return None
+            case Apply(Operation.MULTIPLY):
+                made = of_sums(expression, self._sums)
+            case Apply(Operation.DIVIDE, (_, divisor)):
+                made = of_sums(divisor, self._sums)
+            case _:
+                return None
+        return expression if made and self._working == "float" else None
+
+    def _factors(self, product: Apply, operands: Sequence[Value]) -> Sequence[Value]:
+        """Of a product of floats, or of a quotient that is one; none of any other."""
+        if product.operation is Operation.MULTIPLY:
+            scalars = {one.scalar for one in operands}
+            return operands if "float" in scalars <= {"float", "i32"} else ()
+        if not self._by_one(*operands):
+            return ()
+        above, inverse, _ = self.arithmetic.inverted(*operands, root=_is_root(product.arguments[1]))
+        return above, inverse
 
     def _meeting(self, arguments: Sequence[Expression], values: Sequence[Value]) -> list[Value]:
         """Numbers are as precise as what they meet; too large for whole ones, they are doubles."""

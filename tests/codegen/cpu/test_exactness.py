@@ -9,6 +9,12 @@ import pytest
 from running import MACHINES, program, run
 
 from aiosearch.codegen.cpu.choices import choices
+from aiosearch.codegen.cpu.elements import Elements
+from aiosearch.codegen.cpu.printer import native
+from aiosearch.codegen.cpu.spots import Spot
+from aiosearch.codegen.cpu.values import Value
+from aiosearch.codegen.fusing import fused
+from aiosearch.codegen.ir import Expression
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.machine import Machine, host
 from aiosearch.tensor import DType, apply, literal, tensor
@@ -97,3 +103,25 @@ def test_a_product_that_is_made_of_sums_is_added_in_one_step() -> None:
     assert np.array_equal(of_sums, (wide * sums + b).astype(np.float32))
     assert np.array_equal(plain, a * b + a)
     assert not np.array_equal(plain, (wide * b + a).astype(np.float32))
+
+
+def test_each_part_of_nested_sums_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where they are quotients that no instruction adds: twice at each level would be 2^n."""
+    written = 0
+    value = Elements.value
+
+    def counted(self: Elements, expression: Expression, spot: Spot) -> Value:
+        nonlocal written
+        written += 1
+        assert written < 1000
+        return value(self, expression, spot)
+
+    x = tensor("X", DType.F32, (9, 64))
+    total = apply("reshape", apply("sum", x, axes=(1,)), shape=(9, 1))
+    found = x
+    for _ in range(40):
+        found = x + total / found
+    module = fused(lower(program(found)))
+    monkeypatch.setattr(Elements, "value", counted)
+    native(module, {}, host())
+    assert written > 40
