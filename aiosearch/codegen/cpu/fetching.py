@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..ir import Index
 from ..parameters import Constraint
-from .offered import Registers, Serial
+from .offered import SHALLOW, Registers, Serial
 from .packed import Layout
 
 _STREAMED = 4096
@@ -52,21 +52,28 @@ class Fetching:
     @property
     def constraints(self) -> Sequence[Constraint]:
         return (
+            Constraint(("packed", "laid", "serial"), self._may_be_shallow),
             Constraint(Fetched._fields, lambda *chosen: self._is_said(Fetched(*chosen))),
             Constraint(Fetched._fields, lambda *chosen: self._may_go_down(Fetched(*chosen))),
             Constraint((*Fetched._fields, "nearest"), self._may_come_near),
         )
 
+    def found(self, *chosen: Any) -> tuple[int, bool]:
+        """How far, and whether that is along the rows."""
+        of = Fetched(*chosen)
+        distance = self.distance(of)
+        return distance, distance > 0 and self.is_across(of)
+
     def distance(self, of: Fetched) -> int:
         """In pairs of rows; along these, in blocks of registers."""
-        lies = self._lies(of)
+        lies = self._lies(of.packed, of.laid)
         streams = of.packed or lies if of.ahead is None else of.ahead
         return int(self._usual(of, lies) * streams)
 
     def is_across(self, of: Fetched) -> bool:
         """Whether it is from further along the rows."""
         _, _, matrix = of.registers
-        lies = self._lies(of) and not of.packed
+        lies = self._lies(of.packed, of.laid) and not of.packed
         return lies and self._goes_down(of.serial) and not matrix and not of.down
 
     def _usual(self, of: Fetched, lies: bool) -> int:
@@ -84,9 +91,13 @@ class Fetching:
         found = _STREAMED // wide // (1 if any(one.pairs for one in self.layouts) else 2)
         return found * (4 if rows == 1 else 2) if of.coded else found
 
-    def _lies(self, of: Fetched) -> bool:
+    def _lies(self, packed: bool, laid: bool) -> bool:
         """Whether large inputs are read as they lie."""
-        return bool(self.far - self.laid[of.packed, of.laid])
+        return bool(self.far - self.laid[packed, laid])
+
+    def _may_be_shallow(self, packed: bool, laid: bool, serial: Serial) -> bool:
+        """Whether rows lie apart, where a block takes so few at a time."""
+        return serial[1] != SHALLOW or self._lies(packed, laid)
 
     def _goes_down(self, serial: Serial) -> bool:
         """Whether a block goes tile by tile along what its main stage folds."""

@@ -82,6 +82,7 @@ class Foldings:
             },
             machine.width,
         )
+        self._fetched = cache(self._fetching.found)
         self._columns = cache(self._side_by_side)
         self._tiled = cache(self._tiling)
         self._laid_out = cache(self._laying)
@@ -132,9 +133,7 @@ class Foldings:
         packed, coded, registers = chosen["packed"], chosen["coded"], chosen["registers"]
         rows, vectors, matrix = registers
         panel = self._panel(registers, chosen["width"])
-        fetched = Fetched(*(chosen[one] for one in Fetched._fields))
-        ahead = self._fetching.distance(fetched)
-        across = ahead > 0 and self._fetching.is_across(fetched)
+        ahead, across = self._fetched(*(chosen[one] for one in Fetched._fields))
         found = Schedule(
             self._tiled(*(chosen[one] for one in _TILED)).tiles,
             chosen["serial"][0],

@@ -27,8 +27,8 @@ _REGISTERS = ((8, 2), (6, 4), (4, 4), (4, 2), (2, 4), (12, 2), (16, 1), (14, 1),
 _MATRIX = ((16, 4), (32, 2), (16, 2), (16, 1), (48, 1))
 """The same for a matrix unit."""
 _SERIAL = (16, 64, 128, 256, 512)
-_SHALLOW = 8
-"""The same down rows that lie apart: a first cache keeps a line of each of so many."""
+SHALLOW = 8
+"""The same down rows of memory that lie apart: a first cache keeps a line of each of so many."""
 _ROWS = (8, 16, 32, 64, 128, 256)
 PANELS = (1, 2, 4, 8, 16, 32, 64)
 UNROLLED = (2, 1, 4, 8)
@@ -88,8 +88,7 @@ def serials(own: Roles, outputs: Iterable[Buffer]) -> Iterator[Serial]:
     for one in own.serial:
         few = exact and one in own.stage.folded and not _multiplies(own.stage)
         least = -(-one.size // _TILES) if few else 0
-        down = one == own.shape.inner and own.along not in own.stage.folded
-        lengths: Sequence[int] = (_SHALLOW, *_SERIAL) if down else _SERIAL
+        lengths: Sequence[int] = (SHALLOW, *_SERIAL) if one == own.shape.inner else _SERIAL
         if least > _SERIAL[-1]:
             lengths = (1 << (least - 1).bit_length(),)
         yield from ((one.name, length) for length in lengths if least <= length < one.size)

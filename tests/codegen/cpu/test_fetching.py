@@ -99,8 +99,11 @@ def test_a_block_that_goes_down_a_large_matrix_fetches_along_its_rows() -> None:
         others = [each.schedule.wishes for each in beside(own, one.point)]
         below = [each for each in others if not each.across and each.ahead]
         assert not goes or any(each.ahead == schedule.tiles[down(kernel)] // 2 for each in below)
-    small = product(16, 128, 128).kernels[0]
-    assert not any(one.wishes.across for one in choices(small, host(), 2))
+        assert schedule.tiles.get(down(kernel)) != 8 or goes
+    small = product(16, 2048, 128).kernels[0]
+    found = choices(small, host(), 2)
+    assert not any(one.wishes.across for one in found)
+    assert all(one.tiles.get(down(small), 16) >= 16 for one in found)
     assert not any(one.wishes.across for one in choices(kernel, host(), 2, ["W"]) if one.layouts)
 
 
