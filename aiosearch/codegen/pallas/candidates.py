@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WARPS = (4, 8, 2)
 STAGES = (3, 4, 2)
-_WARPS, _STAGES = "warps", "stages"
+_WARPS, _STAGES, _FASTEST = "warps", "stages", "fastest"
 
 _MATRIX = (LEAST, 128)
 _SUMMED = (LEAST, 256)
@@ -75,24 +75,33 @@ def _powers(one: ir.Index, least: int, most: int) -> tuple[int, ...]:
 
 
 class Tilings:
-    """The space of a kernel's tilings on a device: tiles, and the warps and stages of a block."""
+    """The space of a kernel's tilings on a device.
+
+    Free are tiles, a block's warps and stages, and the order in which blocks follow each other.
+    """
 
     def __init__(self, kernel: ir.Kernel, device: Device) -> None:
         self._nodes, self._device = Nodes(kernel), device
         self._tiles = parameters(self._nodes)
+        self._grid = parallel(self._nodes)
+        grid = tuple(one.name for one in self._grid)
         self._demands: dict[tuple[tuple[str, int], ...], Demand | None] = {}
         self.parameters = (
             *self._tiles,
             Parameter(_WARPS, WARPS),
             Parameter(_STAGES, STAGES),
+            Parameter(_FASTEST, (None, *grid[1:]), fine=True),
         )
         loops = tuple(one.name for one in self._tiles if one.loop)
-        self.constraints = [Constraint(loops, _one_at_most)] if loops else []
+        self.constraints = [
+            *([Constraint(loops, _one_at_most)] if loops else []),
+            Constraint((*grid, _FASTEST), self._is_another_order),
+        ]
 
     def schedule(self, chosen: Mapping[str, Any]) -> Tiling | None:
         """Nothing where it finds no room; what loads nothing ahead has the fewest stages."""
         tiles = {one.name: chosen[one.name] for one in self._tiles if chosen[one.name]}
-        found = Tiling(tiles, chosen[_WARPS], chosen[_STAGES])
+        found = Tiling(tiles, chosen[_WARPS], chosen[_STAGES], chosen[_FASTEST])
         asked = self.demand(found)
         if asked is None or not (asked.streamed_bytes or found.stages == min(STAGES)):
             return None
@@ -110,6 +119,12 @@ class Tilings:
             with suppress(CannotPrint):
                 self._demands[key] = demand(Layout(self._nodes, Tiling(tiling.tiles)))
         return self._demands[key]
+
+    def _is_another_order(self, *chosen: Any) -> bool:
+        """Or none at all: along an index that is cut, and not the first of these."""
+        *tiles, fastest = chosen
+        cut = [one.name for one, tile in zip(self._grid, tiles, strict=True) if tile < one.size]
+        return fastest is None or fastest in cut[1:]
 
     def _prediction(self, tiling: Tiling, asked: Demand) -> Prediction:
         return Prediction(asked, tiling.warps, tiling.stages, self._device)

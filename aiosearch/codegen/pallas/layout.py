@@ -33,8 +33,8 @@ class Layout:
                 f" it has {', '.join(named)}"
             )
         chosen = [named[name] for name in tiling.tiles]
-        free, folded = parallel(nodes), set(serial(nodes))
-        self.grid = tuple(one for one in chosen if one in free)
+        folded = set(serial(nodes))
+        self.grid = self._ordered([one for one in parallel(nodes) if one in chosen])
         loops = [one for one in chosen if one in folded]
         self._check(chosen, loops)
         self.loop = next((one for one in loops if self.steps(one) > 1), None)
@@ -43,6 +43,16 @@ class Layout:
             self._is_reached(buffer)
         for node in nodes.all:
             self._fits(node)
+
+    def _ordered(self, axes: list[ir.Index]) -> tuple[ir.Index, ...]:
+        """The axes of the grid: on a GPU the first runs fastest."""
+        fastest = self.tiling.fastest
+        if fastest is not None and fastest not in {one.name for one in axes}:
+            raise CannotPrint(
+                f"kernel {self.nodes.kernel.name}: {fastest} is no axis of the grid, and cannot be"
+                " the fastest"
+            )
+        return tuple(sorted(axes, key=lambda one: one.name != fastest))
 
     def _is_reached(self, buffer: ir.Buffer) -> None:
         """Refuses what has more elements than places that are counted in 32 bits."""

@@ -19,7 +19,10 @@ class Tiling:
     warps: int = 4
     stages: int = 2
     """One more than how many of the loop's iterations are loaded ahead."""
+    fastest: str | None = None
+    """The axis of the grid along which blocks follow each other first; else the outputs' first."""
 
     def __str__(self) -> str:
         tiles = ", ".join(f"{name}: {tile}" for name, tile in self.tiles.items())
-        return f"{tiles or 'whole'}; {self.warps} warps, {self.stages} stages"
+        first = f", {self.fastest} first" if self.fastest is not None else ""
+        return f"{tiles or 'whole'}; {self.warps} warps, {self.stages} stages{first}"

@@ -6,9 +6,11 @@ import pytest
 
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.pallas import choices, parameters, write
+from aiosearch.codegen.pallas.candidates import Tilings
 from aiosearch.codegen.pallas.counting import demand
 from aiosearch.codegen.pallas.layout import Layout
 from aiosearch.codegen.pallas.nodes import Nodes
+from aiosearch.codegen.parameters import beside, choice_at, choices_of
 from aiosearch.devices import device
 from aiosearch.tensor import DType
 from aiosearch.tensor.programs import BUILTINS, builtin
@@ -42,3 +44,30 @@ def test_one_loop_at_most_is_chosen_among_several() -> None:
     loops = {one.name for one in parameters(Nodes(kernel)) if one.loop}
     assert len(loops) > 1
     assert all(len(loops & one.tiles.keys()) <= 1 for one in choices(kernel, H200))
+
+
+def test_blocks_may_follow_each_other_along_any_index_that_is_cut_but_is_not_the_first_anyway() -> (
+    None
+):
+    (kernel,) = lower(builtin("gqa", DType.BF16, head=2)).kernels[:1]
+    space = Tilings(kernel, H200)
+    names = [one.name for one in space.parameters]
+    fastest = space.parameters[names.index("fastest")]
+    assert fastest.fine
+    found = choices_of(space)
+    assert {one.schedule.fastest for one in found} == {None}
+    for one in found[::20]:
+        axes = Layout(Nodes(kernel), one.schedule).grid
+        cut = [axis.name for axis in axes if axis.size > one.schedule.tiles[axis.name]]
+        near = [other.schedule.fastest for other in beside(space, one.point)]
+        assert [name for name in near if name is not None] == cut[1:]
+
+
+def test_an_order_is_shown_and_predicted_like_any_other() -> None:
+    (kernel,) = lower(builtin("gqa", DType.BF16, head=2)).kernels[:1]
+    space = Tilings(kernel, H200)
+    best = choices_of(space)[0]
+    (other,) = [one for one in beside(space, best.point) if one.schedule.fastest == "k"]
+    assert str(other.schedule) == f"{best.schedule}, k first"
+    assert other.seconds == best.seconds
+    assert choice_at(space, other.point) == other

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from printed import agrees
 
 from aiosearch.codegen.fusing import fused
 from aiosearch.codegen.lowering import lower
-from aiosearch.codegen.pallas import CannotPrint, Tiling, plans, write
+from aiosearch.codegen.pallas import CannotPrint, Tiling, dialect, plans, write
 from aiosearch.devices import device
 from aiosearch.tensor import Block, DType, Program, apply, tensor
 from aiosearch.tensor.programs import BUILTINS, builtin
@@ -75,6 +76,37 @@ def test_a_fused_kernel_is_one_kernel_that_loops(
     assert text.count("lax.fori_loop(") == 1
     assert "lax.dot(" in text
     agrees(program, {kernel.name: Tiling(tiles)})
+
+
+@pytest.mark.parametrize(
+    ("fastest", "axes"), [(None, "ijk"), ("i", "ijk"), ("j", "jik"), ("k", "kij")]
+)
+def test_blocks_follow_each_other_first_along_the_first_axis(
+    fastest: str | None, axes: str
+) -> None:
+    """Which that is changes nothing of the results; the order of the tiles never matters."""
+    a, b = tensor("A", DType.F32, [2, 40, 24]), tensor("B", DType.F32, [2, 24, 72])
+    program = Program("product", (a, b), (a @ b,))
+    module = lower(program)
+    tiling = Tiling({"k": 16, "j": 16, "i": 1}, fastest=fastest)
+    text = write(module, {"product": tiling})
+    steps = {"i": 2, "j": 3, "k": 5}
+    assert f"grid={tuple(steps[one] for one in axes)}," in text
+    found = re.findall(r"(\w) = pl\.program_id\((\d)\)", text)
+    assert {name: int(at) for name, at in found} == {name: at for at, name in enumerate(axes)}
+    agrees(program, {"product": tiling})
+    made: dict[str, Any] = {}
+    exec(text, made)
+    given = [dialect.argument(one.dtype, one.shape) for one in module.inputs]
+    lowered = dialect.lowered(made["product"], given, "NVIDIA H200", 132).as_text()
+    assert f"grid_x = {steps[axes[0]]} : i32" in lowered
+
+
+def test_what_is_no_axis_of_the_grid_cannot_be_the_fastest() -> None:
+    module = lower(_rms_norm(DType.F32))
+    tiling = Tiling({"j": 32, "k": 16}, fastest="k")
+    with pytest.raises(CannotPrint, match="k is no axis of the grid, and cannot be the fastest"):
+        write(module, {module.kernels[0].name: tiling})
 
 
 def test_the_text_imports_nothing_but_jax() -> None:
