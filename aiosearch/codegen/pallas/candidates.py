@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from .. import ir
@@ -17,7 +17,7 @@ from .errors import CannotPrint
 from .factors import matrices
 from .layout import Layout, parallel, serial
 from .nodes import Nodes
-from .predicting import Prediction
+from .predicting import MOST_REGISTERS, Prediction, registers, shared_bytes
 from .tiling import Tiling
 
 if TYPE_CHECKING:
@@ -85,40 +85,44 @@ class Tilings:
         self._tiles = parameters(self._nodes)
         self._grid = parallel(self._nodes)
         grid = tuple(one.name for one in self._grid)
-        self._demands: dict[tuple[tuple[str, int], ...], Demand | None] = {}
+        self._asked = cache(self._counted)
         self.parameters = (
             *self._tiles,
             Parameter(_WARPS, WARPS),
             Parameter(_STAGES, STAGES),
             Parameter(_FASTEST, (None, *grid[1:]), fine=True),
         )
+        tiles = tuple(one.name for one in self._tiles)
         loops = tuple(one.name for one in self._tiles if one.loop)
         self.constraints = [
             *([Constraint(loops, _one_at_most)] if loops else []),
             Constraint((*grid, _FASTEST), self._is_another_order),
+            *([Constraint(tiles, self._has_a_layout)] if tiles else []),
+            Constraint((*tiles, _WARPS), self._finds_registers),
+            Constraint((*tiles, _STAGES), self._loads_ahead),
+            Constraint((*tiles, _STAGES), self._finds_shared_memory),
         ]
 
-    def schedule(self, chosen: Mapping[str, Any]) -> Tiling | None:
-        """Nothing where it finds no room; what loads nothing ahead has the fewest stages."""
+    def schedule(self, chosen: Mapping[str, Any]) -> Tiling:
         tiles = {one.name: chosen[one.name] for one in self._tiles if chosen[one.name]}
-        found = Tiling(tiles, chosen[_WARPS], chosen[_STAGES], chosen[_FASTEST])
-        asked = self.demand(found)
-        if asked is None or not (asked.streamed_bytes or found.stages == min(STAGES)):
-            return None
-        return found if self._prediction(found, asked).fits else None
+        return Tiling(tiles, chosen[_WARPS], chosen[_STAGES], chosen[_FASTEST])
 
     def seconds(self, schedule: Tiling) -> float:
         asked = self.demand(schedule)
-        return math.inf if asked is None else self._prediction(schedule, asked).seconds
+        return Prediction(asked, schedule.warps, schedule.stages, self._device).seconds
 
-    def demand(self, tiling: Tiling) -> Demand | None:
-        """What its blocks ask for; nothing where it cannot be laid out."""
-        key = tuple(tiling.tiles.items())
-        if key not in self._demands:
-            self._demands[key] = None
-            with suppress(CannotPrint):
-                self._demands[key] = demand(Layout(self._nodes, Tiling(tiling.tiles)))
-        return self._demands[key]
+    def demand(self, tiling: Tiling) -> Demand:
+        """What the blocks of a legal one ask for."""
+        found = self._asked(*(tiling.tiles.get(one.name, 0) for one in self._tiles))
+        assert found is not None, "a tiling without a layout is not legal"
+        return found
+
+    def _counted(self, *tiles: int) -> Demand | None:
+        """What blocks ask for, whatever their order; nothing where they cannot be laid out."""
+        named = {one.name: tile for one, tile in zip(self._tiles, tiles, strict=True) if tile}
+        with suppress(CannotPrint):
+            return demand(Layout(self._nodes, Tiling(named)))
+        return None
 
     def _is_another_order(self, *chosen: Any) -> bool:
         """Or none at all: along an index that is cut, and not the first of these."""
@@ -126,8 +130,26 @@ class Tilings:
         cut = [one.name for one, tile in zip(self._grid, tiles, strict=True) if tile < one.size]
         return fastest is None or fastest in cut[1:]
 
-    def _prediction(self, tiling: Tiling, asked: Demand) -> Prediction:
-        return Prediction(asked, tiling.warps, tiling.stages, self._device)
+    def _has_a_layout(self, *tiles: int) -> bool:
+        return self._asked(*tiles) is not None
+
+    def _finds_registers(self, *chosen: int) -> bool:
+        """Whether all that a block has at once is in registers."""
+        *tiles, warps = chosen
+        asked = self._asked(*tiles)
+        return asked is not None and registers(asked, warps) <= MOST_REGISTERS
+
+    def _loads_ahead(self, *chosen: int) -> bool:
+        """Where nothing is loaded ahead there are the fewest stages."""
+        *tiles, stages = chosen
+        asked = self._asked(*tiles)
+        return asked is not None and (asked.streamed_bytes > 0 or stages == min(STAGES))
+
+    def _finds_shared_memory(self, *chosen: int) -> bool:
+        """Whether it holds the operands of dots, and those that are loaded ahead."""
+        *tiles, stages = chosen
+        asked = self._asked(*tiles)
+        return asked is not None and shared_bytes(asked, stages) <= self._device.shared_bytes
 
 
 def _one_at_most(*tiles: int) -> bool:
@@ -155,11 +177,10 @@ def choices(kernel: ir.Kernel, device: Device) -> list[Tiling]:
 def ranked(kernel: ir.Kernel, device: Device) -> list[Ranked]:
     """The same with what is predicted."""
     space = Tilings(kernel, device)
-    found = []
-    for one in by_tiles(choices_of(space)):
-        asked = space.demand(one.schedule)
-        assert asked is not None, "a tiling without a layout is not legal"
-        found.append(Ranked(one.schedule, one.seconds, asked.blocks))
+    found = [
+        Ranked(one.schedule, one.seconds, space.demand(one.schedule).blocks)
+        for one in by_tiles(choices_of(space))
+    ]
     if not found:
         raise CannotPrint(f"kernel {kernel.name}: no tiling of it finds room on {device.name}")
     return found

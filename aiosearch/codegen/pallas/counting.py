@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass
+from functools import cache, cached_property, partial
 
 from ...tensor.types import BYTES, DType
 from .. import ir
@@ -70,9 +71,15 @@ class Demand:
     """Of these, exp, roots, divisions and the like."""
     layout: Layout
 
-    def warping(self, warps: int) -> Warping:
+    @cached_property
+    def warping(self) -> Callable[[int], Warping]:
         """How its tiles are spread among so many warps."""
-        return Warping(self.layout, warps)
+        return cache(partial(Warping, self.layout))
+
+    @cached_property
+    def registers(self) -> Callable[[int], int]:
+        """Of a thread, for tiles, where there are so many warps."""
+        return cache(lambda warps: self.pressure.registers(self.warping(warps)))
 
 
 def demand(layout: Layout) -> Demand:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from ...tensor.types import DType
 from .counting import Demand, Product
-from .warping import QUARTERS, TALL, Warping
+from .warping import QUARTERS, TALL
 
 if TYPE_CHECKING:
     from ...devices import Device
 
-_REGISTERS = 255
+MOST_REGISTERS = 255
 """Of four bytes, that a thread may have."""
 _UNIT_REGISTERS = 65536
 """Of a multiprocessor (CUDA C++ Programming Guide, technical specifications)."""
@@ -42,6 +42,18 @@ _SMALL = 0.62
 """What of the matrix units' rate smaller products come to at best; assumed, for Hopper."""
 
 
+def registers(asked: Demand, warps: int) -> int:
+    """Of a thread, where a block has so many warps."""
+    return _OTHERS + asked.registers(warps)
+
+
+def shared_bytes(asked: Demand, stages: int) -> int:
+    """Of a block; a tall dot still reads what it was given when the next one is loaded."""
+    tall = any(one.rows >= TALL for one in asked.products)
+    copies = stages - (not tall) if asked.steps > 1 else 1
+    return asked.shared_bytes + asked.streamed_bytes * max(1, copies)
+
+
 @dataclass(frozen=True)
 class Prediction:
     """Of a block's demand with so many warps, and so many iterations' operands on their way."""
@@ -51,33 +63,22 @@ class Prediction:
     stages: int
     device: Device
 
-    @cached_property
+    @property
     def registers(self) -> int:
         """Of a thread."""
-        return _OTHERS + self.asked.pressure.registers(self._warping)
+        return registers(self.asked, self.warps)
 
     @property
     def shared_bytes(self) -> int:
-        """Of a block; a tall dot still reads what it was given when the next one is loaded."""
-        tall = any(one.rows >= TALL for one in self.asked.products)
-        copies = self.stages - (not tall) if self.asked.steps > 1 else 1
-        return self.asked.shared_bytes + self.asked.streamed_bytes * max(1, copies)
-
-    @property
-    def fits(self) -> bool:
-        """Whether a block's tiles find room, and all of them in registers."""
-        return self.shared_bytes <= self.device.shared_bytes and self.registers <= _REGISTERS
-
-    @cached_property
-    def _warping(self) -> Warping:
-        return self.asked.warping(self.warps)
+        """Of a block."""
+        return shared_bytes(self.asked, self.stages)
 
     @cached_property
     def resident(self) -> int:
         """The blocks that a multiprocessor has at one time."""
         device, threads = self.device, self.warps * _WARP
         room = device.unit_shared_bytes // (self.shared_bytes + device.block_reserved_bytes or 1)
-        registers = _UNIT_REGISTERS // (threads * min(self.registers, _REGISTERS))
+        registers = _UNIT_REGISTERS // (threads * min(self.registers, MOST_REGISTERS))
         most = min(device.unit_blocks, device.unit_threads // threads)
         return max(1, min(self._turns, room, registers, most))
 
@@ -124,7 +125,9 @@ class Prediction:
     def _share(self, product: Product) -> float:
         """What of the matrix units' rate a product reaches."""
         tall = product.rows >= TALL and self.warps % QUARTERS == 0
-        return (1.0 if tall else _SMALL) * self._warping.of(product.node) / self.warps
+        return (
+            (1.0 if tall else _SMALL) * self.asked.warping(self.warps).of(product.node) / self.warps
+        )
 
     @property
     def _chain(self) -> float:

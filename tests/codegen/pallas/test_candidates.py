@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from aiosearch.codegen.fusing import fused
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.pallas import choices, parameters, write
 from aiosearch.codegen.pallas.candidates import Tilings
@@ -12,7 +13,7 @@ from aiosearch.codegen.pallas.layout import Layout
 from aiosearch.codegen.pallas.nodes import Nodes
 from aiosearch.codegen.parameters import beside, choice_at, choices_of
 from aiosearch.devices import device
-from aiosearch.tensor import DType
+from aiosearch.tensor import DType, Program, apply, tensor
 from aiosearch.tensor.programs import BUILTINS, builtin
 
 H200 = device("H200")
@@ -71,3 +72,42 @@ def test_an_order_is_shown_and_predicted_like_any_other() -> None:
     assert str(other.schedule) == f"{best.schedule}, k first"
     assert other.seconds == best.seconds
     assert choice_at(space, other.point) == other
+
+
+def _broken(space: Tilings, changed: dict[str, object]) -> list[set[str]]:
+    """What the constraints are about that one does not keep to: the best with other values."""
+    point = choices_of(space)[0].point
+    pairs = zip(space.parameters, point, strict=True)
+    chosen = {one.name: one.values[at] for one, at in pairs} | changed
+    asked = ((each, [chosen[one] for one in each.of]) for each in space.constraints)
+    return [{*each.of} for each, values in asked if not each.holds(*values)]
+
+
+def test_what_finds_no_room_breaks_a_constraint_that_names_what_it_is_about() -> None:
+    (kernel,) = fused(lower(builtin("gated_mlp", DType.BF16, row=8))).kernels
+    space = Tilings(kernel, H200)
+    tiles = {one.name for one in parameters(Nodes(kernel))}
+    assert _broken(space, {}) == []
+    assert _broken(space, {"j": 128, "k": 256, "stages": 4, "warps": 8}) == [tiles | {"stages"}]
+    kernel = fused(lower(builtin("gqa", DType.BF16, head=16))).kernels[-1]
+    tiles = {one.name for one in parameters(Nodes(kernel))}
+    large = {"i": 1, "j": 64, "k": 64, "k1": 256, "warps": 4}
+    assert _broken(Tilings(kernel, H200), large) == [tiles | {"warps"}]
+
+
+def test_a_block_that_loads_nothing_ahead_has_the_fewest_stages() -> None:
+    x = tensor("x", DType.F32, [64, 64])
+    (kernel,) = lower(Program("twice", (x,), (x + x,))).kernels
+    space = Tilings(kernel, H200)
+    assert _broken(space, {"stages": 3}) == [{"i", "j", "stages"}]
+    assert {one.schedule.stages for one in choices_of(space)} == {2}
+
+
+def test_tiles_without_a_layout_break_a_constraint_of_their_own() -> None:
+    x = tensor("x", DType.F32, [4096, 3, 4096])
+    (kernel,) = lower(Program("sums", (x,), (apply("sum", x, axes=(0, 2)),))).kernels
+    space = Tilings(kernel, H200)
+    assert choices_of(space) == []
+    chosen = {one.name: one.values[0] for one in space.parameters}
+    (first, *_) = [each for each in space.constraints if not each.holds(*map(chosen.get, each.of))]
+    assert {*first.of} == {one.name for one in parameters(Nodes(kernel))}
