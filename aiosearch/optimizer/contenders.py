@@ -256,7 +256,7 @@ def varied(ways: Sequence[Sequence[Place]], most: int) -> list[Place]:
     new: list[Place] = []
     again: list[Place] = []
     for one in [*firsts, *best(ways, sum(map(len, ways)))]:
-        form = known.setdefault((one.module, one.points, one.seconds), one.form)
+        form = known.setdefault((one.module, one.parting, one.points, one.seconds), one.form)
         (new if form == one.form or one in firsts else again).append(one)
     chosen = list(dict.fromkeys([*new, *again]))[:most]
     return sorted(chosen, key=lambda one: one.seconds)

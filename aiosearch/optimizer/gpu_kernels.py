@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
 from ..codegen.fusing import fused
 from ..codegen.ir import Module
 from ..codegen.lowering import lower
-from ..codegen.pallas import CannotPrint, Tiling, all_plans, different, modules, write
-from ..codegen.plans import Plan, Plans
+from ..codegen.pallas import CannotPrint, Parted, Tiling, different, write
+from ..codegen.plans import Plan, Plans, best
 from ..devices import Device
 from ..tensor import Program
 from .emit import names
-from .places import KernelSource, Place, Planned
+from .places import KernelSource, Place, place_of
 
 _TRIED = 4
 """Plans of a module that are printed until one can be."""
@@ -34,22 +34,40 @@ class GpuKernels:
         plain = replace(lower(program), name=function)
         told: dict[str, None] = {}
         modules = dict.fromkeys([fused(plain), plain])
-        plans = [own for module in modules for own in _plans(module, device, told)]
+        self._parted = [own for one in modules if (own := _parted(one, device, told)) is not None]
+        self._ways = [
+            (at, parting)
+            for at, own in enumerate(self._parted)
+            for parting in own.promising
+            if _is_printed(own.tilings(parting), told)
+        ]
         for reason in told:
             tell(left_out(reason))
-        self._planned = Planned(plans, different)
 
     def first(self, most: int) -> list[Place]:
         """At most so many, best predicted first, and the first of each module at any rate."""
-        return self._planned.first(most)
+        ways = [
+            [
+                place_of(at, one, parting)
+                for one in self._parted[at].tilings(parting).first(most, different)
+            ]
+            for at, parting in self._ways
+        ]
+        return best(ways, most)
 
     def beside(self, place: Place) -> list[Place]:
-        """The ways that differ in one choice."""
-        return self._planned.beside(place)
+        """The ways that differ in one choice: in a tiling, or in the parts of a kernel's folds."""
+        at, parting = place.module, place.parting
+        own = self._parted[at]
+        near = own.tilings(parting).beside(place.points)
+        return [
+            *(place_of(at, one, parting) for one in near),
+            *(place_of(at, one, other) for other, one in own.beside(parting, place.points)),
+        ]
 
     def source(self, place: Place) -> KernelSource:
         """What runs it; raises IllegalPointError where there is no such place, or CannotPrint."""
-        plan = self._planned.plan(place)
+        plan = self._parted[place.module].tilings(place.parting).at(place.points)
         text = write(plan.module, plan.schedules)
         return KernelSource(_how(plan), plan.seconds, text, plan.module.name)
 
@@ -69,19 +87,20 @@ def left_out(reason: object) -> str:
     return f"kernels are left out: {reason}"
 
 
-def _plans(module: Module, device: Device, told: dict[str, None]) -> Iterator[Plans[Tiling]]:
-    """Of the module, as it is and in parts, those that can be printed; of others, why not."""
+def _parted(module: Module, device: Device, told: dict[str, None]) -> Parted | None:
+    """All ways to run a module; where there are none, why not."""
     try:
-        ways = modules(module, device)
+        return Parted(module, device)
     except CannotPrint as error:
         told[str(error)] = None
-        return
-    for one in ways:
-        found = all_plans(one, device)
-        refusals = _refusals(found)
-        told.update(dict.fromkeys(refusals))
-        if not refusals:
-            yield found
+        return None
+
+
+def _is_printed(found: Plans[Tiling], told: dict[str, None]) -> bool:
+    """Whether one of the first plans can be; of others, why not."""
+    refusals = _refusals(found)
+    told.update(dict.fromkeys(refusals))
+    return not refusals
 
 
 def _refusals(found: Plans[Tiling]) -> list[str]:

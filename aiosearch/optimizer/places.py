@@ -26,6 +26,8 @@ class Place(Struct, frozen=True):
     """Seconds that each of them should take."""
     form: int = 0
     """Which program it was made of, where there are several."""
+    parting: tuple[Point, ...] = ()
+    """How the folds of the module's kernels are shared out, where that is free."""
 
     @property
     def seconds(self) -> float:
@@ -35,7 +37,7 @@ class Place(Struct, frozen=True):
     @property
     def key(self) -> tuple[int, int, str]:
         """Says which one it is, whatever it should take."""
-        return self.form, self.module, repr(self.points)
+        return self.form, self.module, repr((self.parting, self.points))
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Planned(Generic[ScheduleT]):
     def first(self, most: int) -> list[Place]:
         """At most so many, best predicted first, and the first of each module at any rate."""
         ways = [
-            [_place(at, one) for one in own.first(most, self.some)]
+            [place_of(at, one) for one in own.first(most, self.some)]
             for at, own in enumerate(self.plans)
         ]
         return best(ways, most)
@@ -91,12 +93,13 @@ class Planned(Generic[ScheduleT]):
     def beside(self, place: Place) -> list[Place]:
         """Those that differ in one choice."""
         found = self.plans[place.module].beside(place.points)
-        return [_place(place.module, one) for one in found]
+        return [place_of(place.module, one) for one in found]
 
     def plan(self, place: Place) -> Plan[ScheduleT]:
         """Raises IllegalPointError where there is none."""
         return self.plans[place.module].at(place.points)
 
 
-def _place(module: int, plan: Plan[Any]) -> Place:
-    return Place(module, plan.points, plan.parts)
+def place_of(module: int, plan: Plan[Any], parting: tuple[Point, ...] = ()) -> Place:
+    """Where a plan lies."""
+    return Place(module, plan.points, plan.parts, parting=parting)

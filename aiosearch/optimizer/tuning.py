@@ -86,9 +86,17 @@ class Tuning:
 
 def _relative(one: Place, other: Place) -> float:
     """How many times as long as the other it may take at best."""
-    changed = zip(one.parts, one.points, other.points, strict=True)
-    least = sum(part * (1 if own == theirs else _DOUBT) for part, own, theirs in changed)
+    known = zip(one.parts, _alike(one, other), strict=True)
+    least = sum(part * (1 if alike else _DOUBT) for part, alike in known)
     return least / other.seconds
+
+
+def _alike(one: Place, other: Place) -> list[bool]:
+    """Which of its kernels the other has as well, in the same place where it has as many."""
+    if one.parting == other.parting:
+        return [own == theirs for own, theirs in zip(one.points, other.points, strict=True)]
+    theirs = {*zip(other.points, other.parts, strict=True)}
+    return [own in theirs for own in zip(one.points, one.parts, strict=True)]
 
 
 async def tuned(

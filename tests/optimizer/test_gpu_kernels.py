@@ -74,6 +74,29 @@ def test_beside_a_way_are_others_that_can_be_written(program: Program) -> None:
         assert source.seconds >= first.seconds
 
 
+def test_beside_a_way_a_fold_has_other_parts_and_whoever_is_asked_makes_them() -> None:
+    """From the kernel as it is to one that is split, and back, also in another process."""
+    x, w = tensor("X", DType.F32, (8, 4096)), tensor("W", DType.F32, (4096, 256))
+    program = Program("scores", (x, w), (x @ w,))
+    kernels, others = (GpuKernels(program, device("H200")) for _ in range(2))
+    place = kernels.first(1)[0]
+    near = {one.parting: one for one in kernels.beside(place) if one.parting != place.parting}
+    assert len(near) == 2
+    given = [
+        np.asarray(jax.random.normal(jax.random.key(n), one.shape)) for n, one in enumerate((x, w))
+    ]
+    for one in [place, *near.values()]:
+        source = others.source(one)
+        assert ("_parts" in source.source) == (len(one.points) == 2)
+        assert source.seconds == one.seconds
+        space: dict[str, Any] = {}
+        exec(source.source, space)
+        found = space[source.function](*given, interpret=True)
+        np.testing.assert_allclose(found, given[0] @ given[1], rtol=1e-3, atol=1e-3)
+        back = {other.parting: other.key for other in others.beside(one)}
+        assert {*back} == {place.parting, *near}
+
+
 def test_a_gpu_that_is_described_gets_kernels_and_another_none(program: Program) -> None:
     packed, budget = to_json(program), BUDGETS[Effort.QUICK]
     asked = Question(packed, budget, 0, False, gpu="H200")

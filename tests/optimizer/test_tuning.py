@@ -70,6 +70,24 @@ async def test_of_several_kernels_the_long_one_is_tried_first() -> None:
     assert [one.points for one in tried] == [((0,), (1,)), ((0,), (2,))]
 
 
+async def test_a_kernel_in_parts_is_in_doubt_and_those_beside_it_are_not() -> None:
+    """So the long one is split before the short one, though both are predicted to gain nothing."""
+    tried: list[Place] = []
+    whole = Place(0, ((0,), (0,)), (1e-6, 1e-3), parting=((0,), (0,)))
+    short = Place(0, ((3,), (4,), (0,)), (5e-7, 5e-7, 1e-3), parting=((1,), (0,)))
+    long = Place(0, ((0,), (3,), (4,)), (1e-6, 5e-4, 5e-4), parting=((0,), (1,)))
+
+    async def beside(one: Place) -> list[Place]:
+        return [short, long] if one == whole else []
+
+    async def time(one: Place) -> float:
+        tried.append(one)
+        return 1.0
+
+    await tuned({whole: 1.0}, beside, time, 2, 60)
+    assert tried == [long, short]
+
+
 async def test_nothing_is_tried_twice_or_again() -> None:
     line = Line(8)
     found = await line.tuned([3])

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from .candidates import choices, parameters
 from .errors import CannotPrint
-from .parting import all_plans, different, modules, plans
+from .parted import Parted, different, modules, plans
 from .splitting import split
 from .tiling import Tiling
 from .writing import write
 
 __all__ = [
     "CannotPrint",
+    "Parted",
     "Tiling",
-    "all_plans",
     "choices",
     "different",
     "modules",

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from .. import ir
@@ -81,7 +81,7 @@ class Tilings:
     """
 
     def __init__(self, kernel: ir.Kernel, device: Device) -> None:
-        self._nodes, self._device = Nodes(kernel), device
+        self.kernel, self._nodes, self._device = kernel, Nodes(kernel), device
         self._tiles = parameters(self._nodes)
         self._grid = parallel(self._nodes)
         grid = tuple(one.name for one in self._grid)
@@ -110,6 +110,22 @@ class Tilings:
     def seconds(self, schedule: Tiling) -> float:
         asked = self.demand(schedule)
         return Prediction(asked, schedule.warps, schedule.stages, self._device).seconds
+
+    @cached_property
+    def _first(self) -> Choice[Tiling] | None:
+        return next(iter(choices_of(self)), None)
+
+    @property
+    def finds_room(self) -> bool:
+        """Whether any tiling does."""
+        return self._first is not None
+
+    @property
+    def best(self) -> Choice[Tiling]:
+        """The best predicted; raises CannotPrint where none finds room."""
+        if self._first is None:
+            raise _absent(self.kernel, self._device)
+        return self._first
 
     def demand(self, tiling: Tiling) -> Demand:
         """What the blocks of a legal one ask for."""
@@ -156,34 +172,20 @@ def _one_at_most(*tiles: int) -> bool:
     return sum(map(bool, tiles)) <= 1
 
 
-@dataclass(frozen=True)
-class Ranked:
-    """A tiling, and what is predicted of it."""
-
-    tiling: Tiling
-    seconds: float
-    blocks: int
-
-
 def choices(kernel: ir.Kernel, device: Device) -> list[Tiling]:
     """The legal tilings that are worth a try, the most promising first.
 
     These differ in their tiles, each with the warps and stages that suit it best; behind them stand
-    the same ones with other numbers of warps and stages.
+    the same ones with other numbers of warps and stages. Raises CannotPrint where there are none.
     """
-    return [one.tiling for one in ranked(kernel, device)]
-
-
-def ranked(kernel: ir.Kernel, device: Device) -> list[Ranked]:
-    """The same with what is predicted."""
-    space = Tilings(kernel, device)
-    found = [
-        Ranked(one.schedule, one.seconds, space.demand(one.schedule).blocks)
-        for one in by_tiles(choices_of(space))
-    ]
+    found = by_tiles(choices_of(Tilings(kernel, device)))
     if not found:
-        raise CannotPrint(f"kernel {kernel.name}: no tiling of it finds room on {device.name}")
-    return found
+        raise _absent(kernel, device)
+    return [one.schedule for one in found]
+
+
+def _absent(kernel: ir.Kernel, device: Device) -> CannotPrint:
+    return CannotPrint(f"kernel {kernel.name}: no tiling of it finds room on {device.name}")
 
 
 def by_tiles(found: Iterable[Choice[Tiling]]) -> list[Choice[Tiling]]:

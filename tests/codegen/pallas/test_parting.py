@@ -1,75 +1,94 @@
-"""Which ways to run a module are proposed, and in which order."""
+"""Into how many parts folds may be split, and along which index."""
 
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from aiosearch.codegen import ir
 from aiosearch.codegen.fusing import fused
 from aiosearch.codegen.lowering import lower
-from aiosearch.codegen.pallas import CannotPrint, modules, plans, write
-from aiosearch.codegen.pallas.counting import demand
-from aiosearch.codegen.pallas.layout import Layout
-from aiosearch.codegen.pallas.nodes import Nodes
-from aiosearch.devices import device
+from aiosearch.codegen.pallas import CannotPrint
+from aiosearch.codegen.pallas.parting import Partings
+from aiosearch.codegen.parameters import beside, choice_at, choices_of
+from aiosearch.devices import Device, device
 from aiosearch.tensor import DType, Program, apply, tensor
 from aiosearch.tensor.programs import builtin
 
 H200 = device("H200")
 
 
-def _scores(rows: int = 8) -> ir.Module:
-    x, g = tensor("X", DType.BF16, [rows, 4096]), tensor("G", DType.BF16, [4096, 16])
-    return lower(Program("scores", (x, g), (x @ g,)))
+def _product(rows: int, summed: int, columns: int) -> ir.Kernel:
+    a, b = tensor("A", DType.BF16, [rows, summed]), tensor("B", DType.BF16, [summed, columns])
+    (kernel,) = lower(Program("product", (a, b), (a @ b,))).kernels
+    return kernel
 
 
-def _late_attention(keys: int) -> ir.Module:
-    """With the division behind the product, as the optimizer finds it."""
-    sizes = [[2, 256, 64], [2, 64, keys], [2, keys, 64]]
-    q, k, v = (tensor(name, DType.BF16, size) for name, size in zip("QKV", sizes, strict=True))
-    scores = q @ k
-    e = apply("exp", scores - apply("max", scores, axes=(2,), keep=True))
-    out = (e @ v) / apply("sum", e, axes=(2,), keep=True)
-    return fused(lower(Program("late", (q, k, v), (out,))))
+def _parts(kernel: ir.Kernel, gpu: Device = H200) -> list[dict[str, int]]:
+    """Of each index, in all legal ways, the best predicted first."""
+    space = Partings(kernel, gpu)
+    names = [one.name for one in space.parameters]
+    values = [one.values for one in space.parameters]
+    return [
+        dict(zip(names, (own[at] for own, at in zip(values, one.point, strict=True)), strict=True))
+        for one in choices_of(space)
+    ]
 
 
-@pytest.mark.parametrize("module", [_scores(), _late_attention(4096)], ids=["product", "attention"])
-def test_a_kernel_that_leaves_units_idle_is_split_until_they_have_a_block(
-    module: ir.Module,
-) -> None:
-    best, other = plans(module, H200, 2)
-    assert (len(best.module.kernels), len(other.module.kernels)) == (2, 1)
-    (parts, _) = best.module.kernels
-    assert demand(Layout(Nodes(parts), best.schedules[parts.name])).blocks >= H200.units - 4
-
-
-def test_what_fills_the_device_stays_as_it_is() -> None:
-    module = fused(lower(builtin("ntrans", DType.BF16, row=1024)))
-    assert modules(module, H200) == [module]
-
-
-def test_partial_results_that_are_larger_than_the_inputs_are_not_proposed() -> None:
-    a, b = tensor("A", DType.BF16, [64, 64]), tensor("B", DType.BF16, [64, 64])
-    module = lower(Program("small", (a, b), (a @ b,)))
-    assert modules(module, H200) == [module]
-
-
-def test_plans_come_by_prediction_each_module_among_them() -> None:
-    module = _scores()
-    found = plans(module, H200, 6)
-    assert len(found) == 6
-    assert {len(one.module.kernels) for one in found} == {1, 2}
+def test_the_parts_of_a_fold_are_a_choice_of_which_one_is_the_kernel_as_it_is() -> None:
+    kernel = _product(8, 4096, 256)
+    space = Partings(kernel, H200)
+    (parameter,) = space.parameters
+    assert (parameter.name, *parameter.values[:3]) == ("k", 1, 2, 4)
+    found = choices_of(space)
     assert [one.seconds for one in found] == sorted(one.seconds for one in found)
-    assert all(write(one.module, one.schedules) for one in found)
+    for one in found:
+        kernels = [own.kernel for own in one.schedule]
+        assert (kernels == [kernel]) == (one.point == (0,))
+        assert one.seconds == sum(own.best.seconds for own in one.schedule)
+        assert choice_at(space, one.point) == one
+    assert [one.point for one in beside(space, (0,))] == [
+        one.point for one in found if any(one.point)
+    ]
 
 
-def test_a_second_kernel_is_not_for_nothing() -> None:
-    for one in plans(_scores(), H200, 6):
-        assert one.seconds > H200.launch_seconds * len(one.module.kernels)
+def test_units_that_were_idle_get_a_block_and_none_gets_many() -> None:
+    kernel = _product(8, 4096, 256)
+    (whole,) = choice_at(Partings(kernel, H200), (0,)).schedule  # type: ignore[union-attr]
+    blocks = whole.demand(whole.best.schedule).blocks
+    assert blocks == 16
+    assert sorted(one["k"] for one in _parts(kernel)) == [1, 16, 32]
 
 
-def test_a_module_with_a_kernel_that_no_tiling_fits_has_no_plans() -> None:
+def test_a_device_that_has_blocks_enough_gets_few_parts() -> None:
+    (kernel,) = fused(lower(builtin("gated_mlp", DType.BF16, row=8))).kernels
+    assert sorted(one["k"] for one in _parts(kernel)) == [1, 2, 4]
+
+
+def test_parts_are_equal() -> None:
+    assert sorted(one["k"] for one in _parts(_product(8, 16 * 33, 256))) == [1, 16]
+
+
+def test_one_index_at_most_is_split() -> None:
+    x = tensor("X", DType.BF16, [1, 128, 128])
+    (kernel,) = lower(Program("both", (x,), (apply("sum", x, axes=(1, 2)),))).kernels
+    found = _parts(kernel, replace(H200, units=4))
+    assert {name for one in found for name, parts in one.items() if parts > 1} == {"i", "j"}
+    assert all(1 in one.values() for one in found)
+
+
+def test_what_a_kernel_needs_along_an_index_is_not_split_along_it() -> None:
+    kernel = lower(builtin("moe_gate", DType.F32, row=2, feature=64, expert=4096)).kernels[-1]
+    assert any(one.values[1:] for one in Partings(kernel, H200).parameters)
+    assert all({*one.values()} == {1} for one in _parts(kernel))
+
+
+def test_parts_take_no_more_bytes_than_the_inputs() -> None:
+    assert _parts(_product(64, 64, 64)) == [{"k": 1}]
+
+
+def test_a_kernel_without_tilings_has_no_parts_either() -> None:
     x = tensor("x", DType.F32, [4096, 3, 4096])
-    module = lower(Program("sums", (x,), (apply("sum", x, axes=(0, 2)),)))
+    (kernel,) = lower(Program("sums", (x,), (apply("sum", x, axes=(0, 2)),))).kernels
     with pytest.raises(CannotPrint, match="no tiling of it finds room on H200"):
-        plans(module, H200, 1)
+        choices_of(Partings(kernel, H200))
