@@ -42,8 +42,8 @@ class Space(Protocol[ScheduleT]):
     @property
     def constraints(self) -> Sequence[Constraint]: ...
 
-    def schedule(self, chosen: Mapping[str, Any]) -> ScheduleT | None:
-        """What values come to that go together; nothing where there is no room for it."""
+    def schedule(self, chosen: Mapping[str, Any]) -> ScheduleT:
+        """What values come to that go together."""
         ...
 
     def seconds(self, schedule: ScheduleT) -> float:
@@ -122,9 +122,9 @@ def _values(space: Space[ScheduleT], point: Point) -> dict[str, Any]:
     return {one.name: one.values[at] for one, at in zip(space.parameters, point, strict=True)}
 
 
-def _choice(space: Space[ScheduleT], point: Point) -> Choice[ScheduleT] | None:
+def _choice(space: Space[ScheduleT], point: Point) -> Choice[ScheduleT]:
     found = space.schedule(_values(space, point))
-    return None if found is None else Choice(point, found, space.seconds(found))
+    return Choice(point, found, space.seconds(found))
 
 
 def _changed(space: Space[ScheduleT], point: Point) -> Iterator[Point]:
@@ -135,5 +135,4 @@ def _changed(space: Space[ScheduleT], point: Point) -> Iterator[Point]:
 
 
 def _sorted(space: Space[ScheduleT], points: Iterable[Point]) -> list[Choice[ScheduleT]]:
-    found = [one for point in points if (one := _choice(space, point)) is not None]
-    return sorted(found, key=lambda one: one.seconds)
+    return sorted((_choice(space, one) for one in points), key=lambda one: one.seconds)

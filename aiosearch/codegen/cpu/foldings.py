@@ -126,15 +126,15 @@ class Foldings:
             Constraint((*_TILED, "coded"), self._cuts_codes),
             Constraint((*_TILED, "packed", "laid"), self._cuts_vectors),
             Constraint((*_TILED, "fastest"), self._is_another_order),
+            Constraint((*_TILED, "packed", "laid", "shared", "keeps"), self._finds_room),
         )
 
-    def schedule(self, chosen: Mapping[str, Any]) -> Schedule | None:
-        """Nothing where the tiles that a block keeps find no room."""
+    def schedule(self, chosen: Mapping[str, Any]) -> Schedule:
         packed, coded, registers = chosen["packed"], chosen["coded"], chosen["registers"]
         rows, vectors, matrix = registers
         panel = self._panel(registers, chosen["width"])
         ahead, across = self._fetched(*(chosen[one] for one in Fetched._fields))
-        found = Schedule(
+        return Schedule(
             self._tiled(*(chosen[one] for one in _TILED)).tiles,
             chosen["serial"][0],
             Wishes(
@@ -147,14 +147,13 @@ class Foldings:
                 across,
             ),
             self._laid_out(packed, coded, panel),
-            tuple(self._shared) if chosen["shared"] is Rows.COPIED else (),
+            self._copied(chosen["shared"]),
             self._turned(packed, chosen["laid"], registers, chosen["shared"]),
             self._laid_out(packed, None, panel) if chosen["laid"] else {},
             chosen["fastest"],
             chosen["keeps"],
             chosen["width"],
         )
-        return found if self._room.bytes(found) <= self._most else None
 
     def _panel(self, registers: Registers, width: int) -> int:
         """The columns that a panel is wide."""
@@ -176,6 +175,9 @@ class Foldings:
     def _laid(self, packed: bool, laid: bool) -> set[str]:
         """What lies in panels at all."""
         return {*(self._layouts if packed else ()), *(self._panels[packed] if laid else ())}
+
+    def _copied(self, shared: Rows) -> tuple[str, ...]:
+        return tuple(self._shared) if shared is Rows.COPIED else ()
 
     def _tiling(
         self, registers: Registers, width: int, panels: int, row: int, serial: Serial
@@ -295,3 +297,11 @@ class Foldings:
         found = self._tiled(*tiled)
         cut = [one.name for one in self._own.blocked if found.count(one) > 1]
         return fastest in cut[:-1]
+
+    def _finds_room(self, *chosen: Any) -> bool:
+        """The second cache holds the tiles that a block keeps."""
+        *tiled, packed, laid, shared, keeps = chosen
+        copied = (*self._copied(shared), *(self._panels[packed] if laid else ()))
+        serial, _ = tiled[-1]
+        found = self._room.bytes(self._tiled(*tiled).tiles, serial, keeps, copied)
+        return found <= self._most

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import compress
@@ -49,11 +49,12 @@ class Room:
         """The serial indices along which something may have to be kept whole."""
         self._sizes, self._kept = cache(self._sized), cache(self._keeping)
 
-    def bytes(self, schedule: Schedule) -> int:
-        whole = schedule.serial if schedule.keeps else None
-        sizes = self._sizes(tuple(schedule.tiles.items()), whole)
-        kept = self._kept(schedule.serial, (*schedule.staged, *schedule.panels))
-        return sum(compress(sizes, kept))
+    def bytes(
+        self, tiles: Mapping[str, int], serial: str | None, keeps: bool, copied: tuple[str, ...]
+    ) -> int:
+        """With copies of these inputs; whole along the index, if a block keeps what lasts."""
+        sizes = self._sizes(tuple(tiles.items()), serial if keeps else None)
+        return sum(compress(sizes, self._kept(serial, copied)))
 
     def _sized(self, tiles: tuple[tuple[str, int], ...], whole: str | None) -> list[int]:
         """All bytes of each; whole along an index, where it lasts."""

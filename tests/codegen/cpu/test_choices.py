@@ -253,6 +253,20 @@ def _by_vectors(kernel: Kernel) -> Schedule:
     return next(one for one in choices(kernel, host(), 2) if not one.wishes.matrix)
 
 
+def test_tiles_that_the_second_cache_does_not_hold_break_a_constraint() -> None:
+    """The last of them, and no other."""
+    kernel, machine = product(64, 512, 4096).kernels[0], MACHINES["portable"]
+    large, small = (space(kernel, replace(machine, l2=1 << bits), 2) for bits in (20, 14))
+    assert large.parameters == small.parameters
+    lost = {one.point for one in choices_of(large)} - {one.point for one in choices_of(small)}
+    assert lost
+    for point in sorted(lost)[:20]:
+        chosen = {one.name: one.values[at] for one, at in zip(small.parameters, point, strict=True)}
+        broken = [each for each in small.constraints if not each.holds(*map(chosen.get, each.of))]
+        assert broken == [small.constraints[-1]]
+        assert {"registers", "row", "laid", "keeps"} < {*broken[0].of}
+
+
 def test_only_constants_are_packed() -> None:
     """What is given anew at each call stays as it is."""
     assert not any(one.layouts for one in of(product(8, 64, 64), host()))
