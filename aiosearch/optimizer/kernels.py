@@ -186,6 +186,9 @@ def _short(schedule: Schedule) -> str:
     usual, wishes = Wishes(), schedule.wishes
     parts += [f"{wishes.unroll} a turn"] * (wishes.unroll != usual.unroll)
     near = " across" if wishes.across else " and near" if wishes.nearest else ""
+    if wishes.lanes is not None:
+        parts.append("{}x{} along lanes".format(*wishes.lanes))
+    parts += [f"{wishes.chains} chains"] * (wishes.chains > 0)
     parts += [f"{wishes.ahead} ahead{near}"] * (wishes.ahead != usual.ahead)
     parts += [f"{schedule.width} bytes a vector"] * (schedule.width > 0)
     return f"[{', '.join(parts)}]"

@@ -50,6 +50,8 @@ def _schedule(module: Module, kernel: Kernel, random: Random, machine: Machine) 
             random.choice([0, 0, 3]),
             matrix,
             nearest=random.random() < 0.5,
+            lanes=random.choice([None, (1, 1), (2, 3), (8, 1)]),
+            chains=random.choice([0, 1, 3]),
         ),
         staged=tuple(one.name for one in kernel.inputs if random.random() < 0.3),
         width=machine.width // 2 if narrow else 0,

@@ -58,18 +58,24 @@ def different(found: Sequence[Choice[Schedule]], most: int) -> list[Choice[Sched
 class _Maps:
     """Blocks of whole rows, as many as there is work for."""
 
-    constraints: Sequence[Constraint] = ()
-
     def __init__(self, own: Roles, machine: Machine, predictor: Predictor) -> None:
         self._own = own
         self.parameters = (Parameter("block", (_SMALL, _SMALL // 8)), widths(machine))
+        self.constraints = (Constraint(("block",), self._cuts_otherwise),)
         self.seconds = predictor.seconds
 
     def schedule(self, chosen: Mapping[str, Any]) -> Schedule:
+        return Schedule(self._tiles(chosen["block"]), width=chosen["width"])
+
+    def _cuts_otherwise(self, block: int) -> bool:
+        """Than blocks of the usual size."""
+        return block == _SMALL or self._tiles(block) != self._tiles(_SMALL)
+
+    def _tiles(self, block: int) -> dict[str, int]:
         tiles: dict[str, int] = {}
         held = 1
         for one in reversed(self._own.blocked):
-            tile = max(1, min(one.size, chosen["block"] // held))
+            tile = max(1, min(one.size, block // held))
             tiles[one.name] = tile
             held *= tile
-        return Schedule(tiles, width=chosen["width"])
+        return tiles

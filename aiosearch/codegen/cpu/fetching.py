@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ class Fetched(NamedTuple):
     laid: bool
     registers: Registers
     width: int
+    panels: int
     serial: Serial
     down: bool
     """Whether it is from further down, where it would be from along the rows."""
@@ -44,10 +45,12 @@ class Fetching:
     """The index down their rows."""
     layouts: Collection[Layout]
     """Of what may lie in panels beforehand."""
-    laid: dict[tuple[bool, bool], set[str]]
+    laid: Mapping[tuple[bool, bool], Mapping[str, Layout]]
     """What lies in panels at all, by whether some do beforehand, and some in each block."""
     widest: int
     """Bytes of the widest vectors."""
+    cut: bool
+    """Whether a block has so many panels along its lanes, and not all of them."""
 
     @property
     def constraints(self) -> Sequence[Constraint]:
@@ -68,7 +71,8 @@ class Fetching:
         """In pairs of rows; along these, in blocks of registers."""
         lies = self._lies(of.packed, of.laid)
         streams = of.packed or lies if of.ahead is None else of.ahead
-        return int(self._usual(of, lies) * streams)
+        found = int(self._usual(of, lies) * streams)
+        return min(found, of.panels) if self.cut and self.is_across(of) else found
 
     def is_across(self, of: Fetched) -> bool:
         """Whether it is from further along the rows."""
@@ -93,7 +97,7 @@ class Fetching:
 
     def _lies(self, packed: bool, laid: bool) -> bool:
         """Whether large inputs are read as they lie."""
-        return bool(self.far - self.laid[packed, laid])
+        return bool(self.far - self.laid[packed, laid].keys())
 
     def _may_be_shallow(self, packed: bool, laid: bool, serial: Serial) -> bool:
         """Whether rows lie apart, where a block takes so few at a time."""

@@ -18,6 +18,7 @@ from ..native.machine import Machine
 from ..parameters import Constraint, Parameter
 from .fetching import Fetched, Fetching
 from .kept import Room
+from .lanewise import Lanewise
 from .matrixunit import DEPTH
 from .offered import (
     AHEAD,
@@ -35,7 +36,7 @@ from .offered import (
 )
 from .packed import Layout
 from .predicting import Predictor
-from .roles import Roles, codable, far, in_rows, packable, woven
+from .roles import Roles, codable, far, halves, in_rows, packable, woven
 from .schedule import Schedule
 from .shape import Wishes
 from .squares import turnable
@@ -72,15 +73,23 @@ class Foldings:
             for packed in (True, False)
         }
         self._shared = shared_rows(kernel, own, machine)
+        self._laid = {
+            (packed, laid): {
+                **(layouts if packed else {}),
+                **(self._panels[packed] if laid else {}),
+            }
+            for packed, laid in product((False, True), repeat=2)
+        }
+        self._registers = tuple(registers_of(own, machine))
+        plain = next(one for one in self._registers if not one[2])
+        self._lanewise = Lanewise(kernel, own, machine, self._laid, plain)
         self._fetching = Fetching(
             far(own.stage, own.shape, kernel.inputs, machine.l2),
             own.shape.inner,
             layouts.values(),
-            {
-                (packed, laid): self._laid(packed, laid)
-                for packed, laid in product((False, True), repeat=2)
-            },
+            self._laid,
             machine.width,
+            own.along in own.blocked,
         )
         self._fetched = cache(self._fetching.found)
         self._columns = cache(self._side_by_side)
@@ -95,7 +104,7 @@ class Foldings:
         return (
             Parameter("packed", packed),
             Parameter("coded", (False, True) if self._codable else (False,)),
-            Parameter("registers", tuple(registers_of(own, self._machine))),
+            Parameter("registers", self._registers),
             Parameter("panels", PANELS if cut else PANELS[:1]),
             Parameter("row", tuple(row_tiles(own))),
             Parameter("serial", tuple(serials(own, self._kernel.outputs))),
@@ -106,6 +115,7 @@ class Foldings:
             Parameter("nearest", (False, True), fine=True),
             Parameter("down", (False, True), fine=True),
             Parameter("unrolled", UNROLLED, fine=True),
+            *self._lanewise.parameters,
             Parameter("fastest", (None, *(one.name for one in own.blocked[:-1])), fine=True),
             widths(self._machine),
         )
@@ -115,13 +125,18 @@ class Foldings:
         return (
             # The first, as all that ask how indices are cut rely on it.
             Constraint(("registers", "width", "panels"), self._has_columns),
+            Constraint(("registers", "width"), self._has_vectors),
+            Constraint(("registers", "row"), self._has_rows),
             Constraint(("packed", "laid"), self._has_panels),
             Constraint(("registers", "row", "laid"), self._reads_again),
             Constraint(("coded", "registers", "width"), self._is_wide),
             Constraint(("packed", "coded", "laid", "registers"), self._may_be_coded),
             Constraint(("packed", "laid", "registers", "serial"), self._suits_matrices),
             Constraint(("packed", "laid", "registers", "shared"), self._may_be_turned),
+            Constraint(("packed", "laid", "shared"), self._may_be_copied),
+            Constraint(("serial", "unrolled"), self._turns),
             *self._fetching.constraints,
+            *self._lanewise.constraints,
             Constraint(("serial", "keeps"), self._lasts),
             Constraint((*_TILED, "coded"), self._cuts_codes),
             Constraint((*_TILED, "packed", "laid"), self._cuts_vectors),
@@ -145,6 +160,8 @@ class Foldings:
                 matrix,
                 chosen["nearest"] or across,
                 across,
+                self._lanewise.found(packed, chosen["laid"], chosen["lanes"]),
+                chosen["chains"],
             ),
             self._laid_out(packed, coded, panel),
             self._copied(chosen["shared"]),
@@ -172,10 +189,6 @@ class Foldings:
             for name, one in (self._layouts if packed else {}).items()
         }
 
-    def _laid(self, packed: bool, laid: bool) -> set[str]:
-        """What lies in panels at all."""
-        return {*(self._layouts if packed else ()), *(self._panels[packed] if laid else ())}
-
     def _copied(self, shared: Rows) -> tuple[str, ...]:
         return tuple(self._shared) if shared is Rows.COPIED else ()
 
@@ -197,7 +210,7 @@ class Foldings:
 
     def _side_by_side(self, packed: bool, laid: bool) -> list[Index]:
         """Along which panels lie side by side."""
-        layouts = {**(self._panels[packed] if laid else {}), **(self._layouts if packed else {})}
+        layouts = self._laid[packed, laid]
         loads = [load for stage in self._kernel.stages for load in stage.loads]
         read = [(load, layouts[load.buffer.name]) for load in loads if load.buffer.name in layouts]
         columns = [alone(load.at[layout.column]) for load, layout in read]
@@ -216,6 +229,20 @@ class Foldings:
         most = -(-along.size // self._threads)
         whole = -(-most // panel)
         return panel * min(count, whole) if count == 1 or count // 2 < whole else None
+
+    def _has_vectors(self, registers: Registers, width: int) -> bool:
+        """Whether there are so many along the lanes."""
+        _, vectors, matrix = registers
+        along = self._own.along
+        assert along is not None
+        if matrix or along in self._own.stage.folded:
+            return True
+        return vectors <= max(1, -(-along.size // (self._vector(width) // 4)))
+
+    def _has_rows(self, registers: Registers, row: int) -> bool:
+        """Whether a block's tile has so many."""
+        rows, _, _ = registers
+        return rows <= row
 
     def _has_panels(self, packed: bool, laid: bool) -> bool:
         """Whether there is something for a block to lay out."""
@@ -241,12 +268,26 @@ class Foldings:
         if not registers[2]:
             return True
         inner, stage = self._own.shape.inner, self._own.stage
+        read = {load.buffer.name for load in stage.loads}
+        moving = self._laid[packed, laid].keys() & read or woven(stage, self._own.shape)
+        return self._depth(serial) >= DEPTH and bool(moving) and in_rows(stage, inner, moving)
+
+    def _turns(self, serial: Serial, unrolled: int) -> bool:
+        """Whether there are so many steps: of a pair of rows, where a dot product takes it."""
+        pairs = self._machine.bf16_dot and halves(self._own.stage)
+        step, usual = 2 if pairs else 1, UNROLLED[0]
+        return unrolled == usual or max(unrolled, usual) * step <= self._depth(serial)
+
+    def _depth(self, serial: Serial) -> int:
+        """How much of what the main stage folds innermost a block folds at a time."""
+        inner = self._own.shape.inner
         assert inner is not None
         name, length = serial
-        deep = length if name == inner.name else inner.size
-        read = {load.buffer.name for load in stage.loads}
-        moving = self._laid(packed, laid) & read or woven(stage, self._own.shape)
-        return deep >= DEPTH and bool(moving) and in_rows(stage, inner, moving)
+        return length if name == inner.name else inner.size
+
+    def _may_be_copied(self, packed: bool, laid: bool, shared: Rows) -> bool:
+        """Whether there is something that does not lie in panels."""
+        return shared is not Rows.COPIED or bool(self._shared.keys() - self._laid[packed, laid])
 
     def _may_be_turned(self, packed: bool, laid: bool, registers: Registers, shared: Rows) -> bool:
         return shared is not Rows.TURNED or bool(self._turned(packed, laid, registers, shared))
@@ -259,7 +300,7 @@ class Foldings:
         fits = rows > 1 and not matrix and turnable(rows, self._widest // 4)
         if shared is not Rows.TURNED or not fits:
             return {}
-        panels = self._laid(packed, laid)
+        panels = self._laid[packed, laid]
         return {
             name: replace(one, width=rows)
             for name, one in self._shared.items()

@@ -12,11 +12,15 @@ from ..ir import Apply, Buffer, Fold, Kernel, Load, Operation, Stage, alone, use
 from ..native.machine import Machine
 from ..parameters import Parameter
 from .packed import Layout
+from .preparing import copied
 from .roles import Roles, halves
 from .turned import is_shared
 
 Registers: TypeAlias = tuple[int, int, bool]
 """Rows and vectors of sums, and whether they are a matrix unit's."""
+
+Lanes: TypeAlias = tuple[int, int]
+"""Rows and columns of sums, where lanes lie along what is folded."""
 
 Serial: TypeAlias = tuple[str | None, int]
 """An index along which a block goes tile by tile, and the tile's length."""
@@ -104,12 +108,16 @@ def _multiplies(stage: Stage) -> bool:
 
 
 def uncut(own: Roles) -> dict[str, int]:
-    """What all sums depend on is cut as fine as can be: no block does what another one does."""
+    """What all sums depend on is cut as fine as can be: no block does what another one does.
+
+    But for what registers run along, so that what is read serves several sums.
+    """
     sums = [stage for stage in own.shapes if stage.fold is not Fold.NONE]
+    held = (own.along, own.row, own.shape.column)
     return {
         one.name: 1
         for one in own.blocked
-        if one not in (own.along, own.row) and all(one in stage.free for stage in sums)
+        if one not in held and all(one in stage.free for stage in sums)
     }
 
 
@@ -121,7 +129,7 @@ def shared_rows(kernel: Kernel, own: Roles, machine: Machine) -> dict[str, Layou
         places = [alone(position) for position in load.at]
         if load.buffer not in kernel.inputs or own.along in places or row is None:
             continue
-        if inner in places:
+        if inner in places and copied(load) is not None:
             apart = row in places and places[-1] == inner and _alike(kernel, own.stage, load)
             found[load.buffer.name] = _beside(kernel, own, load, machine) if apart else None
     return found

@@ -130,11 +130,17 @@ def private(kernel: Kernel, parallel: Iterable[Index]) -> Kernel:
     return replace(kernel, stages=tuple(stages))
 
 
-def _copy(load: Load, number: int) -> Stage | None:
-    """A tile with an axis for each index; nothing where places are not indices alone."""
+def copied(load: Load) -> list[Index] | None:
+    """The indices of which a tile can be copied; nothing where places are not indices alone."""
     found = [alone(load.at[axis]) for axis in load.moving]
     free = [one for one in found if one is not None]
-    if len(free) < len(found) or len(set(free)) < len(free):
+    return None if len(free) < len(found) or len(set(free)) < len(free) else free
+
+
+def _copy(load: Load, number: int) -> Stage | None:
+    """A tile with an axis for each index, where it can be copied."""
+    free = copied(load)
+    if free is None:
         return None
     shape = tuple(one.size for one in free)
     target = Buffer(f"{load.buffer.name}.tile{number}", load.buffer.dtype, shape)

@@ -12,6 +12,8 @@ from .ranges import Range
 
 _GATHER = 12.0
 """What an element costs that is not beside its neighbour."""
+BUSY = 4
+"""So many sums at once, of which each waits for itself alone, keep a processor busy."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Shape:
     inner: Index | None = None
     """The folded index that runs innermost."""
     unroll: int = 1
+    """Steps along it a turn; where lanes lie along it, chains of each sum."""
     ahead: int = 0
     """How many pairs of rows ahead of their use vectors are fetched; 0 for not at all."""
     nearest: bool = False
@@ -51,6 +54,10 @@ class Wishes:
     """Whether products that a matrix unit can take are its own; the others get what is usual."""
     nearest: bool = False
     across: bool = False
+    lanes: tuple[int, int] | None = None
+    """Rows and columns of sums where lanes lie along what is folded; nothing for what is usual."""
+    chains: int = 0
+    """Of each of these sums, side by side; 0 for what keeps a processor busy."""
 
 
 def shape(
@@ -67,10 +74,11 @@ def shape(
         return Shape(along)
     row, column = _reused(stage, ranges, along)
     if along in stage.folded:
-        rows = min(wishes.rows or 4, ranges[row].largest) if row else 1
-        columns = min(4, ranges[column].largest) if column else 1
-        unroll = 1 if rows * columns >= 4 else 4
-        return Shape(along, row, rows, column, columns, along, unroll)
+        most, side = wishes.lanes or (wishes.rows or BUSY, BUSY)
+        rows = min(most, ranges[row].largest) if row else 1
+        columns = min(side, ranges[column].largest) if column else 1
+        chains = wishes.chains or usual_chains(rows * columns)
+        return Shape(along, row, rows, column, columns, along, chains)
     vectors = wishes.vectors or _vectors(ranges, row, registers)
     most = -(-ranges[along].largest // lanes) if along else 1
     fitting = max(1, min(vectors, most))
@@ -82,6 +90,11 @@ def shape(
     unroll, ahead, nearest = wishes.unroll, wishes.ahead, wishes.nearest
     across = wishes.across
     return Shape(along, row, rows, None, vectors, inner, unroll, ahead, nearest, across)
+
+
+def usual_chains(sums: int) -> int:
+    """Of each sum, where lanes lie along what is folded."""
+    return 1 if sums >= BUSY else BUSY
 
 
 def _vectors(ranges: Mapping[Index, Range], row: Index | None, registers: int) -> int:

@@ -46,6 +46,11 @@ def _registers(kernel: Kernel, schedule: Schedule) -> Iterator[str]:
     sums = f"{_count(wishes.rows, 'row')} by {_count(wishes.vectors, 'vector')} of sums"
     held = "a matrix unit" if wishes.matrix else "registers"
     yield f"{sums if wishes.rows else 'sums'} in {held}, {_count(wishes.unroll, 'step')} a turn"
+    if wishes.lanes is not None:
+        rows, columns = wishes.lanes
+        chains = f", {_count(wishes.chains, 'chain')} each" if wishes.chains else ""
+        held = f"{_count(rows, 'row')} by {_count(columns, 'column')}"
+        yield f"{held} of sums where lanes lie along what is folded{chains}"
     if wishes.ahead:
         into = ", into the first cache" if wishes.nearest else ""
         ahead = (wishes.ahead, "block") if wishes.across else (2 * wishes.ahead, "row")

@@ -1,0 +1,126 @@
+"""Lanes along what is folded; and that every choice of a schedule changes the code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+
+import pytest
+from refereed import assert_right
+from running import MACHINES, program
+
+from aiosearch.codegen.cpu.choices import space
+from aiosearch.codegen.cpu.printer import native
+from aiosearch.codegen.cpu.schedule import Schedule
+from aiosearch.codegen.cpu.shape import Wishes
+from aiosearch.codegen.fusing import fused
+from aiosearch.codegen.ir import Kernel, Module
+from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.native.machine import Machine, host
+from aiosearch.codegen.parameters import Choice, Space, beside, choices_of
+from aiosearch.tensor import DType, Term, apply, tensor
+from aiosearch.tensor.programs import builtin
+
+BOTH = pytest.mark.parametrize("machine", [MACHINES["host"], MACHINES["portable"]])
+
+
+def in_rows(rows: int, inner: int, columns: int, dtype: DType = DType.F32) -> Module:
+    """A product with weights as PyTorch has them."""
+    x, w = tensor("X", dtype, (rows, inner)), tensor("W", dtype, (columns, inner))
+    return lower(program(x @ apply("transpose", w, axes=(1, 0))))
+
+
+def along(found: list[Choice[Schedule]]) -> list[Choice[Schedule]]:
+    return [one for one in found if one.schedule.wishes.lanes is not None]
+
+
+@BOTH
+@pytest.mark.parametrize("lanes", [(1, 1), (2, 4), (8, 1), (3, 2)])
+@pytest.mark.parametrize("chains", [0, 1, 2, 8])
+def test_any_number_of_sums_gives_the_same(
+    lanes: tuple[int, int], chains: int, machine: Machine
+) -> None:
+    """Also of rows, columns and lanes that are no multiple of it."""
+    own = Schedule(wishes=Wishes(lanes=lanes, chains=chains))
+    assert_right(in_rows(7, 83, 11), schedules={"program": own}, machines=[machine])
+
+
+@pytest.mark.parametrize("rows", [1, 8])
+def test_rows_columns_and_chains_are_choices(rows: int) -> None:
+    """As many as registers hold, and no more rows or columns than there are."""
+    module, machine = in_rows(rows, 4096, 512), host()
+    (kernel,) = module.kernels
+    own = space(kernel, machine, 2)
+    first = along(choices_of(own))[0]
+    near = along(beside(own, first.point))
+    kinds = {one.schedule.wishes.lanes: one.schedule.wishes for one in near}
+    assert len(kinds) > 3
+    many = {one.schedule.wishes.chains for one in near}
+    assert (len(many) > 1) == (rows == 1), "of sixteen sums, registers hold no second chain"
+    for high, wide in filter(None, kinds):
+        assert high * wide + wide + 1 <= machine.registers
+        assert wide <= rows
+    (changed,) = {one for one in kinds.values() if one.lanes == (2, 1)}
+    schedule = replace(first.schedule, wishes=changed)
+    assert_right(module, schedules={kernel.name: schedule}, machines=[machine])
+
+
+def test_a_block_has_several_columns_for_what_it_reads() -> None:
+    """Each row of the weights would come from memory once for each of them."""
+    (kernel,) = in_rows(8, 4096, 4096).kernels
+    (stage,) = kernel.stages
+    own = space(kernel, host(), 2)
+    for one in along(choices_of(own)):
+        assert [one.schedule.tile(each) for each in stage.free if each.size == 8] == [8]
+
+
+def kernels() -> Iterator[tuple[str, Kernel, list[str]]]:
+    """With the inputs that are constant."""
+    for dtype in (DType.F32, DType.BF16):
+        x, w = tensor("X", dtype, (8, 512)), tensor("W", dtype, (512, 512))
+        turned = apply("transpose", w, axes=(1, 0))
+        scale = apply("reshape", apply("sum", x * x, axes=(1,)), shape=(8, 1))
+        some: dict[str, Term] = {
+            "product": x @ w,
+            "in rows": x @ turned,
+            "many in rows": tensor("X", dtype, (64, 512)) @ turned,
+            "far": tensor("X", dtype, (8, 4096)) @ tensor("W", dtype, (4096, 2048)),
+            "rows": apply("sum", x * x, axes=(1,)),
+            "columns": apply("sum", x * x, axes=(0,)),
+            "map": apply("exp", x),
+            "norm": (x * scale) @ turned,
+        }
+        programs = {name: program(one) for name, one in some.items()}
+        for name in ("attention", "moe_gate", "conv_bias_relu"):
+            programs[name] = builtin(name, dtype)
+        for name, one in programs.items():
+            for kernel in fused(lower(one)).kernels:
+                for constant in {(), ("W",) if "W" in map(_name, kernel.inputs) else ()}:
+                    yield f"{name} {dtype} {constant}", kernel, list(constant)
+
+
+def _name(buffer: object) -> str:
+    return str(getattr(buffer, "name", ""))
+
+
+@BOTH
+def test_every_choice_changes_the_code(machine: Machine) -> None:
+    """One that does not is a trial of what was tried, and a promise that is not kept."""
+    random = Random(0)
+    for name, kernel, constant in kernels():
+        own = space(kernel, machine, 2, constant)
+        found = choices_of(own)
+        assert found, name
+        _assert_distinct(name, kernel, own, random.choice(found), machine)
+
+
+def _assert_distinct(
+    name: str, kernel: Kernel, own: Space[Schedule], first: Choice[Schedule], machine: Machine
+) -> None:
+    module = Module(kernel.name, kernel.inputs, kernel.outputs, (kernel,))
+    texts: dict[str, Choice[Schedule]] = {}
+    for one in [first, *beside(own, first.point)]:
+        text = native(module, {kernel.name: one.schedule}, machine).text
+        assert text not in texts, f"{name}, {kernel.name}: {texts[text].schedule} is {one.schedule}"
+        texts[text] = one
