@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .. import ir
+from .blocks import Blocks
 from .folds import folded, initial
 from .layout import Layout
 from .loops import Loops
@@ -26,6 +27,7 @@ class Body:
     lines: tuple[str, ...]
     inputs: tuple[ir.Buffer, ...]
     outputs: tuple[ir.Buffer, ...]
+    blocks: Blocks
 
 
 def body(layout: Layout, name: str) -> Body:
@@ -34,17 +36,21 @@ def body(layout: Layout, name: str) -> Body:
     inputs, outputs = nodes.loaded, [node.stage.target for node in nodes.outputs]
     names = Names()
     refs = {buffer: names.fresh(buffer.name) for buffer in (*inputs, *outputs)}
-    lines = _Writer(layout, names, refs).lines()
+    blocks = Blocks(layout)
+    lines = _Writer(layout, blocks, names, refs).lines()
     head = f"def {name}({', '.join(refs.values())}):"
-    return Body((head, *(_INDENT + line for line in lines)), tuple(inputs), tuple(outputs))
+    text = (head, *(_INDENT + line for line in lines))
+    return Body(text, tuple(inputs), tuple(outputs), blocks)
 
 
 class _Writer:
-    def __init__(self, layout: Layout, names: Names, refs: dict[ir.Buffer, str]) -> None:
-        self._layout, self._names, self._refs = layout, names, refs
+    def __init__(
+        self, layout: Layout, blocks: Blocks, names: Names, refs: dict[ir.Buffer, str]
+    ) -> None:
+        self._layout, self._blocks, self._names, self._refs = layout, blocks, names, refs
         self._loops = Loops(layout.nodes, layout.loop)
         self._scope = Scope(names)
-        self._tiles = Tiles(layout, self._scope, refs)
+        self._tiles = Tiles(layout, blocks, self._scope, refs)
 
     def lines(self) -> list[str]:
         stored = self._layout.nodes.outputs
@@ -76,7 +82,7 @@ class _Writer:
     def _loop(self, totals: Sequence[Node], stored: Sequence[Node]) -> None:
         """Runs along the loop's index, adding to the accumulators and storing what it may."""
         inner = Scope(self._names, self._scope)
-        tiles = Tiles(self._layout, inner, self._refs)
+        tiles = Tiles(self._layout, self._blocks, inner, self._refs)
         names = {node: self._names.fresh(node.stage.target.name) for node in totals}
         running = Running(tiles, self._loops, names)
         parts: dict[Node, Value] = {}

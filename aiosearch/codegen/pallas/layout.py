@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import pairwise
 
 from ...tensor.types import DType
 from .. import ir
@@ -142,6 +143,16 @@ class Layout:
     def padded(self, one: ir.Index) -> bool:
         """Whether tiles reach beyond the index."""
         return one.size % self.tile(one) != 0
+
+    def overlaps(self, at: ir.Position) -> bool:
+        """Whether a tile's elements beyond its indices have places of other ones."""
+        if not isinstance(at, ir.Affine):
+            return any(map(self.padded, ir.indices(at)))
+        terms = sorted(at.terms, key=lambda term: term[1])
+        return any(
+            self.padded(one) and factor * self.reach(one) > above
+            for (one, factor), (_, above) in pairwise(terms)
+        )
 
     def axes(self, indices: Iterable[ir.Index]) -> tuple[ir.Index, ...]:
         """Those that are axes of a tile, in the order that all tiles keep."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 
 from ...tensor.types import DType
 from .. import ir
@@ -71,6 +70,16 @@ class Positions:
             text = start if tile == 1 else f"{start} * {tile} + {_range(tile)}"
         return self._scope.bind(one, one.name, Value(text, DType.I32, axes))
 
+    def inside(self, one: ir.Index) -> Value:
+        """Where an index's tile is in a reference that is cut along it."""
+        if self._scope.outer is not None:
+            return Positions(self._layout, self._scope.outer).inside(one)
+        tile, key = self._layout.tile(one), ("inside", one)
+        if tile == 1:
+            return Value("0", DType.WEAK)
+        found = Value(_range(tile), DType.I32, self._layout.axes([one]))
+        return self._scope.known(key) or self._scope.bind(key, f"{one.name}_inside", found)
+
     def within(self, at: ir.Position, low: int, high: int) -> list[Value]:
         """What has to be asked of a position for it to be inside, if anything."""
         return self._tests(at, low, high, reach(at, lambda one: one.size))
@@ -86,10 +95,9 @@ class Positions:
         ]
 
     def _tests(self, at: ir.Position, low: int, high: int, ends: tuple[int, int]) -> list[Value]:
-        place = self.value(at)
-        tests = [f"({place.text} >= {low})"] if ends[0] < low else []
-        tests += [f"({place.text} < {high})"] if ends[1] >= high else []
-        return [Value(test, DType.BOOL, place.axes) for test in tests]
+        tests = [f">= {low}"] * (ends[0] < low) + [f"< {high}"] * (ends[1] >= high)
+        places = [(self.value(at), test) for test in tests]
+        return [Value(f"({place.text} {test})", DType.BOOL, place.axes) for place, test in places]
 
     def below(self, indices: Iterable[ir.Index]) -> list[Value]:
         """Whether indices are below their sizes, of those whose tiles reach beyond."""
@@ -105,16 +113,6 @@ class Positions:
     def axes(self, tests: Sequence[Value]) -> tuple[ir.Index, ...]:
         """Those that the tests have between them."""
         return self._layout.axes(one for test in tests for one in test.axes)
-
-    def overlaps(self, at: ir.Position) -> bool:
-        """Whether a tile's elements beyond its indices have places of other ones."""
-        if not isinstance(at, ir.Affine):
-            return any(map(self._layout.padded, ir.indices(at)))
-        terms = sorted(at.terms, key=lambda term: term[1])
-        return any(
-            self._layout.padded(one) and factor * self._layout.reach(one) > above
-            for (one, factor), (_, above) in pairwise(terms)
-        )
 
 
 def _range(tile: int) -> str:

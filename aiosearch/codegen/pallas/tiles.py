@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ...tensor.types import DType
 from .. import ir
 from ..expressions import of_whole_literals, settled
 from . import dialect
+from .blocks import Blocks
 from .layout import Layout
 from .nodes import Node
 from .operations import result, zeros
@@ -20,8 +21,10 @@ from .values import Value, branches, cast, literal, spread, wide
 class Tiles:
     """Prints into one scope; what does not depend on its loop goes to the scope around."""
 
-    def __init__(self, layout: Layout, scope: Scope, refs: Mapping[ir.Buffer, str]) -> None:
-        self.layout, self.scope, self.refs = layout, scope, refs
+    def __init__(
+        self, layout: Layout, blocks: Blocks, scope: Scope, refs: Mapping[ir.Buffer, str]
+    ) -> None:
+        self.layout, self.blocks, self.scope, self.refs = layout, blocks, scope, refs
         self.positions = Positions(layout, scope)
 
     def value(self, value: ir.Expression, node: Node) -> Value:
@@ -90,18 +93,30 @@ class Tiles:
         if known is not None:
             return known
         if self.scope.outer is not None and self.layout.loop not in indices:
-            return Tiles(self.layout, self.scope.outer, self.refs).load(load, axes)
+            return Tiles(self.layout, self.blocks, self.scope.outer, self.refs).load(load, axes)
         mask = self.positions.mask(self.positions.beyond(load.at, load.buffer.shape), axes)
-        text = dialect.load(self.refs[load.buffer], self._places(load.at, axes), mask)
-        places = zip(load.at, load.buffer.shape, strict=True)
-        zeros = frozenset(one for at, size in places if (one := ir.alone(at)) and one.size == size)
+        text = dialect.load(self.refs[load.buffer], self._places(load, axes, mask), mask)
+        sized = zip(load.at, load.buffer.shape, strict=True)
+        zeros = frozenset(one for at, size in sized if (one := ir.alone(at)) and one.size == size)
         if load.buffer.dtype is DType.BOOL:
             text = f"({text} != 0)"  # without a GPU jax has them as whole numbers
         found = Value(text, load.buffer.dtype, axes, zeros)
         return self.scope.bind((load, axes), f"{load.buffer.name}_tile", found)
 
-    def _places(self, at: Sequence[ir.Position], axes: tuple[ir.Index, ...]) -> str:
-        return ", ".join(spread(self.positions.value(one), axes) for one in at) or "0"
+    def _places(self, load: ir.Load, axes: tuple[ir.Index, ...], mask: str) -> str:
+        """Where a tile is in what a program is handed of a buffer."""
+        left = self.blocks.left(load.buffer)
+        places = tuple(ir.alone(load.at[one.axis]) for one in left)
+        sizes = tuple(one.size for one in left)
+        if not mask and axes and places == axes and sizes == self.layout.shape(axes):
+            return "..."
+        found = [
+            self.positions.value(load.at[one.axis])
+            if one.cut is None
+            else self.positions.inside(one.cut)
+            for one in left
+        ]
+        return ", ".join(spread(one, axes) for one in found) or "0"
 
     def store(self, node: Node) -> None:
         """Writes an output's tile, without what lies beyond its indices."""
@@ -111,8 +126,8 @@ class Tiles:
         if found.axes != axes:
             text = f"jnp.broadcast_to({text}, {self.layout.shape(axes)})"
         mask = self.positions.mask(self.positions.below(node.stage.free), axes)
-        places = self._places(at, axes)
-        if any(map(self.positions.overlaps, at)):
+        places = self._places(ir.Load(buffer, at), axes, mask)
+        if any(map(self.layout.overlaps, at)):
             places = self._apart(node.stage, axes, mask)
         self.scope.lines.append(dialect.store(self.refs[buffer], places, text, mask))
 

@@ -82,6 +82,7 @@ class _Writing:
             f"    {name},",
             f"    out_shape=[{', '.join(shapes)}],",
             f"    grid={grid},",
+            *_specs(text),
             f"    compiler_params={dialect.parameters(tiling.warps, tiling.stages)},",
             "    interpret=interpret,",
             f'    name="{name.lstrip("_")}",',
@@ -92,6 +93,16 @@ class _Writing:
             for buffer in text.outputs
             if not buffer.shape
         ]
+
+
+def _specs(text: Body) -> list[str]:
+    """Lines that say what part of each array a program of the grid is handed."""
+    found: list[str] = []
+    wanted = {"in_specs": text.inputs, "out_specs": text.outputs} if text.blocks.cut else {}
+    for name, buffers in wanted.items():
+        specs = [f"        {text.blocks.spec(one)}," for one in buffers]
+        found += [f"    {name}=[", *specs, "    ],"]
+    return found
 
 
 def _struct(buffer: ir.Buffer) -> str:
