@@ -12,6 +12,7 @@ import msgspec
 from ..codegen.native.errors import NativeError
 from ..codegen.native.inspecting import Figures, assembly, figures
 from ..codegen.native.lines import Carried, Origin
+from ..codegen.pallas.documenting import Documented, documented
 from ..tensor import TensorError
 from ..tensor.text import parse
 from .tables import table
@@ -166,7 +167,8 @@ class Pallas(Plain):
 
     @property
     def usual(self) -> tuple[Section, ...]:
-        return (*(one for one in (Section.PROGRAM,) if self.program), Section.PALLAS)
+        program = (Section.PROGRAM,) if self.program else ()
+        return (*program, Section.TILE_IR, Section.SCHEDULE, Section.PALLAS)
 
     @property
     def more(self) -> tuple[Section, ...]:
@@ -178,7 +180,21 @@ class Pallas(Plain):
 
     def text(self, section: Section) -> str:
         """Raises AbsentError."""
-        return super().text(Section.SOURCE if section is Section.PALLAS else section)
+        match section:
+            case Section.PALLAS:
+                return super().text(Section.SOURCE)
+            case Section.SCHEDULE:
+                return "\n".join(one.tiling for one in self._kernels)
+            case Section.TILE_IR:
+                return "\n\n".join(one.ir for one in self._kernels)
+        return super().text(section)
+
+    @property
+    def _kernels(self) -> list[Documented]:
+        found = documented(self.source, self.name)
+        if not found:
+            raise AbsentError("it was made by an earlier version, which did not keep it")
+        return found
 
     @property
     def _reason(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from answers import SOURCE, answer, key
 from console import Cli
 from lowered import norm
 
+from aiosearch.codegen.fusing import fused
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.lines import inside, text_of
 from aiosearch.codegen.native.machine import host
@@ -209,11 +211,28 @@ def test_an_answer_for_a_gpu_is_its_pallas_text(cli: Cli) -> None:
     assert "norm is of Pallas kernels" in told.out
     assert write(norm()) in told.out
     assert told.out.endswith(f"-- pallas --\n{found.source.strip()}\n")
+    heads = [line for line in told.out.splitlines() if line.startswith("-- ")]
+    assert heads == ["-- program --", "-- tile-ir --", "-- schedule --", "-- pallas --"]
+    words = told.out.partition("-- schedule --\n")[2]
+    assert words.startswith("norm")
+    assert " warps, " in words.partition("-- pallas --")[0]
+    ir = told.out.partition("-- tile-ir --\n")[2].partition("\n\n-- schedule")[0]
+    assert ir in {str(one) for one in (lower(norm()), fused(lower(norm())))}
     Path("gpu.py").write_text(made.text())
     (function,) = cli("explain", "gpu.py", "--json").events[0]["functions"]
     assert function["kind"] == "pallas"
     assert "pallas_call" in function["texts"]["jaxpr"]
     assert "on a GPU" in function["absent"]["assembly"]
+
+
+def test_a_gpu_s_answer_of_an_earlier_version_has_its_text_alone(cli: Cli) -> None:
+    (found, *_) = gpu_kernel_sources(norm(), device("H200"), 1)
+    older = re.sub(r'\n    """norm.*?\n    """', "", found.source, flags=re.DOTALL)
+    Path("older.py").write_text(answer(name="norm", function="norm", source=older).text())
+    (function,) = cli("explain", "older.py", "--json").events[0]["functions"]
+    assert "earlier version" in function["absent"]["tile-ir"]
+    assert "earlier version" in function["absent"]["schedule"]
+    assert "pallas_call" in function["texts"]["pallas"]
 
 
 def test_lines_of_an_earlier_version_have_machine_code_alone(cli: Cli, kernels: Answer) -> None:

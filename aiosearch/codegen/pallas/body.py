@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from .. import ir
 from .blocks import Blocks
+from .documenting import documentation
 from .folds import folded, initial
 from .layout import Layout
 from .loops import Loops
@@ -39,7 +40,7 @@ def body(layout: Layout, name: str) -> Body:
     blocks = Blocks(layout)
     lines = _Writer(layout, blocks, names, refs).lines()
     head = f"def {name}({', '.join(refs.values())}):"
-    text = (head, *(_INDENT + line for line in lines))
+    text = (head, *(_INDENT + line if line else "" for line in [*documentation(layout), *lines]))
     return Body(text, tuple(inputs), tuple(outputs), blocks)
 
 
