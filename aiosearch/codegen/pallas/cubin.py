@@ -7,6 +7,8 @@ comes from a search, and it may die of it.
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -114,6 +116,7 @@ async def _asked(order: Order, seconds: float) -> Cubin:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env=environment() | _environment(order.folder),
+        process_group=0,
     )
     try:
         out, said = await asyncio.wait_for(
@@ -123,7 +126,7 @@ async def _asked(order: Order, seconds: float) -> Cubin:
         raise CannotCompile(f"{order.function}: not compiled within {seconds:g} s") from None
     finally:
         if process.returncode is None:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # ptxas is a process of its own
             await process.wait()
     if process.returncode:
         last = said.decode(errors="replace").strip().splitlines()[-1:]

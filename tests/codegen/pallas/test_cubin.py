@@ -70,6 +70,34 @@ async def test_who_is_cancelled_leaves_no_process_behind(
             await waiting
 
 
+async def test_what_the_compiler_has_started_ends_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ptxas, which may take longer than all else."""
+    monkeypatch.setattr(cubin, "missing", lambda: None)
+    begun = tmp_path / "begun"
+    starting = f"""
+import pathlib, subprocess
+other = subprocess.Popen(["sleep", "1000"])
+pathlib.Path({str(begun)!r}).write_text(str(other.pid) + "\\n")
+other.wait()
+"""
+    waiting = asyncio.create_task(compiled(starting, "f", [], H200))
+    await until(lambda: begun.exists() and begun.read_text().endswith("\n"))
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await until(lambda: not _runs(int(begun.read_text())))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
 @wheels
 async def test_shared_memory_is_what_was_predicted() -> None:
     module = fused(lower(builtin("gated_mlp", DType.BF16)))
