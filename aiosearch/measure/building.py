@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import io
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import jax
@@ -21,6 +22,17 @@ LOOPS = 16
 
 LAPACK = b"lapack_"
 """What the names begin with by which an executable of a CPU calls LAPACK."""
+
+GRAPH: Mapping[str, str] = MappingProxyType(
+    {
+        "xla_gpu_graph_min_graph_size": "1",
+        "xla_gpu_enable_command_buffer": (
+            "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,WHILE,CONDITIONAL"
+        ),
+    }
+)
+"""With these XLA makes one graph of a loop, which a GPU replays; by default the host asks the GPU
+after each turn whether there is another, and that is timed too."""
 
 Call: TypeAlias = Callable[..., Any]
 
@@ -37,8 +49,11 @@ def compiled(text: Text, loops: int = 0) -> Call:
     with _under(text):
         function = _defined(text)
         specs = [_spec(each) for each in text.inputs]
-        whole = _repeated(function, loops) if loops else function
-        return jax.jit(whole).lower(*specs).compile()
+        if not loops:
+            return jax.jit(function).lower(*specs).compile()
+        options = GRAPH if jax.default_backend() == "gpu" else {}
+        loop = jax.jit(repeated(function, loops)).lower(*specs)
+        return loop.compile(compiler_options={**options})
 
 
 def loaded(text: Text, executable: bytes, loops: int = 0) -> Call:
@@ -92,10 +107,10 @@ def _defined(text: Text) -> Call:
     return found
 
 
-def _repeated(function: Call, loops: int) -> Call:
+def repeated(function: Call, loops: int) -> Call:
     """Runs it many times. Each run waits for the one before, and none can be left out."""
 
-    def repeated(*arguments: Any) -> Any:
+    def whole(*arguments: Any) -> Any:
         def again(_: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
             inputs, _ = _barrier(carry)
             return inputs, function(*inputs)
@@ -103,7 +118,7 @@ def _repeated(function: Call, loops: int) -> Call:
         first = arguments, function(*arguments)
         return jax.lax.fori_loop(0, loops - 1, again, first)[1]
 
-    return repeated
+    return whole
 
 
 def _spec(type_: ArrayType) -> Any:

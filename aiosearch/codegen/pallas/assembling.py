@@ -14,11 +14,7 @@ import msgspec
 
 from . import dialect
 from .cubin import Cubin, Machine, Order
-
-_LAUNCH = re.compile(
-    r"kCustomKernel .*?(\w+) grid: \[(\d+), (\d+), (\d+)\] threads: \[(\d+), \d+, \d+\]"
-    r"\s+shared_memory: (\d+) bytes"
-)
+from .thunks import is_graph, launches
 
 _USED = re.compile(
     r"Function properties for (\w+)\s.*?(\d+) bytes spill stores.*?Used (\d+) registers", re.DOTALL
@@ -28,8 +24,9 @@ _USED = re.compile(
 def assemble(order: Order) -> Cubin:
     """Compiles, and reads what was made of each kernel."""
     executable = _executable(order)
-    used = dict(_used(Path(order.folder)))
-    return Cubin(tuple(_machines(Path(order.folder), used)), executable)
+    folder = Path(order.folder)
+    used = dict(_used(folder))
+    return Cubin(tuple(_machines(folder, used)), executable, is_graph(folder))
 
 
 def _executable(order: Order) -> bytes:
@@ -46,7 +43,8 @@ def _executable(order: Order) -> bytes:
     whole: Any = PartitionSpec
     where = NamedSharding(mesh, whole())
     given = [dialect.argument(one.dtype, one.shape, where) for one in order.arguments]
-    compiled = dialect.staged(space[order.function], given, order.device, order.units).compile()
+    staged = dialect.staged(space[order.function], given, order.device, order.units)
+    compiled = staged.compile(compiler_options=order.options)
     return bytes(serialize_executable.serialize(compiled)[0])
 
 
@@ -73,11 +71,9 @@ def _ptxas() -> str:
 
 def _machines(folder: Path, used: Mapping[str, tuple[int, int]]) -> Iterator[Machine]:
     """The launches, as XLA lists them."""
-    for path in folder.glob("*thunk_sequence.txt"):
-        for name, x, y, z, threads, shared in _LAUNCH.findall(path.read_text()):
-            registers, spilled = used.get(name, (None, None))
-            blocks = int(x) * int(y) * int(z)
-            yield Machine(name, registers, spilled, int(shared), blocks, int(threads))
+    for name, blocks, threads, shared in launches(folder):
+        registers, spilled = used.get(name, (None, None))
+        yield Machine(name, registers, spilled, shared, blocks, threads)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ import asyncio
 import os
 import signal
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -52,6 +53,8 @@ class Order(Struct, frozen=True):
     device: str
     units: int
     folder: str
+    options: dict[str, str]
+    """XLA's."""
 
 
 class Machine(Struct, frozen=True):
@@ -71,6 +74,8 @@ class Cubin(Struct, frozen=True):
 
     kernels: tuple[Machine, ...]
     executable: bytes
+    graph: bool
+    """Whether all of it is one graph, which the GPU replays without the host."""
 
 
 def missing() -> str | None:
@@ -97,6 +102,7 @@ async def compiled(
     arguments: Sequence[Argument],
     device: Device,
     seconds: float = 120,
+    options: Mapping[str, str] = MappingProxyType({}),
 ) -> Cubin:
     """The machine code of a printed module for a described GPU, within so many seconds."""
     reason = missing()
@@ -104,7 +110,14 @@ async def compiled(
         raise CannotCompile(reason)
     with tempfile.TemporaryDirectory(prefix="aiosearch-cubin-") as folder:
         order = Order(
-            text, function, tuple(arguments), target(device), device.reported, device.units, folder
+            text,
+            function,
+            tuple(arguments),
+            target(device),
+            device.reported,
+            device.units,
+            folder,
+            dict(options),
         )
         return await _asked(order, seconds)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 import jax
@@ -18,6 +19,7 @@ from aiosearch.codegen.pallas.layout import Layout
 from aiosearch.codegen.pallas.nodes import Nodes
 from aiosearch.codegen.pallas.predicting import Prediction
 from aiosearch.devices import device
+from aiosearch.measure.building import GRAPH
 from aiosearch.tensor import DType
 from aiosearch.tensor.programs import BUILTINS, builtin
 from aiosearch.testing import no_leaks
@@ -108,6 +110,22 @@ async def test_shared_memory_is_what_was_predicted() -> None:
     asked = demand(Layout(Nodes(kernel), tiling))
     wanted = Prediction(asked, tiling.warps, tiling.stages, H200)
     assert [one.shared_bytes for one in made.kernels] == [wanted.shared_bytes]
+
+
+@wheels
+@pytest.mark.parametrize("options", [GRAPH, {}])
+async def test_a_loop_that_is_timed_is_one_graph(options: Mapping[str, str]) -> None:
+    """By itself XLA has the host look whether there is another turn."""
+    module = fused(lower(builtin("rms_norm", DType.BF16)))
+    (best,) = plans(module, H200, 1)
+    text = f"""{write(best.module, best.schedules)}
+
+from aiosearch.measure.building import repeated
+looped = repeated({module.name}, 16)
+"""
+    given = [Argument(one.dtype, one.shape) for one in module.inputs]
+    made = await compiled(text, "looped", given, H200, options=options)
+    assert made.graph == bool(options)
 
 
 @wheels
