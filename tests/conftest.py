@@ -11,15 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import uvloop
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What runs in the background ignores Ctrl-C, and so would every process that tests start."""
+    """What runs in the background ignores Ctrl-C, and so would every process that tests start.
+
+    No test is timed: examples may take as long as a busy machine makes them.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    settings.register_profile(
+        "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("any machine")
     gc.set_threshold(20_000, 20, 50)  # as often as usual takes a tenth of all time
     if sys.dont_write_bytecode and (cache := getattr(config, "cache", None)):
         _compile_imports_once(str(cache.mkdir("bytecode")))

@@ -58,7 +58,7 @@ async def test_exhaustive_searches_agree_with_recursion(workers: int) -> None:
     """Every order and strategy visits every node once and finds every solution."""
     async with Pool(workers) as pool:
 
-        @settings(max_examples=8, deadline=None)
+        @settings(max_examples=8)
         @given(shape=shapes)
         def check(shape: dict[str, int]) -> None:
             cases.append(Shaped(**shape))

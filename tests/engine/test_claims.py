@@ -139,7 +139,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(STEPS)
 def test_the_shared_table_agrees_with_a_model(steps: list[tuple[str, int, int, int]]) -> None:
     """Whatever workers claim, report and die, the table says what a dictionary would."""

@@ -150,7 +150,7 @@ RECORDS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(RECORDS, st.data())
 def test_a_journal_cut_anywhere_gives_its_whole_records(
     records: list[Record], data: st.DataObject
@@ -169,7 +169,7 @@ def test_a_journal_cut_anywhere_gives_its_whole_records(
         assert path.read_bytes() == b"".join(lines[:whole])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(RECORDS)
 def test_a_snapshot_adds_up_to_its_state(records: list[Record]) -> None:
     """The records of a snapshot give the state that it was taken of, as it was then."""

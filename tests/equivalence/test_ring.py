@@ -47,7 +47,7 @@ values = st.recursive(st.sampled_from(leaves()), _branches, max_leaves=5)
 
 
 @given(values, values, values)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_addition_and_multiplication_are_those_of_a_commutative_ring(
     x: Value, y: Value, z: Value
 ) -> None:
@@ -59,14 +59,14 @@ def test_addition_and_multiplication_are_those_of_a_commutative_ring(
 
 
 @given(values, values)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_subtraction_undoes_addition(x: Value, y: Value) -> None:
     assert FIELD.equal(((x + y) % PRIME - y) % PRIME, x)
     assert FIELD.is_zero((x - x) % PRIME)
 
 
 @given(values, values)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_division_undoes_multiplication(x: Value, y: Value) -> None:
     if not FIELD.is_zero(y):
         assert FIELD.equal(x * y % PRIME * FIELD.invert(y) % PRIME, x)
@@ -74,13 +74,13 @@ def test_division_undoes_multiplication(x: Value, y: Value) -> None:
 
 
 @given(values, values)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_keys_add_as_values_add(x: Value, y: Value) -> None:
     assert FIELD.key((x + y) % PRIME) == (FIELD.key(x) + FIELD.key(y)) % PRIME
 
 
 @given(st.lists(st.tuples(values, values), max_size=4))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_dot_product_is_the_sum_of_the_products(pairs: list[tuple[Value, Value]]) -> None:
     total: Value = 0
     for x, y in pairs:

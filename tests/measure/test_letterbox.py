@@ -28,7 +28,7 @@ shapes = arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5)
 one = st.sampled_from(["f4", "f8", "i4", "?", "c8"]).flatmap(lambda d: arrays.arrays(d, shapes))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(one, max_size=4))
 def test_what_is_put_in_is_taken_out(box: Letterbox, load: list[np.ndarray]) -> None:
     """Arrays of all types and shapes, empty ones too, come out bit by bit."""

@@ -40,7 +40,7 @@ def _larger(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
 EXPRESSIONS = st.recursive(st.sampled_from(GIVEN), _larger, max_leaves=7)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @drawn(st.data(), EXPRESSIONS.filter(plain))
 def test_what_the_axioms_make_of_an_expression_has_its_form(
     data: st.DataObject, expr: Expr

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosearch.superoptimizer.liveness import Step, least_live
@@ -55,7 +55,6 @@ def peak(steps: list[Step], sizes: list[int], order: tuple[int, ...], given: int
     return most
 
 
-@settings(deadline=None)
 @given(graphs(), st.integers(0, 2))
 def test_no_order_needs_less(graph: tuple[list[Step], list[int]], given: int) -> None:
     """The order found needs what the best of all orders needs."""

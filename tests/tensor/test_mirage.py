@@ -307,7 +307,7 @@ def test_pairs_with_a_program_of_fixed_sizes() -> None:
     assert list(pairs(graph, BUILTINS["lora"])) == []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(0, 2**32), st.sampled_from(FILES))
 def test_damaged_files(seed: int, file: str) -> None:
     """Truncated and changed files are read or refused; nothing else happens."""
@@ -340,7 +340,7 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
     ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(0, 2**32))
 def test_changed_documents(seed: int) -> None:
     """Documents with values removed, moved or of another type are read or refused."""

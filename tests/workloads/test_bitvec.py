@@ -27,7 +27,7 @@ def by_z3(operator: Operator, width: int, a: int, b: int) -> int:
     return int(value.as_long())
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(operators, widths, st.data())
 def test_both_meanings(operator: Operator, width: int, data: st.DataObject) -> None:
     """An operator means to Python what it means to z3, and its result is a word of the width."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosearch.workloads.bitvec import OPERATORS
@@ -23,7 +23,6 @@ def programs(draw: st.DrawFn) -> Program:
 arguments = st.tuples(st.integers(0, 255), st.integers(0, 255))
 
 
-@settings(deadline=None)
 @given(programs(), arguments)
 def test_text_is_read_back(program: Program, values: tuple[int, ...]) -> None:
     """A program's text reads back as a program of the same text that computes the same."""
@@ -32,7 +31,6 @@ def test_text_is_read_back(program: Program, values: tuple[int, ...]) -> None:
     assert again.run(8, values) == program.run(8, values)
 
 
-@settings(deadline=None)
 @given(programs(), arguments)
 def test_normalising_keeps_the_meaning(program: Program, values: tuple[int, ...]) -> None:
     """A normalised program computes the same in no more instructions, and stays as it is."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from aiosearch.workloads import Lopsided, Tiny
 
 # The fixtures are plain functions without state, so one serves all examples.
-law = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+law = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @law

@@ -88,7 +88,7 @@ def test_every_tour_once(cities: int, walk: Callable[[Any], Iterator[Any]]) -> N
     assert len(tours) == max(1, len(orders) // 2)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(3, 12), st.integers(0, 2**32), st.randoms(use_true_random=False))
 def test_bound_along_tours(cities: int, seed: int, random: Any) -> None:
     """Along any tour the bound never falls, and ends as the length of that tour."""
@@ -104,7 +104,7 @@ def test_bound_along_tours(cities: int, seed: int, random: Any) -> None:
     assert bounds[-1] == problem.cost(tour) == length_of(problem, tour.cities)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(st.integers(4, 8), st.integers(0, 2**32))
 def test_bound_along_optimal_tours(cities: int, seed: int) -> None:
     """Along a shortest tour the bound never exceeds its length."""

@@ -7,7 +7,7 @@ from copy import deepcopy
 
 import pytest
 from aiosearch_sockets import FrameError, MismatchError, Secure, secure
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 TOKEN = b"a token of the tests, long enough"
@@ -66,6 +66,7 @@ def test_both_sides_are_trusted_after_the_handshake() -> None:
     assert caller.feed(listener.seal(b"to the caller")) == [b"to the caller"]
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.binary(max_size=300), max_size=8), st.lists(st.integers(1, 60)), st.booleans())
 def test_payloads_survive_any_cut(payloads: list[bytes], cuts: list[int], calls: bool) -> None:
     """However a stream arrives, handshake included, the payloads in it are the same."""
@@ -94,6 +95,7 @@ def test_every_bit_counts(speaker_calls: bool) -> None:
             deepcopy(hearer).feed(changed)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_other_streams_give_no_other_payloads(data: st.DataObject) -> None:
     """Whatever is done to a session, what comes out of it is a beginning of what went in."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aiosearch.optimizer.splice.clusters import Clusters, ordered
@@ -33,7 +33,6 @@ def has_circle(parts: list[list[int]], edges: set[tuple[int, int]]) -> bool:
     return False
 
 
-@settings(deadline=None)
 @given(EDGES, PAIRS)
 def test_clusters_never_wait_for_each_other(
     edges: set[tuple[int, int]], pairs: list[tuple[int, int]]
@@ -49,7 +48,6 @@ def test_clusters_never_wait_for_each_other(
             assert has_circle([*rest, [step for part in both for step in part]], edges)
 
 
-@settings(deadline=None)
 @given(EDGES, PAIRS)
 def test_groups_come_after_those_that_they_need(
     edges: set[tuple[int, int]], pairs: list[tuple[int, int]]

@@ -174,7 +174,7 @@ WAYS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(WAYS)
 def test_every_piece_comes_after_those_that_it_needs(ways: list[tuple[bool, int, int]]) -> None:
     """Whatever depends on whatever, by ways that can be read and by others."""
