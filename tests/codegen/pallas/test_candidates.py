@@ -47,9 +47,10 @@ def test_one_loop_at_most_is_chosen_among_several() -> None:
     assert all(len(loops & one.tiles.keys()) <= 1 for one in choices(kernel, H200))
 
 
-def test_blocks_may_follow_each_other_along_whatever_is_cut() -> None:
+@pytest.mark.parametrize("name", ["gqa", "gated_mlp"])
+def test_blocks_may_follow_each_other_along_whatever_is_cut(name: str) -> None:
     """But for the first such index, along which they do so anyway."""
-    kernel = lower(builtin("gqa", DType.BF16, head=2)).kernels[0]
+    kernel = fused(lower(builtin(name, DType.BF16))).kernels[-1]
     space = Tilings(kernel, H200)
     names = [one.name for one in space.parameters]
     fastest = space.parameters[names.index("fastest")]

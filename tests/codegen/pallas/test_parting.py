@@ -84,7 +84,9 @@ def test_what_a_kernel_needs_along_an_index_is_not_split_along_it() -> None:
 
 
 def test_parts_take_no_more_bytes_than_the_inputs() -> None:
-    assert _parts(_product(64, 64, 64)) == [{"k": 1}]
+    """As these would of the one product, and do not of the other, which reads more."""
+    assert _parts(_product(64, 256, 64)) == [{"k": 1}]
+    assert len(_parts(_product(64, 1024, 64))) > 1
 
 
 def test_a_kernel_without_tilings_has_no_parts_either() -> None:
