@@ -21,7 +21,9 @@ from answers import Remembering
 
 from aiosearch.optimizer.decorating import optimized
 from aiosearch.optimizer.dropin import Optimized
+from aiosearch.optimizer.optimizing import optimize_sync
 from aiosearch.optimizer.results import Results
+from aiosearch.optimizer.splice.errors import SpliceError
 
 A = jnp.linspace(-1.0, 2.0, 12).reshape(3, 4)
 
@@ -275,6 +277,29 @@ def test_a_method_takes_its_object(store: Remembering) -> None:
     for layer in (two, three, two):
         assert layer.run(A) == jnp.sum(A * layer.scale)
     assert len(Layer.run.found) == 2
+
+
+def test_a_method_whose_object_is_no_array_is_told_what_to_do(store: Remembering) -> None:
+    """And what it is told to do is right."""
+
+    class Layer:
+        def __init__(self, scale: float) -> None:
+            self.scale = scale
+
+        @optimized(results=store, target="cpu")
+        def run(self, x: jax.Array) -> jax.Array:
+            return jnp.sum(x * self.scale)
+
+    layer = Layer(2.0)
+    with pytest.warns(RuntimeWarning, match=r"as in optimize\(obj\.run, \.\.\.\), or name self in"):
+        assert layer.run(A) == jnp.sum(A * 2)
+    made = optimize_sync(layer.run, A, results=store, target="cpu")
+    assert made.takes(A)
+    assert made(A) == jnp.sum(A * 2)
+    with pytest.raises(SpliceError, match=r"optimize the method of one object"):
+        optimize_sync(Layer.run, layer, A, results=store, target="cpu")
+    with pytest.raises(SpliceError, match="name the argument in static_argnames"):
+        optimize_sync(lambda own, x: own.run(x), layer, A, results=store, target="cpu")
 
 
 def test_one_of_one_finds_for_itself(store: Remembering) -> None:

@@ -162,10 +162,20 @@ def _same(one: Any, other: Any) -> bool:
 def _demand_arrays(made: Call, leaves: Sequence[Any]) -> None:
     for name, leaf in zip(made.names(), leaves, strict=True):
         if not isinstance(leaf, _NUMBERS) and not any(hasattr(leaf, one) for one in _ARRAYS):
-            raise SpliceError(
-                f"{name} is of the type {type(leaf).__name__} and no array: where it stays the same"
-                " from call to call, name the argument in static_argnames"
-            )
+            told = f"{name} is of the type {type(leaf).__name__} and no array: "
+            raise SpliceError(told + _instead(made.function, name, leaf))
+
+
+def _instead(function: Callable[..., Any], name: str, leaf: Any) -> str:
+    """What to do about what is no array."""
+    method = str(getattr(function, "__name__", ""))
+    own = inspect.unwrap(getattr(type(leaf), method, type(leaf)))
+    if own is not inspect.unwrap(function):
+        return "where it stays the same from call to call, name the argument in static_argnames"
+    return (
+        f"optimize the method of one object, as in optimize(obj.{method}, ...), or name {name} in"
+        " static_argnames; either way its attributes stay what they were then"
+    )
 
 
 def _demand_hash(at: int | str, value: Any) -> None:
