@@ -133,6 +133,17 @@ class Answer(Struct, frozen=True, dict=True):
         """A module's name that tells answers apart."""
         return f"{re.sub(r'[^0-9A-Za-z_]', '_', self.name)}_{self.id[:8]}.py"
 
+    @property
+    def known(self) -> str:
+        """How it is verified, in a line; nothing where it is the original."""
+        return self.verdict[0] if self.faster and self.verdict else ""
+
+    def __repr__(self) -> str:
+        """What tells it from others: its text and its facts are pages."""
+        gain = f"{self.speedup:.2f} times as fast" if self.faster else "nothing faster"
+        known = f"; {self.known}" if self.known else ""
+        return f"<answer {self.id[:8]} for {self.name}: {gain}{known}>"
+
     def text(self) -> str:
         """The source, below comments that say what it is."""
         return f"{self.comments()}\n\n{self.source.strip()}\n"

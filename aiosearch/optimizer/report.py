@@ -70,6 +70,14 @@ class Found(Struct, frozen=True):
         again = _again(self.remembered, self.found_for)
         return f"{one.name}: {self._gain()}{again}; {noise}{self._more_defined()}"
 
+    def __repr__(self) -> str:
+        """A line: the source and all that was tried are pages."""
+        return f"<found: {self.verified()}>"
+
+    def verified(self) -> str:
+        """What is said of it, and how it is verified."""
+        return "; ".join(filter(None, (str(self), self.answer.known)))
+
     def as_part(self, used: bool) -> str:
         """What is said of it where it is a part of the function."""
         if self.answer.faster and not used:
@@ -133,6 +141,10 @@ class Whole(Struct, frozen=True):
         name = one.name.removesuffix(WHOLE)
         return f"{name}: {told}{again}; noise {one.timings.noise - 1:.1%}"
 
+    def __repr__(self) -> str:
+        """A line, as of what was found for a program."""
+        return f"<whole: {self}>"
+
 
 class Report(Struct, frozen=True):
     """All programs that a function was cut into, and what was left alone."""
@@ -175,6 +187,14 @@ class Report(Struct, frozen=True):
         lines += [] if self.found or self.left_alone else ["nothing in it can be searched"]
         lines += [f"left alone: {why}" for why in self.left_alone]
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        """Its first line, and how many others `str` gives."""
+        first, *others = str(self).splitlines()
+        if self.found and not self.whole:
+            first = self.found[0].verified()
+        more = f", and {len(others)} more line{'s' * (len(others) != 1)}" if others else ""
+        return f"<report: {first}{more}>"
 
 
 def _again(remembered: bool, found_for: str) -> str:

@@ -81,3 +81,20 @@ def test_what_was_found_for_another_function_is_told_of_the_one_asked_for() -> N
     told = str(as_whole)
     assert told.startswith("g: 1.06 times as fast")
     assert ", as found before, for f; noise" in told
+
+
+def test_what_is_shown_of_it_is_a_line() -> None:
+    """Neither the source nor what was tried; `str`, attributes and the table have those."""
+    one = answer(1, name="f_1", evidence={"speedup": 3.05, "tried": msgspec.to_builtins(TRIED)})
+    found = Found(one, False, TRIED)
+    known = f"{found}; proved — for all shapes"
+    start = f"<answer {one.id[:8]} for f_1: "
+    assert repr(one) == f"{start}3.05 times as fast; proved — for all shapes>"
+    assert repr(found) == f"<found: {known}>"
+    assert repr(Report((found,), (), 1.0)) == f"<report: {known}>"
+    parts = Report(PARTS, ("sort at f.py:3",), 1.0, whole(True, [PARTS[0].answer.id]))
+    assert repr(parts.whole) == f"<whole: {str(parts).splitlines()[0]}>"
+    assert repr(parts) == f"<report: {str(parts).splitlines()[0]}, and 3 more lines>"
+    slow = answer(2, name="g", faster=False)
+    assert repr(slow) == f"<answer {slow.id[:8]} for g: nothing faster>"
+    assert repr(Report((), ("it sorts",), 1.0)) == "<report: left alone: it sorts>"
