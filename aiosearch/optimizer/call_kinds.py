@@ -9,12 +9,18 @@ import jax
 
 from .settings import settings
 from .splice.calls import call
+from .splice.cutting import is_array
 
 
 def is_traced(arguments: Any) -> bool:
     """Whether a call is one of somebody's trace."""
     leaves = jax.tree_util.tree_leaves(arguments)
     return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+
+
+def is_gone(leaf: Any) -> bool:
+    """Whether it is an array of jax that was deleted, or donated to a call."""
+    return is_array(leaf) and bool(leaf.is_deleted())
 
 
 def kind_of(

@@ -8,10 +8,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
 
+from jax.tree_util import tree_leaves
+
 from .._waiting import loop_is_running
 from ..capture.names import shown
 from ..errors import AiosearchError
-from .call_kinds import is_traced, kind_of
+from .call_kinds import is_gone, is_traced, kind_of
 from .dropin import Optimized, StandsIn
 from .optimizing import optimize, optimize_sync
 from .options import demand_options
@@ -84,7 +86,7 @@ class OptimizedOnCall(StandsIn[P, R]):
 
     def _first(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Optimized[P, R] | None:
         """What is found now for a kind of call, if anything can be."""
-        if is_traced((args, kwargs)):
+        if is_traced((args, kwargs)) or any(map(is_gone, tree_leaves((args, kwargs)))):
             return None
         try:
             kind = kind_of(self.original, args, kwargs, self._options)

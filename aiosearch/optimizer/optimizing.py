@@ -63,7 +63,8 @@ async def optimize(
     `Optimized` keeps. Keyword arguments of the function that are called as one of these options are
     given in `kwargs`. What was optimized before stands for its original, also as a method. Raises
     an AiosearchError: an OptimizeError where an option is wrong, or the target absent, or arrays
-    lie elsewhere, or on several devices; a SpliceError where the function cannot be traced.
+    lie elsewhere, or on several devices, or are deleted; a SpliceError where the function cannot be
+    traced.
     """
     started = time.monotonic()
     function = original_of(function)
@@ -96,7 +97,8 @@ async def optimize(
         constant_argnums=constant_argnums,
         kwargs={**(kwargs or {}), **named},
     )
-    demand_values(function, (traced.examples, traced.jaxpr.consts))
+    given = dict(zip(traced.call.names(), traced.examples, strict=True))
+    demand_values(function, given, traced.closed_over)
     wanted = await to_thread.run_sync(platform, target, traced.shardings)
     with promptly():
         found = await to_thread.run_sync(traced.cut)

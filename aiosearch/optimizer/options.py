@@ -8,7 +8,7 @@ from typing import Any
 
 from ..arguments import is_whole, nearest
 from ..capture.names import title
-from .call_kinds import is_traced
+from .call_kinds import is_gone, is_traced
 from .errors import OptimizeError
 from .results import Results
 from .splice.calls import BY_POSITION
@@ -34,13 +34,23 @@ def demand(
         )
 
 
-def demand_values(function: Any, arrays: Any) -> None:
-    """Raises OptimizeError where one of them is what jax is tracing, which is no array yet."""
-    if is_traced(arrays):
+def demand_values(function: Any, given: Mapping[str, Any], held: Sequence[Any]) -> None:
+    """Raises OptimizeError where one is what jax is tracing, which is no array yet, or is gone.
+
+    `given` has what it is called with, by name, and `held` what it closes over.
+    """
+    if is_traced((given, held)):
         raise OptimizeError(
             f"{title(function, None)} is optimized where jax traces, as inside jit, grad or vmap:"
             " call optimize before, with arrays or jax.ShapeDtypeStructs, and what it gives there"
         )
+    arrays = [*given.items(), *(("an array that it closes over", one) for one in held)]
+    for name, one in arrays:
+        if is_gone(one):
+            raise OptimizeError(
+                f"{title(function, None)} cannot be optimized with {name}, which was deleted, or"
+                " donated to another call: give an array that is still there"
+            )
 
 
 def demand_options(function: Any, options: Mapping[str, Any], given: int | None = None) -> None:

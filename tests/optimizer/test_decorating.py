@@ -187,6 +187,21 @@ def test_whatever_goes_wrong_the_function_runs(tmp_path: Path) -> None:
         assert f(A) == jnp.sum(A * 2)
 
 
+def test_a_call_with_an_array_that_is_gone_decides_nothing(store: Remembering) -> None:
+    """It fails as it would without the decorator; the next call of its kind is searched."""
+
+    @optimized(results=store, target="cpu")
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.sum(x * 2)
+
+    gone = A + 1
+    gone.delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        f(gone)
+    assert f(A) == jnp.sum(A * 2)
+    assert len(f.found) == 1
+
+
 def test_a_kind_that_ctrl_c_ended_is_tried_again(tmp_path: Path) -> None:
     class Interrupted(Remembering):
         def find(self, key: Any) -> Any:

@@ -72,6 +72,7 @@ struct = jax.ShapeDtypeStruct((8, 8), jnp.float32)
 for function, given in (
     (lambda x: x @ w, struct),
     (lambda x: x @ w, jnp.ones((8, 8))),
+    (jax.jit(lambda x: x @ w), jnp.ones((8, 8))),
     (lambda x: x @ x, jax.ShapeDtypeStruct((8, 8), jnp.float32, sharding=spread)),
     (lambda x: x @ x, w),
 ):
@@ -83,13 +84,13 @@ for function, given in (
 
 
 def test_nothing_that_is_spread_is_taken(tmp_path: Path) -> None:
-    """Neither what is given, nor what is to be, nor what is closed over."""
+    """Neither what is given, nor what is to be, nor what is closed over, also by what is called."""
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
     environment = {**os.environ, **flags, "XDG_CACHE_HOME": str(tmp_path)}
     told = subprocess.run(
         [sys.executable, "-c", SPREAD], env=environment, capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    assert len(told) == 4
+    assert len(told) == 5
     assert all(line.startswith("an array is spread over several devices") for line in told)
 
 

@@ -60,6 +60,20 @@ def test_what_jax_is_tracing_cannot_be_optimized(store: Results, closed: bool) -
         jax.jit(inside)(A)
 
 
+def test_an_array_that_is_gone_cannot_be_optimized_with(store: Results) -> None:
+    """Also one that was donated to a call, and one that is closed over, wherever that is."""
+    deleted, donated = A + 1, A + 2
+    deleted.delete()
+    jax.jit(jnp.negative, donate_argnums=0)(donated)
+    told = "with {}, which was deleted, or donated to another call: give an array that is still"
+    for gone in (deleted, donated):
+        with pytest.raises(OptimizeError, match=told.format("y_here")):
+            optimize_sync(lambda x, y: jnp.sort(x), A, {"here": gone}, results=store)
+        for closing in (lambda x: x * gone, jax.jit(lambda x: x * gone)):  # noqa: B023
+            with pytest.raises(OptimizeError, match=told.format("an array that it closes over")):
+                optimize_sync(closing, A, results=store)
+
+
 async def test_a_decorated_function_gets_all_arguments_of_its_calls(store: Results) -> None:
     """Options are the decorator's alone."""
     made = optimized(results=store, target="cpu", kernels=False)(loss)

@@ -19,6 +19,7 @@ from ..settings import Settings, settings
 from .calls import Call, call, places
 from .errors import SpliceError
 from .inlining import Flat, inlined
+from .kinds import closed_over
 from .pieces import Piece, Subject, pieces
 from .regions import passed_over, regions
 from .steps import Step, sort
@@ -94,6 +95,11 @@ class Traced:
         """Where those arrays lie, as far as that is known."""
         return tuple(map(place, self.examples))
 
+    @cached_property
+    def closed_over(self) -> tuple[Any, ...]:
+        """The arrays that it and what it calls close over, each as often as they do."""
+        return tuple(closed_over(self.jaxpr))
+
     @property
     def shardings(self) -> tuple[jax.sharding.Sharding, ...]:
         """Where all that is given or closed over lies or will lie.
@@ -101,7 +107,7 @@ class Traced:
         What is closed over and lies on one device is left out: jax takes it where the rest is.
         """
         given = [place(one) or _meant(one) for one in self.examples]
-        held = [place(one) for one in self.jaxpr.consts]
+        held = [place(one) for one in self.closed_over]
         spread = [one for one in held if one is not None and len(one.device_set) > 1]
         return (*(one for one in given if one is not None), *spread)
 

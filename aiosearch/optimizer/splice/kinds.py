@@ -67,14 +67,22 @@ def nested(equation: JaxprEqn) -> Iterator[JaxprEqn]:
 
 def bodies(equation: JaxprEqn) -> Iterator[Jaxpr]:
     """The jaxprs among its parameters."""
+    for one in _called(equation):
+        yield one.jaxpr if isinstance(one, ClosedJaxpr) else one
+
+
+def closed_over(function: ClosedJaxpr | Jaxpr) -> Iterator[Any]:
+    """The arrays that it and whatever it calls close over."""
+    if isinstance(function, ClosedJaxpr):
+        yield from function.consts
+        function = function.jaxpr
+    for equation in function.eqns:
+        for one in _called(equation):
+            yield from closed_over(one)
+
+
+def _called(equation: JaxprEqn) -> Iterator[ClosedJaxpr | Jaxpr]:
     for value in equation.params.values():
         for one in value if isinstance(value, (tuple, list)) else (value,):
-            body = _body(one)
-            if body is not None:
-                yield body
-
-
-def _body(value: Any) -> Jaxpr | None:
-    if isinstance(value, Jaxpr):
-        return value
-    return value.jaxpr if isinstance(value, ClosedJaxpr) else None
+            if isinstance(one, (ClosedJaxpr, Jaxpr)):
+                yield one
