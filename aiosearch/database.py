@@ -17,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from .folders import cache_folder, is_shared, make_folder, shared
+from .folders import NOWHERE, cache_folder, is_shared, make_folder, nearest_above, shared
 
 COMPANIONS = ("", "-wal", "-shm")
 
@@ -131,9 +131,17 @@ def require_ours(path: Path, format: Format) -> None:
 
 
 def is_there(path: Path) -> bool:
-    """Says whether there is a file; raises UnavailableError where that cannot be told."""
+    """Says whether there is a file; raises UnavailableError where that cannot be told.
+
+    And where there can be none, as it would lie in what is no folder, if the user has one at all.
+    """
     with translated():
-        return path.exists()
+        if path.exists():
+            return True
+    above = nearest_above(path)
+    if above != NOWHERE and not above.is_dir():
+        raise UnavailableError(f"{above} is no folder")
+    return False
 
 
 def _file(path: Path, format: Format) -> _File:

@@ -27,6 +27,11 @@ def cache_folder() -> Path:
     return base / "aiosearch"
 
 
+def nearest_above(path: Path) -> Path:
+    """What there is of the folders that a path lies in: the lowest, which may be no folder."""
+    return next(one for one in path.absolute().parents if os.path.exists(one))
+
+
 def make_folder(path: Path) -> None:
     """Makes a folder that is its user's alone, whatever the umask says; one that is there stays.
 

@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 from ..errors import AiosearchError
+from ..folders import nearest_above
 from ..pool import usable_cores
 from .figures import duration, of, size
 from .findings import Finding, broken, missing
@@ -105,7 +106,7 @@ def cache() -> Finding:
 
 def _obstacle(path: Path) -> str:
     """Why there can be no file of this name; nothing where there can."""
-    there = next(one for one in path.absolute().parents if os.path.exists(one))
+    there = nearest_above(path)
     if not os.path.isdir(there):
         return f"{there} is no folder"
     return "" if os.access(there, os.W_OK | os.X_OK) else f"{there} is not yours to write to"

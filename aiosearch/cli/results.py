@@ -14,6 +14,7 @@ from ..arguments import nearest
 from ..database import DamagedError, ForeignError, UnavailableError, is_there, require_ours
 from ..optimizer.answer_file import FORMAT, AnswerFile
 from ..optimizer.answers import Answer
+from ..optimizer.report import CALLED, WHOLE
 from ..optimizer.results import default_results_path, export
 from .exits import Exit
 from .figures import of
@@ -25,6 +26,12 @@ SHORTEST = 8
 """Digits of an id that are shown where more are not needed."""
 SHOWN = 4
 """Ids that are named where a name may be any of several."""
+_ENDS = {
+    WHOLE: "a function of several programs, which with what is faster in it was timed as one",
+    CALLED: "the function called in its user's own process; where it is no faster there, it is left"
+    " as it is",
+}
+_ANEW = ". If this is the store, move it away: optimize makes a new one and finds its answers again"
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -47,6 +54,18 @@ def _list(path: Path, arguments: argparse.Namespace) -> None:
         digits = digits_of(answers)
         rows = [head, *(_row(answer, digits) for answer in answers)]
         give(table(rows, right=frozenset({head.index("speed-up")})))
+        for line in _explained(answers):
+            give(line)
+
+
+def _explained(answers: Sequence[Answer]) -> list[str]:
+    """What rows stand for that are no programs; nothing where there are none."""
+    names = [name for answer in answers for name in answer.names]
+    return [f"{end.strip()}: {told}" for end, told in _ENDS.items() if _ends(names, end)]
+
+
+def _ends(names: Sequence[str], end: str) -> bool:
+    return any(name.endswith(end) for name in names)
 
 
 def _show(path: Path, arguments: argparse.Namespace) -> None:
@@ -122,9 +141,10 @@ def _opened(path: Path) -> Iterator[AnswerFile | None]:
         with closing(AnswerFile(path)) if is_there(path) else nullcontext() as file:
             yield file
     except (DamagedError, UnavailableError) as error:
+        foreign = isinstance(error, DamagedError | ForeignError)
         raise UsageError(
-            f"{path} cannot be read as a store of results: {error}; --file names another one. If"
-            " this is the store, move it away: optimize makes a new one and finds its answers again"
+            f"{path} cannot be read as a store of results: {error}; --file names another one"
+            + (_ANEW if foreign else "")
         ) from error
 
 

@@ -39,6 +39,42 @@ def test_nothing_to_list(cli: Cli) -> None:
     assert not default_results_path().exists()
 
 
+def test_rows_that_are_no_programs_are_explained(cli: Cli, kept: Path) -> None:
+    """Below the list, where there are such."""
+    assert len(cli("results", "list").out.splitlines()) == 4
+    with Results.open(kept) as results:
+        results.keep(answer(4, name="f (as called)", source=""))
+    *rows, called = cli("results", "list").out.splitlines()
+    assert len(rows) == 5
+    assert called.startswith("(as called): the function called in its user's own process")
+    with Results.open(kept) as results:
+        results.keep(answer(5, name="f (whole)", source=""))
+    assert cli("results", "list").out.splitlines()[-2].startswith("(whole): a function of several")
+    assert len(json.loads(cli("results", "list", "--json").out)) == 5
+
+
+def test_a_file_where_a_folder_should_be(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are not no answers: there is no place for any."""
+    Path("taken").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(Path("taken").resolve()))
+    for action in (["list"], ["show", "a"], ["export", "f"], ["forget", "--all"]):
+        for file in ([], ["--file", "taken/results.sqlite"]):
+            outcome = cli("results", *action, *file)
+            assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+            assert f"{Path('taken').resolve()} is no folder; --file names another" in outcome.err
+            assert "move it away" not in outcome.err
+    assert "taken is no folder" in cli("cache", "stats", "--cache", "taken/cache").err
+
+
+def test_a_user_without_a_home_has_no_answers(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    assert cli("results", "list").out.startswith("no answers in ")
+
+
 def test_show(cli: Cli, kept: Path) -> None:
     """An answer is shown as a module, by its name or the start of its id."""
     outcome = cli("results", "show", "gelu")
