@@ -40,11 +40,12 @@ class Constants:
 
 
 def _is_uniform(array: NDArray[Any]) -> bool:
-    """Whether it is one number; zeros below zero are not those above."""
+    """Whether it is one number; zeros below zero are not those above, and no literals."""
     if not array.ndim or not array.size:
         return not array.ndim
     first = array.flat[0]
-    return bool(((array == first) & (np.signbit(array) == np.signbit(first))).all())
+    alike = (array == first) & (np.signbit(array) == np.signbit(first))
+    return bool(alike.all() and (first != 0 or not np.signbit(first)))
 
 
 def _counted(array: NDArray[Any], dtype: DType) -> Value | None:
