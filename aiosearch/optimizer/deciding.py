@@ -22,16 +22,16 @@ async def decided(
 ) -> tuple[Race, bool]:
     """A race, run again where noise may hide what is faster; and whether it ever did.
 
-    Only contenders that count are looked at, by their places. Whoever wins has been raced until
-    something did, and as the fastest of several: it has to win a race of its own as well.
+    Only contenders that count are looked at, by their places. Where something wins it is not run
+    again, but others may be hidden, which counts if that cannot be taken. Whoever wins has been
+    raced until something did, and as the fastest of several: it has to win a race of its own too.
     """
     in_doubt = False
     for left in range(AGAIN, -1, -1):
         race = await racing()
-        places = filter(counts, range(1, len(race.laps)))
-        hidden = any(map(race.hides, places)) and not winning(race, counts)
+        hidden = any(map(race.hides, filter(counts, range(1, len(race.laps)))))
         in_doubt |= hidden
-        if not hidden or not left:
+        if not hidden or not left or winning(race, counts):
             break
         tell(f"a noise of {race.noise() or 0.0:.0%} hides what may be faster; racing again")
     return race, in_doubt

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
+from ..measure.ratios import LEAST_GAIN, LOUD
 from .answers import Answer
 
 Tell: TypeAlias = Callable[[str], None]
@@ -15,6 +16,7 @@ Tell: TypeAlias = Callable[[str], None]
 WHOLE = " (whole)"
 CALLED = " (as called)"
 """Ends the name of an answer that is for a function as a whole."""
+_DOUBT = " for certain, as the machine is too noisy"
 
 
 class Tried(Struct, frozen=True):
@@ -66,9 +68,9 @@ class Found(Struct, frozen=True):
 
     def __str__(self) -> str:
         one = self.answer
-        noise = f"noise {one.timings.noise - 1:.1%}"
         again = _again(self.remembered, self.found_for)
-        return f"{one.name}: {self._gain()}{again}; {noise}{self._more_defined()}"
+        told = f"{self._gain()}{again}; {_noise(one, self.in_doubt)}{self._more_defined()}"
+        return f"{one.name}: {told}"
 
     def __repr__(self) -> str:
         """A line: the source and all that was tried are pages."""
@@ -89,8 +91,7 @@ class Found(Struct, frozen=True):
     def _gain(self) -> str:
         one = self.answer
         if not one.faster:
-            doubt = " for certain, as the machine is too noisy" if self.in_doubt else ""
-            return f"nothing faster was found{doubt}"
+            return f"nothing faster was found{_DOUBT if self.in_doubt else ''}"
         return (
             f"{one.speedup:.2f} times as fast as written,"
             f" {self.over_plain:.2f} times as fast as its best spelling"
@@ -130,7 +131,7 @@ class Whole(Struct, frozen=True):
 
     def __str__(self) -> str:
         one = self.answer
-        doubt = " for certain, as the machine is too noisy," if self.in_doubt else ""
+        doubt = f"{_DOUBT}," if self.in_doubt else ""
         told = (
             f"{one.speedup:.2f} times as fast as written,"
             f" with {_parts(len(one.evidence['kept']))} replaced"
@@ -139,7 +140,7 @@ class Whole(Struct, frozen=True):
         )
         again = _again(self.remembered, self.found_for)
         name = one.name.removesuffix(WHOLE)
-        return f"{name}: {told}{again}; noise {one.timings.noise - 1:.1%}"
+        return f"{name}: {told}{again}; {_noise(one, self.in_doubt)}"
 
     def __repr__(self) -> str:
         """A line, as of what was found for a program."""
@@ -200,6 +201,19 @@ class Report(Struct, frozen=True):
 def _again(remembered: bool, found_for: str) -> str:
     told = f", for {found_for}" if found_for else ""
     return f", as found before{told}" if remembered else ""
+
+
+def _noise(answer: Answer, in_doubt: bool) -> str:
+    """How far the original seemed from itself, and what the answer is worth where that is much."""
+    noise = answer.timings.noise - 1
+    told = f"noise {noise:.1%}"
+    if in_doubt:
+        return f"{told}, and a gain above {LEAST_GAIN:.0%} may be hidden: nothing is remembered"
+    if noise <= LOUD:
+        return told
+    if answer.faster:
+        return f"{told}, which the gain is above"
+    return f"{told}, which hides no gain: by their intervals none is above {LEAST_GAIN:.0%}"
 
 
 def _parts(count: int) -> str:

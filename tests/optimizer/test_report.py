@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from answers import answer
 
+from aiosearch.optimizer.answers import Timings
 from aiosearch.optimizer.report import Found, Report, Tried, Whole
 
 TRIED = (Tried("as it is", 9e-4, 1.0, low=8e-4, high=9.9e-4), Tried("other", None, None, "fails"))
@@ -53,6 +55,30 @@ def test_a_function_that_is_one_program_has_its_figure() -> None:
     assert report.speedup == 3.05
     slow = Found(answer(name="g", faster=False), False)
     assert str(Report((slow,), (), 1.0)).startswith("g: nothing faster was found; noise")
+
+
+@pytest.mark.parametrize(
+    ("noise", "faster", "in_doubt", "told"),
+    [
+        (0.2, True, False, "noise 20.0%"),
+        (0.5, True, False, "noise 50.0%, which the gain is above"),
+        (0.2, False, False, "noise 20.0%"),
+        (
+            1.3,
+            False,
+            False,
+            "noise 130.0%, which hides no gain: by their intervals none is above 3%",
+        ),
+        (0.01, False, True, "noise 1.0%, and a gain above 3% may be hidden: nothing is remembered"),
+    ],
+)
+def test_what_much_noise_means_is_told(
+    noise: float, faster: bool, in_doubt: bool, told: str
+) -> None:
+    timings = Timings(9e-4, 8e-4, 9e-5, 1 + noise)
+    one = answer(name="f (whole)", faster=faster, timings=timings, evidence={"kept": []})
+    assert str(Found(one, False, in_doubt=in_doubt)).endswith(f"; {told}")
+    assert str(Whole(one, False, in_doubt=in_doubt)).endswith(f"; {told}")
 
 
 def test_numbers_where_the_original_gives_none_are_in_the_headline() -> None:
