@@ -43,15 +43,15 @@ class StandsIn(Generic[P, R]):
 
 
 def original_of(function: Callable[P, R]) -> Callable[P, R]:
-    """The function itself, or that in whose place it is called, which may be a method."""
-    while True:
-        match function:
-            case StandsIn():
-                function = function.original
-            case MethodType(__func__=StandsIn() as own):
-                function = MethodType(own.original, function.__self__)
-            case _:
-                return function
+    """The function itself, or that in whose place it is called: also of a method or a partial."""
+    match function:
+        case StandsIn():
+            return original_of(function.original)
+        case MethodType(__func__=StandsIn() as own):
+            return original_of(MethodType(own.original, function.__self__))
+        case functools.partial(func=given) if (inner := original_of(given)) is not given:
+            return functools.partial(inner, *function.args, **function.keywords)
+    return function
 
 
 class Optimized(StandsIn[P, R]):

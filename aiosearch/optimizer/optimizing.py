@@ -61,10 +61,10 @@ async def optimize(
     hears what is going on, in words. Without `kernels` the answer is plain JAX. Of jax's arrays at
     `constant_argnums`, and of those that are closed over, something may be made beforehand, which
     `Optimized` keeps. Keyword arguments of the function that are called as one of these options are
-    given in `kwargs`. What was optimized before stands for its original, also as a method. Raises
-    an AiosearchError: an OptimizeError where an option is wrong, or the target absent, or arrays
-    lie elsewhere, or on several devices, or are deleted; a SpliceError where the function cannot be
-    traced.
+    given in `kwargs`. What was optimized before stands for its original, also as a method or in a
+    `functools.partial`; in a `jax.jit` it stays what it is. Raises an AiosearchError: an
+    OptimizeError where an option is wrong, or the target absent, or arrays lie elsewhere, or on
+    several devices, or are deleted; a SpliceError where the function cannot be traced.
     """
     started = time.monotonic()
     function = original_of(function)

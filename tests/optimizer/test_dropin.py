@@ -447,3 +447,5 @@ def test_in_whose_place_it_is_called() -> None:
     assert original_of(Model.twice) is found.__func__  # type: ignore[attr-defined]
     assert original_of(product) is product
     assert original_of(partial := functools.partial(product, X)) is partial
+    inner: Any = original_of(functools.partial(StandsIn(product), X, scale=3.0))
+    assert (inner.func, inner.args, inner.keywords) == (product, (X,), {"scale": 3.0})
