@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import layers
@@ -23,6 +23,9 @@ from aiosearch.optimizer.dropin import Optimized
 from aiosearch.optimizer.optimizing import optimize
 from aiosearch.optimizer.report import Found, Report
 from aiosearch.optimizer.results import Results
+
+if TYPE_CHECKING:
+    from torch_side import TorchSide
 
 
 @dataclass(frozen=True)
@@ -156,8 +159,16 @@ def by_hand(pair: Pair, seconds: float) -> Compared | None:
     return compared(pair.ready(pair.naive), pair.ready(jax.jit(spelling)), seconds)
 
 
-def against_torch(pair: Pair, seconds: float, *, compiles: bool = True) -> Compared | str:
+def against_torch(pair: Pair, seconds: float) -> Compared | str:
     """Times what was found against the same program in torch, if that computes the same."""
+    torch = in_torch(pair)
+    return (
+        torch if isinstance(torch, str) else compared(torch.call, pair.ready(pair.found), seconds)
+    )
+
+
+def in_torch(pair: Pair, *, compiles: bool = True) -> TorchSide | str:
+    """The same program in torch; or why there is none that computes the same."""
     if find_spec("torch") is None:
         return "torch is not installed"
     from torch_side import TorchSide
@@ -172,4 +183,4 @@ def against_torch(pair: Pair, seconds: float, *, compiles: bool = True) -> Compa
         return f"torch fails: {type(error).__name__}: {reason}"
     if not pair.agrees(results):
         return "torch computes something else"
-    return compared(torch.call, pair.ready(pair.found), seconds)
+    return torch

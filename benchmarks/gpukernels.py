@@ -1,29 +1,41 @@
-"""On a GPU: what the best kernels take alone, and what they are beside torch.
+"""On a GPU: what the best kernels and the others' take alone, and what they are beside torch.
 
 With what a race times there, these are three times of a call: of its kernels (`kernels_alone_us`),
-of a turn of a loop in one computation (`looped`), and of a call that is waited for (`hot`).
+of a turn of a loop in one computation (`looped`), which is one graph that the GPU replays if
+`loop_is_one_graph` says so, and of a call that is waited for (`hot`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from statistics import median
 from types import MappingProxyType
 from typing import Any
 
 import jax
 import layers
-from contest import Pair, against_torch
+from contest import Pair, in_torch
 from kernelrace import Raced
-from kernelrows import Row
+from kernelrows import LEVEL, Row
 from rounds import Compared, compared
 from summary import shown
 
+from aiosearch.codegen.pallas.thunks import is_graph
+from aiosearch.measure.building import GRAPH, LOOPS, repeated
+
 RUNS = 20
 """In which the GPU is asked what each kernel takes."""
-SCALES: Mapping[str, float | None] = MappingProxyType({"gqa": 1.0, "attention": None})
+SCALES: Mapping[str, float | None] = MappingProxyType(
+    {"gqa": 1.0, "qk_norm": 1.0, "attention": None}
+)
 """What torch's attention multiplies scores by; none for its own 1 / sqrt(features)."""
+LIBRARIES = ("CUDNN_ATTENTION", "FLASH_ATTENTION")
+"""As torch calls them."""
+NORMALISED = ("qk_norm",)
+"""Whose queries and keys are divided by their roots of mean squares first."""
 
 
 def beside(one: Raced, seconds: float, device: jax.Device) -> dict[str, Any]:
@@ -33,27 +45,56 @@ def beside(one: Raced, seconds: float, device: jax.Device) -> dict[str, Any]:
     winner, case = one.entrants[one.ours()], layers.case(one.row.program)
     scope: dict[str, Any] = {}
     exec(compile(winner.source, "candidate.py", "exec"), scope)
+    ours = scope[winner.function]
     values = [jax.device_put(value, device) for value in case.values()]
-    pair = Pair(case, values, jax.jit(case.function), jax.jit(scope[winner.function]))
+    pair = Pair(case, values, jax.jit(case.function), jax.jit(ours))
     return {
-        "kernels_alone_us": _alone(pair),
-        "over_torch_compile": shown(against_torch(pair, seconds)),
+        "kernels_alone_us": _alone(pair.found, values),
+        "jit_kernels_alone_us": _alone(pair.naive, values),
+        "loop_is_one_graph": _is_one_graph(ours, values),
+        "jit_loop_is_one_graph": _is_one_graph(case.function, values),
+        **_beside_torch(pair, seconds),
         "over_torch_eager": shown(_over_libraries(pair, seconds)),
-        "over_torch_attention": shown(_over_attention(one.row, pair, seconds)),
+        "over_torch_attention": _over_attention(one.row, pair, seconds),
     }
 
 
-def _alone(pair: Pair) -> float | str:
+def _alone(function: Callable[..., Any], values: Sequence[jax.Array]) -> float | str:
     """Microseconds of all kernels of a call, as the GPU counts them; or why that is not known."""
     try:
         from jax.experimental.mosaic.gpu import profiler
 
-        _, runs = profiler.measure(pair.found, aggregate=False, iterations=RUNS)(*pair.values)
+        _, runs = profiler.measure(function, aggregate=False, iterations=RUNS)(*values)
     except (ImportError, RuntimeError) as error:
         return str(error).partition("\n")[0]
     if runs is None:
         return "the GPU counted no kernels"
     return round(median(sum(taken for _, taken in run) for run in runs) * 1e3, 2)
+
+
+def _is_one_graph(function: Callable[..., Any], values: Sequence[jax.Array]) -> bool | str:
+    """Whether the loop that is timed is, as XLA lists what runs; or why that is not known."""
+    with tempfile.TemporaryDirectory() as folder:
+        options: dict[str, str | bool] = {**GRAPH, "xla_dump_to": folder}
+        loop = jax.jit(repeated(function, LOOPS))
+        try:
+            loop.lower(*values).compile(compiler_options=options)
+        except (ValueError, RuntimeError) as error:
+            return str(error).partition("\n")[0]
+        found = is_graph(Path(folder))
+    return "XLA lists nothing" if found is None else found
+
+
+def _beside_torch(pair: Pair, seconds: float) -> dict[str, Any]:
+    """Against `torch.compile`: in calls, what its kernels take alone, and calls in a row."""
+    side = in_torch(pair)
+    if isinstance(side, str):
+        return {"over_torch_compile": side}
+    return {
+        "over_torch_compile": shown(compared(side.call, pair.ready(pair.found), seconds)),
+        "torch_kernels_alone_us": side.kernels_us(RUNS),
+        "torch_in_a_row_us": side.in_a_row_us(RUNS),
+    }
 
 
 def _over_libraries(pair: Pair, seconds: float) -> Compared | str:
@@ -63,27 +104,41 @@ def _over_libraries(pair: Pair, seconds: float) -> Compared | str:
     from torch_side import cublaslt
 
     with cublaslt():
-        return against_torch(pair, seconds, compiles=False)
+        side = in_torch(pair, compiles=False)
+        if isinstance(side, str):
+            return side
+        return compared(side.call, pair.ready(pair.found), seconds)
 
 
-def _over_attention(row: Row, pair: Pair, seconds: float) -> Compared | str:
-    """Against the attention that torch picks of its libraries, where the program is one."""
-    if row.program.name not in SCALES:
+def _over_attention(row: Row, pair: Pair, seconds: float) -> dict[str, Any] | str:
+    """Against the attention of each library that torch has, where the program has one.
+
+    What comes before it is compiled around it. The best library is what counts.
+    """
+    name = row.program.name
+    if name not in SCALES:
         return "no attention"
     if find_spec("torch") is None:
         return "torch is not installed"
-    import torch
-    from torch_side import tensor
+    told = {library: _over_library(library, name, pair, seconds) for library in LIBRARIES}
+    known = [one for one in told.values() if isinstance(one, Compared)]
+    asked = LEVEL.get(name)
+    return {
+        "ratio": round(min(one.ratio.median for one in known), 4) if known else None,
+        **({} if asked is None else {"target": asked}),
+        **{library: shown(one) for library, one in told.items()},
+    }
 
-    q, k, v = (tensor(one, "cuda")[None] for one in pair.values)
-    keys, scale = k.mT.contiguous(), SCALES[row.program.name]
 
-    def call() -> Any:
-        with torch.inference_mode():
-            found = torch.nn.functional.scaled_dot_product_attention(q, keys, v, scale=scale)
-        torch.cuda.synchronize()
-        return found
+def _over_library(library: str, name: str, pair: Pair, seconds: float) -> Compared | str:
+    """Against one of them; or why it cannot be."""
+    from torch_side import attention
 
-    if not pair.agrees([call()[0].double().cpu().numpy()]):
+    try:
+        call = attention(library, pair.values, SCALES[name], normalised=name in NORMALISED)
+        theirs = [call()[0].double().cpu().numpy()]
+    except RuntimeError as error:
+        return str(error).partition("\n")[0]
+    if not pair.agrees(theirs):
         return "torch computes something else"
     return compared(call, pair.ready(pair.found), seconds)

@@ -60,6 +60,8 @@ ON_GPU: Mapping[str, float] = MappingProxyType(
     {"rms_norm": 1.5, "gated_mlp": 1.2, "lora": 2.0, "qk_norm": 3.0}
 )
 """What is asked over `jax.jit`."""
+LEVEL: Mapping[str, float] = MappingProxyType({"gqa": 1.0, "attention": 1.0})
+"""What is asked over the attention of a library."""
 
 
 class Row(Struct, frozen=True):

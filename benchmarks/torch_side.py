@@ -13,6 +13,7 @@ import torch
 from corpus import Case
 from rounds import repeats, sample
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch_words import DTYPES, TorchWords
 
 from aiosearch.capture import capture
@@ -54,6 +55,27 @@ class TorchSide:
     def results(self) -> list[Any]:
         """What it computes, as NumPy has it."""
         return [one.to(torch.float64).cpu().numpy() for one in self.call()]
+
+    def kernels_us(self, runs: int) -> float | str:
+        """Microseconds of all kernels of a call, as the GPU counts them."""
+        own = torch.profiler.ProfilerActivity.CUDA
+        with torch.profiler.profile(activities=[own]) as seen:
+            for _ in range(runs):
+                self.call()
+        taken = sum(one.self_device_time_total for one in seen.key_averages())
+        return round(taken / runs, 2) if taken else "the GPU counted no kernels"
+
+    def in_a_row_us(self, runs: int) -> float:
+        """Microseconds of a call, of some that are waited for together."""
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        with torch.inference_mode():
+            self._run(*self._inputs)
+            begin.record()
+            for _ in range(runs):
+                self._run(*self._inputs)
+            end.record()
+        torch.cuda.synchronize()
+        return round(begin.elapsed_time(end) / runs * 1e3, 2)
 
     def _best_threads(self) -> int:
         """All or one: for short work, one alone may be faster."""
@@ -98,6 +120,40 @@ def cublaslt() -> Iterator[None]:
         yield
     finally:
         torch.backends.cuda.preferred_blas_library(before)
+
+
+def attention(
+    library: str, values: Sequence[jax.Array], scale: float | None, *, normalised: bool
+) -> Callable[[], torch.Tensor]:
+    """A call of a library's attention; keys come in columns.
+
+    Rows of queries and keys may be divided by the roots of their mean squares first, which torch
+    compiles.
+    """
+    q, k, v = (tensor(one, "cuda")[None] for one in values)
+    keys = k.mT.contiguous()
+
+    def whole(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+        if normalised:
+            queries, keys = _rms(queries), _rms(keys)
+        attend = torch.nn.functional.scaled_dot_product_attention
+        found: torch.Tensor = attend(queries, keys, v, scale=scale)
+        return found
+
+    run = torch.compile(whole, mode=MODE, dynamic=False) if normalised else whole
+
+    def call() -> torch.Tensor:
+        with torch.inference_mode(), sdpa_kernel(SDPBackend[library]):
+            found: torch.Tensor = run(q, keys)
+        torch.cuda.synchronize()
+        return found
+
+    return call
+
+
+def _rms(x: torch.Tensor) -> torch.Tensor:
+    wide = x.float()
+    return (wide / wide.square().mean(-1, keepdim=True).sqrt()).to(x.dtype)
 
 
 def tensor(array: jax.Array, device: str) -> torch.Tensor:

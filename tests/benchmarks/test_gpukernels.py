@@ -12,7 +12,6 @@ import gpukernels
 import jax
 import layers
 import pytest
-from contest import Pair
 from entrants import entrants
 from gpukernels import beside
 from kernelrace import Raced, raced
@@ -48,9 +47,11 @@ async def test_what_cannot_be_known_is_said_in_words(name: str) -> None:
     one = await race(name)
     assert one.kernels
     found = beside(one, 0.05, jax.devices("cpu")[0])
-    alone = found.pop("kernels_alone_us")
-    assert isinstance(alone, str)
-    assert alone
+    for who in ("", "jit_"):
+        alone = found.pop(f"{who}kernels_alone_us")
+        assert isinstance(alone, str)
+        assert alone
+        assert found.pop(f"{who}loop_is_one_graph") == "XLA lists nothing"
     attention = "torch is not installed" if name == "gqa" else "no attention"
     assert found == {
         "over_torch_compile": "torch is not installed",
@@ -78,4 +79,4 @@ def test_kernels_of_a_call_are_added_up(
     monkeypatch.setitem(sys.modules, "jax.experimental.mosaic.gpu", module)
     case = layers.case(builtin("rms_norm", "f32", **SIZES["rms_norm"]))
     naive = jax.jit(case.function)
-    assert gpukernels._alone(Pair(case, [], naive, naive)) == told
+    assert gpukernels._alone(naive, []) == told

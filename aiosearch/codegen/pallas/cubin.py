@@ -74,7 +74,7 @@ class Cubin(Struct, frozen=True):
 
     kernels: tuple[Machine, ...]
     executable: bytes
-    graph: bool
+    graph: bool | None
     """Whether all of it is one graph, which the GPU replays without the host."""
 
 

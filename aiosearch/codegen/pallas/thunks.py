@@ -30,7 +30,11 @@ def launches(folder: Path) -> Iterator[Launch]:
             yield Launch(name, int(x) * int(y) * int(z), int(threads), int(shared))
 
 
-def is_graph(folder: Path) -> bool:
-    """Whether all that runs is one graph, which the GPU replays without the host."""
-    found = [path.read_text() for path in folder.glob("*thunk_sequence_after_thunk_passes.txt")]
-    return bool(found) and all(_STEP.findall(text) == ["kCommandBuffer"] for text in found)
+def is_graph(folder: Path) -> bool | None:
+    """Whether all that runs is one graph, which the GPU replays without the host.
+
+    Nothing where nothing is listed.
+    """
+    found = [path.read_text() for path in folder.glob("*thunk_sequence*.txt")]
+    graphs = [_STEP.findall(text) == ["kCommandBuffer"] for text in found]
+    return any(graphs) if graphs else None
