@@ -162,9 +162,9 @@ def by_hand(pair: Pair, seconds: float) -> Compared | None:
 def against_torch(pair: Pair, seconds: float) -> Compared | str:
     """Times what was found against the same program in torch, if that computes the same."""
     torch = in_torch(pair)
-    return (
-        torch if isinstance(torch, str) else compared(torch.call, pair.ready(pair.found), seconds)
-    )
+    if isinstance(torch, str):
+        return torch
+    return compared(torch.call, pair.ready(pair.found), seconds)
 
 
 def in_torch(pair: Pair, *, compiles: bool = True) -> TorchSide | str:

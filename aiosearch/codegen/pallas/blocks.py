@@ -13,7 +13,7 @@ from functools import cached_property
 
 from .. import ir
 from .layout import Layout
-from .names import Names
+from .names import Names, tupled
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Blocks:
             return "pl.BlockSpec()"
         sizes = [str(one.size) if one.seen else "None" for one in axes]
         at = ["0" if one.cut is None else names[self._layout.grid.index(one.cut)] for one in axes]
-        return f"pl.BlockSpec({_tuple(sizes)}, lambda {', '.join(names)}: {_tuple(at)})"
+        return f"pl.BlockSpec({tupled(sizes)}, lambda {', '.join(names)}: {tupled(at)})"
 
     @cached_property
     def _names(self) -> list[str]:
@@ -80,7 +80,3 @@ class Blocks:
         if others or one not in layout.grid or one.size != size:
             return None
         return None if layout.padded(one) or layout.steps(one) == 1 else one
-
-
-def _tuple(texts: list[str]) -> str:
-    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"

@@ -11,7 +11,7 @@ from .documenting import documentation
 from .folds import folded, initial
 from .layout import Layout
 from .loops import Loops
-from .names import STEP, Names
+from .names import STEP, Names, tupled
 from .nodes import Node
 from .running import Running
 from .scope import Scope
@@ -117,14 +117,14 @@ class _Writer:
             initial(node.fold, parts[node].dtype, self._layout.shape(parts[node].axes))
             for node in named
         ]
-        unpacked = [f"{_tuple(names)} = {carry}"] if names else []
-        body = [*unpacked, *inner.lines, f"return {_tuple(added)}"]
+        unpacked = [f"{tupled(names)} = {carry}"] if names else []
+        body = [*unpacked, *inner.lines, f"return {tupled(added)}"]
         steps = self._layout.steps(self._layout.loop)
-        run = f"lax.fori_loop(0, {steps}, {loop}, {_tuple(begun)})"
+        run = f"lax.fori_loop(0, {steps}, {loop}, {tupled(begun)})"
         self._scope.lines += [
             f"def {loop}({STEP}, {carry}):",
             *(_INDENT + line for line in body),
-            f"{_tuple(names)} = {run}" if names else run,
+            f"{tupled(names)} = {run}" if names else run,
         ]
 
     def _known(self, node: Node, total: Value, name: str) -> None:
@@ -133,7 +133,3 @@ class _Writer:
             self._scope.let(node, kept)
         else:
             self._scope.bind(node, node.stage.target.name, kept)
-
-
-def _tuple(texts: Sequence[str]) -> str:
-    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"

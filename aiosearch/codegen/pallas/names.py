@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Sequence
 
 from .dialect import ALIAS, HELPERS
 
@@ -28,3 +29,8 @@ class Names:
             found = f"{name}_{number}"
         self._taken.add(found)
         return found
+
+
+def tupled(texts: Sequence[str]) -> str:
+    """A tuple of these, as text."""
+    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
