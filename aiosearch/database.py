@@ -117,9 +117,13 @@ def connect(path: Path, format: Format, patience: float) -> sqlite3.Connection:
 def require_ours(path: Path, format: Format) -> None:
     """Raises ForeignError where a file that a user names is something else; changes nothing.
 
+    A folder is something else wherever it lies.
+
     What is ours and damaged passes, as do an empty file and none. A file that is open here is not
     looked at: a process that closes a file loses all locks that it has on it, SQLite's too.
     """
+    if path.is_dir():
+        raise ForeignError("it is a folder")
     if _is_at_home(path, format) or not path.is_file():
         return
     with _opening:

@@ -6,12 +6,13 @@ import argparse
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..arguments import nearest
 from ..optimizer.emit import emit, names
 from ..tensor import Program, TensorType
 from . import targets
@@ -28,18 +29,26 @@ class Target:
     types: Sequence[TensorType]
     constant: tuple[int, ...] = ()
     """The arguments that stay the same from call to call."""
+    named: Mapping[str, TensorType] = field(default_factory=dict)
+    """Of the arguments that are given by name."""
+
+    @property
+    def all_types(self) -> list[TensorType]:
+        """Of its arguments, however they are given."""
+        return [*self.types, *self.named.values()]
 
 
 def target(arguments: argparse.Namespace) -> Target:
     """What the command line names; a program is taken as JAX code that computes it."""
-    name, given = arguments.function, targets.types(arguments.arg)
+    name, (given, named) = arguments.function, targets.named_types(arguments.arg)
     if targets.is_function(name):
         targets.require_no_dtype(name, arguments.dtype)
         function = targets.function(name)
-        require_arguments(name, function, given)
-        return Target(name, function, given, _places(arguments.constant, function, len(given)))
+        given, named = bound(name, function, given, named)
+        places = _places(arguments.constant, function, len(given))
+        return Target(name, function, given, places, named)
     program = targets.typed_program(name, targets.sizes(arguments.shape), arguments.dtype)
-    if given:
+    if given or named:
         raise UsageError(f"--arg is for functions; {name} is a program, whose sizes --shape sets")
     function, types = _function(program), [term.type for term in program.inputs]
     return Target(name, function, types, _places(arguments.constant, function, len(types)))
@@ -80,12 +89,34 @@ def _function(program: Program) -> Callable[..., Any]:
     return function
 
 
-def require_arguments(name: str, function: Callable[..., Any], given: Sequence[TensorType]) -> None:
-    """Says that types are missing, before jax says it in its own way."""
+def bound(
+    name: str,
+    function: Callable[..., Any],
+    given: list[TensorType],
+    named: dict[str, TensorType],
+) -> tuple[list[TensorType], dict[str, TensorType]]:
+    """The types as the function takes them: by name only what has to be.
+
+    Says that some are missing, before jax says it in its own way.
+    """
     try:
-        inspect.signature(function).bind(*given)
+        signature = inspect.signature(function)
+        _require_known(name, signature.parameters, named)
+        call = signature.bind(*given, **named)
     except TypeError as error:
-        told = f"{error}; give the type of each, as --arg f32[16,4096]"
+        told = f"{error}; give the type of each, as --arg f32[16,4096] or --arg name=f32[16,4096]"
         raise UsageError(f"{name}: {told}") from None
     except ValueError:  # some callables tell nothing of their arguments
+        return given, named
+    return list(call.args), call.kwargs
+
+
+def _require_known(
+    name: str, parameters: Mapping[str, inspect.Parameter], named: Iterable[str]
+) -> None:
+    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
         return
+    for one in named:
+        if one not in parameters:
+            close = nearest(one, parameters)
+            raise UsageError(f"--arg {one}=...: {name} takes no argument of that name{close}")

@@ -77,7 +77,7 @@ def interrupted(kept: Sequence[str]) -> str:
 
 
 def _optimized(wanted: Target, tuning: Tuning) -> Made | None:
-    with precision(wanted.types), asyncio.Runner(loop_factory=fastest_loop()) as runner:
+    with precision(wanted.all_types), asyncio.Runner(loop_factory=fastest_loop()) as runner:
         try:
             return runner.run(tuning.run())
         except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from ..superoptimizer.space import Space
 from ..superoptimizer.uncasting import uncast
 from ..tensor import Program
 from . import fused, targets
-from .callables import require_arguments
+from .callables import bound
 from .drawings import draw_all, require_folder
 from .exits import Exit
 from .following import Following, Outcome, Wanted
@@ -80,13 +80,18 @@ def _wanted(program: Program, arguments: argparse.Namespace) -> Wanted:
 
 
 def _program(arguments: argparse.Namespace) -> Program:
-    name, types = arguments.function, targets.types(arguments.arg)
+    name, (given, named) = arguments.function, targets.named_types(arguments.arg)
     if targets.is_function(name):
         targets.require_no_dtype(name, arguments.dtype)
-        require_arguments(name, targets.function(name), types)
+        types, named = bound(name, targets.function(name), given, named)
+        if named:
+            raise UsageError(
+                f"--search-only gives arguments by place, and {name} takes {', '.join(named)} by"
+                " name alone"
+            )
         return targets.read_function(name, types)
     program = targets.typed_program(name, targets.sizes(arguments.shape), arguments.dtype)
-    if types:
+    if given or named:
         raise UsageError(f"--arg is for functions; {name} is a program, whose sizes --shape sets")
     return program
 

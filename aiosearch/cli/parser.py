@@ -288,7 +288,7 @@ def _add_optimize(commands: argparse._SubParsersAction[Parser]) -> None:
         metavar="TARGET",
         help="module:function, path/to/file.py:function, a built-in program or a file",
     )
-    _add_arg(parser)
+    _add_arg(parser, "; NAME=TYPE gives it by name")
     _add_shape(parser)
     _add_dtype(parser)
     parser.add_argument(
@@ -413,13 +413,13 @@ def _seed(text: str) -> int:
     return int(text)
 
 
-def _add_arg(parser: Parser) -> None:
+def _add_arg(parser: Parser, more: str = "") -> None:
     parser.add_argument(
         "--arg",
         action="append",
         default=[],
         metavar="TYPE",
-        help="the type of a function's next argument, as f32[16,4096]; may be repeated",
+        help="the type of a function's next argument, as f32[16,4096]; may be repeated" + more,
     )
 
 

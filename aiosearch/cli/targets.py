@@ -56,7 +56,20 @@ def sizes(given: Sequence[str]) -> dict[str, int]:
 
 def types(given: Sequence[str]) -> list[TensorType]:
     """What `--arg f32[16,4096]` says, once for each."""
-    return [_type(text) for text in given]
+    return [_type(text, text) for text in given]
+
+
+def named_types(given: Sequence[str]) -> tuple[list[TensorType], dict[str, TensorType]]:
+    """The same, and what `--arg NAME=f32[16,4096]` says of arguments that are given by name."""
+    placed = types([text for text in given if "=" not in text])
+    named: dict[str, TensorType] = {}
+    for text in given:
+        name, equals, type_ = text.partition("=")
+        if name in named:
+            raise UsageError(f"--arg gives {name} twice")
+        if equals:
+            named[name] = _type(text, type_)
+    return placed, named
 
 
 def find(target: str, given: Mapping[str, int]) -> Program | Builtin:
@@ -215,14 +228,15 @@ def function(target: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _type(text: str) -> TensorType:
+def _type(given: str, text: str) -> TensorType:
+    """The type in a text, which is a part of what was given."""
     found = _ARGUMENT.fullmatch(text.strip())
     if found is None or found[1] not in _TYPES:
         known = ", ".join(dict.fromkeys(_TYPES.values()))
-        raise UsageError(f"--arg {text}: write it as f32[16,4096], of {known}")
+        raise UsageError(f"--arg {given}: write it as f32[16,4096], of {known}")
     shape = tuple(int(size) for size in found[2].split(",")) if found[2] else ()
     for size in shape:
-        _require_size(size, f"--arg {text}")
+        _require_size(size, f"--arg {given}")
     return TensorType(_TYPES[found[1]], shape)
 
 

@@ -62,11 +62,12 @@ class Tuning:
         return LiveScreen() if sys.stderr.isatty() else PlainScreen(scope.cancel)
 
     async def _optimized(self) -> Made:
-        given = self._arguments
+        given, named = self._arguments, self._target.named
         with self._results as results:
             return await optimize(
                 self._target.function,
                 *await to_thread.run_sync(_arguments, self._target, given.target, given.seed),
+                kwargs=dict(zip(named, placeholders(list(named.values())), strict=True)),
                 effort=given.effort,
                 target=given.target,
                 seed=given.seed,
@@ -90,6 +91,6 @@ def _arguments(wanted: Target, name: str, seed: int) -> list[Any]:
     found = placeholders(wanted.types)
     for at in wanted.constant:
         type_ = ArrayType(str(found[at].dtype), found[at].shape)
-        with precision(wanted.types):
+        with precision(wanted.all_types):
             found[at] = jax.device_put(draw(type_, seed, at), device(platform(name)))
     return found

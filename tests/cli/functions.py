@@ -19,6 +19,10 @@ def wrong(x: jax.Array, w: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
     return x @ w + x @ a @ b * 2
 
 
+def by_name(x: jax.Array, *, scale: jax.Array) -> jax.Array:
+    return jnp.diag((x * scale) @ x.T)
+
+
 def doubled(x: jax.Array) -> jax.Array:
     return x * 2
 

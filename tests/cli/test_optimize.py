@@ -87,6 +87,15 @@ def test_weights_that_stay_the_same_are_told_by_name_or_place(cli: Cli) -> None:
     assert again["remembered"] or program["in_doubt"]
 
 
+def test_arguments_are_given_by_name(cli: Cli) -> None:
+    """In any order, those by place too, and those that cannot be given otherwise."""
+    given = ("--arg=scale=f32[64]", "--arg=x=f32[32,64]")
+    told = cli("optimize", f"{FUNCTIONS}by_name", *given, *TRACED[3:], "--json", "--quiet")
+    assert told.code == 0, told.err
+    (program,) = told.events[0]["programs"]
+    assert program["key"]["types"] == ["float32[32,64]", "float32[64]"]
+
+
 def test_two_processes_optimize_the_same_function_at_once(start: Start) -> None:
     """Neither disturbs the other, and one answer is kept at most."""
     both = [start("optimize", *TRACED, "--json", "--quiet", "--file=mine") for _ in range(2)]
@@ -147,6 +156,14 @@ def test_what_is_kept_of_what_was_interrupted_is_named() -> None:
             [f"{FUNCTIONS}traced", f"--arg=f32[2,{10**23}]"],
             f"--arg f32[2,{10**23}]: {10**23} is too large for a size",
         ),
+        ([f"{FUNCTIONS}traced", "--arg=a=f32"], "--arg a=f32: write it as f32[16,4096]"),
+        ([f"{FUNCTIONS}traced", "--arg=a=f32[2]", "--arg=a=f32[2]"], "--arg gives a twice"),
+        ([f"{FUNCTIONS}by_name", "--arg=f32[2]"], "'scale'; give the type of each, as --arg f32"),
+        ([f"{FUNCTIONS}by_name", "--arg=sale=f32[2]"], "of that name (did you mean scale?)"),
+        (
+            [f"{FUNCTIONS}by_name", "--arg=f32[2]", "--arg=scale=f32[2]", "--search-only"],
+            "by_name takes scale by name alone",
+        ),
         ([f"{FUNCTIONS}number", "--arg=f32[2]"], "number is no function"),
         ([f"{FUNCTIONS}nothing", "--arg=f32[2]"], "has no 'nothing'; it has functions:plain, f"),
         ([f"{FUNCTIONS}broken", "--arg=f32[2,2]"], "cannot trace broken"),
@@ -192,6 +209,16 @@ def test_a_file_that_is_no_store_is_refused(cli: Cli) -> None:
     )
     assert Path("thesis.txt").read_text() == "mine"
     assert not list(Path().glob("thesis.txt?*"))
+
+
+def test_a_folder_is_no_store(cli: Cli) -> None:
+    Path("answers").mkdir()
+    outcome = cli("optimize", *TRACED, "--file=answers")
+    assert outcome.code == 2
+    assert outcome.err == (
+        "aiosearch: --file answers cannot be read as a store of results: it is a folder; name"
+        " another one\n"
+    )
 
 
 TRIED = (
