@@ -47,7 +47,7 @@ def subject(arguments: argparse.Namespace) -> Subject:
     """What the command line names; raises UsageError where there is no such thing."""
     name, gpu = arguments.target, device(arguments.device)
     if name in BUILTINS:
-        _tell_of_answers(name, _store(arguments))
+        _tell_of_answers(name, arguments)
     elif not is_file(name):
         answer = _found(name, _store(arguments))
         _require_no_choice(arguments)
@@ -82,8 +82,13 @@ def _found(name: str, answers: Sequence[Answer]) -> Answer:
     return meant(answers, name)
 
 
-def _tell_of_answers(name: str, answers: Sequence[Answer]) -> None:
-    """A program's name does not stand for what was found for it."""
+def _tell_of_answers(name: str, arguments: argparse.Namespace) -> None:
+    """A program's name does not stand for what was found for it, which can be done without."""
+    try:
+        answers = _store(arguments)
+    except UsageError as error:
+        tell(f"{name} is the program; what optimize has found for it cannot be told: {error}")
+        return
     own = [one for one in answers if name in one.names]
     if own:
         ids = ", ".join(told_apart(one, digits_of(answers)) for one in own)

@@ -107,10 +107,11 @@ def _failed(name: str, error: BaseException) -> UsageError:
 
 def _missing(name: str, missing: str) -> str:
     """Says where a module was looked for, and what is there instead."""
+    here = os.getcwd()
     parent, _, last = missing.rpartition(".")
-    paths = getattr(sys.modules.get(parent), "__path__", None) if parent else None
+    paths = getattr(sys.modules.get(parent), "__path__", []) if parent else [here]
     names = [found.name for found in pkgutil.iter_modules(paths)]
-    where = f"the package {parent}" if parent else f"{os.getcwd()} or among the installed ones"
+    where = f"the package {parent}" if parent else f"{here} or among the installed ones"
     return f"there is no module {last!r} in {where}{nearest(last, names)}"
 
 

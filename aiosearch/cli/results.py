@@ -141,7 +141,7 @@ def _opened(path: Path) -> Iterator[AnswerFile | None]:
         with closing(AnswerFile(path)) if is_there(path) else nullcontext() as file:
             yield file
     except (DamagedError, UnavailableError) as error:
-        foreign = isinstance(error, DamagedError | ForeignError)
+        foreign = isinstance(error, DamagedError | ForeignError) and not path.is_dir()
         raise UsageError(
             f"{path} cannot be read as a store of results: {error}; --file names another one"
             + (_ANEW if foreign else "")

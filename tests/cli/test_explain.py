@@ -126,6 +126,18 @@ def test_sizes_and_types_of_a_built_in_program(cli: Cli) -> None:
     assert "X: f32[row=2, feature=16]" in told.out
 
 
+def test_a_program_is_explained_where_answers_cannot_be_read(cli: Cli) -> None:
+    """What was found for it is said to be missing, on stderr."""
+    Path("answers").mkdir()
+    told = cli("explain", "rms_norm", "--shape=row=1", "--show=program", "--file=answers")
+    assert told.code == 0
+    assert told.out
+    assert told.err == (
+        "rms_norm is the program; what optimize has found for it cannot be told: answers cannot be"
+        " read as a store of results: it is a folder; --file names another one\n"
+    )
+
+
 def test_an_answer_says_what_it_was_made_of(cli: Cli, kernels: Answer) -> None:
     """By the start of its id, or its name: the program and the schedule are in its lines."""
     told = cli("explain", kernels.id[:6])

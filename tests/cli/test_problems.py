@@ -133,6 +133,13 @@ def test_no_module() -> None:
     assert "there is no file nowhere.py" in refusal("nowhere.py:X")
 
 
+def test_a_module_of_a_similar_name_in_the_folder_is_offered() -> None:
+    """And none of those that are installed, of which there are too many."""
+    Path("layers.py").touch()
+    assert refusal("layer:X").endswith("or among the installed ones (did you mean layers?)")
+    assert refusal("jsonn:X").endswith("or among the installed ones")
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
