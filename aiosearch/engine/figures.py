@@ -92,3 +92,11 @@ def state(books: Coordinator | None, found: Found, seconds: float) -> dict[str, 
         "busy": sum(place.busy for place in seats),
         "seats": sum(place.alive for place in seats),
     }
+
+
+def explored(skipped: int) -> str:
+    """What a search that has come to its end is said to have explored."""
+    if not skipped:
+        return "everything is explored"
+    many = "1 subtree" if skipped == 1 else f"{skipped} subtrees"
+    return f"everything is explored but {many}, skipped after errors"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from .records import Header, Open, Record
 from .reference import parameters_of, return_type
 
 SLICE_SECONDS = 0.001
+KEYS_BYTES = 2048
+"""Keys that are handed on at once: less than half a millisecond."""
 
 
 class Past(Struct, frozen=True):
@@ -83,6 +85,13 @@ class Keeper:
             list(state.keys),
             state.seconds,
         )
+
+    async def keys(self, past: Past) -> AsyncIterator[bytes]:
+        """The keys of what was explored, a few at a time."""
+        for keys in past.keys:
+            for start in range(0, len(keys), KEYS_BYTES):
+                await self.breathe()
+                yield keys[start : start + KEYS_BYTES]
 
     async def breathe(self) -> None:
         """Lets the loop do something else when a millisecond has passed."""

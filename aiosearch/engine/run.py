@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 GRACE_SECONDS = 0.03
 """How long a search that ends early waits for its workers' last reports."""
 REPORT_SECONDS = 0.2
-KEYS_BYTES = 2048
-"""Keys that are taken from a journal at once: less than half a millisecond."""
 
 
 class Run:
@@ -187,10 +185,8 @@ class Run:
             self.found.add(solution, self._cost_of(solution))
             await keeper.breathe()
         if self._claims is not None and not self._order.prunes:
-            for keys in past.keys:
-                for start in range(0, len(keys), KEYS_BYTES):
-                    await keeper.breathe()
-                    self._remember(self._claims, keys[start : start + KEYS_BYTES])
+            async for keys in keeper.keys(past):
+                self._remember(self._claims, keys)
         return past.open, past.next_id
 
     def _remember(self, claims: LocalClaims | SharedClaims, keys: bytes) -> None:
@@ -374,7 +370,8 @@ class Run:
             return
         if books.finished and not books.stopped:
             if not self._settling:
-                self._status, self._reason = SearchStatus.COMPLETE, _explored(books.totals.skipped)
+                self._status = SearchStatus.COMPLETE
+                self._reason = figures.explored(books.totals.skipped)
             self._finish()
         elif self._settling:
             if not books.unsettled():
@@ -500,11 +497,3 @@ class Run:
             self._hooks.errors,
             self._deaths,
         )
-
-
-def _explored(skipped: int) -> str:
-    """What a search that has come to its end is said to have explored."""
-    if not skipped:
-        return "everything is explored"
-    many = "1 subtree" if skipped == 1 else f"{skipped} subtrees"
-    return f"everything is explored but {many}, skipped after errors"

@@ -6,17 +6,16 @@ import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..checks.digest import digest
 from ..checks.verdict import Status
-from ..orders import BreadthFirst, DepthFirst, Order
+from ..orders import BreadthFirst, Order
 from ..problem import Obligation
-from .bundles import Bundle, Codec
+from .bundles import Bundle
 from .claims import LocalClaims, SharedClaims
-from .explorer import Clock, DepthFirstExplorer, Explorer, clock
+from .explorer import Clock, clock
+from .explorers import Explorers
 from .failures import failed
-from .general import GeneralExplorer, is_async
+from .general import GeneralExplorer
 from .parts import Part, parted
-from .reference import return_type
 from .sharing import Sharing
 from .solutions import SolutionCodec
 from .wire import (
@@ -70,11 +69,9 @@ class Session:
         self._known: list[tuple[bytes, Status]] = []
         """Verdicts that another worker of the machine was told before."""
         self._clock = clock
-        self._codec: Codec[Any] = Codec(type(problem).__qualname__, return_type(problem, "root"))
         self._solutions = SolutionCodec(problem)
-        self._axioms: dict[str, str] = dict(getattr(problem, "axioms", None) or {})
-        self.asynchronous = is_async(problem)
-        self._explorer = self._make_explorer(order)
+        self._explorers = Explorers(begin, problem, order.prunes, claims, self._ask, clock)
+        self._explorer = self._explorers.make(order)
         self._incumbent = float("inf")
         self._budget_ns = 0
         self._nodes = 0
@@ -93,50 +90,16 @@ class Session:
         """When everything was explored here that could be had; 0 while there is something."""
         self.failed = False
 
-    def _make_explorer(self, order: Order) -> Explorer[Any]:
-        plain = type(order) is DepthFirst and not (
-            self.asynchronous
-            or hasattr(self._problem, "key")
-            or hasattr(self._problem, "obligation")
-        )
-        if plain:
-            return DepthFirstExplorer(
-                self._problem, self._codec, self._begin.skip_errors, self._clock
-            )
-        return GeneralExplorer(
-            self._problem,
-            self._codec,
-            self._begin.skip_errors,
-            order,
-            self._claims,
-            self._ask,
-            self._digest,
-            self._begin.on_unknown,
-            self._begin.record_keys,
-            self._order.prunes,
-            self._clock,
-        )
-
-    def _digest(self, obligation: Obligation) -> bytes:
-        version = self._begin.z3_version + self._begin.asker
-        return digest(obligation, self._axioms_of(obligation), version)
-
-    def _axioms_of(self, obligation: Obligation) -> str:
-        if not obligation.axioms:
-            return ""
-        try:
-            return self._axioms[obligation.axioms]
-        except KeyError:
-            raise LookupError(
-                f"the obligation names axioms {obligation.axioms!r}, but the problem's `axioms` "
-                f"has {sorted(self._axioms) or 'none'}"
-            ) from None
-
     def _ask(self, digest: bytes, obligation: Obligation, priority: float) -> None:
         if status := self._sharing.verdict(digest):
             self._known.append((digest, status))
         else:
             self._send(Ask(self.id, digest, obligation, priority))
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether slices have to be awaited."""
+        return self._explorers.asynchronous
 
     @property
     def ready(self) -> bool:
@@ -315,7 +278,7 @@ class Session:
     def _swap_explorer(self, order: Order, horizon: int = 0) -> None:
         """Goes over to another order while the explorer holds nothing."""
         counts, found = self._explorer.counts, self._explorer.found
-        self._explorer = self._make_explorer(order)
+        self._explorer = self._explorers.make(order)
         self._explorer.counts, self._explorer.found = counts, found
         self._explorer.beat(self._incumbent)
         self._explorer.horizon = horizon
