@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..ir import Index
 from ..parameters import Constraint
-from .offered import SHALLOW, Registers, Serial
+from .offered import NONE, SHALLOW, Registers, Serial
 from .packed import Layout
 
 _STREAMED = 4096
@@ -68,7 +68,9 @@ class Fetching:
         return distance, distance > 0 and self.is_across(of)
 
     def distance(self, of: Fetched) -> int:
-        """In pairs of rows; along these, in blocks of registers."""
+        """In pairs of rows; along these, in blocks of registers, where there are some."""
+        if of.registers == NONE:
+            return 0
         lies = self._lies(of.packed, of.laid)
         streams = of.packed or lies if of.ahead is None else of.ahead
         found = int(self._usual(of, lies) * streams)

@@ -22,12 +22,13 @@ from .lanewise import Lanewise
 from .matrixunit import DEPTH
 from .offered import (
     AHEAD,
+    NONE,
     PANELS,
+    TOGETHER,
     UNROLLED,
     Registers,
     Rows,
     Serial,
-    registers_of,
     row_tiles,
     serials,
     shared_rows,
@@ -80,9 +81,7 @@ class Foldings:
             }
             for packed, laid in product((False, True), repeat=2)
         }
-        self._registers = tuple(registers_of(own, machine))
-        plain = next(one for one in self._registers if not one[2])
-        self._lanewise = Lanewise(kernel, own, machine, self._laid, plain)
+        self._lanewise = Lanewise(kernel, own, machine, self._laid)
         self._fetching = Fetching(
             far(own.stage, own.shape, kernel.inputs, machine.l2),
             own.shape.inner,
@@ -104,7 +103,7 @@ class Foldings:
         return (
             Parameter("packed", packed),
             Parameter("coded", (False, True) if self._codable else (False,)),
-            Parameter("registers", self._registers),
+            Parameter("registers", self._lanewise.registers),
             Parameter("panels", PANELS if cut else PANELS[:1]),
             Parameter("row", tuple(row_tiles(own))),
             Parameter("serial", tuple(serials(own, self._kernel.outputs))),
@@ -173,8 +172,8 @@ class Foldings:
         )
 
     def _panel(self, registers: Registers, width: int) -> int:
-        """The columns that a panel is wide."""
-        return self._vector(width) // 4 * registers[1]
+        """The columns that a panel is wide, or would be."""
+        return TOGETHER if registers == NONE else self._vector(width) // 4 * registers[1]
 
     def _vector(self, width: int) -> int:
         return width or self._widest

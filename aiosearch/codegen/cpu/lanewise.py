@@ -12,7 +12,7 @@ from functools import cached_property
 from ..ir import Index, Kernel
 from ..native.machine import Machine
 from ..parameters import Constraint, Parameter
-from .offered import UNROLLED, Lanes, Registers, Rows
+from .offered import NONE, UNROLLED, Lanes, Registers, Rows, registers_of
 from .packed import Layout
 from .roles import Roles, natural
 from .shape import Shape, usual_chains
@@ -32,13 +32,9 @@ class Lanewise:
         own: Roles,
         machine: Machine,
         laid: Mapping[tuple[bool, bool], Mapping[str, Layout]],
-        registers: Registers,
     ) -> None:
-        """By whether inputs lie in panels beforehand, and in each block, which do and how.
-
-        These registers are those to begin with.
-        """
-        self._own, self._machine, self._registers = own, machine, registers
+        """By whether inputs lie in panels beforehand, and in each block, which do and how."""
+        self._own, self._machine = own, machine
         self._shapes = {
             which: natural(kernel, own.stage, machine, layouts) for which, layouts in laid.items()
         }
@@ -46,6 +42,13 @@ class Lanewise:
         self._beside = [
             own.shapes[one] for one in others if own.shapes[one].along not in one.folded
         ]
+
+    @cached_property
+    def registers(self) -> tuple[Registers, ...]:
+        """That the sums may be in, and none where there may be none."""
+        counts = {self._counts(*which) for which in self._shapes}
+        some = registers_of(self._own, self._machine) if True in counts else ()
+        return (*some, *((NONE,) if False in counts else ()))
 
     @property
     def parameters(self) -> Sequence[Parameter]:
@@ -90,9 +93,9 @@ class Lanewise:
         return rows * columns * chains + columns + 1 <= self._machine.registers
 
     def _has_registers(self, packed: bool, laid: bool, registers: Registers) -> bool:
-        """No more than there are, and the usual ones where none of them counts."""
-        if not self._counts(packed, laid):
-            return registers == self._registers
+        """No more than there are, and none where none of them counts."""
+        if not self._counts(packed, laid) or registers == NONE:
+            return self._counts(packed, laid) == (registers != NONE)
         rows, vectors, matrix = registers
         if self._shape(packed, laid) is None:
             main = self._shapes[packed, laid]

@@ -25,6 +25,9 @@ STORED = {
 }
 """Types in memory, and their bytes. What half types are is known to `scalars` alone."""
 
+_REGISTER = 128
+"""Bits of the shortest vector that a register takes as it is."""
+
 
 def bytes_of(dtype: DType, sizes: Iterable[int]) -> int:
     """Of an array, as it is stored."""
@@ -134,12 +137,23 @@ class Memory:
     def _stored(self, value: Value) -> Value:
         """The same, and LLVM cannot see what it is made of.
 
-        Of short elements that were longer just before it would store the only one that a mask lets
+        Of whole numbers that were longer just before it would store the only one that a mask lets
         through with the bytes behind it, which may not be there (seen in LLVM 22).
         """
-        if not self._folds or value.scalar not in ("i8", "i16") or value.lanes < 16:
+        if not self._folds or value.scalar in ("float", "double"):
             return value
-        return self._writer.pure(same(value, "v"), value.scalar, value.lanes)
+        least = _REGISTER // int(value.scalar.removeprefix("i"))
+        kept = self._resized(value, max(value.lanes, least))
+        kept = self._writer.pure(same(kept, "v"), kept.scalar, kept.lanes)
+        return self._resized(kept, value.lanes)
+
+    def _resized(self, value: Value, lanes: int) -> Value:
+        """The first lanes, or more behind them, whatever is in those."""
+        if value.lanes == lanes:
+            return value
+        order = (f"i32 {lane}" if lane < value.lanes else "i32 poison" for lane in range(lanes))
+        text = f"shufflevector {value}, {value.type} poison, <{lanes} x i32> <{', '.join(order)}>"
+        return self._writer.pure(text, value.scalar, lanes)
 
     def scatter(self, storage: Storage, offsets: Value, value: Value, mask: Value | None) -> None:
         _, size = STORED[storage.dtype]

@@ -18,6 +18,10 @@ from .turned import is_shared
 
 Registers: TypeAlias = tuple[int, int, bool]
 """Rows and vectors of sums, and whether they are a matrix unit's."""
+NONE: Registers = (0, 0, False)
+"""Where no sums are in registers so, as lanes lie along what is folded."""
+TOGETHER = 8
+"""Columns whose sums one block makes at least, where lanes lie so."""
 
 Lanes: TypeAlias = tuple[int, int]
 """Rows and columns of sums, where lanes lie along what is folded."""

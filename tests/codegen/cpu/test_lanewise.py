@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
+from math import prod
 from random import Random
 
 import pytest
@@ -12,7 +14,7 @@ from running import MACHINES, program
 
 from aiosearch.codegen.cpu.choices import space
 from aiosearch.codegen.cpu.printer import native
-from aiosearch.codegen.cpu.schedule import Schedule
+from aiosearch.codegen.cpu.schedule import Schedule, blocked
 from aiosearch.codegen.cpu.shape import Wishes
 from aiosearch.codegen.fusing import fused
 from aiosearch.codegen.ir import Kernel, Module
@@ -85,6 +87,8 @@ def kernels() -> Iterator[tuple[str, Kernel, list[str]]]:
             "product": x @ w,
             "in rows": x @ turned,
             "many in rows": tensor("X", dtype, (64, 512)) @ turned,
+            "many in few rows": tensor("X", dtype, (64, 512))
+            @ apply("transpose", tensor("W", dtype, (16, 512)), axes=(1, 0)),
             "far": tensor("X", dtype, (8, 4096)) @ tensor("W", dtype, (4096, 2048)),
             "rows": apply("sum", x * x, axes=(1,)),
             "columns": apply("sum", x * x, axes=(0,)),
@@ -102,6 +106,20 @@ def kernels() -> Iterator[tuple[str, Kernel, list[str]]]:
 
 def _name(buffer: object) -> str:
     return str(getattr(buffer, "name", ""))
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])
+def test_there_are_choices_for_any_number_of_rows_and_columns(
+    dtype: DType, machine: Machine
+) -> None:
+    """And blocks for both threads, where there is more than one vector's columns."""
+    for rows, columns in product((1, 3, 16, 17, 64), (1, 5, 11, 16, 17, 64)):
+        (kernel,) = in_rows(rows, 512, columns, dtype).kernels
+        found = choices_of(space(kernel, machine, 2))
+        assert found, f"{rows} rows, {columns} columns"
+        blocks = (prod(map(one.schedule.count, blocked(kernel))) for one in found)
+        assert columns <= 16 or max(blocks) > 1, f"{rows} rows, {columns} columns"
 
 
 @BOTH

@@ -102,6 +102,18 @@ def test_of_a_last_lane_no_more_is_stored_than_it_has(dtype: DType) -> None:
     assert_right(module, schedules=own, machines=[masked(host(), "avx512bf16")])
 
 
+@pytest.mark.parametrize("width", [0, 32, 16])
+@pytest.mark.parametrize("to", [DType.BF16, DType.F16, DType.BOOL, DType.I32])
+@pytest.mark.parametrize("of", [DType.F64, DType.F32])
+def test_of_a_number_that_was_longer_no_more_is_stored(of: DType, to: DType, width: int) -> None:
+    """However many lanes a vector has."""
+    module = lower(program(apply("cast", tensor("X", of, (4, 17)), dtype=to)))
+    (kernel,) = module.kernels
+    own = Schedule({kernel.indices[0].name: 1}, width=width)
+    machines = [host(), masked(host(), "avx512bf16")]
+    assert_right(module, schedules={kernel.name: own}, machines=machines)
+
+
 @pytest.mark.parametrize("tile", [1, 2, 3])
 def test_tiles_of_whole_vectors(tile: int) -> None:
     """Blocks begin at any vector of a panel."""
