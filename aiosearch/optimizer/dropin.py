@@ -7,11 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
+import jax
+
 from ..capture.names import shown
 from .made_for import MadeFor
 from .report import Report
 from .runs import OTHER, runs
 from .splice.splicing import Spliced
+
+_PARTIALS = (functools.partial, jax.tree_util.Partial)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,14 +47,18 @@ class StandsIn(Generic[P, R]):
 
 
 def original_of(function: Callable[P, R]) -> Callable[P, R]:
-    """The function itself, or that in whose place it is called: also of a method or a partial."""
+    """The function itself, or that in whose place it is called: also of a method or a partial.
+
+    A partial of a class of someone's own stays what it is.
+    """
     match function:
         case StandsIn():
             return original_of(function.original)
         case MethodType(__func__=StandsIn() as own):
             return original_of(MethodType(own.original, function.__self__))
-        case functools.partial(func=given) if (inner := original_of(given)) is not given:
-            return functools.partial(inner, *function.args, **function.keywords)
+        case functools.partial(func=given) if type(function) in _PARTIALS:
+            if (inner := original_of(given)) is not given:
+                return type(function)(inner, *function.args, **function.keywords)
     return function
 
 

@@ -449,3 +449,14 @@ def test_in_whose_place_it_is_called() -> None:
     assert original_of(partial := functools.partial(product, X)) is partial
     inner: Any = original_of(functools.partial(StandsIn(product), X, scale=3.0))
     assert (inner.func, inner.args, inner.keywords) == (product, (X,), {"scale": 3.0})
+
+
+def test_partials_of_other_classes() -> None:
+    """jax's own is a tree of what it holds, and stays one; nobody knows what another one is."""
+
+    class Own(functools.partial[Any]):
+        pass
+
+    found: Any = original_of(jax.tree_util.Partial(StandsIn(product), X))
+    assert (type(found), found.func) == (jax.tree_util.Partial, product)
+    assert original_of(own := Own(StandsIn(product), X)) is own

@@ -12,7 +12,7 @@ from functools import cached_property
 from ..ir import Index, Kernel
 from ..native.machine import Machine
 from ..parameters import Constraint, Parameter
-from .offered import NONE, UNROLLED, Lanes, Registers, Rows, registers_of
+from .offered import NONE, UNROLLED, Lanes, Registers, Rows, Serial, registers_of
 from .packed import Layout
 from .roles import Roles, natural
 from .shape import Shape, usual_chains
@@ -68,7 +68,7 @@ class Lanewise:
             Constraint(("packed", "laid", "ahead"), self._may_fetch),
             Constraint(("packed", "laid", "shared"), self._may_share),
             Constraint(("packed", "laid", "lanes"), self._has_lanes),
-            Constraint(("packed", "laid", "lanes", "chains"), self._has_chains),
+            Constraint(("packed", "laid", "serial", "lanes", "chains"), self._has_chains),
         )
 
     def found(self, packed: bool, laid: bool, lanes: Lanes | None) -> Lanes | None:
@@ -123,14 +123,18 @@ class Lanewise:
         shape = self._shape(packed, laid)
         return lanes is None or (shape is not None and lanes in self._offered(shape)[1:])
 
-    def _has_chains(self, packed: bool, laid: bool, lanes: Lanes | None, chains: int) -> bool:
+    def _has_chains(
+        self, packed: bool, laid: bool, serial: Serial, lanes: Lanes | None, chains: int
+    ) -> bool:
         """So does the usual number; others have to fit, and to have something to fold."""
         own, along = self.found(packed, laid, lanes), self._shapes[packed, laid].along
         if not chains:
             return True
         if own is None or along is None or chains == usual_chains(own[0] * own[1]):
             return False
-        return self._fit(own, chains) and chains * self._machine.width // 4 <= along.size
+        name, length = serial
+        folded = length if name == along.name else along.size
+        return self._fit(own, chains) and chains * self._machine.width // 4 <= folded
 
 
 def _size(one: Index | None) -> int:
