@@ -58,7 +58,9 @@ def original_of(function: Callable[P, R]) -> Callable[P, R]:
             return original_of(MethodType(own.original, function.__self__))
         case functools.partial(func=given) if type(function) in _PARTIALS:
             if (inner := original_of(given)) is not given:
-                return type(function)(inner, *function.args, **function.keywords)
+                found = type(function)(inner, *function.args, **function.keywords)
+                vars(found).update(vars(function))
+                return found
     return function
 
 

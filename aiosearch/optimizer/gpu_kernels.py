@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..codegen.fusing import fused
 from ..codegen.ir import Module
 from ..codegen.lowering import lower
-from ..codegen.pallas import CannotPrint, Parted, Tiling, different, write
+from ..codegen.pallas import CannotPrint, Parted, Tiling, different, name_of, write
 from ..codegen.plans import Plan, Plans, best
 from ..devices import Device
 from ..tensor import Program
@@ -69,7 +69,7 @@ class GpuKernels:
         """What runs it; raises IllegalPointError where there is no such place, or CannotPrint."""
         plan = self._parted[place.module].tilings(place.parting).at(place.points)
         text = write(plan.module, plan.schedules)
-        return KernelSource(_how(plan), plan.seconds, text, plan.module.name)
+        return KernelSource(_how(plan), plan.seconds, text, name_of(plan.module))
 
 
 def gpu_kernel_sources(program: Program, device: Device, most: int) -> list[KernelSource]:

@@ -18,13 +18,14 @@ def renamed(source: str, names: Mapping[str, str], own: str, other: str) -> str:
     calls are, and so is the name that a kernel has for who looks at a device.
     """
     called = [] if own == other else _functions(source)
-    helpers = {one: _after(one, own, other) for one in called if one not in names}
+    taken = {*names, *names.values()}
+    helpers = {one: _free(_after(one, own, other), taken) for one in called if one not in names}
 
     def defined(found: re.Match[str]) -> str:
         return f"def {names.get(found[1], found[1])}"
 
-    found = re.sub(r"^def (\w+)", defined, source, flags=re.MULTILINE)
-    return _used(found, helpers) if helpers else found
+    found = _used(source, helpers) if helpers else source
+    return re.sub(r"^def (\w+)", defined, found, flags=re.MULTILINE)
 
 
 def with_parameters(source: str, function: str, wanted: Sequence[str]) -> str:
@@ -91,8 +92,17 @@ def _replaced(source: str, places: Iterable[_Place], names: Mapping[str, str]) -
     return b"\n".join(lines).decode()
 
 
+def _free(wanted: str, taken: set[str]) -> str:
+    """An underscored name that is not taken, which it is from then on."""
+    found = wanted
+    while found in taken:
+        found = f"_{found}"
+    taken.add(found)
+    return found
+
+
 def _after(helper: str, own: str, other: str) -> str:
-    """A helper's name is underscored, as that of nothing else is; a lone kernel's is `own`'s."""
+    """A helper's name is underscored; a lone kernel's is `own`'s."""
     rest = "kernel" if helper == f"_{own}" else helper.removeprefix(f"_{own}_").strip("_")
     return f"_{other}_{rest}"
 

@@ -457,6 +457,8 @@ def test_partials_of_other_classes() -> None:
     class Own(functools.partial[Any]):
         pass
 
-    found: Any = original_of(jax.tree_util.Partial(StandsIn(product), X))
-    assert (type(found), found.func) == (jax.tree_util.Partial, product)
+    partial: Any = jax.tree_util.Partial(StandsIn(product), X)
+    partial.tag = "mine"
+    found: Any = original_of(partial)
+    assert (type(found), found.func, found.tag) == (jax.tree_util.Partial, product, "mine")
     assert original_of(own := Own(StandsIn(product), X)) is own

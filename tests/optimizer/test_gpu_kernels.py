@@ -45,6 +45,19 @@ def test_sources_stand_alone_and_compute_the_program(program: Program) -> None:
         np.testing.assert_allclose(run(x, w, interpret=True), wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["step", "pl", "interpret", "_erf"])
+def test_a_function_may_be_called_what_the_text_needs_itself(name: str) -> None:
+    """Then it is written under another name, which is told."""
+    x, w = tensor("x", "f32", (16, 32)), tensor("w", "f32", (32, 16))
+    (one,) = gpu_kernel_sources(Program(name, (x, w), (x @ w,)), device("H200"), 1)
+    space: dict[str, object] = {}
+    exec(one.source, space)
+    run = space[one.function]
+    assert callable(run)
+    ones = np.ones((16, 32), np.float32)
+    np.testing.assert_allclose(run(ones, ones.T, interpret=True), 32 * np.ones((16, 16)))
+
+
 def test_what_is_written_runs_where_nothing_but_jax_is(program: Program, tmp_path: Path) -> None:
     """In a process that cannot import aiosearch, from the file that `--emit` would write."""
     (one,) = gpu_kernel_sources(program, device("H200"), 1)

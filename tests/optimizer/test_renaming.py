@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -42,6 +43,15 @@ def test_functions_and_what_they_call_have_other_names() -> None:
     assert lone == ("_f_2_kernel", "f_2_kernel")
     assert first == ("_f_2_1", "f_2_1")
     assert value == 2 * (5 - 3)
+
+
+@pytest.mark.parametrize("name", ["_f_2_erf", "_h", "_erf", "_kernel"])
+def test_a_name_may_look_like_that_of_a_helper(name: str) -> None:
+    """Which then gets another one: no two functions have the same."""
+    text = renamed(SOURCE, {"h": name, "h_pack": f"{name}_pack"}, "h", name)
+    defined = re.findall(r"^def (\w+)", text, re.MULTILINE)
+    assert len(set(defined)) == len(defined) == 5
+    assert name in defined
 
 
 def test_a_source_by_its_own_name_stays_as_it_is() -> None:

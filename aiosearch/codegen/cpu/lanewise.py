@@ -68,7 +68,7 @@ class Lanewise:
             Constraint(("packed", "laid", "ahead"), self._may_fetch),
             Constraint(("packed", "laid", "shared"), self._may_share),
             Constraint(("packed", "laid", "lanes"), self._has_lanes),
-            Constraint(("packed", "laid", "serial", "lanes", "chains"), self._has_chains),
+            Constraint(("packed", "laid", "serial", "width", "lanes", "chains"), self._has_chains),
         )
 
     def found(self, packed: bool, laid: bool, lanes: Lanes | None) -> Lanes | None:
@@ -124,9 +124,15 @@ class Lanewise:
         return lanes is None or (shape is not None and lanes in self._offered(shape)[1:])
 
     def _has_chains(
-        self, packed: bool, laid: bool, serial: Serial, lanes: Lanes | None, chains: int
+        self,
+        packed: bool,
+        laid: bool,
+        serial: Serial,
+        width: int,
+        lanes: Lanes | None,
+        chains: int,
     ) -> bool:
-        """So does the usual number; others have to fit, and to have something to fold."""
+        """Nor is the usual number; others have to fit, and to have something to fold."""
         own, along = self.found(packed, laid, lanes), self._shapes[packed, laid].along
         if not chains:
             return True
@@ -134,7 +140,7 @@ class Lanewise:
             return False
         name, length = serial
         folded = length if name == along.name else along.size
-        return self._fit(own, chains) and chains * self._machine.width // 4 <= folded
+        return self._fit(own, chains) and chains * (width or self._machine.width) // 4 <= folded
 
 
 def _size(one: Index | None) -> int:

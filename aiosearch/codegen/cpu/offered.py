@@ -67,11 +67,14 @@ def widths(machine: Machine) -> Parameter:
 
 
 def registers_of(own: Roles, machine: Machine) -> Iterator[Registers]:
+    """No more rows than there are; vectors that are too many, and as many as there are."""
     most = own.row.size if own.row is not None else 1
+    wide = -(-own.along.size // (machine.width // 4)) if own.along is not None else 1
     if machine.bf16_matrix and halves(own.stage):
         yield from dict.fromkeys((min(rows, most), vectors, True) for rows, vectors in _MATRIX)
     seen = set()
-    for rows, vectors in _REGISTERS:
+    clamped = ((rows, wide) for rows, vectors in _REGISTERS if vectors > wide)
+    for rows, vectors in (*_REGISTERS, *clamped):
         kept = min(rows, most)
         if kept * vectors + vectors + 1 <= machine.registers and (kept, vectors) not in seen:
             seen.add((kept, vectors))

@@ -7,7 +7,7 @@ from .errors import CannotPrint
 from .parted import Parted, different, modules, plans
 from .splitting import split
 from .tiling import Tiling
-from .writing import write
+from .writing import name_of, write
 
 __all__ = [
     "CannotPrint",
@@ -16,6 +16,7 @@ __all__ = [
     "choices",
     "different",
     "modules",
+    "name_of",
     "parameters",
     "plans",
     "split",

@@ -49,6 +49,7 @@ def parameters(nodes: Nodes) -> list[Cut]:
     free = parallel(nodes)
     alone = (1,) if len(sides & set(free)) > 2 else ()
     last = {one for node in nodes.outputs for at in node.stage.at[-1:] for one in ir.indices(at)}
+    apart = _apart(nodes) if serial(nodes) else set()
     found: list[Cut] = []
     for one in free:
         if one in sides:
@@ -57,12 +58,26 @@ def parameters(nodes: Nodes) -> list[Cut]:
             values = (1,)
         else:
             values = _powers(one, *(_ALONG if one in last else _ROWS))
+            if one in last & apart:
+                values = _powers(one, 1, _ALONG[1])[::2]
         found.append(Cut(one.name, values))
     for one in serial(nodes):
         values = _powers(one, *(_SUMMED if one in summed or one in sides else _ALONG))
         cuts = tuple(tile for tile in values if tile < one.size) or (1,) * (one in summed)
         found.append(Cut(one.name, (0, *cuts), loop=True))
     return found
+
+
+def _apart(nodes: Nodes) -> set[ir.Index]:
+    """The indices along which something is read that does not lie side by side: as rows of a sum.
+
+    Of these a block may have few, even if what is made of them does.
+    """
+    read = {load for node in nodes.all for load in node.taken}
+    ends = [load.at[-1] for load in read if load.at]
+    others = [at for load in read for at in load.at[:-1]]
+    others += [at for at in ends if ir.alone(at) is None]
+    return {one for at in others for one in ir.indices(at)}
 
 
 def _powers(one: ir.Index, least: int, most: int) -> tuple[int, ...]:
@@ -124,7 +139,7 @@ class Tilings:
     def best(self) -> Choice[Tiling]:
         """The best predicted; raises CannotPrint where none finds room."""
         if self._first is None:
-            raise _absent(self.kernel, self._device)
+            raise absent(self.kernel, self._device)
         return self._first
 
     def demand(self, tiling: Tiling) -> Demand:
@@ -180,11 +195,12 @@ def choices(kernel: ir.Kernel, device: Device) -> list[Tiling]:
     """
     found = by_tiles(choices_of(Tilings(kernel, device)))
     if not found:
-        raise _absent(kernel, device)
+        raise absent(kernel, device)
     return [one.schedule for one in found]
 
 
-def _absent(kernel: ir.Kernel, device: Device) -> CannotPrint:
+def absent(kernel: ir.Kernel, device: Device) -> CannotPrint:
+    """What is raised where a kernel has no tiling."""
     return CannotPrint(f"kernel {kernel.name}: no tiling of it finds room on {device.name}")
 
 

@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 from .. import ir
-from ..parameters import Choice, Point, choices_of
+from ..parameters import Choice, Point
 from ..plans import Plan, Plans, best
 from .candidates import by_tiles
 from .parting import Parting, Partings
@@ -66,13 +66,16 @@ class Parted:
 
 
 def _worth(space: Partings) -> list[Choice[Parting]]:
-    """The kernel as it is; then the best of those with a fold in parts, if that may pay."""
-    found = choices_of(space)
-    whole = next(one for one in found if not any(one.point))
+    """The kernel as it is; then the best of those with a fold in parts, if that may pay.
+
+    One of them alone, where the other finds no room.
+    """
+    found = space.ways
+    whole = next((one for one in found if not any(one.point)), None)
     split = next((one for one in found if any(one.point)), None)
-    if split is None or (space.is_busy and split.seconds >= whole.seconds):
+    if whole and split and space.is_busy and split.seconds >= whole.seconds:
         return [whole]
-    return [whole, split]
+    return [one for one in (whole, split) if one is not None]
 
 
 def modules(module: ir.Module, device: Device) -> list[ir.Module]:

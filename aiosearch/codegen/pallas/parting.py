@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...tensor.types import BYTES
 from .. import ir
-from ..parameters import Constraint, Parameter
-from .candidates import Tilings
+from ..parameters import Choice, Constraint, Parameter, choices_of
+from .candidates import Tilings, absent
 from .dialect import LEAST
 from .errors import CannotPrint
 from .layout import serial
@@ -46,6 +46,7 @@ class Partings:
         names = tuple(one.name for one in folded)
         self.constraints = [
             *([Constraint(names, _one_at_most)] if names else []),
+            *([Constraint(names, self._is_somewhere)] if names else []),
             *(
                 Constraint((one.name,), partial(holds, one))
                 for one in folded
@@ -65,6 +66,14 @@ class Partings:
         assert found is not None, "a fold that cannot be split is not legal"
         return found
 
+    @property
+    def ways(self) -> list[Choice[Parting]]:
+        """All of them, the best first; raises CannotPrint where there are none."""
+        found = choices_of(self)
+        if not found:
+            raise absent(self._kernel, self._device)
+        return found
+
     def seconds(self, schedule: Parting) -> float:
         """Each by its best tiling; raises CannotPrint where it has none."""
         return sum(one.best.seconds for one in schedule)
@@ -76,8 +85,9 @@ class Partings:
 
     @property
     def _blocks(self) -> int:
+        """Of the kernel as it is; one, where it only finds room in parts."""
         (whole,) = self._whole
-        return whole.demand(whole.best.schedule).blocks
+        return whole.demand(whole.best.schedule).blocks if whole.finds_room else 1
 
     def _halved(self, name: str, parts: int) -> Parting | None:
         """Nothing where what the parts come to cannot be put together."""
@@ -85,11 +95,18 @@ class Partings:
             return tuple(Tilings(one, self._device) for one in halves(self._kernel, name, parts))
         return None
 
-    def _suit_units(self, _: ir.Index, parts: int) -> bool:
-        """Whether units that were idle have a block each, and none have too many."""
+    def _is_somewhere(self, *parts: int) -> bool:
+        """Whether the kernel as it is finds room, where it is that."""
+        (whole,) = self._whole
+        return max(parts) > 1 or whole.finds_room
+
+    def _suit_units(self, one: ir.Index, parts: int) -> bool:
+        """Whether units that were idle have a block each, as far as may be, and none too many."""
         if parts == 1 or self.is_busy:
             return parts <= _FEW
-        return self._device.units <= self._blocks * parts <= _MOST * self._device.units
+        most = max(each for each in (1, *_powers(one)) if _are_equal(one, each))
+        least = min(self._device.units, self._blocks * most)
+        return least <= self._blocks * parts <= _MOST * self._device.units
 
     def _may_be_joined(self, one: ir.Index, parts: int) -> bool:
         return parts == 1 or self._halves(one.name, parts) is not None

@@ -10,10 +10,8 @@ from .layout import Layout
 
 def told(layout: Layout) -> str:
     """The kernel's name, and a line each: the grid, the way through a block, what it is given."""
-    kernel, tiling = layout.nodes.kernel.name, layout.tiling
-    warps, ahead = tiling.warps, tiling.stages - 1
-    given = f"{warps} warps, {ahead} {'step' if ahead == 1 else 'steps'} loaded ahead"
-    return "\n  ".join([kernel, _grid(layout), *_way(layout), given])
+    kernel, warps = layout.nodes.kernel.name, layout.tiling.warps
+    return "\n  ".join([kernel, _grid(layout), *_way(layout), f"{warps} warps"])
 
 
 def _grid(layout: Layout) -> str:
@@ -28,4 +26,6 @@ def _grid(layout: Layout) -> str:
 
 def _way(layout: Layout) -> Iterator[str]:
     if layout.loop is not None:
-        yield f"goes along {layout.loop} by {layout.tile(layout.loop)}"
+        ahead = layout.tiling.stages - 1
+        loaded = f"{ahead} {'step' if ahead == 1 else 'steps'} loaded ahead"
+        yield f"goes along {layout.loop} by {layout.tile(layout.loop)}, {loaded}"

@@ -14,8 +14,13 @@ from .nodes import Nodes
 from .tiling import Tiling
 
 
+def name_of(module: ir.Module) -> str:
+    """What the function is called: after the module, where nothing in the text is called so."""
+    return Names().fresh(module.name)
+
+
 def write(module: ir.Module, tilings: Mapping[str, Tiling] = {}) -> str:
-    """The text of a Python module with a function of the module's name, over its inputs.
+    """The text of a Python module with one function, over the module's inputs.
 
     The function gives one array where the module has one output, else a tuple; with `interpret` it
     runs without a GPU. A kernel that has no tiling here is one block over everything.
@@ -27,7 +32,7 @@ class _Writing:
     def __init__(self, module: ir.Module, tilings: Mapping[str, Tiling]) -> None:
         self._module, self._tilings = module, tilings
         self._globals = Names()
-        self._function = self._globals.fresh(module.name)
+        self._function = self._globals.fresh(name_of(module))
         self._locals = Names(TAKEN | {self._function})
         self._arrays: dict[str, str] = {}
         self._bodies: list[str] = []

@@ -89,8 +89,26 @@ def test_parts_take_no_more_bytes_than_the_inputs() -> None:
     assert len(_parts(_product(64, 1024, 64))) > 1
 
 
+def _sum(*shape: int) -> ir.Kernel:
+    x = tensor("x", DType.F32, shape)
+    (kernel,) = lower(
+        Program("sums", (x,), (apply("sum", x, axes=tuple(range(len(shape)))),))
+    ).kernels
+    return kernel
+
+
+def test_a_kernel_may_find_room_in_parts_alone() -> None:
+    """As one that folds two long axes does: a block goes along one of them at most."""
+    found = Partings(_sum(1024, 1024), H200).ways
+    assert {max(one.point) > 0 for one in found} == {True}
+
+
+def test_parts_of_what_becomes_one_number_are_a_block_each() -> None:
+    best, *_ = Partings(_sum(1 << 22), H200).ways
+    first, _ = best.schedule
+    assert first.demand(first.best.schedule).blocks >= H200.units
+
+
 def test_a_kernel_without_tilings_has_no_parts_either() -> None:
-    x = tensor("x", DType.F32, [4096, 3, 4096])
-    (kernel,) = lower(Program("sums", (x,), (apply("sum", x, axes=(0, 2)),))).kernels
     with pytest.raises(CannotPrint, match="no tiling of it finds room on H200"):
-        choices_of(Partings(kernel, H200))
+        _ = Partings(_sum(64, 64, 64, 64), H200).ways

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from printed import agrees
 
 from aiosearch.codegen.fusing import fused
@@ -148,6 +149,26 @@ def test_sizes_that_are_no_powers_of_two_are_masked(size: int) -> None:
     x = tensor("x", DType.F32, [2, size])
     total = apply("sum", x, axes=(1,), keep=True)
     agrees(Program("awkward", (x,), (apply("exp", x) + total,)))
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+def test_sums_of_few_rows_and_of_parts_that_become_one_number(axes: tuple[int, ...]) -> None:
+    """A block has one of them where they lie apart in memory."""
+    x = tensor("x", DType.F32, [4, 4096])
+    program = Program("sums", (x,), (apply("sum", x * x, axes=axes),))
+    found = plans(lower(program), replace(H200, units=4), 8)
+    tiles = {tile for one in found for own in one.schedules.values() for tile in own.tiles.values()}
+    assert (1 in tiles) == (1 in axes)
+    for one in found:
+        agrees(program, one.schedules, one.module)
+
+
+def test_what_is_loaded_ahead_is_told_of_loops_alone() -> None:
+    x = tensor("x", DType.F32, [64, 64])
+    found = plans(lower(Program("map", (x,), (apply("exp", x),))), H200, 1)
+    assert "ahead" not in write(found[0].module, found[0].schedules)
+    found = plans(fused(lower(builtin("rms_norm", DType.BF16))), H200, 1)
+    assert "loaded ahead" in write(found[0].module, found[0].schedules)
 
 
 def test_an_index_that_is_no_axis_of_the_grid_is_refused_by_name() -> None:
