@@ -179,8 +179,13 @@ def in_torch(pair: Pair, *, compiles: bool = True) -> TorchSide | str:
     except CaptureError as error:
         return f"not one program: {error.obstacle}"
     except RuntimeError as error:
-        reason = str(error).partition("\n")[0]
+        reason = first_line(error)
         return f"torch fails: {type(error).__name__}: {reason}"
     if not pair.agrees(results):
         return "torch computes something else"
     return torch
+
+
+def first_line(error: Exception) -> str:
+    """What went wrong, in a table."""
+    return str(error).partition("\n")[0]

@@ -17,7 +17,7 @@ from typing import Any
 
 import jax
 import layers
-from contest import Pair, in_torch
+from contest import Pair, first_line, in_torch
 from kernelrace import Raced
 from kernelrows import LEVEL, Row
 from rounds import Compared, compared
@@ -66,7 +66,7 @@ def _alone(function: Callable[..., Any], values: Sequence[jax.Array]) -> float |
 
         _, runs = profiler.measure(function, aggregate=False, iterations=RUNS)(*values)
     except (ImportError, RuntimeError) as error:
-        return str(error).partition("\n")[0]
+        return first_line(error)
     if runs is None:
         return "the GPU counted no kernels"
     return round(median(sum(taken for _, taken in run) for run in runs) * 1e3, 2)
@@ -80,7 +80,7 @@ def _is_one_graph(function: Callable[..., Any], values: Sequence[jax.Array]) -> 
         try:
             loop.lower(*values).compile(compiler_options=options)
         except (ValueError, RuntimeError) as error:
-            return str(error).partition("\n")[0]
+            return first_line(error)
         found = is_graph(Path(folder))
     return "XLA lists nothing" if found is None else found
 
@@ -103,11 +103,14 @@ def _over_libraries(pair: Pair, seconds: float) -> Compared | str:
         return "torch is not installed"
     from torch_side import cublaslt
 
-    with cublaslt():
-        side = in_torch(pair, compiles=False)
-        if isinstance(side, str):
-            return side
-        return compared(side.call, pair.ready(pair.found), seconds)
+    try:
+        with cublaslt():
+            side = in_torch(pair, compiles=False)
+            if isinstance(side, str):
+                return side
+            return compared(side.call, pair.ready(pair.found), seconds)
+    except RuntimeError as error:  # torch may be built without it
+        return first_line(error)
 
 
 def _over_attention(row: Row, pair: Pair, seconds: float) -> dict[str, Any] | str:
@@ -138,7 +141,7 @@ def _over_library(library: str, name: str, pair: Pair, seconds: float) -> Compar
         call = attention(library, pair.values, SCALES[name], normalised=name in NORMALISED)
         theirs = [call()[0].double().cpu().numpy()]
     except RuntimeError as error:
-        return str(error).partition("\n")[0]
+        return first_line(error)
     if not pair.agrees(theirs):
         return "torch computes something else"
     return compared(call, pair.ready(pair.found), seconds)

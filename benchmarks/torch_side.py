@@ -102,13 +102,23 @@ def _by_libraries(program: Program, device: str, inputs: Sequence[torch.Tensor])
 
 def _compiled(program: Program, device: str, inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
     """The same graph, compiled."""
-    torch.compiler.reset()
+    _begin(inputs)
     graph = _by_libraries(program, device, inputs)
     with torch.inference_mode(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about hardware that tuning would like to have
         found: Callable[..., Any] = torch.compile(graph, mode=MODE, dynamic=False)
         found(*inputs)
     return found
+
+
+def _begin(inputs: Sequence[torch.Tensor]) -> None:
+    """Forgets what was compiled before, for whichever library, and tells what stays where it is.
+
+    A graph that is replayed would have all others copied into its own memory at each call.
+    """
+    torch.compiler.reset()
+    for one in inputs:
+        torch._dynamo.mark_static_address(one)
 
 
 @contextmanager
@@ -140,10 +150,11 @@ def attention(
         found: torch.Tensor = attend(queries, keys, v, scale=scale)
         return found
 
+    _begin((q, keys, v))
     run = torch.compile(whole, mode=MODE, dynamic=False) if normalised else whole
 
     def call() -> torch.Tensor:
-        with torch.inference_mode(), sdpa_kernel(SDPBackend[library]):
+        with torch.inference_mode(), sdpa_kernel(getattr(SDPBackend, library)):
             found: torch.Tensor = run(q, keys)
         torch.cuda.synchronize()
         return found
