@@ -12,10 +12,13 @@ import jax
 
 
 def title(function: Callable[..., Any], name: str | None) -> str:
-    """The program's name: the one given, or the function's, of a partial that of its function."""
+    """The program's name: the one given, or the function's; a partial has that of its function.
+
+    What is called and has no name of its own has that of its class.
+    """
     while isinstance(function, functools.partial):
         function = function.func
-    own = name if name is not None else str(getattr(function, "__name__", ""))
+    own = name if name is not None else str(getattr(function, "__name__", type(function).__name__))
     return re.sub(r"\W", "_", own).strip("_") or "captured"
 
 

@@ -171,21 +171,17 @@ def _integer_pow(x: Value, y: int, **params: Any) -> Value:
 def _pow(x: Value, y: Value, **params: Any) -> Value:
     if y.number is not None:
         return pointwise("power", x, exponent=y.number)
-    if x.number is not None and x.number > 0:
+    if x.number is not None and 0 < x.number < math.inf:
         whole = "a power whose exponents are whole numbers: cast them to floats first"
         demand(y.dtype in FLOATING, whole)
-        return _exponential(x.number, y)
+        return pointwise("exponential", y, base=x.number)
     return pointwise("pow", x, _converted(y, x.dtype), dtype=x.dtype)
-
-
-def _exponential(base: int | float, x: Value) -> Value:
-    rate = apply("log", literal(base))
-    return replace(x, term=apply("exp", apply("mul", x.term, rate)))
 
 
 @reads("exp2")
 def _exp2(x: Value, **params: Any) -> Value:
-    return _exponential(2, x)
+    """As exact as XLA's, which takes a logarithm too."""
+    return replace(x, term=apply("exp", apply("mul", x.term, apply("log", literal(2)))))
 
 
 @reads("log2")

@@ -18,7 +18,7 @@ from ..optimizer.report import CALLED, WHOLE
 from ..optimizer.results import default_results_path, export
 from .exits import Exit
 from .figures import of
-from .output import give, give_json
+from .output import give, give_json, tell
 from .tables import table
 from .usage import UsageError
 
@@ -98,26 +98,30 @@ def _forget(path: Path, arguments: argparse.Namespace) -> None:
         if arguments.all:
             removed = file.clear() if file is not None else 0
         else:
-            removed = _remove(file, arguments.answers)
+            removed = _remove(path, file, arguments.answers)
     if arguments.json:
         give_json({"path": str(path), "removed": removed})
     else:
         give(f"removed {of(removed, 'answer')} from {path}")
 
 
-def _remove(file: AnswerFile | None, names: Sequence[str]) -> int:
-    named = _named(_all(file), names)
+def _remove(path: Path, file: AnswerFile | None, names: Sequence[str]) -> int:
+    named = _named(_all(path, file), names)
     return file.remove(answer.key.digest for answer in named) if file is not None else 0
 
 
 def answers_in(path: Path) -> list[Answer]:
     """All answers of a file, which need not be there."""
     with _opened(path) as file:
-        return _all(file)
+        return _all(path, file)
 
 
-def _all(file: AnswerFile | None) -> list[Answer]:
-    return list(file.all()) if file is not None else []
+def _all(path: Path, file: AnswerFile | None) -> list[Answer]:
+    """Those that can be read; how many cannot is told."""
+    found, damaged = file.intact() if file is not None else ([], 0)
+    if damaged:
+        tell(f"{path} is damaged: {of(damaged, 'answer')} in it cannot be read, and is left out")
+    return found
 
 
 def require_store(path: Path | None) -> None:

@@ -248,7 +248,7 @@ class Noise:
 
 
 def _all_finite(values: Sequence[Array]) -> Array:
-    return np.asarray(np.all([np.isfinite(one) for one in values], axis=0))
+    return np.asarray(np.all(np.isfinite(np.broadcast_arrays(*values)), axis=0))
 
 
 def _felt(x: Measured, chosen: Array) -> Array:

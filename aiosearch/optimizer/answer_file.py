@@ -72,9 +72,22 @@ class AnswerFile:
     def all(self) -> Iterator[Answer]:
         """The newest first."""
         with translated():
-            rows = self._database.execute("SELECT key, answer, sum FROM answers ORDER BY id DESC")
-            for row in rows:
+            for row in self._rows():
                 yield _validated(*row)
+
+    def intact(self) -> tuple[list[Answer], int]:
+        """The same of rows that are what was written, and how many are not."""
+        found, damaged = list[Answer](), 0
+        with translated():
+            for row in self._rows():
+                try:
+                    found.append(_validated(*row))
+                except DamagedError:
+                    damaged += 1
+        return found, damaged
+
+    def _rows(self) -> Iterator[tuple[bytes, bytes, bytes]]:
+        return self._database.execute("SELECT key, answer, sum FROM answers ORDER BY id DESC")
 
     def remove(self, keys: Iterable[bytes]) -> int:
         """Says how many there were."""

@@ -97,6 +97,13 @@ def _power(term: Term, x: Piece, exponent: Any) -> Piece:
     return Piece(f"{x.atom} ** {power.text}", Binds.SIGN)
 
 
+def _exponential(term: Term, x: Piece, base: Any) -> Piece:
+    power = x.text
+    if term.arguments[0].operator is LITERAL or term.dtype is DType.I32:
+        power = f"jnp.asarray({x.text}, float)"
+    return call("jnp.power", number(base, True).text, power)
+
+
 def _clamp(term: Term, x: Piece, low: Any, high: Any) -> Piece:
     return call("jnp.clip", x.text, number(low, True).text, number(high, True).text)
 
@@ -232,6 +239,7 @@ _OWN: dict[str, Say] = {
     "diagonal": _diagonal,
     "erf": _erf,
     "erfc": _erf,
+    "exponential": _exponential,
     "fold": _fold,
     "gelu": _gelu,
     "gelu_tanh": _gelu,

@@ -60,6 +60,13 @@ COS = Function("cos", np.cos, even=True)
 FLOOR = Function("floor", np.floor, integral=True)
 ROUND = Function("round", np.rint, integral=True)
 POW = Function("pow", np.power)
+EXPONENTIAL = Function(
+    "pow",
+    np.power,
+    positive=True,
+    means=lambda k, base, x: k.exp(k.multiply(x, k.log(base))),
+)
+"""A power of a positive number."""
 EXPM1 = Function("expm1", np.expm1, means=lambda k, x: k.subtract(k.exp(x), _one(k)))
 LOG1P = Function("log1p", np.log1p, means=lambda k, x: k.log(k.add(_one(k), x)))
 
@@ -98,6 +105,14 @@ _pointwise(
     lambda k, x, exponent: _power(k, x, exact(exponent)),
     4,
     parameters=(Parameter("exponent", Kind.NUMBER),),
+)
+_pointwise(
+    "exponential",
+    1,
+    lambda k, x, base: k.function(EXPONENTIAL, k.constant(exact(base)), x),
+    20,
+    parameters=(Parameter("base", Kind.NUMBER),),
+    fractions=True,
 )
 _pointwise(
     "clamp",

@@ -62,7 +62,7 @@ def test_a_function_without_a_signature_or_a_name_is_captured_too() -> None:
     program = captured(functools.partial(jnp.sum, axis=0))
     assert program.name == "sum"
     assert names(program) == ["a"]
-    assert captured(operator.itemgetter(0)).name == "captured"
+    assert captured(operator.itemgetter(0)).name == "itemgetter"
     assert capture(jnp.exp, SQUARE, name="grows").program.name == "grows"
 
 
@@ -265,6 +265,13 @@ def test_a_literal_that_is_a_root_is_read_as_one(dtype: str) -> None:
     assert output(lambda x: x * float(np.sqrt(2 / 3)), x).arguments[1].operator.name == "sqrt"
 
 
+def test_powers_of_a_number_are_no_products_with_its_logarithm() -> None:
+    """Which would be rounded, and is not where jax computes a power."""
+    assert output(lambda x: 2.0**x) is apply("exponential", X, base=2.0)
+    assert output(lambda x: jnp.power(0.3, x)).operator.name == "exponential"
+    assert output(lambda x: jnp.power(-2.0, x)).operator.name == "pow"
+
+
 def test_powers_of_two_with_a_literal_logarithm_are_exponentials() -> None:
     rate = apply("log", literal(2))
     halved = apply("mul", X, apply("reciprocal", rate))
@@ -342,3 +349,11 @@ def test_empty_axes_are_carried_along() -> None:
 def test_the_package_loads_no_jax_before_something_is_captured() -> None:
     code = "import sys, aiosearch.capture; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_an_object_that_is_called_has_the_name_of_its_class() -> None:
+    class Layer:
+        def __call__(self, x: Any) -> Any:
+            return x + 1
+
+    assert captured(Layer()).name == "Layer"

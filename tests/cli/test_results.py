@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -168,3 +169,16 @@ def test_another_file(cli: Cli) -> None:
     assert Path("text").read_text() == "hello " * 1000
     assert cli("results", "forget", "--all", "--file", "nowhere").out.startswith("removed 0")
     assert not Path("nowhere").exists()
+
+
+def test_what_is_damaged_is_left_out_and_told(cli: Cli, kept: Path) -> None:
+    """The other answers can still be listed, shown and exported."""
+    database = sqlite3.connect(kept)
+    database.execute("UPDATE answers SET sum = NULL WHERE id = 2")
+    database.commit()
+    database.close()
+    told = cli("results", "list", "--json")
+    assert [one["name"] for one in told.events[0]] == ["gelu", "trace_of_product"]
+    assert told.err == f"{kept} is damaged: 1 answer in it cannot be read, and is left out\n"
+    assert cli("results", "show", "gelu").code == 0
+    assert cli("results", "export", "out").out == "wrote 2 answers to out\n"

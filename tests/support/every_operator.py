@@ -18,6 +18,7 @@ FOLDS = ("sum", "mean", "max", "min")
 SIZES = (0, 1, 3, 17, 4095)
 
 _MORE: dict[str, dict[str, Any]] = {
+    "exponential": {"base": 2.5},
     "power": {"exponent": 3},
     "clamp": {"low": -1, "high": 0.5},
     "cast": {"dtype": DType.I32},

@@ -25,6 +25,7 @@ from aiosearch.tensor import (
     write,
 )
 from aiosearch.tensor.operator import Kind, Parameter
+from aiosearch.tensor.types import EXACT
 
 MOST_ELEMENTS = 64
 
@@ -274,12 +275,14 @@ def _size(term: Term) -> int:
 
 
 def _sensible(operator: Operator, operands: Sequence[Term]) -> bool:
-    """Truth values are chosen by, cast and moved, never added up."""
+    """Truth values are chosen by, cast and moved, never added up; no fraction is beside wholes."""
     truths = [operand.dtype is DType.BOOL for operand in operands]
     if operator.name == "select":
         return truths == [True, False, False]
     if operator.name in ("concatenate", "stack"):
         return len(set(truths)) == 1
+    if operator.name == "pad":
+        return operands[0].dtype not in EXACT
     return not any(truths) or operator.name in _ON_TRUTH
 
 

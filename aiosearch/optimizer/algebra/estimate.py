@@ -31,7 +31,7 @@ _TURNED = 1.4 * _NANO
 _SHUFFLED = 0.25 * _NANO
 """For each element that is read against its order."""
 
-_SLOW = {"cos": 6.0, "sin": 6.0, "pow": 3.2, "rsqrt": 1.3}
+_SLOW = {"cos": 6.0, "sin": 6.0, "pow": 3.2, "exponential": 3.2, "rsqrt": 1.3}
 """Nanoseconds an element, where it is more than the count of operations says."""
 _STORED = frozenset({"matmul", "convolution", "sum", "mean", "max", "min", "fold", "rms_norm"})
 _JOINED = frozenset({"concatenate", "stack", "pad"})

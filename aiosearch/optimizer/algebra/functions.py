@@ -113,9 +113,9 @@ def _unrepeated(term: Term) -> Term:
 
 
 @rule("exp", "log", "sqrt", "rsqrt", "tanh", "erf", "erfc", "sin", "cos", "sigmoid", "silu", "gelu",
-      "gelu_tanh", "power", "square", "abs", "neg", "log1p", "expm1", "relu", "reciprocal", "cast",
-      "add", "sub", "mul", "div", "maximum", "minimum", "pow", "select", "less", "less_equal",
-      "equal", "not_equal", "clamp", "floor", "round")  # fmt: skip
+      "gelu_tanh", "power", "exponential", "square", "abs", "neg", "log1p", "expm1", "relu",
+      "reciprocal", "cast", "add", "sub", "mul", "div", "maximum", "minimum", "pow", "select",
+      "less", "less_equal", "equal", "not_equal", "clamp", "floor", "round")  # fmt: skip
 def function_of_repeated(term: Term) -> Iterator[Term]:
     """A function of what is repeated is computed once, then repeated."""
     operands = [_unrepeated(argument) for argument in term.arguments]

@@ -9,9 +9,9 @@ from .building import again, kept_axes, named, reshaped, sizes, transposed
 from .rules import rule
 
 _POINTWISE = ("neg", "abs", "exp", "log", "square", "sqrt", "rsqrt", "reciprocal", "tanh", "erf",
-              "erfc", "sigmoid", "silu", "gelu", "gelu_tanh", "relu", "power", "cast", "add", "sub",
-              "mul", "div", "maximum", "minimum", "select", "clamp", "log1p", "expm1", "sin", "cos",
-              "less", "less_equal", "equal", "not_equal")  # fmt: skip
+              "erfc", "sigmoid", "silu", "gelu", "gelu_tanh", "relu", "power", "exponential",
+              "cast", "add", "sub", "mul", "div", "maximum", "minimum", "select", "clamp", "log1p",
+              "expm1", "sin", "cos", "less", "less_equal", "equal", "not_equal")  # fmt: skip
 
 
 @rule("slice")

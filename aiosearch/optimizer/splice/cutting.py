@@ -204,10 +204,20 @@ def _traced(form: Call, leaves: Sequence[Any]) -> tuple[ClosedJaxpr, PyTreeDef]:
         closed = jax.make_jaxpr(flat)(*leaves)
     except Exception as error:  # whatever the function's own code raises on a tracer
         reason = ": ".join(filter(None, (type(error).__name__, str(error).partition("\n")[0])))
+        if _UNHASHABLE in reason:
+            reason = _STATIC
         told = f"cannot trace {title(form.function, None)}: {reason}{blamed(error)}"
         raise SpliceError(told) from error
     assert tree is not None
     return closed, tree
+
+
+_UNHASHABLE = "Non-hashable static arguments"
+"""How jax says that a tracer is given as one."""
+_STATIC = (
+    "jax.jit was told that an argument is static, and optimize was not: give it the same"
+    " static_argnums or static_argnames"
+)
 
 
 def _is_array(given: Any) -> bool:

@@ -371,3 +371,11 @@ def test_where_nothing_is_searched_there_is_a_reason(function: Any, dtype: str, 
     made = cut(function, jnp.ones((4, 4), dtype))
     assert not made.regions
     assert made.left_alone[0].startswith(told)
+
+
+def test_what_is_static_for_jit_has_to_be_for_optimize() -> None:
+    """A jitted function does not tell; what to do is said."""
+    jitted = jax.jit(lambda x, n: x**n, static_argnums=1)
+    with pytest.raises(SpliceError, match=r"give it the same static_argnums"):
+        cut(jitted, jnp.ones(3), 5)
+    assert cut(jitted, jnp.ones(3), 5, static_argnums=1)
