@@ -171,10 +171,10 @@ def _integer_pow(x: Value, y: int, **params: Any) -> Value:
 def _pow(x: Value, y: Value, **params: Any) -> Value:
     if y.number is not None:
         return pointwise("power", x, exponent=y.number)
-    if x.number is not None and 0 < x.number < math.inf:
+    if x.held is not None and 0 < x.held < math.inf:
         whole = "a power whose exponents are whole numbers: cast them to floats first"
         demand(y.dtype in FLOATING, whole)
-        return pointwise("exponential", y, base=x.number)
+        return pointwise("exponential", y, base=x.held)
     return pointwise("pow", x, _converted(y, x.dtype), dtype=x.dtype)
 
 

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from ..tensor import DType, Program, Term, apply, literal
 from ..tensor.referee import run
 from ..tensor.terms import INPUT, LITERAL, walk
-from ..tensor.types import ARRAY_NAMES, NARROW, WHOLE
+from ..tensor.types import ARRAY_NAMES, EXACT, NARROW, WHOLE
 from .errors import CaptureError
 from .literals import meant
 
@@ -43,6 +44,14 @@ class Value:
         if self.term.operator is not LITERAL:
             return None
         return self.term.parameter("value")  # type: ignore[no-any-return]
+
+    @property
+    def held(self) -> Number | None:
+        """The same as the array has it, whose element type may have less digits than it."""
+        number = self.number
+        if number is None or self.dtype in EXACT:
+            return number
+        return float(np.asarray(number).astype(jnp.dtype(ARRAY_NAMES[self.dtype])))
 
     def full(self) -> Term:
         """The whole array, in its own element type."""

@@ -10,19 +10,40 @@ from typing import Any
 import numpy as np
 
 from .algebra import Algebra, Function, V
+from .errors import ShapeError
 from .numbers import exact
-from .operator import Kind, Operator, Parameter, Parameters, declare, pointwise_shape
+from .operator import (
+    Dimensions,
+    Kind,
+    Operator,
+    Parameter,
+    Parameters,
+    ShapeRule,
+    declare,
+    pointwise_shape,
+)
 from .sizes import product
-from .types import DType
+from .types import DType, Shape
 
 
-def _pointwise(name: str, arity: int, meaning: Any, cost: int = 1, **more: Any) -> Operator:
+def _pointwise(
+    name: str,
+    arity: int,
+    meaning: Any,
+    cost: int = 1,
+    shape: ShapeRule = pointwise_shape,
+    **more: Any,
+) -> Operator:
     def flops(shapes: Any, result: Any, **_: Any) -> Any:
         return product(result) * cost
 
-    return declare(
-        Operator(name, arity, pointwise_shape, meaning, pointwise=True, flops=flops, **more)
-    )
+    return declare(Operator(name, arity, shape, meaning, pointwise=True, flops=flops, **more))
+
+
+def _positive_base(dims: Dimensions, shapes: Sequence[Shape], base: float, **_: Any) -> Shape:
+    if not 0 < base < math.inf:
+        raise ShapeError(f"the base {base}: it is a positive number")
+    return pointwise_shape(dims, shapes)
 
 
 def _truth(dtypes: Sequence[DType], parameters: Parameters) -> DType:
@@ -111,6 +132,7 @@ _pointwise(
     1,
     lambda k, x, base: k.function(EXPONENTIAL, k.constant(exact(base)), x),
     20,
+    _positive_base,
     parameters=(Parameter("base", Kind.NUMBER),),
     fractions=True,
 )

@@ -272,6 +272,13 @@ def test_powers_of_a_number_are_no_products_with_its_logarithm() -> None:
     assert output(lambda x: jnp.power(-2.0, x)).operator.name == "pow"
 
 
+def test_the_base_of_a_power_is_the_number_that_the_array_has() -> None:
+    """What it lacks of the number that was written counts with the exponent."""
+    terms = captured(lambda x: 0.99**x, jax.ShapeDtypeStruct((6,), "bfloat16")).terms()
+    powers = [one for one in terms if one.operator.name == "exponential"]
+    assert [one.parameter("base") for one in powers] == [0.98828125]
+
+
 def test_powers_of_two_with_a_literal_logarithm_are_exponentials() -> None:
     rate = apply("log", literal(2))
     halved = apply("mul", X, apply("reciprocal", rate))

@@ -49,3 +49,9 @@ def test_truth_values_are_not_reduced(name: str) -> None:
 def test_truth_values_are_moved_joined_and_compared(term: Term) -> None:
     """The result is a truth value."""
     assert term.dtype is DType.BOOL
+
+
+@pytest.mark.parametrize("base", [0, -2.0, float("inf")])
+def test_an_exponential_has_a_positive_base(base: float) -> None:
+    with pytest.raises(ShapeError, match=r"the base .*: it is a positive number"):
+        apply("exponential", tensor("X", "f32", (3,)), base=base)
