@@ -120,7 +120,7 @@ def _all(path: Path, file: AnswerFile | None) -> list[Answer]:
     """Those that can be read; how many cannot is told."""
     found, damaged = file.intact() if file is not None else ([], 0)
     if damaged:
-        tell(f"{path} is damaged: {of(damaged, 'answer')} in it cannot be read, and is left out")
+        tell(f"{path} is damaged, and {of(damaged, 'answer')} left out that cannot be read")
     return found
 
 

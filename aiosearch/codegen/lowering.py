@@ -69,7 +69,8 @@ class _Evaluation:
             return self._algebra.constant(term.parameter("value"))
         turned = term.operator.name == "min" and term.dtype is DType.I32
         algebra = self._algebra.complementing() if turned else self._algebra
-        found = step(term, algebra, [values[argument] for argument in term.arguments])
+        operands = [values[argument] for argument in term.arguments]
+        found = step(term, algebra, operands, as_written=True)
         weak = DType.WEAK in (found.dtype, term.dtype)
         return found if weak else self._algebra.cast(found, term.dtype)
 

@@ -104,7 +104,7 @@ def _step(term: Term, machine: Machine[V], values: dict[Term, V]) -> V:
         machine.meet(values[argument], type_) if argument.dtype is DType.WEAK else values[argument]
         for argument in term.arguments
     ]
-    value = step(term, machine.algebra(type_), operands)
+    value = step(term, machine.algebra(type_), operands, as_written=True)
     return machine.store(value, term.dtype) if term.place is Place.DEVICE else value
 
 

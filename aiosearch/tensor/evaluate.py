@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
+from math import isfinite
 from typing import Any
 
 from .algebra import Algebra, V
@@ -23,8 +25,11 @@ def evaluate(program: Program, algebra: Algebra[V], inputs: Sequence[V]) -> list
     return [values[output] for output in program.outputs]
 
 
-def step(term: Term, k: Algebra[V], operands: list[V]) -> V:
-    """The value of one term, given its operands'."""
+def step(term: Term, k: Algebra[V], operands: list[V], *, as_written: bool = False) -> V:
+    """The value of one term, given its operands'.
+
+    Parameters mean simple fractions, or are numbers `as_written`, to the last digit.
+    """
     operator = term.operator
     if operator is LITERAL:
         value = term.parameter("value")
@@ -41,17 +46,27 @@ def step(term: Term, k: Algebra[V], operands: list[V]) -> V:
         return operands[0]
     if operator is INPUT:
         raise ValueError(f"no value for input {term.parameter('name')}")
+    given = parameters_as_written(term) if as_written else dict(term.parameters)
     if term.place in (Place.DEVICE, Place.ANYWHERE):
-        return operator.meaning(k, *operands, **dict(term.parameters))  # type: ignore[no-any-return]
+        return operator.meaning(k, *operands, **given)  # type: ignore[no-any-return]
     operands = _behind_lead(term, k, operands)
     if operator.arity is None:
         operands = _same_lead(k, operands)
     lead = k.shape(operands[0])[:LEAD] if operands else ()
     parameters = {
-        parameter.name: _behind(parameter.kind, value, lead)
-        for parameter, (_, value) in zip(operator.parameters, term.parameters, strict=True)
+        parameter.name: _behind(parameter.kind, given[parameter.name], lead)
+        for parameter in operator.parameters
     }
     return operator.meaning(k, *operands, **parameters)  # type: ignore[no-any-return]
+
+
+def parameters_as_written(term: Term) -> dict[str, Any]:
+    """Those of a term by name, numbers as fractions that no meaning makes simpler."""
+    kinds = {one.name: one.kind for one in term.operator.parameters}
+    return {
+        name: Fraction(value) if kinds[name] is Kind.NUMBER and isfinite(value) else value
+        for name, value in term.parameters
+    }
 
 
 def _infinite(value: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -81,15 +82,19 @@ COS = Function("cos", np.cos, even=True)
 FLOOR = Function("floor", np.floor, integral=True)
 ROUND = Function("round", np.rint, integral=True)
 POW = Function("pow", np.power)
-EXPONENTIAL = Function(
-    "pow",
-    np.power,
-    positive=True,
-    means=lambda k, base, x: k.exp(k.multiply(x, k.log(base))),
-)
-"""A power of a positive number."""
 EXPM1 = Function("expm1", np.expm1, means=lambda k, x: k.subtract(k.exp(x), _one(k)))
 LOG1P = Function("log1p", np.log1p, means=lambda k, x: k.log(k.add(_one(k), x)))
+
+
+@cache
+def _exponential(base: float | Fraction) -> Function:
+    """The power of a positive number, to the last digit of this where there are floats."""
+
+    def means(k: Algebra[V], _: V, x: V) -> V:
+        return k.exp(k.multiply(x, k.log(k.constant(exact(base)))))
+
+    return Function("pow", np.power, positive=True, means=means)
+
 
 _pointwise("neg", 1, lambda k, x: k.negative(x))
 _pointwise("abs", 1, lambda k, x: k.absolute(x))
@@ -130,7 +135,7 @@ _pointwise(
 _pointwise(
     "exponential",
     1,
-    lambda k, x, base: k.function(EXPONENTIAL, k.constant(exact(base)), x),
+    lambda k, x, base: k.function(_exponential(base), k.constant(Fraction(base)), x),
     20,
     _positive_base,
     parameters=(Parameter("base", Kind.NUMBER),),

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .evaluate import parameters_as_written
 from .floats import Array, Floats
 from .mugraph import ACCUMULATE, LOAD, READ, RESULT, WRITE, Kernel
 from .sizes import Dim
@@ -100,7 +101,8 @@ def _apply(term: Term, operands: list[Array]) -> Array:
         return np.asarray(float(term.parameter("value")))
     if term.operator is INPUT:
         raise KeyError(term.parameter("name"))
-    return np.asarray(term.operator.meaning(_FLOATS, *operands, **dict(term.parameters)))
+    given = parameters_as_written(term)
+    return np.asarray(term.operator.meaning(_FLOATS, *operands, **given))
 
 
 def _tile(load: Term, block: Sequence[int], iteration: int, source: Array) -> Array:

@@ -16,6 +16,8 @@ import pytest
 from jax import lax
 
 from aiosearch.capture import CaptureError, capture
+from aiosearch.codegen.interpreting import interpret
+from aiosearch.codegen.lowering import lower
 from aiosearch.tensor import Program, apply, literal, tensor
 from aiosearch.tensor.referee import run
 
@@ -270,6 +272,22 @@ def test_powers_of_a_number_are_no_products_with_its_logarithm() -> None:
     assert output(lambda x: 2.0**x) is apply("exponential", X, base=2.0)
     assert output(lambda x: jnp.power(0.3, x)).operator.name == "exponential"
     assert output(lambda x: jnp.power(-2.0, x)).operator.name == "pow"
+
+
+def test_numbers_count_to_the_last_digit_where_there_are_floats() -> None:
+    """In an exponent, and below one: what is simpler by half a unit of f32 is another number."""
+    base = 0.9976543210123
+
+    def f(x: Any) -> Any:
+        return base**x, x**base, jnp.clip(x, base, 2000)
+
+    with jax.enable_x64(True):
+        program = captured(f, jax.ShapeDtypeStruct((3,), "float64"))
+        x = np.array([0.5, 800.0, 8000.0])
+        for found, wanted in zip(run(program, [x]), f(x), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-15)
+        for found, wanted in zip(interpret(lower(program), [x]), f(x), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-15)
 
 
 def test_the_base_of_a_power_is_the_number_that_the_array_has() -> None:

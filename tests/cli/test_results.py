@@ -179,6 +179,6 @@ def test_what_is_damaged_is_left_out_and_told(cli: Cli, kept: Path) -> None:
     database.close()
     told = cli("results", "list", "--json")
     assert [one["name"] for one in told.events[0]] == ["gelu", "trace_of_product"]
-    assert told.err == f"{kept} is damaged: 1 answer in it cannot be read, and is left out\n"
+    assert told.err == f"{kept} is damaged, and 1 answer left out that cannot be read\n"
     assert cli("results", "show", "gelu").code == 0
     assert cli("results", "export", "out").out == "wrote 2 answers to out\n"
