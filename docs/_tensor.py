@@ -33,6 +33,7 @@ VALUES = {
 WORDS = {
     "select": "`x` where `p` is true, else `y`",
     "cast": "the same value in another element type",
+    "exponential": "the positive number `base` to the power of `x`",
     "power": "`x` to a number: multiplied, divided and rooted where the number is whole or half",
     "clamp": "`minimum(maximum(x, low), high)`",
     "broadcast": "repeats axes of size one up to `shape`; the rank stays, but for a number's",
