@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 from math import prod
 from random import Random
 
@@ -51,8 +51,8 @@ def test_any_number_of_sums_gives_the_same(
 @pytest.mark.parametrize("rows", [1, 8])
 def test_rows_columns_and_chains_are_choices(rows: int) -> None:
     """As many as registers hold, and no more rows or columns than there are."""
-    module, machine = in_rows(rows, 4096, 512), host()
-    (kernel,) = module.kernels
+    machine = host()
+    (kernel,) = in_rows(rows, 4096, 512).kernels
     own = space(kernel, machine, 2)
     first = along(choices_of(own))[0]
     near = along(beside(own, first.point))
@@ -65,7 +65,7 @@ def test_rows_columns_and_chains_are_choices(rows: int) -> None:
         assert wide <= rows
     (changed,) = {one for one in kinds.values() if one.lanes == (2, 1)}
     schedule = replace(first.schedule, wishes=changed)
-    assert_right(module, schedules={kernel.name: schedule}, machines=[machine])
+    assert_right(in_rows(rows, 512, 64), schedules={kernel.name: schedule}, machines=[machine])
 
 
 def test_a_block_has_several_columns_for_what_it_reads() -> None:
@@ -126,7 +126,8 @@ def test_there_are_choices_for_any_number_of_rows_and_columns(
 def test_every_choice_changes_the_code(machine: Machine) -> None:
     """One that does not is a trial of what was tried, and a promise that is not kept."""
     random = Random(0)
-    for name, kernel, constant in kernels():
+    every = 1 if machine == host() else 2
+    for name, kernel, constant in islice(kernels(), 0, None, every):
         own = space(kernel, machine, 2, constant)
         found = choices_of(own)
         assert found, name

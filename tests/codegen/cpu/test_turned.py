@@ -80,7 +80,7 @@ def test_what_kernels_pass_on_is_turned_on_the_way() -> None:
 def test_others_than_products_read_it_as_it_is() -> None:
     """In one kernel: sums of squares, and the product."""
     squares = apply("reshape", apply("sum", X * X, axes=(1,)), shape=(8, 1))
-    wide = tensor("W", DType.F32, (512, 4096))
+    wide = tensor("W", DType.F32, (512, 1024))
     module = fused(lower(program((X @ wide) / apply("sqrt", squares))))
     assert len(module.kernels) == 1
     own = turning(module, "X")
