@@ -98,9 +98,8 @@ def _power(term: Term, x: Piece, exponent: Any) -> Piece:
 
 
 def _exponential(term: Term, x: Piece, base: Any) -> Piece:
-    power = x.text
-    if term.arguments[0].operator is LITERAL or term.dtype is DType.I32:
-        power = f"jnp.asarray({x.text}, float)"
+    written = term.arguments[0].operator is LITERAL
+    power = f"jnp.asarray({x.text}, float)" if written else x.text
     return call("jnp.power", number(base, True).text, power)
 
 

@@ -19,7 +19,7 @@ from aiosearch.tensor import Block, Program, apply
 KERNELS = {"rms_norm": 3, "gated_mlp": 3, "lora": 3, "gqa": 3, "qk_norm_v": 2}
 """How many kernels there may be: what can be searched in a second or two."""
 
-DRAWS = 100
+DRAWS = 150
 SEED = 7
 
 

@@ -57,9 +57,9 @@ def parameters(nodes: Nodes) -> list[Cut]:
         elif one in batch:
             values = (1,)
         else:
-            values = _powers(one, *(_ALONG if one in last else _ROWS))
-            if one in last & apart:
-                values = _powers(one, 1, _ALONG[1])[::2]
+            least, most = _ALONG if one in last else _ROWS
+            few = one in last & apart
+            values = _powers(one, 1, most)[::2] if few else _powers(one, least, most)
         found.append(Cut(one.name, values))
     for one in serial(nodes):
         values = _powers(one, *(_SUMMED if one in summed or one in sides else _ALONG))

@@ -202,7 +202,7 @@ def test_what_is_fetched_ahead_may_come_nearer() -> None:
     (kernel,) = product(300, 64, 160).kernels
     own = space(kernel, host(), 2, ["W"])
     fetched, nearer = set(), []
-    for one in choices_of(own)[::3]:
+    for one in choices_of(own):
         found = [each for each in beside(own, one.point) if each.schedule.wishes.nearest]
         assert bool(found) == (one.schedule.wishes.ahead > 0)
         fetched.add(bool(found))

@@ -91,7 +91,7 @@ def test_a_block_that_goes_down_a_large_matrix_fetches_along_its_rows() -> None:
     """Or from further down, if trials say so; what is there already, or elsewhere, never does."""
     (kernel,) = product(16, 2048, host().l2 // 4096).kernels
     own = space(kernel, host(), 2)
-    for one in choices_of(own)[::3]:
+    for one in choices_of(own):
         schedule, wishes = one.schedule, one.schedule.wishes
         goes = schedule.serial == down(kernel) and not schedule.panels and not wishes.matrix
         assert wishes.across == goes
@@ -111,6 +111,6 @@ def test_no_schedule_lies_beside_another_twice() -> None:
     """Such as one that fetches nothing, where less than what is usual would be nothing, too."""
     (kernel,) = product(1, 2048, host().l2 // 4096).kernels
     own = space(kernel, host(), 2, ["W"])
-    for one in choices_of(own)[::3]:
+    for one in choices_of(own):
         around = [repr(each.schedule) for each in beside(own, one.point)]
         assert len({*around}) == len(around)
