@@ -182,6 +182,7 @@ def _short(schedule: Schedule) -> str:
     parts += [f"{name} copied" for name in schedule.staged]
     parts += [f"{name} turned" for name in schedule.turned]
     parts += [f"{name} in panels" for name in schedule.panels]
+    parts += ["widened"] * schedule.wide
     parts += [f"{schedule.fastest} first"] * (schedule.fastest is not None)
     usual, wishes = Wishes(), schedule.wishes
     parts += [f"{wishes.unroll} a turn"] * (wishes.unroll != usual.unroll)

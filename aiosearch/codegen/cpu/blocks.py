@@ -119,7 +119,7 @@ class BlockPrinter:
         memory = Memory(self._writer, self.machine)
         access = Access(self.storages, memory, self.arithmetic.vectors)
         if isinstance(self.storages[stage.target], Packed):
-            PanelPrinter(Copy(stage, ranges, lanes, access)).print()
+            PanelPrinter(Copy(stage, ranges, lanes, access, self.arithmetic)).print()
             return
         wishes, dots = self.schedule.wishes, self.machine.bf16_dot
         folding, mapping = (

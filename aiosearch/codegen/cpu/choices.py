@@ -49,7 +49,7 @@ def different(found: Sequence[Choice[Schedule]], most: int) -> list[Choice[Sched
         coded = any(way.coded for way in schedule.layouts.values())
         laid = bool(schedule.layouts), coded, bool(schedule.panels), bool(schedule.turned)
         held = wishes.rows, wishes.vectors, wishes.matrix
-        kinds.setdefault((*held, *laid, schedule.serial, schedule.keeps), one)
+        kinds.setdefault((*held, *laid, schedule.wide, schedule.serial, schedule.keeps), one)
     chosen = list(kinds.values())[: max(1, most * 3 // 4)]
     others = [one for one in found if all(one is not other for other in chosen)]
     return [*chosen, *others[: most - len(chosen)]]

@@ -11,7 +11,7 @@ from functools import partial
 
 from .access import Access
 from .coded import Coded, Head
-from .dots import Dot
+from .dots import Pairs
 from .linear import linear
 from .packed import Packed
 from .registers import Block, Innermost, Take
@@ -25,7 +25,7 @@ _AT_ONCE = 4
 """Pairs of rows that are fetched in a turn."""
 
 
-def coded_product(tile: Tile) -> Dot | None:
+def coded_product(tile: Tile) -> Pairs | None:
     """The product of a stage, if that has one that reads codes."""
     inner = tile.shape.inner
     dot = None if tile.lane_folded or inner is None else product_of_pairs(tile, inner)
@@ -38,7 +38,7 @@ def coded_product(tile: Tile) -> Dot | None:
 class CodedFold:
     """Two ways through a panel; which one it is, is known when the code runs."""
 
-    def __init__(self, block: Block, dot: Dot, fold: Callable[[Block], Innermost]) -> None:
+    def __init__(self, block: Block, dot: Pairs, fold: Callable[[Block], Innermost]) -> None:
         self._block, self._dot = block, dot
         self._tile, self._writer = block.tile, block.tile.writer
         moving = block.tile.access.storages[dot.moving.buffer]

@@ -8,8 +8,10 @@ from functools import cached_property
 
 from ..ir import Index, Load, Stage, alone
 from .access import Access
+from .arithmetic import Arithmetic
 from .packed import Packed
 from .ranges import Range
+from .values import Value
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,7 @@ class Copy:
     ranges: Mapping[Index, Range]
     lanes: int
     access: Access
+    arithmetic: Arithmetic
 
     @cached_property
     def target(self) -> Packed:
@@ -29,6 +32,15 @@ class Copy:
     def read(self) -> Load:
         assert isinstance(self.stage.value, Load), "it is a copy"
         return self.stage.value
+
+    @property
+    def widens(self) -> bool:
+        """Whether what it reads are halves, and it writes f32."""
+        return self.read.buffer.dtype is not self.stage.target.dtype
+
+    def written(self, stored: Value) -> Value:
+        """Of what was read, what is written."""
+        return self.arithmetic.widened(stored, self.read.buffer.dtype) if self.widens else stored
 
     @cached_property
     def made(self) -> Load:

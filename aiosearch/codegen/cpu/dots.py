@@ -1,17 +1,41 @@
-"""Sums of products of half-typed neighbours, for which some machines have one instruction."""
+"""Sums of products of half-typed neighbours: by one instruction, which some machines have, or two.
+
+By one, both factors are halves. By two, what moves with the lanes lies in pairs and is widened in
+registers, which is an instruction for each half; the other factor may be of any floats.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from ...tensor.types import DType
+from ...tensor.types import HALVES, DType
 from ..ir import Apply, Fold, Index, Load, Operation, Stage, alone, used
 from .access import Access
 from .arithmetic import WORKING
+from .elements import Elements
 from .packed import Packed
 from .spots import Spot
 from .values import Value, typed
+
+_FLOATS = HALVES | {DType.F32}
+
+
+class Pairs(Protocol):
+    """A sum over an index, two places at a time."""
+
+    @property
+    def shared(self) -> Load: ...
+
+    @property
+    def moving(self) -> Load: ...
+
+    @property
+    def inner(self) -> Index: ...
+
+    def step(self, spots: Sequence[Spot], sums: Sequence[Value], *, whole: bool) -> list[Value]:
+        """Adds the products at an even place and, where it is whole, at the one behind."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +48,6 @@ class Dot:
     access: Access
 
     def step(self, spots: Sequence[Spot], sums: Sequence[Value], *, whole: bool) -> list[Value]:
-        """Adds the products at an even place and, where it is whole, at the one behind."""
         self.access.forget()
         return [
             self._added(one, self._both(spot, whole), self._rows(spot, whole))
@@ -70,20 +93,66 @@ class Dot:
         return access.vectors.interleaved(first, second)
 
 
+@dataclass(frozen=True)
+class Widened:
+    """The same by a product of each half, which is widened before."""
+
+    shared: Load
+    moving: Load
+    inner: Index
+    elements: Elements
+
+    def step(self, spots: Sequence[Spot], sums: Sequence[Value], *, whole: bool) -> list[Value]:
+        self.elements.access.forget()
+        sums = [*sums]
+        for second in range(1 + whole):
+            sums = [self._added(*one, second) for one in zip(sums, spots, strict=True)]
+        return sums
+
+    def _added(self, total: Value, spot: Spot, second: int) -> Value:
+        access, arithmetic = self.elements.access, self.elements.arithmetic
+        there = {**spot.places, self.inner: spot.places[self.inner] + second}
+        shared = self.elements.value(self.shared, replace(spot, places=there))
+        storage = access.storages[self.moving.buffer]
+        assert isinstance(storage, Packed), "it lies in pairs"
+        half = arithmetic.half(access.pairs(storage, self.moving, spot), second)
+        return arithmetic.multiplied(total, [shared, half])
+
+
 def paired(stage: Stage, inner: Index, along: Index | None, access: Access) -> Dot | None:
-    """The stage as such a sum, where it is one and its factors lie so."""
+    """The stage as a sum by one instruction, where it is one and its factors lie so."""
+    found = _factors(stage, along)
+    if found is None or along is None:
+        return None
+    shared, moving = found
+    if not shared.buffer.dtype is DType.BF16 is moving.buffer.dtype:
+        return None
+    dot = Dot(shared, moving, inner, access)
+    return dot if _fits(dot, along) else None
+
+
+def widening(stage: Stage, inner: Index, along: Index | None, elements: Elements) -> Widened | None:
+    """The stage as a sum by two, where it is one and its factors lie so."""
+    found = _factors(stage, along)
+    if found is None:
+        return None
+    shared, moving = found
+    storage = elements.access.storages[moving.buffer]
+    pairs = isinstance(storage, Packed) and _in_pairs(storage, moving, inner)
+    if not pairs or shared.buffer.dtype not in _FLOATS:
+        return None
+    return Widened(shared, moving, inner, elements)
+
+
+def _factors(stage: Stage, along: Index | None) -> tuple[Load, Load] | None:
+    """What all lanes share, and what moves with them."""
     if stage.fold is not Fold.SUM or along is None or WORKING[stage.accumulated] != "float":
         return None
     match stage.value:
         case Apply(operation=Operation.MULTIPLY, arguments=(Load() as one, Load() as other)):
             shared, moving = (other, one) if along in used(one) else (one, other)
-        case _:
-            return None
-    halves = shared.buffer.dtype is DType.BF16 is moving.buffer.dtype
-    if not halves or along in used(shared) or along not in used(moving):
-        return None
-    dot = Dot(shared, moving, inner, access)
-    return dot if _fits(dot, along) else None
+            return None if along in used(shared) or along not in used(moving) else (shared, moving)
+    return None
 
 
 def _fits(dot: Dot, along: Index) -> bool:

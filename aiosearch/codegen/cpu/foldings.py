@@ -13,7 +13,8 @@ from functools import cache, cached_property
 from itertools import product
 from typing import Any
 
-from ..ir import Index, Kernel, alone
+from ...tensor.types import HALVES
+from ..ir import Fold, Index, Kernel, alone
 from ..native.machine import Machine
 from ..parameters import Constraint, Parameter
 from .fetching import Fetched, Fetching
@@ -41,6 +42,7 @@ from .roles import Roles, codable, far, halves, in_rows, packable, woven
 from .schedule import Schedule
 from .shape import Wishes
 from .squares import turnable
+from .widening import made, offered
 
 _TILED = ("registers", "width", "panels", "row", "serial")
 """On these, in this order, depends how indices are cut."""
@@ -61,7 +63,9 @@ class Foldings:
         self._kernel, self._own, self._machine, self._threads = kernel, own, machine, threads
         self._widest = machine.width
         self._others = uncut(own)
-        self._room, self._most = Room(kernel), machine.l2
+        self._rooms = {wide: Room(kernel, wide=wide) for wide in (False, True)}
+        self._most = machine.l2
+        self._halves = {one.name for one in kernel.inputs if one.dtype in HALVES}
         self._layouts = layouts
         self._codable = codable(kernel, layouts, machine)
         self._panels = {
@@ -98,7 +102,8 @@ class Foldings:
 
     @cached_property
     def parameters(self) -> Sequence[Parameter]:
-        own, packed = self._own, (True, False) if self._layouts else (False,)
+        own, kernel = self._own, self._kernel
+        packed = (True, False) if self._layouts else (False,)
         cut = own.along in own.blocked
         return (
             Parameter("packed", packed),
@@ -106,10 +111,11 @@ class Foldings:
             Parameter("registers", self._lanewise.registers),
             Parameter("panels", PANELS if cut else PANELS[:1]),
             Parameter("row", tuple(row_tiles(own))),
-            Parameter("serial", tuple(serials(own, self._kernel.outputs))),
-            Parameter("keeps", (False, True) if self._room.lasting else (False,)),
+            Parameter("serial", tuple(serials(own, kernel.outputs))),
+            Parameter("keeps", (False, True) if self._rooms[False].lasting else (False,)),
             Parameter("shared", tuple(Rows) if self._shared else (Rows.AS_THEY_ARE,)),
             Parameter("laid", (False, True) if any(self._panels.values()) else (False,)),
+            Parameter("wide", (False, True) if offered(kernel, self._machine) else (False,)),
             Parameter("ahead", AHEAD, fine=True),
             Parameter("nearest", (False, True), fine=True),
             Parameter("down", (False, True), fine=True),
@@ -124,7 +130,7 @@ class Foldings:
         return (
             # The first, as all that ask how indices are cut rely on it.
             Constraint(("registers", "width", "panels"), self._has_columns),
-            Constraint(("registers", "width"), self._has_vectors),
+            Constraint(("registers", "width", "serial"), self._has_vectors),
             Constraint(("registers", "row"), self._has_rows),
             Constraint(("packed", "laid"), self._has_panels),
             Constraint(("registers", "row", "laid"), self._reads_again),
@@ -133,6 +139,7 @@ class Foldings:
             Constraint(("packed", "laid", "registers", "serial"), self._suits_matrices),
             Constraint(("packed", "laid", "registers", "shared"), self._may_be_turned),
             Constraint(("packed", "laid", "shared"), self._may_be_copied),
+            Constraint(("packed", "laid", "registers", "shared", "wide"), self._widens),
             Constraint(("serial", "unrolled"), self._turns),
             *self._fetching.constraints,
             *self._lanewise.constraints,
@@ -140,11 +147,12 @@ class Foldings:
             Constraint((*_TILED, "coded"), self._cuts_codes),
             Constraint((*_TILED, "packed", "laid"), self._cuts_vectors),
             Constraint((*_TILED, "fastest"), self._is_another_order),
-            Constraint((*_TILED, "packed", "laid", "shared", "keeps"), self._finds_room),
+            Constraint((*_TILED, "packed", "laid", "shared", "keeps", "wide"), self._finds_room),
         )
 
     def schedule(self, chosen: Mapping[str, Any]) -> Schedule:
         packed, coded, registers = chosen["packed"], chosen["coded"], chosen["registers"]
+        wide = chosen["wide"]
         rows, vectors, matrix = registers
         panel = self._panel(registers, chosen["width"])
         ahead, across = self._fetched(*(chosen[one] for one in Fetched._fields))
@@ -164,11 +172,12 @@ class Foldings:
             ),
             self._laid_out(packed, coded, panel),
             self._copied(chosen["shared"]),
-            self._turned(packed, chosen["laid"], registers, chosen["shared"]),
-            self._laid_out(packed, None, panel) if chosen["laid"] else {},
+            _narrow(self._turned(packed, chosen["laid"], registers, chosen["shared"]), wide),
+            _narrow(self._laid_out(packed, None, panel) if chosen["laid"] else {}, wide),
             chosen["fastest"],
             chosen["keeps"],
             chosen["width"],
+            wide,
         )
 
     def _panel(self, registers: Registers, width: int) -> int:
@@ -229,14 +238,20 @@ class Foldings:
         whole = -(-most // panel)
         return panel * min(count, whole) if count == 1 or count // 2 < whole else None
 
-    def _has_vectors(self, registers: Registers, width: int) -> bool:
-        """Whether there are so many along the lanes."""
+    def _has_vectors(self, registers: Registers, width: int, serial: Serial) -> bool:
+        """Whether there are so many along the lanes of any sum."""
         _, vectors, matrix = registers
-        along = self._own.along
-        assert along is not None
-        if matrix or along in self._own.stage.folded:
+        if matrix or self._own.along in self._own.stage.folded:
             return True
-        return vectors <= max(1, -(-along.size // (self._vector(width) // 4)))
+        most = max(self._extent(one, serial) for one in self._lanes)
+        return vectors <= max(1, -(-most // (self._vector(width) // 4)))
+
+    @cached_property
+    def _lanes(self) -> list[Index]:
+        """Along which those of sums lie, but for those that lie along what is folded."""
+        shapes = self._own.shapes.items()
+        found = (own.along for stage, own in shapes if stage.folded and stage.fold is Fold.SUM)
+        return [one for one in found if one is not None]
 
     def _has_rows(self, registers: Registers, row: int) -> bool:
         """Whether a block's tile has so many."""
@@ -273,7 +288,8 @@ class Foldings:
 
     def _turns(self, serial: Serial, unrolled: int) -> bool:
         """Whether there are so many steps: of a pair of rows, where a dot product takes it."""
-        pairs = self._machine.bf16_dot and halves(self._own.stage)
+        pairs = any(one.pairs for laid in self._laid.values() for one in laid.values())
+        pairs |= self._machine.bf16_dot and halves(self._own.stage)
         step, usual = 2 if pairs else 1, UNROLLED[0]
         return unrolled == usual or max(unrolled, usual) * step <= self._depth(serial)
 
@@ -281,12 +297,26 @@ class Foldings:
         """How much of what the main stage folds innermost a block folds at a time."""
         inner = self._own.shape.inner
         assert inner is not None
+        return self._extent(inner, serial)
+
+    def _extent(self, one: Index, serial: Serial) -> int:
+        """How much of an index there is at a time, at most."""
         name, length = serial
-        return length if name == inner.name else inner.size
+        return length if name == one.name else one.size
 
     def _may_be_copied(self, packed: bool, laid: bool, shared: Rows) -> bool:
         """Whether there is something that does not lie in panels."""
         return shared is not Rows.COPIED or bool(self._shared.keys() - self._laid[packed, laid])
+
+    def _widens(
+        self, packed: bool, laid: bool, registers: Registers, shared: Rows, wide: bool
+    ) -> bool:
+        """Whether there are halves to widen, and registers for the sums."""
+        if not wide:
+            return True
+        copied = {*self._copied(shared), *self._turned(packed, laid, registers, shared)}
+        copied |= self._panels[packed].keys() if laid else set()
+        return not registers[2] and bool(made(self._kernel) or copied & self._halves)
 
     def _may_be_turned(self, packed: bool, laid: bool, registers: Registers, shared: Rows) -> bool:
         return shared is not Rows.TURNED or bool(self._turned(packed, laid, registers, shared))
@@ -308,7 +338,7 @@ class Foldings:
 
     def _lasts(self, serial: Serial, keeps: bool) -> bool:
         """Whether something is needed again along the index."""
-        return not keeps or serial[0] in self._room.lasting
+        return not keeps or serial[0] in self._rooms[False].lasting
 
     def _cuts_codes(self, *chosen: Any) -> bool:
         """What is coded is cut into whole panels."""
@@ -340,8 +370,13 @@ class Foldings:
 
     def _finds_room(self, *chosen: Any) -> bool:
         """The second cache holds the tiles that a block keeps."""
-        *tiled, packed, laid, shared, keeps = chosen
+        *tiled, packed, laid, shared, keeps, wide = chosen
         copied = (*self._copied(shared), *(self._panels[packed] if laid else ()))
         serial, _ = tiled[-1]
-        found = self._room.bytes(self._tiled(*tiled).tiles, serial, keeps, copied)
+        found = self._rooms[wide].bytes(self._tiled(*tiled).tiles, serial, keeps, copied)
         return found <= self._most
+
+
+def _narrow(laid: dict[str, Layout], wide: bool) -> dict[str, Layout]:
+    """What is widened lies in no pairs."""
+    return {name: replace(one, pairs=one.pairs and not wide) for name, one in laid.items()}

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import compress
 
-from ..ir import Index, Kernel, alone
+from ..ir import Buffer, Index, Kernel, alone
 from .endings import ended
 from .memory import STORED
 from .passes import lasting
 from .schedule import Schedule, serial
+from .widening import made, wider
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class _Tile:
 class Room:
     """What a block of a kernel keeps, by any schedule."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self._tiles = [*_tiles_of(kernel)]
+    def __init__(self, kernel: Kernel, *, wide: bool = False) -> None:
+        self._tiles = [*_tiles_of(kernel, wide)]
         self.lasting = {name for one in self._tiles for name in one.lasts}
         """The serial indices along which something may have to be kept whole."""
         self._sizes, self._kept = cache(self._sized), cache(self._keeping)
@@ -65,8 +66,13 @@ class Room:
         return [one.is_kept(serial, copied) for one in self._tiles]
 
 
-def _tiles_of(kernel: Kernel) -> Iterator[_Tile]:
+def _tiles_of(kernel: Kernel, wide: bool) -> Iterator[_Tile]:
     """What its stages make, and copies of what they read."""
+    widened = {*made(kernel), *kernel.inputs} if wide else set[Buffer]()
+
+    def bytes_of(buffer: Buffer) -> int:
+        return STORED[(wider(buffer) if buffer in widened else buffer).dtype][1]
+
     lasts = {one: lasting(kernel, one) for one in serial(kernel)}
     passing = ended(kernel)
     for stage in kernel.stages:
@@ -75,9 +81,9 @@ def _tiles_of(kernel: Kernel) -> Iterator[_Tile]:
         folded = frozenset(one.name for one in stage.folded)
         kept = folded if stage.target in kernel.outputs else None
         names = frozenset(one.name for one, found in lasts.items() if stage.target in found)
-        yield _Tile(stage.free, STORED[stage.target.dtype][1], kept, lasts=names)
+        yield _Tile(stage.free, bytes_of(stage.target), kept, lasts=names)
     for buffer in kernel.inputs:
         loads = [load for stage in kernel.stages for load in stage.loads if load.buffer == buffer]
         places = [alone(position) for load in loads for position in load.at]
         free = tuple(dict.fromkeys(one for one in places if one is not None))
-        yield _Tile(free, STORED[buffer.dtype][1], None, buffer.name)
+        yield _Tile(free, bytes_of(buffer), None, buffer.name)

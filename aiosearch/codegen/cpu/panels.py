@@ -92,5 +92,5 @@ class PanelPrinter:
         return self._read(replace(spot, places=places))
 
     def _read(self, spot: Spot) -> Value:
-        """As it is stored."""
-        return self._access.stored(self._copy.read, spot)
+        """As it is stored there."""
+        return self._copy.written(self._access.stored(self._copy.read, spot))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
+from ...tensor.types import HALVES
 from ..ir import Apply, Buffer, Fold, Index, Kernel, Load, Operation, Stage, alone, indices, walk
 from ..native.handler import LINE
 from ..native.machine import Machine
@@ -21,6 +22,7 @@ from .schedule import Schedule
 from .shape import Shape
 from .sumtimes import CLOCK, JUMP, NEAR, Lying, Sum, Sums
 from .turned import turning_threads
+from .widening import made
 
 BEGUN = 5e-6
 """Seconds until all threads have begun a kernel."""
@@ -40,6 +42,8 @@ _JOINED = 30.0
 """Cycles until lanes that were folded are one, and added to what is there."""
 _BROUGHT = 0.35
 """The same where rows of what it copies lie apart in memory."""
+_SPREAD = 2
+"""Instructions that widen a half and spread it over all lanes, more than one that spreads it."""
 _LONG = {
     Operation.EXP,
     Operation.LOG,
@@ -59,8 +63,9 @@ _CYCLES = {
 }
 
 
-_Laid: TypeAlias = tuple[str, ...]
-"""Inputs that lie in panels; along which of their axes is the same in all schedules."""
+_Laid: TypeAlias = tuple[tuple[str, ...], bool]
+"""Inputs that lie in panels, and whether copies are widened; along which of their axes they lie is
+the same in all schedules."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,10 @@ class _Work:
     far: frozenset[str]
     """The inputs down whose rows it goes, and that are larger than the second cache."""
     read: frozenset[str]
+    moving: frozenset[str]
+    """The halves that move with its lanes,"""
+    shared: frozenset[str]
+    """and those that its lanes share."""
 
 
 @dataclass(frozen=True)
@@ -126,15 +135,17 @@ class Predictor:
         self._works: dict[_Laid, list[_Work]] = {}
         self._reads = [self._read(one) for one in kernel.inputs]
         self._made = _made(kernel)
+        self._widened = {one.name for one in made(kernel)}
         self._written = sum(bytes_of(one.dtype, one.shape) for one in kernel.outputs)
         self._cuts, self._summed = cache(self._cutting), cache(Sums(machine.l1).cycles)
         self._passes = cache(self._passing)
 
     def seconds(self, schedule: Schedule) -> float:
         """What counts is which of two is less."""
-        laid = (*schedule.layouts, *schedule.panels)
+        laid = (*schedule.layouts, *schedule.panels), schedule.wide
         if laid not in self._works:
-            self._works[laid] = self._working({**schedule.layouts, **schedule.panels})
+            layouts = {**schedule.layouts, **schedule.panels}
+            self._works[laid] = self._working(layouts, schedule.wide)
         cuts, works = self._cuts(tuple(schedule.tiles.items()), laid), self._works[laid]
         if not cuts.blocks:
             return 0.0
@@ -184,14 +195,14 @@ class Predictor:
                 found += BEGUN + one.bytes * _COPIED / CLOCK / threads
         return found
 
-    def _working(self, layouts: Mapping[str, Layout]) -> list[_Work]:
+    def _working(self, layouts: Mapping[str, Layout], wide: bool) -> list[_Work]:
         """Of each stage; what is laid out decides along what its lanes lie."""
         shapes = (
             (one, natural(self._kernel, one, self._machine, layouts)) for one in self._kernel.stages
         )
-        return [self._work(*each) for each in shapes]
+        return [self._work(*each, wide) for each in shapes]
 
-    def _work(self, stage: Stage, shape: Shape) -> _Work:
+    def _work(self, stage: Stage, shape: Shape, wide: bool) -> _Work:
         used, machine = {*stage.free, *stage.folded}, self._machine
         applied = [one for one in walk(stage.value) if isinstance(one, Apply)]
         steps = sum(_CYCLES.get(one.operation, 0.5) for one in applied)
@@ -201,11 +212,13 @@ class Predictor:
             work(stage),
             tuple(one for one in self._own.blocked if one not in used),
             max(len(stage.loads) / 2, steps, 1.0),
-            _sum(stage, shape, machine) if shares else None,
+            _sum(stage, shape, machine, wide) if shares else None,
             shape.along in stage.folded,
             frozenset(_apart(stage, shape)),
             far(stage, shape, self._kernel.inputs, machine.l2),
             frozenset(load.buffer.name for load in stage.loads),
+            frozenset(_halves(stage, shape, moving=True)),
+            frozenset(_halves(stage, shape, moving=False)),
         )
 
     def _read(self, buffer: Buffer) -> _Traffic:
@@ -249,6 +262,7 @@ class Predictor:
         apart = one.far - layouts.keys() - schedule.panels.keys()
         along = one.shape.along
         whole = along is None or columns >= along.size
+        dots = one.sum is not None and one.sum.dots
         return Lying(
             not (read.isdisjoint(layouts) and read.isdisjoint(schedule.panels)),
             any(layout.coded for name, layout in layouts.items() if name in read),
@@ -257,8 +271,16 @@ class Predictor:
             and one.apart.isdisjoint(schedule.turned),
             read.isdisjoint(schedule.panels),
             columns <= panel and not read.isdisjoint(layouts),
+            0 if dots else _widening(one.moving, schedule),
+            0 if dots else self._spreading(one.shared, schedule),
             max(1.0, columns / panel) if apart and not whole else 0.0,
         )
+
+    def _spreading(self, names: frozenset[str], schedule: Schedule) -> int:
+        """Instructions for one that is to be in all lanes."""
+        if schedule.wide:
+            names = names - {*schedule.staged, *schedule.turned, *self._widened}
+        return _SPREAD if names else 0
 
     def _traffic(self, schedule: Schedule, cuts: _Cuts) -> tuple[float, float]:
         """Seconds for what comes from memory, and from the second cache where that keeps it."""
@@ -278,10 +300,26 @@ class Predictor:
         return one.bytes / max(_tiles(own, schedule), 1)
 
 
-def _sum(stage: Stage, shape: Shape, machine: Machine) -> Sum:
+def _sum(stage: Stage, shape: Shape, machine: Machine, wide: bool) -> Sum:
     pairs = halves(stage) and in_rows(stage, shape.inner)
+    dots, matrix = machine.bf16_dot and pairs and not wide, machine.bf16_matrix and pairs
     inner = shape.inner.size if shape.inner is not None else 1
-    return Sum(work(stage), inner, machine.bf16_dot and pairs, machine.bf16_matrix and pairs)
+    return Sum(work(stage), inner, dots, dots and machine.slow_dots, matrix)
+
+
+def _halves(stage: Stage, shape: Shape, *, moving: bool) -> Iterator[str]:
+    for load in stage.loads:
+        if load.buffer.dtype in HALVES and (shape.along in _used(load)) is moving:
+            yield load.buffer.name
+
+
+def _widening(names: frozenset[str], schedule: Schedule) -> int:
+    """Instructions for a vector: of pairs, of others, and of what is widened already."""
+    if not names:
+        return 0
+    if not names.isdisjoint(schedule.panels):
+        return 0 if schedule.wide else 1
+    return 2 if names.isdisjoint(schedule.layouts) else 1
 
 
 def _apart(stage: Stage, shape: Shape) -> Iterator[str]:

@@ -12,6 +12,7 @@ from .packed import Layout
 from .passes import lasting
 from .schedule import Schedule, blocked, serial
 from .sums import sums
+from .widening import widened, wider
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Prepared:
 def prepared(kernel: Kernel, schedule: Schedule) -> Prepared:
     """The kernel with everything that a schedule says of what it keeps and copies."""
     way = along(kernel, schedule)
-    copying, panels = staged(kernel, schedule)
+    copying, panels = staged(widened(kernel) if schedule.wide else kernel, schedule)
     summing = accumulating(copying, way)
     parallel = blocked(summing)
     own = private(summing, parallel)
@@ -66,7 +67,7 @@ def staged(kernel: Kernel, schedule: Schedule) -> tuple[Kernel, dict[Buffer, Lay
             name = load.buffer.name
             if load in copies or name not in (*schedule.staged, *schedule.panels):
                 continue
-            copy = _copy(load, len(copies))
+            copy = _copy(load, len(copies), schedule.wide)
             if copy is not None:
                 stages.append(copy)
                 copies[load] = copy.target
@@ -137,14 +138,14 @@ def copied(load: Load) -> list[Index] | None:
     return None if len(free) < len(found) or len(set(free)) < len(free) else free
 
 
-def _copy(load: Load, number: int) -> Stage | None:
+def _copy(load: Load, number: int, wide: bool) -> Stage | None:
     """A tile with an axis for each index, where it can be copied."""
     free = copied(load)
     if free is None:
         return None
     shape = tuple(one.size for one in free)
     target = Buffer(f"{load.buffer.name}.tile{number}", load.buffer.dtype, shape)
-    return Stage(target, tuple(map(index, free)), load)
+    return Stage(wider(target) if wide else target, tuple(map(index, free)), load)
 
 
 def _of_copy(layout: Layout, load: Load) -> Layout:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ..ir import Index
-from .dots import Dot, paired
+from .dots import Pairs, paired, widening
 from .linear import linear
 from .registers import Block, Take
 from .spots import Places
@@ -16,15 +16,17 @@ from .unrolling import unrolled
 from .values import Value
 
 
-def product_of_pairs(tile: Tile, inner: Index) -> Dot | None:
-    """What adds up pairs, where the machine has that and they begin at even places."""
-    if not tile.dots or not tile.ranges[inner].base.divisible(2):
+def product_of_pairs(tile: Tile, inner: Index) -> Pairs | None:
+    """What adds up pairs, by one instruction or by two, where they begin at even places."""
+    if not tile.ranges[inner].base.divisible(2):
         return None
-    return paired(tile.stage, inner, tile.shape.along, tile.access)
+    stage, along = tile.stage, tile.shape.along
+    dot = paired(stage, inner, along, tile.access) if tile.dots else None
+    return dot or widening(stage, inner, along, tile.elements)
 
 
 class RowFold:
-    """One step after the other, or two by one instruction."""
+    """One step after the other, or two at once."""
 
     def __init__(self, block: Block) -> None:
         self._block = block
@@ -47,7 +49,7 @@ class RowFold:
         """Each is whole already."""
         self._block.hand_on(values, take)
 
-    def _pairs(self, dot: Dot, inner: Index, places: Places, values: list[Value]) -> list[Value]:
+    def _pairs(self, dot: Pairs, inner: Index, places: Places, values: list[Value]) -> list[Value]:
         """Two at a time; what is left of an odd number is paired with zeros."""
 
         def step(at: Places, carried: list[Value]) -> list[Value]:

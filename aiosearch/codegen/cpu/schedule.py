@@ -36,6 +36,8 @@ class Schedule:
     """Whether a block keeps what it needs again, where it goes along the index more than once."""
     width: int = 0
     """Bytes of a vector; 0 for the widest that the processor has."""
+    wide: bool = False
+    """Whether copies of halves, and what a block makes for products of them, are f32."""
 
     def tile(self, index: Index) -> int:
         return max(1, min(self.tiles.get(index.name, index.size), index.size))

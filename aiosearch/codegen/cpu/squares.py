@@ -44,6 +44,7 @@ class SquarePrinter:
         """So many columns are turned at once."""
         self._each = 1 + self._target.pairs
         self._item = "i32" if self._target.pairs else STORED[source.dtype][0]
+        assert not (self._target.pairs and copy.widens), "pairs are of halves"
 
     def print(self, places: Places) -> None:
         """Group by group; the last may be narrower."""
@@ -77,7 +78,7 @@ class SquarePrinter:
         """As many rows as a vector has lanes."""
         self._access.forget()
         vectors = [self._read(places, at, self._lanes) for at in range(columns)]
-        nothing = self._access.vectors.constant(0, self._item, self._lanes)
+        nothing = self._access.vectors.constant(0, vectors[0].scalar, self._lanes)
         vectors += [nothing] * (self._group - columns)
         for number, one in enumerate(self._turned(vectors)):
             rows, across = divmod(number * self._lanes, self._group)
@@ -107,7 +108,7 @@ class SquarePrinter:
         offset = self._access.offset(self._source, self._copy.read.at, spot)
         memory = self._access.memory
         if whole:
-            return memory.read(self._source, offset, self._item, lanes)
+            return self._copy.written(memory.read(self._source, offset, self._item, lanes))
         alone = memory.read(self._source, offset, STORED[self._source.dtype][0])
         return self._writer.pure(f"zext {alone} to {self._item}", self._item)
 

@@ -27,7 +27,7 @@ JUMP = 50.0
 _MIXING = 3.0
 """Instructions that put pairs of rows beside each other, for each vector that was not laid out."""
 _SLOW = 4.0
-"""How many times as long as a product a product of pairs takes, where a matrix unit stands by.
+"""How many times as long as a product a product of pairs takes, where that is slow.
 
 This and what follows was measured on an Emerald Rapids.
 """
@@ -51,6 +51,9 @@ class Sum:
     inner: int
     """Of one sum."""
     dots: bool
+    """Whether an instruction adds up two of them."""
+    slow: bool
+    """Whether that takes long."""
     matrix: bool
     """Whether there is a unit for it that takes products of matrices."""
 
@@ -67,6 +70,10 @@ class Lying:
     """Whether it comes from memory, rather than from what a block has laid out."""
     goes_on: bool
     """Whether a piece of a sum finds what it reads behind what the piece before has read."""
+    widening: int
+    """Instructions until a vector of halves is one of floats,"""
+    spreading: int
+    """and until a half is, that all lanes share."""
     across: float
     """Panels that a block reads of a row in memory, where the next row lies elsewhere; or 0."""
 
@@ -133,7 +140,8 @@ class Sums:
 def _step(one: Sum, rows: int, vectors: int, width: int, lying: Lying, again: bool) -> _Step:
     """By vector registers; the vectors have so many bytes together."""
     mixing = _MIXING * vectors if one.dots and not lying.packed else 0.0
-    taken = rows * vectors * (_SLOW if one.dots and one.matrix else 1)
+    mixing += vectors * lying.widening + rows * lying.spreading
+    taken = rows * vectors * (_SLOW if one.slow else 1)
     cycles = max((taken + mixing) / 2, (rows + vectors + mixing) / 2, 4.0)
     cycles = max(cycles, taken / 2 + vectors * _DECODED if lying.coded else 0)
     cycles += _MISSED * max(rows - _WAYS, 0) if lying.missed else 0

@@ -15,6 +15,7 @@ from ..expressions import reloaded
 from ..ir import Affine, Buffer, Index, Kernel, Load, Module, Stage, alone, index
 from .packed import Layout
 from .schedule import Schedule
+from .widening import wider
 
 _STEPS = 512
 """Of a block."""
@@ -28,19 +29,20 @@ def with_turned(
     """The same, with nothing left to turn, and a schedule for each kernel."""
     kernels: list[Kernel] = []
     found: dict[str, Schedule] = {}
-    copies: dict[tuple[Buffer, Layout], Buffer] = {}
+    copies: dict[tuple[Buffer, Layout, bool], Buffer] = {}
     names = _free(module)
     for kernel in module.kernels:
         own = schedules.get(kernel.name, Schedule())
         assert own.turned.keys().isdisjoint((*own.layouts, *own.panels)), "it lies one way"
         given = {one: own.turned[one.name] for one in kernel.inputs if one.name in own.turned}
         for buffer, layout in given.items():
-            if (buffer, layout) not in copies:
+            if (buffer, layout, own.wide) not in copies:
                 copy = replace(buffer, name=f"{buffer.name}.{next(names)}")
-                copies[buffer, layout] = copy
+                copy = wider(copy) if own.wide else copy
+                copies[buffer, layout, own.wide] = copy
                 kernels.append(_turning(buffer, copy))
                 found[copy.name] = _schedule(copy, layout)
-        read = {one: copies[one, layout] for one, layout in given.items()}
+        read = {one: copies[one, layout, own.wide] for one, layout in given.items()}
         kernels.append(_reading(kernel, read) if read else kernel)
         laid = {read[one].name: replace(layout, shared=True) for one, layout in given.items()}
         found[kernel.name] = replace(own, layouts={**own.layouts, **laid}, turned={})
