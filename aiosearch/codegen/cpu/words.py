@@ -17,7 +17,9 @@ def told(kernel: Kernel, schedule: Schedule) -> str:
     parts += _width(schedule)
     parts += [_layout(*one) for one in schedule.layouts.items()]
     parts += [f"a block copies its tile of {name}" for name in schedule.staged]
-    parts += ["copies of halves, and what products of them are made of, are f32"] * schedule.wide
+    parts += [
+        "copies of halves, and what a block makes for products of them, are f32"
+    ] * schedule.wide
     parts += [f"a block lays out {_layout(*one)}" for one in schedule.panels.items()]
     return "\n  ".join([kernel.name, *parts])
 

@@ -30,6 +30,7 @@ def test_every_choice_has_its_line() -> None:
         panels={"V": Layout(0, 1, 32, False)},
         keeps=True,
         width=32,
+        wide=True,
     )
     assert told(NORM, schedule).splitlines() == [
         "norm",
@@ -40,6 +41,7 @@ def test_every_choice_has_its_line() -> None:
         "  vectors of 32 bytes",
         "  W packed in panels of 16 along axis 1, rows in pairs, twelve bits for sixteen",
         "  a block copies its tile of X",
+        "  copies of halves, and what a block makes for products of them, are f32",
         "  a block lays out V packed in panels of 32 along axis 1",
     ]
 

@@ -1,0 +1,188 @@
+"""Halves that are widened once, where products read them again and again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from refereed import assert_right
+from running import MACHINES, drawn, program, run
+
+from aiosearch.codegen.cpu.choices import choices, space
+from aiosearch.codegen.cpu.packed import Layout
+from aiosearch.codegen.cpu.printer import native
+from aiosearch.codegen.cpu.schedule import Schedule
+from aiosearch.codegen.cpu.shape import Wishes
+from aiosearch.codegen.fusing import fused
+from aiosearch.codegen.ir import Module
+from aiosearch.codegen.lowering import lower
+from aiosearch.codegen.native.inspecting import assembly
+from aiosearch.codegen.native.machine import Machine, host, masked
+from aiosearch.codegen.parameters import choices_of
+from aiosearch.tensor import DType, apply, tensor
+from aiosearch.tensor.programs import builtin
+
+FEATURES = "+avx,+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512bf16"
+SLOW, FAST = (
+    Machine("x86_64-unknown-linux-gnu", name, FEATURES) for name in ("sapphirerapids", "znver4")
+)
+EXACT = {name: masked(one, "avx512bf16") for name, one in MACHINES.items()}
+"""Machines that have no instruction which rounds otherwise."""
+HALVES = pytest.mark.parametrize("dtype", [DType.BF16, DType.F16])
+EACH = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+
+
+def product(dtype: DType, rows: int, inner: int, columns: int) -> Module:
+    return lower(program(tensor("X", dtype, (rows, inner)) @ tensor("Y", dtype, (inner, columns))))
+
+
+def attention(dtype: DType) -> Module:
+    """Whose shares are rounded to halves before they meet the values."""
+    return fused(lower(builtin("gqa", dtype, row=65, feature=8, key=37, value=24)))
+
+
+def ways(module: Module, machine: Machine) -> Iterator[Schedule]:
+    """To copy rows and columns, whole and in tiles that divide nothing."""
+    lanes, names = machine.width // 4, {one.size: one.name for one in module.kernels[0].indices}
+    columns, rows = Layout(0, 1, 2 * lanes, False), Layout(1, 0, 4, False)
+    tiles = {names[50]: 2 * lanes, names[19]: 8}
+    for cut, serial in (({}, None), ({**tiles, names[45]: 14}, names[45])):
+        own = Schedule(cut, serial, Wishes(4, 2), wide=True)
+        yield replace(own, staged=("X",))
+        yield replace(own, panels={"Y": columns})
+        yield replace(own, turned={"X": rows})
+        yield replace(own, turned={"X": rows}, panels={"Y": columns})
+        yield replace(own, staged=("X",), layouts={"Y": columns})
+
+
+def test_copies_are_right_however_tiles_are_cut() -> None:
+    """Also where an instruction adds up pairs of what is not copied."""
+    module = product(DType.BF16, 19, 45, 50)
+    for own in ways(module, host()):
+        assert_right(module, schedules={"program": own}, machines=[host()])
+
+
+@pytest.mark.parametrize("machine", EXACT.values(), ids=EXACT)
+@HALVES
+def test_not_a_bit_is_another_where_nothing_but_copies_changes(
+    dtype: DType, machine: Machine
+) -> None:
+    """Without the instruction for pairs: the same numbers are multiplied in the same order."""
+    module = product(dtype, 19, 45, 50)
+    inputs = drawn(module)
+    for own in ways(module, machine):
+        found, usual = (
+            run(module, inputs, {"program": one}, machine)
+            for one in (own, replace(own, wide=False))
+        )
+        assert [one.tobytes() for one in found] == [one.tobytes() for one in usual], own
+
+
+@EACH
+@HALVES
+@pytest.mark.parametrize("serial", [False, True])
+def test_what_a_block_makes_is_rounded_as_before(
+    dtype: DType, serial: bool, machine: Machine
+) -> None:
+    module = attention(dtype)
+    (kernel,) = module.kernels
+    keys = next(one.name for one in kernel.indices if one.size == 37)
+    own = Schedule({keys: 10} if serial else {}, keys if serial else None, wide=True)
+    assert_right(module, schedules={kernel.name: own}, machines=[machine])
+    exact, inputs = masked(machine, "avx512bf16"), drawn(module)
+    found, usual = (
+        run(module, inputs, {kernel.name: one}, exact) for one in (own, replace(own, wide=False))
+    )
+    assert [one.tobytes() for one in found] == [one.tobytes() for one in usual]
+
+
+@EACH
+@pytest.mark.parametrize("inner", [1, 2, 7, 8])
+@pytest.mark.parametrize("wide", [False, True])
+def test_pairs_meet_floats(inner: int, wide: bool, machine: Machine) -> None:
+    """Panels of bf16 in pairs, and what lanes share in f32: of the program, or of a copy."""
+    x = tensor("X", DType.BF16 if wide else DType.F32, (5, inner))
+    y = tensor("Y", DType.BF16, (inner, 40))
+    module = fused(lower(program(x @ (y if wide else apply("cast", y, dtype=DType.F32)))))
+    layout = Layout(0, 1, 2 * (machine.width // 4), True)
+    own = Schedule(
+        wishes=Wishes(4, 2), layouts={"Y": layout}, staged=("X",) if wide else (), wide=wide
+    )
+    assert_right(module, schedules={"program": own}, machines=[machine])
+
+
+@EACH
+def test_pairs_of_what_is_no_number(machine: Machine) -> None:
+    """Each half keeps its bits: infinities, NaN, zeros with a sign, the smallest numbers."""
+    module = product(DType.BF16, 4, 2, 2 * (machine.width // 4))
+    own = Schedule(
+        wishes=Wishes(4, 2),
+        layouts={"Y": Layout(0, 1, 2 * (machine.width // 4), True)},
+        staged=("X",),
+        wide=True,
+    )
+    x, y = drawn(module)
+    odd = [np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-40, 3e38, 1.0]
+    y[...] = np.resize(odd, y.size).reshape(y.shape).astype(y.dtype)
+    x[...] = np.float32([[1, 0], [0, 1], [1, 1], [-1, 1]]).astype(x.dtype)
+    (found,) = run(module, [x, y], {"program": own}, masked(machine, "avx512bf16"))
+    with np.errstate(invalid="ignore", over="ignore"):
+        exact = (x.astype(np.float64)[:, :, None] * y.astype(np.float64)).sum(axis=1)
+        wanted = exact.astype(np.float32).astype(y.dtype)
+    np.testing.assert_array_equal(found.astype(np.float32), wanted.astype(np.float32))
+
+
+def test_a_vector_of_pairs_is_two_of_floats_by_one_instruction_each() -> None:
+    """And the factor that lanes share is spread by the product itself."""
+    module = product(DType.BF16, 16, 64, 48)
+    own = Schedule(
+        wishes=Wishes(16, 1, 1),
+        layouts={"Y": Layout(0, 1, 16, True)},
+        turned={"X": Layout(1, 0, 16, False)},
+        wide=True,
+    )
+    text = assembly(native(module, {"program": own}, SLOW), SLOW)
+    assert "vdpbf16ps" not in text
+    loop = max(re.split(r"\n\.L\w+:", text), key=lambda part: part.count("vfmadd"))
+    products = [line for line in loop.splitlines() if "vfmadd" in line]
+    assert len(products) == 32
+    assert sum("{1to16}" in line for line in products) == 32
+    assert len(re.findall(r"vpslld|vpand|vpsrld", loop)) == 2
+
+
+@pytest.mark.parametrize("rows", [8, 16, 64])
+def test_where_the_instruction_for_pairs_is_slow_it_is_not_tried_first(rows: int) -> None:
+    (kernel,) = product(DType.BF16, rows, 4096, 4096).kernels
+    assert choices(kernel, SLOW, 2, ["Y"])[0].wide
+    assert not any(one.wide for one in choices(kernel, FAST, 2, ["Y"]))
+
+
+def test_nothing_is_widened_that_is_no_half() -> None:
+    (kernel,) = product(DType.F32, 16, 512, 512).kernels
+    assert not any(one.wide for one in choices(kernel, SLOW, 2, ["Y"]))
+
+
+@pytest.mark.parametrize("machine", [SLOW, masked(SLOW, "avx512")], ids=["slow", "none"])
+def test_what_is_widened_fits_the_second_cache(machine: Machine) -> None:
+    """With twice the bytes of what a block copies or makes."""
+    small = replace(machine, l2=96 << 10)
+    (kernel,) = fused(lower(builtin("gqa", DType.BF16))).kernels
+    found = [one.schedule for one in choices_of(space(kernel, small, 2))]
+    assert any(one.wide for one in found)
+    copies = {one.staged for one in found if one.wide}
+    assert copies
+    for one in found:
+        if one.wide:
+            own = {index.name: one.tile(index) for index in kernel.indices}
+            keys, rows = own["k1"] if one.serial == "k1" else 4096, own["j"]
+            assert 4 * rows * keys <= small.l2
+
+
+def test_the_host_knows_whether_its_own_is_slow() -> None:
+    assert SLOW.slow_dots
+    assert not FAST.slow_dots
+    assert not masked(SLOW, "avx512bf16").slow_dots
+    assert host().slow_dots <= host().bf16_dot
