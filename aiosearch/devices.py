@@ -162,10 +162,9 @@ def _cpu(ceilings: Ceilings) -> Device:
 
 def _rates(ceilings: Ceilings) -> dict[DType, float]:
     """A type that is slower than float32 here is cast to that."""
-    measured = ceilings.flops_per_second
-    least = measured["float32"]
-    half = max(least, measured.get("bfloat16", least))
-    return {DType.F32: least, DType.BF16: half}
+    least = ceilings.fastest("float32")
+    known = "bfloat16" in ceilings.flops_per_second
+    return {DType.F32: least, DType.BF16: ceilings.fastest("bfloat16") if known else least}
 
 
 def _measured(ceilings: Ceilings) -> dict[str, str]:

@@ -151,7 +151,7 @@ def floor(one: Raced, ceilings: Ceilings) -> float:
 
 
 def flops_at_best(row: Row, ceilings: Ceilings) -> float:
-    return ceilings.flops_per_second["bfloat16" if row.key[1] == "bf16" else "float32"]
+    return ceilings.fastest("bfloat16" if row.key[1] == "bf16" else "float32")
 
 
 def tell_all(races: Sequence[Raced], ceilings: Ceilings | None, failed: Sequence[Row] = ()) -> None:

@@ -103,9 +103,9 @@ class _Roof:
     """Places in the diagram of one device, of the element types that a program has."""
 
     def __init__(self, ceilings: Ceilings, kinds: Sequence[str]) -> None:
-        speeds = ceilings.flops_per_second
         self._bytes = ceilings.bytes_per_second
-        self._flops = {kind: speeds[kind] for kind in kinds} or speeds
+        shown = kinds or ceilings.flops_per_second.keys()
+        self._flops = {kind: ceilings.fastest(kind) for kind in shown}
         self._most = math.ceil(math.log10(max(self._flops.values())))
 
     def lines(self) -> list[str]:

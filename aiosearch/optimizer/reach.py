@@ -43,7 +43,7 @@ def reached(answer: Answer) -> float | None:
     ceilings, facts = ceilings_of(answer), answer.evidence
     if ceilings is None or "flops" not in facts or not measured(ceilings, facts["kinds"]):
         return None
-    speeds = [ceilings.flops_per_second[kind] for kind in facts["kinds"]]
+    speeds = [ceilings.fastest(kind) for kind in facts["kinds"]]
     computing = facts["flops"] / max(speeds) if speeds else 0.0
     return float(max(facts["bytes"] / ceilings.bytes_per_second, computing) / answer.timings.answer)
 

@@ -49,6 +49,14 @@ def test_figures_are_kept() -> None:
     assert [file.name for file in ceilings_path().parent.iterdir()] == ["ceilings.json"]
 
 
+def test_halves_may_be_computed_as_floats() -> None:
+    """Their ceiling is no lower than that of floats, which a processor may be faster with."""
+    both = msgspec.structs.replace(FIGURES, flops_per_second={"float32": 3e11, "bfloat16": 2e11})
+    assert both.fastest("bfloat16") == both.fastest("float32") == 3e11
+    quick = msgspec.structs.replace(FIGURES, flops_per_second={"float32": 3e11, "bfloat16": 6e11})
+    assert (quick.fastest("float32"), quick.fastest("bfloat16")) == (3e11, 6e11)
+
+
 def test_others_figures_do_not_count() -> None:
     """Figures of another machine or protocol stay in the file and are not ours."""
     store_ceilings(msgspec.structs.replace(FIGURES, machine="another"))
