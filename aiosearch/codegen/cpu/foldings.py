@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any
 
 from ...tensor.types import HALVES
-from ..ir import Fold, Index, Kernel, alone
+from ..ir import Index, Kernel, alone
 from ..native.machine import Machine
 from ..parameters import Constraint, Parameter
 from .fetching import Fetched, Fetching
@@ -239,7 +239,7 @@ class Foldings:
         return panel * min(count, whole) if count == 1 or count // 2 < whole else None
 
     def _has_vectors(self, registers: Registers, width: int, serial: Serial) -> bool:
-        """Whether there are so many along the lanes of any sum."""
+        """Whether there are so many along the lanes of any fold."""
         _, vectors, matrix = registers
         if matrix or self._own.along in self._own.stage.folded:
             return True
@@ -248,9 +248,8 @@ class Foldings:
 
     @cached_property
     def _lanes(self) -> list[Index]:
-        """Along which those of sums lie, but for those that lie along what is folded."""
-        shapes = self._own.shapes.items()
-        found = (own.along for stage, own in shapes if stage.folded and stage.fold is Fold.SUM)
+        """Along which those of folds lie."""
+        found = (own.along for stage, own in self._own.shapes.items() if stage.folded)
         return [one for one in found if one is not None]
 
     def _has_rows(self, registers: Registers, row: int) -> bool:

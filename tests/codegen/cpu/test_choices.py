@@ -56,6 +56,16 @@ def test_kernels_of_several_stages(made: object) -> None:
 
 
 @ALL
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("name", ["sum", "max"])
+def test_a_fold_of_one_input(name: str, axis: int, machine: Machine) -> None:
+    """Down its rows, or along them."""
+    module = lower(program(apply(name, tensor("X", DType.F32, (64, 70)), axes=(axis,))))
+    for own in Random(0).sample(of(module, machine), 2):
+        assert_right(module, schedules={module.kernels[0].name: own}, machines=[machine])
+
+
+@ALL
 @pytest.mark.parametrize("rows", [1, 3, 8])
 def test_of_constant_weights_in_rows_few_rows_share_what_was_laid_out(
     rows: int, machine: Machine
