@@ -175,13 +175,13 @@ class Arithmetic:
             return self.cast("sext" if dtype is DType.I8 else "zext", stored, "i32")
         return stored
 
-    def half(self, pairs: Value, which: int) -> Value:
-        """One of two bf16 that lie interleaved as `i16`, widened."""
+    def half(self, pairs: Value, *, second: bool) -> Value:
+        """The first or the second of bf16 that lie interleaved as `i16`, widened."""
         lanes = pairs.lanes // 2
         both = self._writer.pure(f"bitcast {pairs} to {typed('i32', lanes)}", "i32", lanes)
-        how, number = ("and", -(1 << 16)) if which else ("shl", 16)
-        alone = self.vectors.two(how, both, self.vectors.constant(number, "i32", lanes))
-        return self.cast("bitcast", alone, "float")
+        how, number = ("and", -(1 << 16)) if second else ("shl", 16)
+        found = self.vectors.two(how, both, self.vectors.constant(number, "i32", lanes))
+        return self.cast("bitcast", found, "float")
 
     def narrowed(self, value: Value, dtype: DType) -> Value:
         """As it is stored."""

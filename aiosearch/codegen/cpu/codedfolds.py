@@ -94,8 +94,8 @@ class CodedFold:
         tile = self._tile
         storages = {**tile.access.storages, self._dot.moving.buffer: storage}
         access = Access(storages, tile.access.memory, tile.access.vectors)
-        product = replace(tile.product, access=access) if tile.product else None
         elements = tile.elements.through(access)
+        product = replace(tile.product, elements=elements) if tile.product else None
         shape = replace(tile.shape, unroll=unroll)
         return replace(
             self._block, tile=replace(tile, elements=elements, product=product, shape=shape)

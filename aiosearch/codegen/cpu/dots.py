@@ -1,51 +1,46 @@
-"""Sums of products of half-typed neighbours: by one instruction, which some machines have, or two.
+"""Sums of products of half-typed neighbours, two at a time.
 
-By one, both factors are halves. By two, what moves with the lanes lies in pairs and is widened in
-registers, which is an instruction for each half; the other factor may be of any floats.
+Where both factors are bf16, some machines have one instruction for both products. Without it, what
+moves with the lanes lies in pairs, and one instruction widens each half in registers before it is
+multiplied; the other factor may be bf16, f16 or f32.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
-from ...tensor.types import HALVES, DType
-from ..ir import Apply, Fold, Index, Load, Operation, Stage, alone, used
+from ..ir import Fold, Index, Load, Stage, alone, used
 from .access import Access
 from .arithmetic import WORKING
 from .elements import Elements
 from .packed import Packed
+from .products import factors, of_bf16, of_floats
 from .spots import Spot
 from .values import Value, typed
 
-_FLOATS = HALVES | {DType.F32}
-
-
-class Pairs(Protocol):
-    """A sum over an index, two places at a time."""
-
-    @property
-    def shared(self) -> Load: ...
-
-    @property
-    def moving(self) -> Load: ...
-
-    @property
-    def inner(self) -> Index: ...
-
-    def step(self, spots: Sequence[Spot], sums: Sequence[Value], *, whole: bool) -> list[Value]:
-        """Adds the products at an even place and, where it is whole, at the one behind."""
-
 
 @dataclass(frozen=True)
-class Dot:
+class Pairs(ABC):
     """A sum over an index of one factor, the same in all lanes, times one that moves with them."""
 
     shared: Load
     moving: Load
     inner: Index
-    access: Access
+    elements: Elements
+
+    @property
+    def access(self) -> Access:
+        return self.elements.access
+
+    @abstractmethod
+    def step(self, spots: Sequence[Spot], sums: Sequence[Value], *, whole: bool) -> list[Value]:
+        """Adds the products at an even place and, where it is whole, at the one behind."""
+
+
+class Dot(Pairs):
+    """By the instruction."""
 
     def step(self, spots: Sequence[Spot], sums: Sequence[Value], *, whole: bool) -> list[Value]:
         self.access.forget()
@@ -93,81 +88,69 @@ class Dot:
         return access.vectors.interleaved(first, second)
 
 
-@dataclass(frozen=True)
-class Widened:
-    """The same by a product of each half, which is widened before."""
-
-    shared: Load
-    moving: Load
-    inner: Index
-    elements: Elements
+class Widened(Pairs):
+    """By a product of each half, which is widened before."""
 
     def step(self, spots: Sequence[Spot], sums: Sequence[Value], *, whole: bool) -> list[Value]:
-        self.elements.access.forget()
+        self.access.forget()
         sums = [*sums]
         for second in range(1 + whole):
             sums = [self._added(*one, second) for one in zip(sums, spots, strict=True)]
         return sums
 
     def _added(self, total: Value, spot: Spot, second: int) -> Value:
-        access, arithmetic = self.elements.access, self.elements.arithmetic
+        access, arithmetic = self.access, self.elements.arithmetic
         there = {**spot.places, self.inner: spot.places[self.inner] + second}
         shared = self.elements.value(self.shared, replace(spot, places=there))
         storage = access.storages[self.moving.buffer]
         assert isinstance(storage, Packed), "it lies in pairs"
-        half = arithmetic.half(access.pairs(storage, self.moving, spot), second)
+        half = arithmetic.half(access.pairs(storage, self.moving, spot), second=second > 0)
         return arithmetic.multiplied(total, [shared, half])
 
 
-def paired(stage: Stage, inner: Index, along: Index | None, access: Access) -> Dot | None:
-    """The stage as a sum by one instruction, where it is one and its factors lie so."""
+def paired(stage: Stage, inner: Index, along: Index | None, elements: Elements) -> Dot | None:
+    """The stage as a sum by the instruction, where it is one and its factors lie so."""
     found = _factors(stage, along)
-    if found is None or along is None:
+    if found is None or along is None or not of_bf16(stage):
         return None
-    shared, moving = found
-    if not shared.buffer.dtype is DType.BF16 is moving.buffer.dtype:
-        return None
-    dot = Dot(shared, moving, inner, access)
+    dot = Dot(*found, inner, elements)
     return dot if _fits(dot, along) else None
 
 
-def widening(stage: Stage, inner: Index, along: Index | None, elements: Elements) -> Widened | None:
-    """The stage as a sum by two, where it is one and its factors lie so."""
+def widened(stage: Stage, inner: Index, along: Index | None, elements: Elements) -> Widened | None:
+    """The same without it, where what moves lies in pairs."""
     found = _factors(stage, along)
-    if found is None:
+    if found is None or not of_floats(stage):
         return None
-    shared, moving = found
+    _, moving = found
     storage = elements.access.storages[moving.buffer]
-    pairs = isinstance(storage, Packed) and _in_pairs(storage, moving, inner)
-    if not pairs or shared.buffer.dtype not in _FLOATS:
-        return None
-    return Widened(shared, moving, inner, elements)
+    pairs = isinstance(storage, Packed) and _lie_in_pairs(storage, moving, inner)
+    return Widened(*found, inner, elements) if pairs else None
 
 
 def _factors(stage: Stage, along: Index | None) -> tuple[Load, Load] | None:
     """What all lanes share, and what moves with them."""
-    if stage.fold is not Fold.SUM or along is None or WORKING[stage.accumulated] != "float":
+    found = factors(stage)
+    sums = stage.fold is Fold.SUM and WORKING[stage.accumulated] == "float"
+    if found is None or along is None or not sums:
         return None
-    match stage.value:
-        case Apply(operation=Operation.MULTIPLY, arguments=(Load() as one, Load() as other)):
-            shared, moving = (other, one) if along in used(one) else (one, other)
-            return None if along in used(shared) or along not in used(moving) else (shared, moving)
-    return None
+    moving, shared = sorted(found, key=lambda one: along not in used(one))
+    return None if along in used(shared) or along not in used(moving) else (shared, moving)
 
 
 def _fits(dot: Dot, along: Index) -> bool:
     access = dot.access
     shared, moving = (access.storages[load.buffer] for load in (dot.shared, dot.moving))
     if isinstance(shared, Packed):
-        if not _in_pairs(shared, dot.shared, dot.inner):
+        if not _lie_in_pairs(shared, dot.shared, dot.inner):
             return False
     elif access.stride(shared, dot.shared.at, dot.inner) != 1:
         return False
     if isinstance(moving, Packed):
-        return _in_pairs(moving, dot.moving, dot.inner)
+        return _lie_in_pairs(moving, dot.moving, dot.inner)
     down = access.stride(moving, dot.moving.at, dot.inner)
     return down is not None and access.stride(moving, dot.moving.at, along) == 1
 
 
-def _in_pairs(panels: Packed, load: Load, inner: Index) -> bool:
+def _lie_in_pairs(panels: Packed, load: Load, inner: Index) -> bool:
     return panels.pairs and alone(load.at[panels.layout.row]) == inner

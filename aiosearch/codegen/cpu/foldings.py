@@ -38,7 +38,8 @@ from .offered import (
 )
 from .packed import Layout
 from .predicting import Predictor
-from .roles import Roles, codable, far, halves, in_rows, packable, woven
+from .products import of_bf16
+from .roles import Roles, codable, far, in_rows, packable, woven
 from .schedule import Schedule
 from .shape import Wishes
 from .squares import turnable
@@ -248,9 +249,10 @@ class Foldings:
 
     @cached_property
     def _lanes(self) -> list[Index]:
-        """Along which those of folds lie."""
-        found = (own.along for stage, own in self._own.shapes.items() if stage.folded)
-        return [one for one in found if one is not None]
+        """Along which those of folds lie, but for those that lie along what is folded."""
+        shapes = self._own.shapes.items()
+        folds = ((stage, own.along) for stage, own in shapes if stage.folded)
+        return [one for stage, one in folds if one is not None and one not in stage.folded]
 
     def _has_rows(self, registers: Registers, row: int) -> bool:
         """Whether a block's tile has so many."""
@@ -286,9 +288,9 @@ class Foldings:
         return self._depth(serial) >= DEPTH and bool(moving) and in_rows(stage, inner, moving)
 
     def _turns(self, serial: Serial, unrolled: int) -> bool:
-        """Whether there are so many steps: of a pair of rows, where a dot product takes it."""
+        """Whether there are so many steps: of a pair of rows, where some lie or are taken so."""
         pairs = any(one.pairs for laid in self._laid.values() for one in laid.values())
-        pairs |= self._machine.bf16_dot and halves(self._own.stage)
+        pairs |= self._machine.bf16_dot and of_bf16(self._own.stage)
         step, usual = 2 if pairs else 1, UNROLLED[0]
         return unrolled == usual or max(unrolled, usual) * step <= self._depth(serial)
 
@@ -310,7 +312,7 @@ class Foldings:
     def _widens(
         self, packed: bool, laid: bool, registers: Registers, shared: Rows, wide: bool
     ) -> bool:
-        """Whether there are halves to widen, and registers for the sums."""
+        """Whether there are halves to widen, and no matrix unit that takes them as they are."""
         if not wide:
             return True
         copied = {*self._copied(shared), *self._turned(packed, laid, registers, shared)}

@@ -70,7 +70,7 @@ def _tiles_of(kernel: Kernel, wide: bool) -> Iterator[_Tile]:
     """What its stages make, and copies of what they read."""
     widened = {*made(kernel), *kernel.inputs} if wide else set[Buffer]()
 
-    def bytes_of(buffer: Buffer) -> int:
+    def element(buffer: Buffer) -> int:
         return STORED[(wider(buffer) if buffer in widened else buffer).dtype][1]
 
     lasts = {one: lasting(kernel, one) for one in serial(kernel)}
@@ -81,9 +81,9 @@ def _tiles_of(kernel: Kernel, wide: bool) -> Iterator[_Tile]:
         folded = frozenset(one.name for one in stage.folded)
         kept = folded if stage.target in kernel.outputs else None
         names = frozenset(one.name for one, found in lasts.items() if stage.target in found)
-        yield _Tile(stage.free, bytes_of(stage.target), kept, lasts=names)
+        yield _Tile(stage.free, element(stage.target), kept, lasts=names)
     for buffer in kernel.inputs:
         loads = [load for stage in kernel.stages for load in stage.loads if load.buffer == buffer]
         places = [alone(position) for load in loads for position in load.at]
         free = tuple(dict.fromkeys(one for one in places if one is not None))
-        yield _Tile(free, bytes_of(buffer), None, buffer.name)
+        yield _Tile(free, element(buffer), None, buffer.name)

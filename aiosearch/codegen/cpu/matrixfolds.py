@@ -28,7 +28,7 @@ def matrix_product(tile: Tile, machine: Machine) -> Dot | None:
     if not machine.bf16_matrix or tile.lanes != LANES or tile.lane_folded or shape.inner is None:
         return None
     own = tile.ranges[shape.inner]
-    dot = paired(tile.stage, shape.inner, shape.along, tile.access)
+    dot = paired(tile.stage, shape.inner, shape.along, tile.elements)
     if dot is None or own.largest < DEPTH or not own.base.divisible(2):
         return None
     if isinstance(tile.access.storages[dot.shared.buffer], Packed):

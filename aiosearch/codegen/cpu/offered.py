@@ -13,7 +13,8 @@ from ..native.machine import Machine
 from ..parameters import Parameter
 from .packed import Layout
 from .preparing import copied
-from .roles import Roles, halves
+from .products import of_bf16
+from .roles import Roles
 from .turned import is_shared
 
 Registers: TypeAlias = tuple[int, int, bool]
@@ -70,7 +71,7 @@ def registers_of(own: Roles, machine: Machine) -> Iterator[Registers]:
     """No more rows than there are; vectors that are too many, and as many as there are."""
     most = own.row.size if own.row is not None else 1
     wide = -(-own.along.size // (machine.width // 4)) if own.along is not None else 1
-    if machine.bf16_matrix and halves(own.stage):
+    if machine.bf16_matrix and of_bf16(own.stage):
         yield from dict.fromkeys((min(rows, most), vectors, True) for rows, vectors in _MATRIX)
     seen = set()
     clamped = ((rows, wide) for rows, vectors in _REGISTERS if vectors > wide)
@@ -145,7 +146,7 @@ def shared_rows(kernel: Kernel, own: Roles, machine: Machine) -> dict[str, Layou
 def _beside(kernel: Kernel, own: Roles, load: Load, machine: Machine) -> Layout:
     """A vector's width of rows; in pairs, where any stage takes them so."""
     row = next(axis for axis, one in enumerate(load.at) if alone(one) == own.row)
-    pairs = machine.bf16_dot and any(halves(one) and load in one.loads for one in kernel.stages)
+    pairs = machine.bf16_dot and any(of_bf16(one) and load in one.loads for one in kernel.stages)
     return Layout(len(load.at) - 1, row, machine.width // 4, pairs)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeAlias
 
@@ -17,7 +17,8 @@ from .codes import SHARE
 from .memory import bytes_of
 from .packed import Layout
 from .passes import passes
-from .roles import Roles, far, halves, in_rows, natural, work
+from .products import of_bf16
+from .roles import Roles, far, in_rows, natural, work
 from .schedule import Schedule
 from .shape import Shape
 from .sumtimes import CLOCK, JUMP, NEAR, Lying, Sum, Sums
@@ -63,9 +64,8 @@ _CYCLES = {
 }
 
 
-_Laid: TypeAlias = tuple[tuple[str, ...], bool]
-"""Inputs that lie in panels, and whether copies are widened; along which of their axes they lie is
-the same in all schedules."""
+_Laid: TypeAlias = tuple[str, ...]
+"""Inputs that lie in panels; along which of their axes is the same in all schedules."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,8 @@ class _Work:
     """Of one vector, where it is no sum whose rows share what lanes read."""
     sum: Sum | None
     """Where it is one."""
+    without: Sum | None
+    """The same if no instruction adds up pairs."""
     lane_folded: bool
     """Whether lanes lie along what is folded."""
     apart: frozenset[str]
@@ -135,17 +137,16 @@ class Predictor:
         self._works: dict[_Laid, list[_Work]] = {}
         self._reads = [self._read(one) for one in kernel.inputs]
         self._made = _made(kernel)
-        self._widened = {one.name for one in made(kernel)}
+        self._narrow = frozenset(one.name for one in made(kernel))
         self._written = sum(bytes_of(one.dtype, one.shape) for one in kernel.outputs)
         self._cuts, self._summed = cache(self._cutting), cache(Sums(machine.l1).cycles)
         self._passes = cache(self._passing)
 
     def seconds(self, schedule: Schedule) -> float:
         """What counts is which of two is less."""
-        laid = (*schedule.layouts, *schedule.panels), schedule.wide
+        laid = (*schedule.layouts, *schedule.panels)
         if laid not in self._works:
-            layouts = {**schedule.layouts, **schedule.panels}
-            self._works[laid] = self._working(layouts, schedule.wide)
+            self._works[laid] = self._working({**schedule.layouts, **schedule.panels})
         cuts, works = self._cuts(tuple(schedule.tiles.items()), laid), self._works[laid]
         if not cuts.blocks:
             return 0.0
@@ -195,24 +196,26 @@ class Predictor:
                 found += BEGUN + one.bytes * _COPIED / CLOCK / threads
         return found
 
-    def _working(self, layouts: Mapping[str, Layout], wide: bool) -> list[_Work]:
+    def _working(self, layouts: Mapping[str, Layout]) -> list[_Work]:
         """Of each stage; what is laid out decides along what its lanes lie."""
         shapes = (
             (one, natural(self._kernel, one, self._machine, layouts)) for one in self._kernel.stages
         )
-        return [self._work(*each, wide) for each in shapes]
+        return [self._work(*each) for each in shapes]
 
-    def _work(self, stage: Stage, shape: Shape, wide: bool) -> _Work:
+    def _work(self, stage: Stage, shape: Shape) -> _Work:
         used, machine = {*stage.free, *stage.folded}, self._machine
         applied = [one for one in walk(stage.value) if isinstance(one, Apply)]
         steps = sum(_CYCLES.get(one.operation, 0.5) for one in applied)
         shares = stage.fold is Fold.SUM and shape.along not in stage.folded
+        own = _sum(stage, shape, machine) if shares else None
         return _Work(
             shape,
             work(stage),
             tuple(one for one in self._own.blocked if one not in used),
             max(len(stage.loads) / 2, steps, 1.0),
-            _sum(stage, shape, machine, wide) if shares else None,
+            own,
+            replace(own, dots=False, slow=False) if own else None,
             shape.along in stage.folded,
             frozenset(_apart(stage, shape)),
             far(stage, shape, self._kernel.inputs, machine.l2),
@@ -247,14 +250,21 @@ class Predictor:
     def _cycles(self, one: _Work, at: int, schedule: Schedule, cuts: _Cuts) -> float:
         """Of a stage."""
         wishes, lanes = schedule.wishes, schedule.lanes(self._widest)
-        if one.sum is None:
+        if one.sum is None or one.without is None:
             along = one.shape.along.size if one.shape.along is not None else 1
             joined = one.total / cuts.columns[at] * _JOINED if one.lane_folded else 0.0
             return one.total / min(lanes, along) * one.cycles + joined
         rows, vectors = wishes.rows or 4, wishes.vectors or 2
+        wide = self._widened(schedule)
+        dots = one.sum.dots and wide.isdisjoint(one.moving) and wide.isdisjoint(one.shared)
+        own = one.sum if dots else one.without
         lying = self._lying(one, schedule, cuts.columns[at], vectors * lanes)
+        if not dots and (one.moving or one.shared):
+            widening = _widening(one.moving - wide, schedule)
+            spreading = _SPREAD if one.shared - wide else 0
+            lying = replace(lying, widening=widening, spreading=spreading)
         tile, depth = cuts.rows[at], cuts.depths[at]
-        return self._summed(one.sum, tile, depth, rows, vectors, lanes, wishes.matrix, lying)
+        return self._summed(own, tile, depth, rows, vectors, lanes, wishes.matrix, lying)
 
     def _lying(self, one: _Work, schedule: Schedule, columns: int, panel: int) -> Lying:
         """In a block that has so many columns."""
@@ -262,7 +272,6 @@ class Predictor:
         apart = one.far - layouts.keys() - schedule.panels.keys()
         along = one.shape.along
         whole = along is None or columns >= along.size
-        dots = one.sum is not None and one.sum.dots
         return Lying(
             not (read.isdisjoint(layouts) and read.isdisjoint(schedule.panels)),
             any(layout.coded for name, layout in layouts.items() if name in read),
@@ -271,16 +280,14 @@ class Predictor:
             and one.apart.isdisjoint(schedule.turned),
             read.isdisjoint(schedule.panels),
             columns <= panel and not read.isdisjoint(layouts),
-            0 if dots else _widening(one.moving, schedule),
-            0 if dots else self._spreading(one.shared, schedule),
             max(1.0, columns / panel) if apart and not whole else 0.0,
         )
 
-    def _spreading(self, names: frozenset[str], schedule: Schedule) -> int:
-        """Instructions for one that is to be in all lanes."""
-        if schedule.wide:
-            names = names - {*schedule.staged, *schedule.turned, *self._widened}
-        return _SPREAD if names else 0
+    def _widened(self, schedule: Schedule) -> frozenset[str]:
+        """What holds f32 in place of halves."""
+        if not schedule.wide:
+            return frozenset()
+        return self._narrow.union(schedule.staged, schedule.turned, schedule.panels)
 
     def _traffic(self, schedule: Schedule, cuts: _Cuts) -> tuple[float, float]:
         """Seconds for what comes from memory, and from the second cache where that keeps it."""
@@ -300,9 +307,9 @@ class Predictor:
         return one.bytes / max(_tiles(own, schedule), 1)
 
 
-def _sum(stage: Stage, shape: Shape, machine: Machine, wide: bool) -> Sum:
-    pairs = halves(stage) and in_rows(stage, shape.inner)
-    dots, matrix = machine.bf16_dot and pairs and not wide, machine.bf16_matrix and pairs
+def _sum(stage: Stage, shape: Shape, machine: Machine) -> Sum:
+    pairs = of_bf16(stage) and in_rows(stage, shape.inner)
+    dots, matrix = machine.bf16_dot and pairs, machine.bf16_matrix and pairs
     inner = shape.inner.size if shape.inner is not None else 1
     return Sum(work(stage), inner, dots, dots and machine.slow_dots, matrix)
 
@@ -314,12 +321,11 @@ def _halves(stage: Stage, shape: Shape, *, moving: bool) -> Iterator[str]:
 
 
 def _widening(names: frozenset[str], schedule: Schedule) -> int:
-    """Instructions for a vector: of pairs, of others, and of what is widened already."""
+    """Instructions for a vector of these: of pairs, and of others."""
     if not names:
         return 0
-    if not names.isdisjoint(schedule.panels):
-        return 0 if schedule.wide else 1
-    return 2 if names.isdisjoint(schedule.layouts) else 1
+    laid = {*schedule.layouts, *schedule.panels}
+    return 2 if names.isdisjoint(laid) else 1
 
 
 def _apart(stage: Stage, shape: Shape) -> Iterator[str]:

@@ -10,17 +10,17 @@ from functools import cached_property
 from types import MappingProxyType
 
 from ...tensor.types import DType
-from ..ir import Apply, Buffer, Fold, Index, Kernel, Load, Operation, Stage, alone, indices
+from ..ir import Buffer, Fold, Index, Kernel, Load, Stage, alone, indices
 from ..native.machine import Machine
 from .memory import Storage, bytes_of
 from .packed import Layout, Packed
+from .products import of_floats
 from .ranges import known
 from .schedule import blocked, serial
 from .shape import Shape, Wishes, shape
 from .storages import packed, plain
 from .values import Value
 
-_FLOATS = {DType.F16, DType.BF16, DType.F32}
 _MANY = 16
 """Rows that are worth laying out what they all read."""
 
@@ -192,16 +192,9 @@ def _is_whole(load: Load) -> bool:
 def _layout(stage: Stage, load: Load, column: Index, machine: Machine) -> Layout:
     places = [alone(position) for position in load.at]
     row, wide = places.index(stage.folded[0]), machine.width // 4
-    return Layout(row, places.index(column), wide, _in_pairs(stage, load))
-
-
-def _in_pairs(stage: Stage, load: Load) -> bool:
-    """Whether two rows at a time are read faster: by one instruction, or widened by one each."""
-    match stage.value:
-        case Apply(operation=Operation.MULTIPLY, arguments=(Load(), Load())):
-            floats = all(one.buffer.dtype in _FLOATS for one in stage.loads)
-            return floats and load.buffer.dtype is DType.BF16
-    return False
+    # Two rows at a time are read faster: by one instruction, or widened by one each.
+    pairs = load.buffer.dtype is DType.BF16 and of_floats(stage)
+    return Layout(row, places.index(column), wide, pairs)
 
 
 def _shared(stage: Stage, load: Load, index: Index) -> bool:
@@ -217,13 +210,6 @@ def _serves(stage: Stage, load: Load) -> bool:
     """Whether several rows read the same."""
     own = {one for position in load.at for one in indices(position)}
     return any(one.size > 1 for one in stage.free if one not in own)
-
-
-def halves(stage: Stage) -> bool:
-    match stage.value:
-        case Apply(operation=Operation.MULTIPLY, arguments=(Load() as one, Load() as other)):
-            return one.buffer.dtype is DType.BF16 is other.buffer.dtype
-    return False
 
 
 def in_rows(stage: Stage, inner: Index | None, apart_from: Set[str] = frozenset()) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ..ir import Index
-from .dots import Pairs, paired, widening
+from .dots import Pairs, paired, widened
 from .linear import linear
 from .registers import Block, Take
 from .spots import Places
@@ -17,12 +17,11 @@ from .values import Value
 
 
 def product_of_pairs(tile: Tile, inner: Index) -> Pairs | None:
-    """What adds up pairs, by one instruction or by two, where they begin at even places."""
+    """What adds up pairs, by the instruction or without it, where they begin at even places."""
     if not tile.ranges[inner].base.divisible(2):
         return None
-    stage, along = tile.stage, tile.shape.along
-    dot = paired(stage, inner, along, tile.access) if tile.dots else None
-    return dot or widening(stage, inner, along, tile.elements)
+    given = tile.stage, inner, tile.shape.along, tile.elements
+    return (paired(*given) if tile.dots else None) or widened(*given)
 
 
 class RowFold:

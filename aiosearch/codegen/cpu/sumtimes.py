@@ -70,12 +70,12 @@ class Lying:
     """Whether it comes from memory, rather than from what a block has laid out."""
     goes_on: bool
     """Whether a piece of a sum finds what it reads behind what the piece before has read."""
-    widening: int
-    """Instructions until a vector of halves is one of floats,"""
-    spreading: int
-    """and until a half is, that all lanes share."""
     across: float
     """Panels that a block reads of a row in memory, where the next row lies elsewhere; or 0."""
+    widening: int = 0
+    """Instructions until a vector of halves is one of floats,"""
+    spreading: int = 0
+    """and until a half is, that all lanes share."""
 
 
 @dataclass(frozen=True)

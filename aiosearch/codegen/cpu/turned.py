@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 
+from ...tensor.types import DType
 from ..expressions import reloaded
 from ..ir import Affine, Buffer, Index, Kernel, Load, Module, Stage, alone, index
 from .packed import Layout
@@ -29,20 +30,21 @@ def with_turned(
     """The same, with nothing left to turn, and a schedule for each kernel."""
     kernels: list[Kernel] = []
     found: dict[str, Schedule] = {}
-    copies: dict[tuple[Buffer, Layout, bool], Buffer] = {}
+    copies: dict[tuple[Buffer, Layout, DType], Buffer] = {}
     names = _free(module)
     for kernel in module.kernels:
         own = schedules.get(kernel.name, Schedule())
         assert own.turned.keys().isdisjoint((*own.layouts, *own.panels)), "it lies one way"
         given = {one: own.turned[one.name] for one in kernel.inputs if one.name in own.turned}
+        held = {one: (wider(one) if own.wide else one).dtype for one in given}
         for buffer, layout in given.items():
-            if (buffer, layout, own.wide) not in copies:
-                copy = replace(buffer, name=f"{buffer.name}.{next(names)}")
-                copy = wider(copy) if own.wide else copy
-                copies[buffer, layout, own.wide] = copy
+            way = buffer, layout, held[buffer]
+            if way not in copies:
+                copy = Buffer(f"{buffer.name}.{next(names)}", held[buffer], buffer.shape)
+                copies[way] = copy
                 kernels.append(_turning(buffer, copy))
                 found[copy.name] = _schedule(copy, layout)
-        read = {one: copies[one, layout, own.wide] for one, layout in given.items()}
+        read = {one: copies[one, layout, held[one]] for one, layout in given.items()}
         kernels.append(_reading(kernel, read) if read else kernel)
         laid = {read[one].name: replace(layout, shared=True) for one, layout in given.items()}
         found[kernel.name] = replace(own, layouts={**own.layouts, **laid}, turned={})

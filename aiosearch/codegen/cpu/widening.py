@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from ...tensor.types import HALVES, DType
 from ..expressions import reloaded
-from ..ir import Apply, Buffer, Fold, Kernel, Load, Operation, Round, Stage
+from ..ir import Buffer, Fold, Kernel, Load, Round, Stage
 from ..native.machine import Machine
+from .products import of_bf16, of_halves
 
 
 def wider(buffer: Buffer) -> Buffer:
@@ -20,24 +21,16 @@ def wider(buffer: Buffer) -> Buffer:
     return replace(buffer, dtype=DType.F32) if buffer.dtype in HALVES else buffer
 
 
-def is_of_halves(stage: Stage) -> bool:
-    """Whether it adds up products of two of them."""
-    match stage.value:
-        case Apply(Operation.MULTIPLY, (Load(one), Load(other))):
-            return stage.fold is Fold.SUM and {one.dtype, other.dtype} <= HALVES
-    return False
-
-
 def offered(kernel: Kernel, machine: Machine) -> bool:
     """Whether products may be faster so: where no fast instruction adds up all of them in pairs."""
-    products = [one for one in kernel.stages if is_of_halves(one)]
-    pairs = all(load.buffer.dtype is DType.BF16 for one in products for load in one.loads)
-    return bool(products) and not (pairs and machine.bf16_dot and not machine.slow_dots)
+    products = _products(kernel)
+    fast = machine.bf16_dot and not machine.slow_dots
+    return bool(products) and not (fast and all(map(of_bf16, products)))
 
 
 def made(kernel: Kernel) -> frozenset[Buffer]:
     """What a block makes for such products, element by element, and nobody else sees."""
-    read = {load.buffer for one in kernel.stages if is_of_halves(one) for load in one.loads}
+    read = {load.buffer for one in _products(kernel) for load in one.loads}
     return frozenset(_made(kernel)) & read
 
 
@@ -55,6 +48,10 @@ def widened(kernel: Kernel) -> Kernel:
             value = Round(value, stage.target.dtype)
         stages.append(replace(stage, target=wide.get(stage.target, stage.target), value=value))
     return replace(kernel, stages=tuple(stages))
+
+
+def _products(kernel: Kernel) -> list[Stage]:
+    return [one for one in kernel.stages if one.fold is Fold.SUM and of_halves(one)]
 
 
 def _made(kernel: Kernel) -> Iterator[Buffer]:

@@ -66,9 +66,10 @@ class Machine:
 
     @property
     def slow_dots(self) -> bool:
-        """Whether it multiplies as many f32 in less time than that product of pairs takes.
+        """Whether two products of f32 take less time than that one of pairs.
 
-        On an Emerald Rapids it takes four times as long as one of f32; on Zen 4 and 5, less.
+        It takes four times as long as one of f32 on an Emerald Rapids, and less than twice on Zen 4
+        and 5; others are taken for the former.
         """
         return self.bf16_dot and not self.name.startswith("znver")
 

@@ -94,6 +94,7 @@ def kernels() -> Iterator[tuple[str, Kernel, list[str]]]:
             "columns": apply("sum", x * x, axes=(0,)),
             "map": apply("exp", x),
             "norm": (x * scale) @ turned,
+            "narrow norm": (x * scale) @ tensor("W", dtype, (512, 24)),
         }
         programs = {name: program(one) for name, one in some.items()}
         for name in ("attention", "moe_gate", "conv_bias_relu"):

@@ -13,9 +13,12 @@ from running import MACHINES, drawn, program, run
 
 from aiosearch.codegen.cpu.choices import choices, space
 from aiosearch.codegen.cpu.packed import Layout
+from aiosearch.codegen.cpu.predicting import Predictor
 from aiosearch.codegen.cpu.printer import native
+from aiosearch.codegen.cpu.roles import roles
 from aiosearch.codegen.cpu.schedule import Schedule
 from aiosearch.codegen.cpu.shape import Wishes
+from aiosearch.codegen.cpu.turned import with_turned
 from aiosearch.codegen.fusing import fused
 from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lowering import lower
@@ -158,6 +161,25 @@ def test_where_the_instruction_for_pairs_is_slow_it_is_not_tried_first(rows: int
     (kernel,) = product(DType.BF16, rows, 4096, 4096).kernels
     assert choices(kernel, SLOW, 2, ["Y"])[0].wide
     assert not any(one.wide for one in choices(kernel, FAST, 2, ["Y"]))
+
+
+def test_products_that_nobody_widened_are_as_slow_as_they_were() -> None:
+    """Of a block's own shares with values as they lie; what it makes itself is f32 meanwhile."""
+    (kernel,) = fused(lower(builtin("gqa", DType.BF16))).kernels
+    own = Predictor(kernel, roles(kernel, SLOW), SLOW, 2)
+    plain = Schedule({"i": 1, "j": 64}, "k1", Wishes(8, 2))
+    both = replace(plain, wide=True)
+    copied = replace(both, staged=("Q",))
+    assert own.seconds(copied) < own.seconds(both) < own.seconds(plain)
+
+
+def test_what_is_no_half_is_turned_once_for_those_that_widen_and_others() -> None:
+    x = tensor("X", DType.F32, (8, 64))
+    module = lower(program(*(x @ tensor(name, DType.F32, (64, 48)) for name in "WV")))
+    own = Schedule(wishes=Wishes(8, 1), turned={"X": Layout(1, 0, 8, False)})
+    first, second = (one.name for one in module.kernels)
+    found, _ = with_turned(module, {first: own, second: replace(own, wide=True)})
+    assert len(found.kernels) == 3
 
 
 def test_nothing_is_widened_that_is_no_half() -> None:
