@@ -32,8 +32,9 @@ def test_kept(tmp_path: Path) -> None:
     assert Objects(tmp_path).get("one", unmade) == b"code"
 
 
-def test_the_users_own(tmp_path: Path) -> None:
+def test_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It lies in the cache folder, which only the user may look into."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     kept = Objects(default_objects_path())
     kept.get("one", lambda: b"code")
     assert kept.folder == tmp_path / "cache" / "aiosearch" / "objects"
