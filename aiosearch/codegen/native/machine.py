@@ -66,10 +66,10 @@ class Machine:
 
     @property
     def slow_dots(self) -> bool:
-        """Whether two products of f32 take less time than that one of pairs.
+        """Whether it takes longer than as many products of f32 do.
 
-        It takes four times as long as one of f32 on an Emerald Rapids, and less than twice on Zen 4
-        and 5; others are taken for the former.
+        On an Emerald Rapids twice as long (`benchmarks/dots.py`). Zen 4 and 5 have kernels with it
+        that none of f32 reach; all others are taken for slow.
         """
         return self.bf16_dot and not self.name.startswith("znver")
 
