@@ -67,6 +67,7 @@ class Foldings:
         self._rooms = {wide: Room(kernel, wide=wide) for wide in (False, True)}
         self._most = machine.l2
         self._halves = {one.name for one in kernel.inputs if one.dtype in HALVES}
+        self._makes_halves = bool(made(kernel))
         self._layouts = layouts
         self._codable = codable(kernel, layouts, machine)
         self._panels = {
@@ -317,7 +318,7 @@ class Foldings:
             return True
         copied = {*self._copied(shared), *self._turned(packed, laid, registers, shared)}
         copied |= self._panels[packed].keys() if laid else set()
-        return not registers[2] and bool(made(self._kernel) or copied & self._halves)
+        return not registers[2] and (self._makes_halves or bool(copied & self._halves))
 
     def _may_be_turned(self, packed: bool, laid: bool, registers: Registers, shared: Rows) -> bool:
         return shared is not Rows.TURNED or bool(self._turned(packed, laid, registers, shared))
