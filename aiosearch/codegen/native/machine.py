@@ -68,8 +68,8 @@ class Machine:
     def slow_dots(self) -> bool:
         """Whether it takes longer than as many products of f32 do.
 
-        On an Emerald Rapids twice as long (`benchmarks/dots.py`). Zen 4 and 5 have kernels with it
-        that none of f32 reach; all others are taken for slow.
+        On an Emerald Rapids twice as long (`benchmarks/dots.py`). Where that was not measured, Zen
+        is taken for fast, and all others for slow.
         """
         return self.bf16_dot and not self.name.startswith("znver")
 
