@@ -11,7 +11,7 @@ import pytest
 from refereed import assert_right
 from running import MACHINES, drawn, program, run
 
-from aiosearch.codegen.cpu.choices import choices, space
+from aiosearch.codegen.cpu.choices import choices
 from aiosearch.codegen.cpu.packed import Layout
 from aiosearch.codegen.cpu.predicting import Predictor
 from aiosearch.codegen.cpu.printer import native
@@ -24,7 +24,6 @@ from aiosearch.codegen.ir import Module
 from aiosearch.codegen.lowering import lower
 from aiosearch.codegen.native.inspecting import assembly
 from aiosearch.codegen.native.machine import Machine, host, masked
-from aiosearch.codegen.parameters import choices_of
 from aiosearch.tensor import DType, apply, tensor
 from aiosearch.tensor.programs import builtin
 
@@ -187,18 +186,13 @@ def test_nothing_is_widened_that_is_no_half() -> None:
     assert not any(one.wide for one in choices(kernel, SLOW, 2, ["Y"]))
 
 
-@pytest.mark.parametrize("machine", [SLOW, masked(SLOW, "avx512")], ids=["slow", "none"])
-def test_what_is_widened_fits_the_second_cache(machine: Machine) -> None:
-    """With twice the bytes of what a block copies or makes."""
-    small = replace(machine, l2=96 << 10)
-    (kernel,) = fused(lower(builtin("gqa", DType.BF16))).kernels
-    found = [one.schedule for one in choices_of(space(kernel, small, 2))]
-    assert any(one.wide for one in found)
-    for one in found:
-        if one.wide:
-            own = {index.name: one.tile(index) for index in kernel.indices}
-            keys, rows = own["k1"] if one.serial == "k1" else 4096, own["j"]
-            assert 4 * rows * keys <= small.l2
+@pytest.mark.parametrize(("kilobytes", "wide"), [(96, {False}), (512, {False, True})])
+def test_what_is_widened_fits_the_second_cache(kilobytes: int, wide: set[bool]) -> None:
+    """A copy of all 64 rows takes 64 KB as halves, and 128 KB as floats."""
+    (kernel,) = product(DType.BF16, 64, 512, 512).kernels
+    found = choices(kernel, replace(SLOW, l2=kilobytes << 10), 2)
+    rows, whole = kernel.indices[0].name, [one for one in found if one.staged and not one.serial]
+    assert {one.wide for one in whole if one.tiles[rows] == 64} == wide
 
 
 def test_the_host_knows_whether_its_own_is_slow() -> None:
