@@ -1,7 +1,8 @@
 """Workers of a board that a test may freeze or kill at any moment.
 
 They are forked off from a process that has everything loaded and only one thread; they note what
-they do in a file, each line in one write.
+they do in a file, each line in one write of as many bytes: one who is killed while it writes leaves
+all of it or nothing, as no line lies across two pages.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from pathlib import Path
 from aiosearch_stealing.board import SharedBoard
 
 from aiosearch.memory import lock
+
+
+LINE = 32
+"""Bytes of a line of notes: a page is a multiple of it."""
 
 
 def payload(owner: int, number: int) -> bytes:
@@ -82,7 +87,9 @@ class Mortal:
         self._number = 0
 
     def note(self, *words: object) -> None:
-        os.write(self._notes, (" ".join(map(str, words)) + "\n").encode())
+        line = " ".join(map(str, words)).ljust(LINE - 1) + "\n"
+        assert len(line) == LINE
+        os.write(self._notes, line.encode())
 
     def offer(self) -> None:
         if self._exchange.room:

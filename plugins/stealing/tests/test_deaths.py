@@ -13,13 +13,13 @@ from random import Random
 import pytest
 from aiosearch_stealing.board import SharedBoard
 from aiosearch_stealing.layout import OPEN, SLOTS
-from mortals import Mortals, payload
+from mortals import LINE, Mortals, payload
 
 PATIENCE = 30
 """Seconds after which what a test waits for is not coming."""
 GENERATIONS = 120
-LONGEST_LIFE = 4_000
-"""Bytes of notes that a generation may write before its first one is killed."""
+LONGEST_LIFE = 250
+"""Lines of notes that a generation may write before its first one is killed."""
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_workers_killed_at_any_moment_leave_each_offer_open_or_with_one_who_has_
         owners = [3 * generation + place + 1 for place in range(3)]
         pids = [mortals.start("busy", place, owner) for place, owner in enumerate(owners)]
         size = mortals.notes.stat().st_size
-        notes_grow(mortals.notes, size + dice.randrange(LONGEST_LIFE))
+        notes_grow(mortals.notes, size + LINE * dice.randrange(LONGEST_LIFE))
         for pid in dice.sample(pids, 3):
             mortals.kill(pid)
         said = holders(mortals)
