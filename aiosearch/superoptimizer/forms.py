@@ -121,6 +121,9 @@ class Forms:
 
     def size(self, mask: Mask) -> int:
         """How many values an index takes."""
+        return self._once(("size", mask), lambda: self._size(mask))
+
+    def _size(self, mask: Mask) -> int:
         return self._form(dict([self._scaled(ONE, ((), (), ONE, ()), self._count(mask))]))
 
     # Operations, each made once
@@ -192,7 +195,8 @@ class Forms:
 
     def of_monomial(self, monomial: Monomial, factor: Exact = ONE) -> int:
         """A form of one term."""
-        return self._form({monomial: factor})
+        found = self._form_of.get(((monomial, factor),))
+        return self._form({monomial: factor}) if found is None else found
 
     # Arithmetic
 

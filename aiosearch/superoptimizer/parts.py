@@ -9,20 +9,20 @@ make of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from operator import or_
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from .forms import ONE, Exact, Forms, Mask, Monomial, Powers, without
 
 Product: TypeAlias = tuple[Powers, Powers]
 """The units above and below the line."""
+Spot: TypeAlias = tuple[int, Monomial]
+"""A host and a term of it."""
 
 
-@dataclass(frozen=True)
-class _Sum:
+class _Sum(NamedTuple):
     """A sum of the host that is looked into: what of it nobody has taken."""
 
     whole: Mask
@@ -31,8 +31,7 @@ class _Sum:
     left: Product
 
 
-@dataclass(frozen=True)
-class _Room:
+class _Room(NamedTuple):
     """What a host has left after some units of a part have found their places."""
 
     left: Product
@@ -45,7 +44,7 @@ class Parts:
     def __init__(self, forms: Forms, terms: Iterable[int]) -> None:
         self._forms = forms
         self._known: dict[int, bool] = {}
-        self._beside: dict[tuple[int, Monomial], tuple[dict[Product, int], int]] = {}
+        self._beside: dict[Spot, tuple[dict[Product, int], int]] = {}
         """Of a host's term, the numbers of the others and its own."""
         self._hosts: dict[int, bool] = {}
         """Forms with parts, and whether the reference has them as they are."""
@@ -53,7 +52,8 @@ class Parts:
             self._hosts[term] = True
         for term in list(self._hosts):
             self._add_inner(term)
-        self._places: dict[int, list[tuple[int, Monomial]]] = {}
+        self._spots_of: dict[int, dict[Spot, None]] = {}
+        self._places: dict[int, list[Spot]] = {}
         for host in self._hosts:
             for mono, _ in forms.items[host]:
                 for unit in dict.fromkeys(self._units_in((mono[0], mono[1]))):
@@ -154,14 +154,20 @@ class Parts:
         first = items[0][0]
         return any(self._fits(form, first, host, mono) for host, mono in self._rooms(first))
 
-    def _rooms(self, part: Monomial) -> Iterable[tuple[int, Monomial]]:
-        """Where its units may be found; a number may be anywhere."""
-        units = [unit for unit, _ in (*part[0], *part[1])]
-        if not units:
+    def _rooms(self, part: Monomial) -> Iterable[Spot]:
+        """Where all its units may be found; a number may be anywhere."""
+        spots = [self._spots(unit) for unit, _ in (*part[0], *part[1])]
+        if not spots:
             return [(host, mono) for host in self._hosts for mono, _ in self._forms.items[host]]
-        return dict.fromkeys(self._found(units[0]))
+        return [one for one in spots[0] if all(one in others for others in spots[1:])]
 
-    def _found(self, unit: int) -> Iterator[tuple[int, Monomial]]:
+    def _spots(self, unit: int) -> dict[Spot, None]:
+        found = self._spots_of.get(unit)
+        if found is None:
+            found = self._spots_of[unit] = dict.fromkeys(self._found(unit))
+        return found
+
+    def _found(self, unit: int) -> Iterator[Spot]:
         """Where a unit is, by itself or as a part of a sum."""
         yield from self._places.get(unit, ())
         key = self._forms.units[unit]
@@ -179,8 +185,10 @@ class Parts:
         spelled = self._hosts[host]
         wanted = [(first[0], 0), (first[1], 1)]
         units = [(unit, power, side) for powers, side in wanted for unit, power in powers]
+        ratio = -1
         for room in self._placed(units, _Room((mono[0], mono[1]))):
-            ratio = self._forms.divide(self._number(first, factor), whole)
+            if ratio < 0:
+                ratio = self._forms.divide(self._number(first, factor), whole)
             if ratio in self._ratios(room, () if spelled else (mono[0], mono[1])) and self._agree(
                 room, others, hosted, ratio
             ):
@@ -252,7 +260,7 @@ class Parts:
             yield room
             return
         (unit, power, side), *rest = units
-        if _has(room.left[side], ((unit, power),)):
+        if _has_power(room.left[side], unit, power):
             taken = _less(room.left, side, ((unit, power),))
             yield from self._placed(rest, _Room(taken, room.sums))
         for opened in self._opened(room):
@@ -274,7 +282,7 @@ class Parts:
 
     def _inside(self, unit: int, power: int, side: int, one: _Sum) -> _Sum | None:
         """A sum after a factor of it, or a sum over some of its indices, is taken out."""
-        if _has(one.left[side], ((unit, power),)):
+        if _has_power(one.left[side], unit, power):
             return _Sum(one.whole, one.bound, _less(one.left, side, ((unit, power),)))
         key = self._forms.units[unit]
         if key[0] != "sum" or power != 2 or side or key[1] & ~one.bound:
@@ -297,13 +305,16 @@ def _some_of(mask: Mask) -> Iterator[Mask]:
 
 
 def _has(powers: Powers, part: Powers) -> bool:
-    """Whether a product has these factors; a root is no part of what it is the root of."""
-    own = dict(powers)
-    for unit, power in part:
-        found = own.get(unit, 0)
-        if found < power or power % 2 > found % 2:
-            return False
-    return True
+    """Whether a product has these factors."""
+    return all(_has_power(powers, unit, power) for unit, power in part)
+
+
+def _has_power(powers: Powers, unit: int, power: int) -> bool:
+    """Whether a product has a factor; a root is no part of what it is the root of."""
+    for one, found in powers:
+        if one == unit:
+            return found >= power and power % 2 <= found % 2
+    return False
 
 
 def _less(product: Product, side: int, part: Powers) -> Product:

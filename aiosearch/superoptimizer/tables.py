@@ -65,6 +65,8 @@ class Class:
 
 
 Split: TypeAlias = tuple[Axes, Mask, Mask]
+Joined: TypeAlias = tuple[list[tuple[str, bool, int]], int]
+"""Operators, whether the second form is the first operand, and the results; how many are none."""
 
 
 class Tables:
@@ -83,6 +85,9 @@ class Tables:
         self._alike: dict[Zone, dict[tuple[Axes, Mask], list[int]]] = {zone: {} for zone in Zone}
         self._pairs: dict[tuple[Axes, Axes], tuple[Axes | None, Axes | None, Mask]] = {}
         self._locals: dict[Axes, Mask] = {}
+        self._walked: list[Mask] = []
+        """The index parts that the grid and the loop of each class walk."""
+        self._joined: dict[tuple[int, int, bool], Joined] = {}
         self._results: dict[tuple[str, int, int, Mask], int] = {}
         self._fresh: deque[int] = deque()
         self._accumulators = [
@@ -154,6 +159,7 @@ class Tables:
             number = self._known[found] = len(self.classes)
             self.classes.append(found)
             self.steps.append([])
+            self._walked.append(found.grid | found.loop)
             self._fresh.append(number)
         if step is not None:
             self.steps[number].append(step)
@@ -240,18 +246,34 @@ class Tables:
                 self.pruned["loops over different indices"] += 1
                 continue
             joined, across, inner = self._meeting(own.axes, axes)
+            turned = axes != own.axes or len(own.axes) > 1
+            _, back, within = self._meeting(axes, own.axes) if turned else (None, None, 0)
+            if joined is across is back is None:
+                continue
+            apart = self._apart(own, axes, others)
             if joined is not None:
-                for other in others:
+                for other in apart:
                     self._pointwise(number, other, joined)
             if across is not None:
-                for other in others:
+                for other in apart:
                     self._product(number, other, across, inner)
-            if axes != own.axes or len(own.axes) > 1:
-                _, back, inner = self._meeting(axes, own.axes)
-                if back is not None:
-                    for other in others:
-                        if other != number:
-                            self._product(other, number, back, inner)
+            if back is not None:
+                for other in apart:
+                    if other != number:
+                        self._product(other, number, back, within)
+
+    def _apart(self, own: Class, axes: Axes, others: list[int]) -> list[int]:
+        """Those of some that lie along these axes where the grid and the loop of neither walk an
+        index that the other lies along.
+        """
+        if (own.grid | own.loop) & self._local(axes):
+            found = []
+        else:
+            along = self._local(own.axes)
+            found = [other for other in others if not self._walked[other] & along]
+        if len(found) < len(others):
+            self.pruned["indices both walked and lain along"] += len(others) - len(found)
+        return found
 
     def _meeting(self, one: Axes, two: Axes) -> tuple[Axes | None, Axes | None, Mask]:
         """The axes of a pointwise result and of a product, and what that sums over."""
@@ -262,40 +284,39 @@ class Tables:
 
     def _pointwise(self, one: int, two: int, axes: Axes) -> None:
         a, b = self.classes[one], self.classes[two]
-        grid, loop = a.grid | b.grid, a.loop | b.loop
-        for name in self._unordered:
-            first, second = (one, two) if one <= two else (two, one)
-            self._combined(name, first, second, a.zone, axes, grid, loop)
+        key = (a.form, b.form, one != two)
+        known = self._joined.get(key)
+        if known is None:
+            known = self._joined[key] = self._together(*key)
+        parts, others = known
+        if others:
+            self.pruned["no part of the reference"] += others
+        for name, turned, form in parts:
+            swapped = turned or (name in UNORDERED and two < one)
+            operands = (two, one) if swapped else (one, two)
+            found = Class(form, axes, a.zone, a.grid | b.grid, a.loop | b.loop)
+            self._enter(found, Step(name, operands))
+
+    def _together(self, a: int, b: int, turned: bool) -> Joined:
+        """What the operators make of two forms, and how much of it is no part of the reference."""
+        ways = [(name, False) for name in self._unordered]
         for name in self._ordered:
             if name in self.space.tile:
-                self._combined(name, one, two, a.zone, axes, grid, loop)
-                if one != two:
-                    self._combined(name, two, one, a.zone, axes, grid, loop)
-
-    def _combined(
-        self, name: str, one: int, two: int, zone: Zone, axes: Axes, grid: Mask, loop: Mask
-    ) -> None:
-        a, b = self.classes[one], self.classes[two]
-        form = -1 if self._crossed(a, b) else self._result(name, a.form, b.form, 0)
-        if form < 0:
-            self.pruned["no part of the reference"] += 1
-            return
-        self._enter(Class(form, axes, zone, grid, loop), Step(name, (one, two)))
+                ways += [(name, way) for way in (False, True)[: 1 + turned]]
+        found = [
+            (name, way, self._result(name, *((b, a) if way else (a, b)), 0)) for name, way in ways
+        ]
+        parts = [one for one in found if one[2] >= 0]
+        return parts, len(found) - len(parts)
 
     def _product(self, one: int, two: int, axes: Axes, inner: Mask) -> None:
         a, b = self.classes[one], self.classes[two]
-        form = -1 if self._crossed(a, b) else self._result("matmul", a.form, b.form, inner)
+        form = self._result("matmul", a.form, b.form, inner)
         if form < 0:
             self.pruned["no part of the reference"] += 1
             return
         found = Class(form, axes, a.zone, a.grid | b.grid, a.loop | b.loop)
         self._enter(found, Step("matmul", (one, two)))
-
-    def _crossed(self, a: Class, b: Class) -> bool:
-        """Whether one runs along an index that the grid or the loop walks in the other."""
-        return bool(
-            (a.grid | a.loop) & self._local(b.axes) | (b.grid | b.loop) & self._local(a.axes)
-        )
 
     def _local(self, axes: Axes) -> Mask:
         found = self._locals.get(axes)
