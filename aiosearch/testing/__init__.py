@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from .conformance import check_strategy, strategy_suite
-from .executors import check_executor, executor_suite
-from .expected import Expected, expected
-from .leaks import no_leaks
-from .simulation import Simulation, simulate
-from .simulator import Death
+from typing import TYPE_CHECKING
+
+from .._lazy import lazily
+
+if TYPE_CHECKING:
+    from .conformance import check_strategy, strategy_suite
+    from .executors import check_executor, executor_suite
+    from .expectation import Expected, expected
+    from .leaks import no_leaks
+    from .simulation import Simulation, simulate
+    from .simulator import Death
 
 __all__ = [
     "Death",
@@ -21,3 +26,19 @@ __all__ = [
     "simulate",
     "strategy_suite",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "Death": ".simulator",
+        "Expected": ".expectation",
+        "Simulation": ".simulation",
+        "check_executor": ".executors",
+        "check_strategy": ".conformance",
+        "executor_suite": ".executors",
+        "expected": ".expectation",
+        "no_leaks": ".leaks",
+        "simulate": ".simulation",
+        "strategy_suite": ".conformance",
+    },
+)

@@ -8,7 +8,7 @@ from ..orders import BestFirst, BranchAndBound, BreadthFirst, DepthFirst, Order
 from ..pool import Pool
 from ..result import SearchStatus
 from ..workloads.shapes import Lopsided, Tiny
-from .expected import expected
+from .expectation import expected
 from .obstacles import Awaited, Obliged, Slow
 from .problems import Balanced, Grid, Knapsack, Random, Spine
 from .subject import Subject, agree, agree_on_answers, agree_on_end

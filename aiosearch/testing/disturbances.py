@@ -16,7 +16,7 @@ from ..events import AnyEvent, SearchFinished, TaskAssigned, WorkerJoined, WorkR
 from ..limits import Limits
 from ..pool import Pool
 from ..result import SearchStatus
-from .expected import expected
+from .expectation import expected
 from .obstacles import Failing, Slow
 from .problems import Balanced, Random
 from .subject import Subject, agree, agree_on_answers, agree_on_end

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from ..workloads.shapes import Tiny
-from .expected import expected
+from .expectation import expected
 from .problems import Balanced, Grid, Plenty, Random, Spine
 from .simulator import Death
 from .subject import Subject, agree, agree_on_answers

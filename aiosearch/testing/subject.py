@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..strategies import Board
-    from .expected import Expected
+    from .expectation import Expected
 
 
 @dataclass(frozen=True)
