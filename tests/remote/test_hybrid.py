@@ -16,7 +16,7 @@ from aiosearch.engine.ledger import MOST_DEATHS
 from aiosearch.remote.links import LostError
 from aiosearch.workloads import Lopsided, Superopt
 
-TREE = Lopsided(height=36)
+TREE = Lopsided(height=34)
 STRATEGIES = ["stealing", "sockets"]
 
 

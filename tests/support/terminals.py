@@ -89,4 +89,4 @@ def until(condition: Callable[[], object]) -> None:
     end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end
-        time.sleep(0.05)
+        time.sleep(0.2)

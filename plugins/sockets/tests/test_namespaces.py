@@ -18,6 +18,9 @@ from aiosearch.workloads import Lopsided
 
 TREE = "aiosearch.workloads.shapes:Lopsided"
 HEIGHT = 40
+"""Of a tree that lasts for as long as it takes to be given up."""
+SHORT = 39
+"""Of one whose search somebody can be asked about while it goes on."""
 
 
 class Site:
@@ -29,7 +32,7 @@ class Site:
         self.address = ""
         self.workers: list[subprocess.Popen[str]] = []
 
-    def search(self, patience: float) -> subprocess.Popen[str]:
+    def search(self, patience: float, height: int = HEIGHT) -> subprocess.Popen[str]:
         """Starts it on the first host, which only keeps the books, and workers on the others.
 
         Returns in the middle of it.
@@ -37,7 +40,7 @@ class Site:
         searching, *serving = self.consoles
         more = ("--patience", str(patience))
         process, self.address = searching.search(
-            TREE, "--set", f"height={HEIGHT}", "--workers", "0", *more
+            TREE, "--set", f"height={height}", "--workers", "0", *more
         )
         self.workers = [one.worker(self.address, "--workers", "1", *more) for one in serving]
         for worker in self.workers:
@@ -71,10 +74,10 @@ def site(tmp_path: Path) -> Iterator[Site]:
         pytest.skip(f"no network namespaces here: {error}")
 
 
-def assert_complete(search: subprocess.Popen[str]) -> str:
+def assert_complete(search: subprocess.Popen[str], height: int = HEIGHT) -> str:
     """Waits for its end; every node was explored once, and every solution told once."""
     _, told = search.communicate(timeout=PATIENCE)
-    tree = Lopsided(height=HEIGHT)
+    tree = Lopsided(height=height)
     assert search.returncode == 0, told
     assert nodes(told) == tree.nodes
     solutions = re.findall(r"^#\d+ +\S+ +(\d+)", told, re.MULTILINE)
@@ -83,11 +86,11 @@ def assert_complete(search: subprocess.Popen[str]) -> str:
 
 
 def test_three_hosts_find_what_one_finds_and_a_fourth_console_sees_them(site: Site) -> None:
-    search = site.search(patience=60)
+    search = site.search(patience=60, height=SHORT)
     state = site.consoles[2].status(site.address)
     where = [re.search(r"\((.+):\d+\)$", one["name"]) for one in state["machines"]]
     assert {one and one[1] for one in where} == {host.address for host in site.hosts[1:]}
-    told = assert_complete(search)
+    told = assert_complete(search, SHORT)
     assert "is gone" not in told
     for worker in site.workers:
         _, said = worker.communicate(timeout=PATIENCE)

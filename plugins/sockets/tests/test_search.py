@@ -44,12 +44,12 @@ def _free_port() -> int:
 
 
 def test_two_machines_do_the_whole_search_and_go_home(console: Console) -> None:
-    search, address = console.search(TREE, "--set", "height=38", "--workers", "0")
+    search, address = console.search(TREE, "--set", "height=36", "--workers", "0")
     workers = [console.worker(address, "--workers", "1") for _ in range(2)]
     output, told = search.communicate(timeout=PATIENCE)
     assert search.returncode == 0
-    assert nodes(told) == Lopsided(height=38).nodes
-    assert int(output) in Lopsided(height=38).answers
+    assert nodes(told) == Lopsided(height=36).nodes
+    assert int(output) in Lopsided(height=36).answers
     for worker in workers:
         _, said = worker.communicate(timeout=PATIENCE)
         assert worker.returncode == 0
