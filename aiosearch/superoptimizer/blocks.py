@@ -6,6 +6,8 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 from .needs import Needs
 from .tables import Step, Tables, Zone
 
@@ -30,7 +32,7 @@ class BlockGraph:
         return tuple(sorted(step.operands[0] for _, step in self.steps if step.operator == "load"))
 
 
-class Open(NamedTuple):
+class Open(Struct, frozen=True, gc=False):
     """What is still to be computed of a block, and what is there already, as bits."""
 
     wanted: int
@@ -40,7 +42,7 @@ class Open(NamedTuple):
     loaded: Loads
 
 
-class State(NamedTuple):
+class State(Struct, frozen=True, gc=False):
     """The same as far as it tells how it can end; of what is done only what may be used again."""
 
     wanted: int
@@ -50,6 +52,22 @@ class State(NamedTuple):
     kernels: int
     """How many may come before this one."""
     circles: Circles
+
+
+class Way(NamedTuple):
+    """A step to a class, and what it asks for."""
+
+    place: int
+    """Which of the steps to its class it is."""
+    step: Step
+    source: int
+    """The tensor that it loads, or -1."""
+    operands: int
+    """The classes of its block that it takes, as bits."""
+    kernels: int
+    """How many have to come before its own."""
+    back: tuple[int, ...]
+    """Of these classes, those that may be made of its own."""
 
 
 class Blocks:
@@ -63,6 +81,7 @@ class Blocks:
         """Among what is done, that a loop splits something, as behind a loop it has to."""
         self._counted: dict[State, dict[Loads, int]] = {}
         self._dead: set[tuple[Open, Loads]] = set()
+        self._ways_to: dict[int, dict[int, Way]] = {}
 
     def counts(self, outputs: Iterable[int], kernels: int) -> dict[Loads, int]:
         """How many graphs there are for these outputs, by the tensors that they load."""
@@ -74,13 +93,17 @@ class Blocks:
         """The steps that may come next, each on the way to a graph that loads just these."""
         state = self._first(outputs, kernels)
         for number, place in steps:
-            after = self._with(state, number, self._tables.steps[number][place])
+            after = self._with(state, number, self._steps(number)[place])
             assert after is not None
             state = after
         if not state.wanted:
             return []
         number = state.wanted.bit_length() - 1
-        return [(number, place) for place, one in self._next(state) if loads in self._ways(one)]
+        return [
+            (number, place)
+            for place, way in self._steps(number).items()
+            if (after := self._with(state, number, way)) and loads in self._ways(after)
+        ]
 
     def graph(self, outputs: tuple[int, ...], steps: Steps) -> BlockGraph | None:
         """The graph of these steps; None where something is still wanted, or needs itself."""
@@ -93,7 +116,8 @@ class Blocks:
         return None if ordered is None else BlockGraph(outputs, ordered)
 
     def _first(self, outputs: Iterable[int], kernels: int) -> State:
-        return State(*self._begun(outputs, self._limit), kernels, ())
+        begun = self._begun(outputs, self._limit)
+        return State(begun.wanted, begun.done, begun.left, begun.loaded, kernels, ())
 
     def _begun(self, outputs: Iterable[int], most: int) -> Open:
         wanted, done = 0, self._looped
@@ -110,82 +134,87 @@ class Blocks:
         found = self._counted.get(state)
         if found is None:
             found = self._counted[state] = {}
-            for _, after in self._next(state):
-                for loads, count in self._ways(after).items():
-                    found[loads] = found.get(loads, 0) + count
+            number = state.wanted.bit_length() - 1
+            for way in self._steps(number).values():
+                if after := self._with(state, number, way):
+                    for loads, count in self._ways(after).items():
+                        found[loads] = found.get(loads, 0) + count
         return found
 
-    def _next(self, state: State) -> Iterator[tuple[int, State]]:
-        """What becomes of a state with each step to its last class, as far as it may end well."""
-        number = state.wanted.bit_length() - 1
-        for place, step in enumerate(self._tables.steps[number]):
-            after = self._with(state, number, step)
-            if after is not None:
-                yield place, after
+    def _steps(self, number: int) -> dict[int, Way]:
+        """The steps to a class that do not take the class itself, by their places."""
+        found = self._ways_to.get(number)
+        if found is None:
+            ways = (self._way(number, *each) for each in enumerate(self._tables.steps[number]))
+            found = self._ways_to[number] = {
+                way.place: way for way in ways if not way.operands >> number & 1
+            }
+        return found
 
-    def _with(self, state: State, number: int, step: Step) -> State | None:
-        if any(self.needs.kernels[one] > state.kernels for one in step.operands):
-            return None
+    def _way(self, number: int, place: int, step: Step) -> Way:
+        kernels = max(self.needs.kernels[one] for one in step.operands)
+        if step.operator == "load":
+            return Way(place, step, step.operands[0], 0, kernels, ())
+        operands = 0
+        for operand in step.operands:
+            operands |= 1 << operand
+        back = tuple(one for one in step.operands if self.needs.below[one] >> number & 1)
+        return Way(place, step, -1, operands, kernels, back)
+
+    def _with(self, state: State, number: int, way: Way) -> State | None:
+        """What becomes of a state with a step to its last class; None where it cannot end well."""
         circles = state.circles
-        if step.operator != "load":
-            over = dict(circles).get(number, 0) if circles else 0
-            if over and any(over >> operand & 1 for operand in step.operands):
-                return None
-            circles = self._circled(number, step, circles)
-        elif len(state.loaded) == self._tables.space.block_inputs:
+        if way.kernels > state.kernels or (circles and dict(circles).get(number, 0) & way.operands):
             return None
-        after = self._after(state, number, step)
+        if way.source >= 0 and len(state.loaded) == self._tables.space.block_inputs:
+            return None
+        after = self._after(state, number, way)
         if after is None:
             return None
-        wanted, done, left, loaded = after
-        known = done & (self._reach(wanted) | self._looped)
-        kept = tuple(pair for pair in circles if wanted >> pair[0] & 1)
-        return State(wanted, known, left, loaded, state.kernels, kept)
+        wanted = after.wanted
+        known = after.done & (self._reach(wanted) | self._looped)
+        if way.back:
+            circles = self._circled(number, way.back, circles)
+        if circles:
+            circles = tuple(pair for pair in circles if wanted >> pair[0] & 1)
+        return State(wanted, known, after.left, after.loaded, state.kernels, circles)
 
-    def _after(self, state: Open | State, number: int, step: Step) -> Open | None:
+    def _after(self, state: Open | State, number: int, way: Way) -> Open | None:
         """What is to do after a step to the last class; None where it cannot end well."""
         wanted, done, loaded = state.wanted ^ 1 << number, state.done | 1 << number, state.loaded
-        if step.operator == "load":
-            (source,) = step.operands
-            if source in loaded:
+        if way.source >= 0:
+            if way.source in loaded:
                 return None
             done |= self._looped if self._tables.classes[number].loop else 0
-            loaded = tuple(sorted((*loaded, source)))
+            loaded = tuple(sorted((*loaded, way.source)))
         else:
-            more = 0
-            for operand in step.operands:
-                more |= 1 << operand
-            if more >> number & 1:
-                return None
-            wanted |= more & ~done
+            wanted |= way.operands & ~done
         left = state.left - 1
         return Open(wanted, done, left, loaded) if self._fits(wanted, done, left) else None
 
-    def _circled(self, number: int, step: Step, circles: Circles) -> Circles:
+    def _circled(self, number: int, back: Sequence[int], circles: Circles) -> Circles:
         """For classes that lead back to themselves, what they must not be made of."""
         found = dict(circles)
-        for operand in step.operands:
-            if self.needs.below[operand] >> number & 1:
-                mine = found.get(number, 0) | 1 << number
-                for other, over in list(found.items()):
-                    if over >> operand & 1:
-                        found[other] = over | mine
-                found[operand] = found.get(operand, 0) | mine
+        for operand in back:
+            mine = found.get(number, 0) | 1 << number
+            for other, over in list(found.items()):
+                if over >> operand & 1:
+                    found[other] = over | mine
+            found[operand] = found.get(operand, 0) | mine
         return tuple(sorted(found.items()))
 
     def _fits(self, wanted: int, done: int, left: int) -> bool:
-        need, most = 0, 0
+        """Whether so many operators may be enough, by what each class that is wanted needs."""
+        needs, need = self.needs, 0
         rest = wanted
         while rest:
             number = rest.bit_length() - 1
             rest ^= 1 << number
-            own = self.needs.always[number]
-            if own < 0:
+            own, size = needs.always[number], needs.sizes[number]
+            if own < 0 or (size > left and size - (needs.below[number] & done).bit_count() > left):
                 return False
             need |= own
-            there = (self.needs.below[number] & done).bit_count()
-            most = max(most, self.needs.sizes[number] - there)
-        return max(most, (need & ~done).bit_count()) <= left
+        return (need & ~done).bit_count() <= left
 
     def _reach(self, wanted: int) -> int:
         found = 0
@@ -217,17 +246,18 @@ class Blocks:
                 yield BlockGraph(outputs, ordered)
             return whole
         known = at.done & (self._reach(at.wanted) | self._looped)
-        state = (at._replace(done=known), loads)
+        state = (Open(at.wanted, known, at.left, at.loaded), loads)
         if state in self._dead:
             return False
         led = False
         number = at.wanted.bit_length() - 1
-        for step in self._tables.steps[number]:
-            if step.operator == "load" and step.operands[0] not in loads:
+        for way in self._steps(number).values():
+            if way.source >= 0 and way.source not in loads:
                 continue
-            after = self._after(at, number, step)
-            if after is not None:
-                led |= yield from self._complete(outputs, {**steps, number: step}, after, loads)
+            after = self._after(at, number, way)
+            if after is not None and len(loads) - len(after.loaded) <= after.left:
+                steps_now = {**steps, number: way.step}
+                led |= yield from self._complete(outputs, steps_now, after, loads)
         if not led:
             self._dead.add(state)
         return led

@@ -19,7 +19,6 @@ from aiosearch_stealing.board import SharedBoard
 
 from aiosearch.memory import lock
 
-
 LINE = 32
 """Bytes of a line of notes: a page is a multiple of it."""
 
