@@ -195,7 +195,7 @@ class Forms:
 
     def of_monomial(self, monomial: Monomial, factor: Exact = ONE) -> int:
         """A form of one term."""
-        found = self._form_of.get(((monomial, factor),))
+        found = self._form_of.get(((monomial, factor),))  # one item is in order; 0 is never kept
         return self._form({monomial: factor}) if found is None else found
 
     # Arithmetic

@@ -52,8 +52,10 @@ class Parts:
             self._hosts[term] = True
         for term in list(self._hosts):
             self._add_inner(term)
-        self._spots_of: dict[int, dict[Spot, None]] = {}
+        self._spots_known: dict[int, dict[Spot, None]] = {}
+        """Of a unit, where it is; of a sum also where its first factor is, as all others are."""
         self._places: dict[int, list[Spot]] = {}
+        """Of a unit, where it is itself."""
         for host in self._hosts:
             for mono, _ in forms.items[host]:
                 for unit in dict.fromkeys(self._units_in((mono[0], mono[1]))):
@@ -152,19 +154,19 @@ class Parts:
         if not items:
             return False
         first = items[0][0]
-        return any(self._fits(form, first, host, mono) for host, mono in self._rooms(first))
+        return any(self._fits(form, first, host, mono) for host, mono in self._spots(first))
 
-    def _rooms(self, part: Monomial) -> Iterable[Spot]:
-        """Where all its units may be found; a number may be anywhere."""
-        spots = [self._spots(unit) for unit, _ in (*part[0], *part[1])]
+    def _spots(self, part: Monomial) -> Iterable[Spot]:
+        """Where all its units may be found, if anywhere; a number may be in any term."""
+        spots = [self._spots_of(unit) for unit, _ in (*part[0], *part[1])]
         if not spots:
             return [(host, mono) for host in self._hosts for mono, _ in self._forms.items[host]]
         return [one for one in spots[0] if all(one in others for others in spots[1:])]
 
-    def _spots(self, unit: int) -> dict[Spot, None]:
-        found = self._spots_of.get(unit)
+    def _spots_of(self, unit: int) -> dict[Spot, None]:
+        found = self._spots_known.get(unit)
         if found is None:
-            found = self._spots_of[unit] = dict.fromkeys(self._found(unit))
+            found = self._spots_known[unit] = dict.fromkeys(self._found(unit))
         return found
 
     def _found(self, unit: int) -> Iterator[Spot]:
@@ -185,7 +187,7 @@ class Parts:
         spelled = self._hosts[host]
         wanted = [(first[0], 0), (first[1], 1)]
         units = [(unit, power, side) for powers, side in wanted for unit, power in powers]
-        ratio = -1
+        ratio = -1  # wanted only where there is room, which is rare
         for room in self._placed(units, _Room((mono[0], mono[1]))):
             if ratio < 0:
                 ratio = self._forms.divide(self._number(first, factor), whole)
@@ -310,7 +312,7 @@ def _has(powers: Powers, part: Powers) -> bool:
 
 
 def _has_power(powers: Powers, unit: int, power: int) -> bool:
-    """Whether a product has a factor; a root is no part of what it is the root of."""
+    """Whether a product has a unit to this power; a root is no part of what it is the root of."""
     for one, found in powers:
         if one == unit:
             return found >= power and power % 2 <= found % 2

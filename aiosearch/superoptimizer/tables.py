@@ -16,7 +16,7 @@ from functools import reduce
 from hashlib import blake2b
 from itertools import product
 from operator import or_
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ..tensor import Term
 from ..tensor.operator import OPERATORS, Operator
@@ -65,8 +65,15 @@ class Class:
 
 
 Split: TypeAlias = tuple[Axes, Mask, Mask]
-Joined: TypeAlias = tuple[list[tuple[str, bool, int]], int]
-"""Operators, whether the second form is the first operand, and the results; how many are none."""
+
+
+class Together(NamedTuple):
+    """What pointwise operators make of two forms."""
+
+    results: list[tuple[str, bool, int]]
+    """Each an operator, whether the second form is its first operand, and the form it gives."""
+    lost: int
+    """How many give what is no part of the reference."""
 
 
 class Tables:
@@ -87,7 +94,7 @@ class Tables:
         self._locals: dict[Axes, Mask] = {}
         self._walked: list[Mask] = []
         """The index parts that the grid and the loop of each class walk."""
-        self._joined: dict[tuple[int, int, bool], Joined] = {}
+        self._together: dict[tuple[int, int, bool], Together] = {}
         self._results: dict[tuple[str, int, int, Mask], int] = {}
         self._fresh: deque[int] = deque()
         self._accumulators = [
@@ -246,25 +253,32 @@ class Tables:
                 self.pruned["loops over different indices"] += 1
                 continue
             joined, across, inner = self._meeting(own.axes, axes)
-            turned = axes != own.axes or len(own.axes) > 1
-            _, back, within = self._meeting(axes, own.axes) if turned else (None, None, 0)
-            if joined is across is back is None:
+            back, within = self._back(own.axes, axes)
+            if joined is None and across is None and back is None:
                 continue
-            apart = self._apart(own, axes, others)
+            meeting = self._uncrossed(own, axes, others)
             if joined is not None:
-                for other in apart:
+                for other in meeting:
                     self._pointwise(number, other, joined)
             if across is not None:
-                for other in apart:
+                for other in meeting:
                     self._product(number, other, across, inner)
             if back is not None:
-                for other in apart:
+                for other in meeting:
                     if other != number:
                         self._product(other, number, back, within)
 
-    def _apart(self, own: Class, axes: Axes, others: list[int]) -> list[int]:
-        """Those of some that lie along these axes where the grid and the loop of neither walk an
-        index that the other lies along.
+    def _back(self, own: Axes, axes: Axes) -> tuple[Axes | None, Mask]:
+        """The axes of the product in the other order, where that is another, and what it sums."""
+        if axes == own and len(own) == 1:
+            return None, 0
+        _, back, within = self._meeting(axes, own)
+        return back, within
+
+    def _uncrossed(self, own: Class, axes: Axes, others: list[int]) -> list[int]:
+        """The others, which lie along `axes`, that can meet `own`.
+
+        No grid or loop of one walks an index that the other lies along.
         """
         if (own.grid | own.loop) & self._local(axes):
             found = []
@@ -272,7 +286,7 @@ class Tables:
             along = self._local(own.axes)
             found = [other for other in others if not self._walked[other] & along]
         if len(found) < len(others):
-            self.pruned["indices both walked and lain along"] += len(others) - len(found)
+            self.pruned["along an index that the other walks"] += len(others) - len(found)
         return found
 
     def _meeting(self, one: Axes, two: Axes) -> tuple[Axes | None, Axes | None, Mask]:
@@ -285,29 +299,29 @@ class Tables:
     def _pointwise(self, one: int, two: int, axes: Axes) -> None:
         a, b = self.classes[one], self.classes[two]
         key = (a.form, b.form, one != two)
-        known = self._joined.get(key)
+        known = self._together.get(key)
         if known is None:
-            known = self._joined[key] = self._together(*key)
-        parts, others = known
-        if others:
-            self.pruned["no part of the reference"] += others
-        for name, turned, form in parts:
+            known = self._together[key] = self._of_two(*key)
+        if known.lost:
+            self.pruned["no part of the reference"] += known.lost
+        for name, turned, form in known.results:
             swapped = turned or (name in UNORDERED and two < one)
             operands = (two, one) if swapped else (one, two)
             found = Class(form, axes, a.zone, a.grid | b.grid, a.loop | b.loop)
             self._enter(found, Step(name, operands))
 
-    def _together(self, a: int, b: int, turned: bool) -> Joined:
-        """What the operators make of two forms, and how much of it is no part of the reference."""
+    def _of_two(self, a: int, b: int, distinct: bool) -> Together:
+        """What comes of two forms, of the same class where that is not another."""
         ways = [(name, False) for name in self._unordered]
         for name in self._ordered:
             if name in self.space.tile:
-                ways += [(name, way) for way in (False, True)[: 1 + turned]]
-        found = [
-            (name, way, self._result(name, *((b, a) if way else (a, b)), 0)) for name, way in ways
-        ]
-        parts = [one for one in found if one[2] >= 0]
-        return parts, len(found) - len(parts)
+                ways += [(name, False), (name, True)] if distinct else [(name, False)]
+        results = []
+        for name, turned in ways:
+            first, second = (b, a) if turned else (a, b)
+            results.append((name, turned, self._result(name, first, second, 0)))
+        parts = [one for one in results if one[2] >= 0]
+        return Together(parts, len(results) - len(parts))
 
     def _product(self, one: int, two: int, axes: Axes, inner: Mask) -> None:
         a, b = self.classes[one], self.classes[two]

@@ -11,6 +11,7 @@ from labelled import LABELS, SIZES, Array, Expr, draw, worth
 from aiosearch.superoptimizer.formal import read
 from aiosearch.superoptimizer.space import Space
 from aiosearch.superoptimizer.tables import Class, Step, Tables, Zone
+from aiosearch.tensor import DType, Program, apply, tensor
 from aiosearch.tensor.programs import BUILTINS, builtin
 
 TILE = ("exp", "square", "sqrt", "silu", "add", "mul", "div", "matmul", "rms_norm", "sum")
@@ -132,6 +133,23 @@ def test_what_is_no_part_is_counted() -> None:
     pruned = tables("rms_norm").pruned
     assert pruned["no part of the reference"] > 0
     assert all(count > 0 for count in pruned.values())
+
+
+@pytest.mark.parametrize("name", ["attention", "ntrans"])
+def test_nothing_lies_along_an_index_that_is_walked(name: str) -> None:
+    """Whatever met in it: a block has one place of the grid and of the loop at a time."""
+    for own in tables(name).classes:
+        along = reduce(or_, (piece for axis in own.axes for piece in axis), 0)
+        assert not (own.grid | own.loop) & along
+
+
+def test_what_meets_itself_does_so_once() -> None:
+    """Divided by itself, either way round is the same step."""
+    x = tensor("X", DType.F32, (16, 64))
+    program = Program("ratio", (x,), (apply("add", x, apply("div", x, x)),))
+    found = Tables(read(program), Space(tile=TILE))
+    assert any(step.operator == "div" for steps in found.steps for step in steps)
+    assert all(len(set(steps)) == len(steps) for steps in found.steps)
 
 
 def test_loops_split_only_what_is_summed_over() -> None:

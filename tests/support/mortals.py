@@ -1,8 +1,8 @@
 """Workers of a board that a test may freeze or kill at any moment.
 
 They are forked off from a process that has everything loaded and only one thread; they note what
-they do in a file, each line in one write of as many bytes: one who is killed while it writes leaves
-all of it or nothing, as no line lies across two pages.
+they do in a file, each line in one write of `LINE` bytes to what begins empty: one who is killed
+while it writes leaves all of it or nothing, as no line lies across two pages.
 """
 
 from __future__ import annotations
