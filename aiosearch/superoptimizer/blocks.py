@@ -256,8 +256,8 @@ class Blocks:
                 continue
             after = self._after(at, number, way)
             if after is not None and len(loads) - len(after.loaded) <= after.left:
-                steps_now = {**steps, number: way.step}
-                led |= yield from self._complete(outputs, steps_now, after, loads)
+                more = {**steps, number: way.step}
+                led |= yield from self._complete(outputs, more, after, loads)
         if not led:
             self._dead.add(state)
         return led
