@@ -21,9 +21,10 @@ from typing import NamedTuple, TypeAlias
 from ..tensor import Term
 from ..tensor.operator import OPERATORS, Operator
 from ..tensor.terms import INPUT, LITERAL
-from .formal import ROW, Axes, Axis, Formal, FormalAlgebra, Reference, overlap
+from .formal import ROW, Axes, Axis, Formal, FormalAlgebra, Reference
 from .forms import BITS, GRID, LEFT, LOOP, REST, WHOLE, Mask, label_of
 from .going import Going, always
+from .meeting import Meetings
 from .parts import Parts
 from .space import Space
 
@@ -90,8 +91,7 @@ class Tables:
         self._known: dict[Class, int] = {}
         self._algebra = FormalAlgebra(self.forms, reference.sizes)
         self._alike: dict[Zone, dict[tuple[Axes, Mask], list[int]]] = {zone: {} for zone in Zone}
-        self._pairs: dict[tuple[Axes, Axes], tuple[Axes | None, Axes | None, Mask]] = {}
-        self._locals: dict[Axes, Mask] = {}
+        self._meetings = Meetings()
         self._walked: list[Mask] = []
         """The index parts that the grid and the loop of each class walk."""
         self._together: dict[tuple[int, int, bool], Together] = {}
@@ -252,7 +252,7 @@ class Tables:
             if loop and own.loop and loop != own.loop:
                 self.pruned["loops over different indices"] += 1
                 continue
-            joined, across, inner = self._meeting(own.axes, axes)
+            joined, across, inner = self._meetings.of(own.axes, axes)
             back, within = self._back(own.axes, axes)
             if joined is None and across is None and back is None:
                 continue
@@ -272,7 +272,7 @@ class Tables:
         """The axes of the product in the other order, where that is another, and what it sums."""
         if axes == own and len(own) == 1:
             return None, 0
-        _, back, within = self._meeting(axes, own)
+        _, back, within = self._meetings.of(axes, own)
         return back, within
 
     def _uncrossed(self, own: Class, axes: Axes, others: list[int]) -> list[int]:
@@ -280,20 +280,13 @@ class Tables:
 
         No grid or loop of one walks an index that the other lies along.
         """
-        if (own.grid | own.loop) & self._local(axes):
+        if (own.grid | own.loop) & self._meetings.along(axes):
             found = []
         else:
-            along = self._local(own.axes)
+            along = self._meetings.along(own.axes)
             found = [other for other in others if not self._walked[other] & along]
         if len(found) < len(others):
             self.pruned["along an index that the other walks"] += len(others) - len(found)
-        return found
-
-    def _meeting(self, one: Axes, two: Axes) -> tuple[Axes | None, Axes | None, Mask]:
-        """The axes of a pointwise result and of a product, and what that sums over."""
-        found = self._pairs.get((one, two))
-        if found is None:
-            found = self._pairs[one, two] = (_pointwise(one, two), *_across(one, two))
         return found
 
     def _pointwise(self, one: int, two: int, axes: Axes) -> None:
@@ -331,12 +324,6 @@ class Tables:
             return
         found = Class(form, axes, a.zone, a.grid | b.grid, a.loop | b.loop)
         self._enter(found, Step("matmul", (one, two)))
-
-    def _local(self, axes: Axes) -> Mask:
-        found = self._locals.get(axes)
-        if found is None:
-            found = self._locals[axes] = reduce(or_, (piece for axis in axes for piece in axis), 0)
-        return found
 
     def _result(self, name: str, one: int, two: int, inner: Mask) -> int:
         """The form of a result, -1 for one that is no part of the reference."""
@@ -494,27 +481,3 @@ def _device(value: Formal) -> Class:
 def _plain(piece: Mask) -> bool:
     part = piece >> label_of(piece) * BITS
     return part in (WHOLE, GRID)
-
-
-def _pointwise(one: Axes, two: Axes) -> Axes | None:
-    if not one or not two:
-        return one or two
-    if len(one) != len(two):
-        return None
-    found = []
-    for a, b in zip(one, two, strict=True):
-        if a and b and a != b:
-            return None
-        found.append(a or b)
-    return None if overlap(tuple(found)) else tuple(found)
-
-
-def _across(one: Axes, two: Axes) -> tuple[Axes | None, Mask]:
-    if len(one) != len(two) or len(one) < 2 or one[-1] != two[-2]:
-        return None, 0
-    lead = _pointwise(one[:-2], two[:-2]) if len(one) > 2 else ()
-    if lead is None:
-        return None, 0
-    if overlap((*lead, one[-2], one[-1], two[-1])):
-        return None, 0
-    return (*lead, one[-2], two[-1]), sum(one[-1])
