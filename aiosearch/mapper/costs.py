@@ -1,0 +1,173 @@
+"""What a step costs: an additive estimate for choosing, and a roofline for judging what was chosen.
+
+Two views of the same quantities:
+
+- *A priori*, before it is known what else a team does: seconds that a split computes, and seconds
+  that a data split takes to arrive. Sums of these are what integer programs minimise.
+- *A posteriori*, of a whole assignment: a team's operations and bytes are merged, and links are
+  shared by those that use them at the same time. This is what a mapping's score is made of.
+
+`FaithfulModel` is the published model, with its peculiarities, and gives the published scores to all
+digits: writes are free, caches and memories hold everything, starting costs nothing. A team's cost is
+execution + transfer - min(transfer, overlap * execution); overlap 1 makes that the larger of the two,
+the classical roofline. A step costs what its slowest team does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from msgspec import Struct
+
+from .clusters import MEGA, NANO, Cluster, DeviceKind, Distance
+from .mappings import Assignment, Holder, Holdings
+from .splits import DataSplit, PatternSplit
+from .teams import Team
+
+
+class TeamCost(Struct, frozen=True):
+    """What a team does in a step, in seconds; its bytes are those that it fetches."""
+
+    team: Team
+    execution: float
+    transfer: float
+    total: float
+    bytes: float
+
+
+class CostModel(Protocol):
+    """What the search asks a model."""
+
+    def execution(self, split: PatternSplit, team: Team) -> float:
+        """Seconds that a team takes to compute a split, data at hand."""
+        ...
+
+    def fetch(self, data: DataSplit, holder: Holder | None, team: Team) -> float:
+        """Seconds that a data split takes to stream in, latency apart."""
+        ...
+
+    def latency(self, holder: Holder | None, team: Team) -> float:
+        """Seconds until the first byte arrives."""
+        ...
+
+    def nearest(self, holders: Iterable[Holder], team: Team) -> Holder | None:
+        """The holder that a team fetches from; None stands for main memory."""
+        ...
+
+    def judge(self, assignment: Assignment, holdings: Holdings) -> list[TeamCost]:
+        """What each team of a step costs, all that it does taken together."""
+        ...
+
+
+class FaithfulModel:
+    """The published model, on a cluster."""
+
+    def __init__(self, cluster: Cluster, overlap: float = 0.0) -> None:
+        self.cluster = cluster
+        self.overlap = overlap
+
+    def rate(self, team: Team) -> float:
+        return self.cluster.group(team.location).rate
+
+    def memory_stream(self, team: Team) -> float:
+        """Bytes per second from a device's memory to a team."""
+        device = self.cluster.device(team.location)
+        return device.bandwidth * min(device.max_bandwidth / device.bandwidth, team.cores) * MEGA
+
+    def operations(self, split: PatternSplit, team: Team) -> int:
+        return split.work.on(self.cluster.device(team.location).kind is DeviceKind.GPU)
+
+    def execution(self, split: PatternSplit, team: Team) -> float:
+        return self._execution(self.operations(split, team), split.iterations, team)
+
+    def _execution(self, operations: int, iterations: int, team: Team) -> float:
+        return operations * iterations / min(iterations, team.cores) / self.rate(team)
+
+    def bandwidth(self, holder: Holder | None, team: Team) -> float:
+        """Bytes per second from a holder to a team, nobody else on the way."""
+        distance = Distance.DEVICE
+        if holder is not None:
+            distance = holder.team.location.distance(team.location)
+        if holder is None or distance is Distance.DEVICE:
+            return self.memory_stream(team)
+        if distance is Distance.PROCESSOR:
+            cache = self.cluster.group(holder.team.location).last_level
+            return cache.bandwidth * holder.team.cores * MEGA
+        if distance is Distance.NODE:
+            node = self.cluster.nodes[team.node]
+            return node.bandwidth[holder.team.device][team.device] * MEGA
+        return self.cluster.bandwidth[holder.team.node][team.node] * MEGA
+
+    def fetch(self, data: DataSplit, holder: Holder | None, team: Team) -> float:
+        return data.bytes / self.bandwidth(holder, team)
+
+    def latency(self, holder: Holder | None, team: Team) -> float:
+        distance = Distance.DEVICE
+        if holder is not None:
+            distance = holder.team.location.distance(team.location)
+        if holder is None or distance is Distance.DEVICE:
+            return self.cluster.device(team.location).latency * NANO
+        if distance is Distance.PROCESSOR:
+            return self.cluster.group(holder.team.location).last_level.latency * NANO
+        if distance is Distance.NODE:
+            return self.cluster.nodes[team.node].latency[holder.team.device][team.device] * NANO
+        return self.cluster.latency[holder.team.node][team.node] * NANO
+
+    def nearest(self, holders: Iterable[Holder], team: Team) -> Holder | None:
+        return min(
+            holders, key=lambda holder: holder.team.location.distance(team.location), default=None
+        )
+
+    def judge(self, assignment: Assignment, holdings: Holdings) -> list[TeamCost]:
+        splits: dict[Team, list[PatternSplit]] = {}
+        for split, team in assignment:
+            splits.setdefault(team, []).append(split)
+        sharing: dict[tuple[int, int], int] = {}
+        for team in splits:
+            sharing[team.node, team.device] = sharing.get((team.node, team.device), 0) + 1
+        return [
+            self._judge_team(team, own, holdings, sharing[team.node, team.device])
+            for team, own in splits.items()
+        ]
+
+    def _judge_team(
+        self, team: Team, splits: list[PatternSplit], holdings: Holdings, sharing: int
+    ) -> TeamCost:
+        # One iteration more than there are, for each call: needed for the published scores.
+        iterations: dict[int, int] = {}
+        operations: dict[int, int] = {}
+        fetched: dict[Holder | None, dict[DataSplit, None]] = {}
+        for split in splits:
+            iterations[split.call] = iterations.get(split.call, 1) + split.iterations
+            operations[split.call] = self.operations(split, team)
+            for data in split.inputs:
+                holder = self.nearest(holdings.of(data), team)
+                fetched.setdefault(holder, {})[data] = None
+        execution = sum(
+            self._execution(operations[call], count, team) for call, count in iterations.items()
+        )
+        transfer = moved = 0.0
+        for holder, data in fetched.items():
+            size = sum(piece.bytes for piece in data)
+            bandwidth = self.bandwidth(holder, team)
+            if holder is not None and holder.team.location.distance(team.location) is Distance.NODE:
+                bandwidth /= sharing
+            transfer += size / bandwidth + self.latency(holder, team)
+            moved += size
+        total = execution + transfer - min(transfer, self.overlap * execution)
+        return TeamCost(team, execution, transfer, total, moved)
+
+
+def step_cost(model: CostModel, assignment: Assignment, holdings: Holdings) -> float:
+    """What the slowest team of a step takes, in seconds; nothing where nobody works."""
+    return max((cost.total for cost in model.judge(assignment, holdings)), default=0.0)
+
+
+def score(model: CostModel, assignments: Iterable[Assignment]) -> float:
+    """The sum of the steps' costs: the score of a mapping."""
+    total, holdings = 0.0, Holdings()
+    for assignment in assignments:
+        total += step_cost(model, assignment, holdings)
+        holdings = holdings.after(assignment)
+    return total
