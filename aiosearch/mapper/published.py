@@ -99,7 +99,8 @@ def batch_classification() -> PatternProgram:
         patterns=(
             Pattern("scale", 2),
             Pattern("accumulate", 3),
-            Pattern("compare", 5),
+            # Keeping the nearest classifier is a branch: two assignments after a comparison.
+            Pattern("compare", 3, branched=2),
             Pattern("normalize", 0, nested=(Nested("scale", (columns,)),)),
             Pattern("extract", 1, nested=(Nested("accumulate", (columns,)),)),
             Pattern("classify", 2, nested=(Nested("compare", (columns,)),)),
