@@ -18,12 +18,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from .clusters import MEGA, NANO, Cluster, DeviceKind, Distance
 from .mappings import Assignment, Holder, Holdings
 from .splits import DataSplit, PatternSplit
-from .teams import Team
+from .teams import Team, Teams
+
+Seconds = NDArray[np.float64]
 
 
 class TeamCost(Struct, frozen=True):
@@ -39,20 +43,15 @@ class TeamCost(Struct, frozen=True):
 class CostModel(Protocol):
     """What the search asks a model."""
 
-    def execution(self, split: PatternSplit, team: Team) -> float:
-        """Seconds that a team takes to compute a split, data at hand."""
+    def execution(self, split: PatternSplit, teams: Teams) -> Seconds:
+        """By team: the seconds it takes to compute a split, data at hand."""
         ...
 
-    def fetch(self, data: DataSplit, holder: Holder | None, team: Team) -> float:
-        """Seconds that a data split takes to stream in, latency apart."""
-        ...
+    def fetching(self, holders: tuple[Holder, ...], teams: Teams) -> tuple[Seconds, Seconds]:
+        """By team: seconds a byte takes from the nearest holder, and until the first arrives.
 
-    def latency(self, holder: Holder | None, team: Team) -> float:
-        """Seconds until the first byte arrives."""
-        ...
-
-    def nearest(self, holders: Iterable[Holder], team: Team) -> Holder | None:
-        """The holder that a team fetches from; None stands for main memory."""
+        No holder stands for main memory.
+        """
         ...
 
     def judge(self, assignment: Assignment, holdings: Holdings) -> list[TeamCost]:
@@ -66,58 +65,66 @@ class FaithfulModel:
     def __init__(self, cluster: Cluster, overlap: float = 0.0) -> None:
         self.cluster = cluster
         self.overlap = overlap
+        self._teams: Teams = ()
+        self._fetching: dict[Teams, tuple[Seconds, Seconds]] = {}
 
-    def rate(self, team: Team) -> float:
-        return self.cluster.group(team.location).rate
+    def operations(self, split: PatternSplit, team: Team) -> int:
+        return split.work.on(self.cluster.device(team.location).kind is DeviceKind.GPU)
+
+    def execution(self, split: PatternSplit, teams: Teams) -> Seconds:
+        count = split.iterations
+        return np.array(
+            [self._execution(self.operations(split, team), count, team) for team in teams]
+        )
+
+    def _execution(self, operations: int, iterations: int, team: Team) -> float:
+        rate = self.cluster.group(team.location).rate
+        return operations * iterations / min(iterations, team.cores) / rate
 
     def memory_stream(self, team: Team) -> float:
         """Bytes per second from a device's memory to a team."""
         device = self.cluster.device(team.location)
         return device.bandwidth * min(device.max_bandwidth / device.bandwidth, team.cores) * MEGA
 
-    def operations(self, split: PatternSplit, team: Team) -> int:
-        return split.work.on(self.cluster.device(team.location).kind is DeviceKind.GPU)
-
-    def execution(self, split: PatternSplit, team: Team) -> float:
-        return self._execution(self.operations(split, team), split.iterations, team)
-
-    def _execution(self, operations: int, iterations: int, team: Team) -> float:
-        return operations * iterations / min(iterations, team.cores) / self.rate(team)
-
-    def bandwidth(self, holder: Holder | None, team: Team) -> float:
-        """Bytes per second from a holder to a team, nobody else on the way."""
+    def link(self, holder: Holder | None, team: Team) -> tuple[float, float]:
+        """Bytes per second from a holder to a team, nobody else on the way, and the latency."""
         distance = Distance.DEVICE
         if holder is not None:
             distance = holder.team.location.distance(team.location)
         if holder is None or distance is Distance.DEVICE:
-            return self.memory_stream(team)
+            return self.memory_stream(team), self.cluster.device(team.location).latency * NANO
         if distance is Distance.PROCESSOR:
             cache = self.cluster.group(holder.team.location).last_level
-            return cache.bandwidth * holder.team.cores * MEGA
+            return cache.bandwidth * holder.team.cores * MEGA, cache.latency * NANO
         if distance is Distance.NODE:
-            node = self.cluster.nodes[team.node]
-            return node.bandwidth[holder.team.device][team.device] * MEGA
-        return self.cluster.bandwidth[holder.team.node][team.node] * MEGA
+            node, ends = self.cluster.nodes[team.node], (holder.team.device, team.device)
+            return node.bandwidth[ends[0]][ends[1]] * MEGA, node.latency[ends[0]][ends[1]] * NANO
+        ends = holder.team.node, team.node
+        bandwidth, latency = self.cluster.bandwidth, self.cluster.latency
+        return bandwidth[ends[0]][ends[1]] * MEGA, latency[ends[0]][ends[1]] * NANO
 
-    def fetch(self, data: DataSplit, holder: Holder | None, team: Team) -> float:
-        return data.bytes / self.bandwidth(holder, team)
+    def fetching(self, holders: tuple[Holder, ...], teams: Teams) -> tuple[Seconds, Seconds]:
+        if teams != self._teams:
+            # Levels and lookaheads ask for the same teams many times in a row.
+            self._teams, self._fetching = teams, {}
+        key = tuple(holder.team for holder in holders)
+        if key not in self._fetching:
+            self._fetching[key] = self._columns(holders, teams)
+        return self._fetching[key]
 
-    def latency(self, holder: Holder | None, team: Team) -> float:
-        distance = Distance.DEVICE
-        if holder is not None:
-            distance = holder.team.location.distance(team.location)
-        if holder is None or distance is Distance.DEVICE:
-            return self.cluster.device(team.location).latency * NANO
-        if distance is Distance.PROCESSOR:
-            return self.cluster.group(holder.team.location).last_level.latency * NANO
-        if distance is Distance.NODE:
-            return self.cluster.nodes[team.node].latency[holder.team.device][team.device] * NANO
-        return self.cluster.latency[holder.team.node][team.node] * NANO
-
-    def nearest(self, holders: Iterable[Holder], team: Team) -> Holder | None:
-        return min(
-            holders, key=lambda holder: holder.team.location.distance(team.location), default=None
-        )
+    def _columns(self, holders: tuple[Holder, ...], teams: Teams) -> tuple[Seconds, Seconds]:
+        # A link depends on a team's device and cores alone, unless the team holds the data itself.
+        homes = {(holder.team.node, holder.team.device, holder.team.group) for holder in holders}
+        links: dict[tuple[int, int, int, int], tuple[float, float]] = {}
+        columns = []
+        for team in teams:
+            at_home = (team.node, team.device, team.group) in homes
+            key = (team.node, team.device, team.cores, team.group if at_home else -1)
+            if key not in links:
+                links[key] = self.link(nearest_holder(holders, team), team)
+            columns.append(links[key])
+        bandwidth, latency = np.array(columns).T
+        return 1 / bandwidth, latency
 
     def judge(self, assignment: Assignment, holdings: Holdings) -> list[TeamCost]:
         splits: dict[Team, list[PatternSplit]] = {}
@@ -142,7 +149,7 @@ class FaithfulModel:
             iterations[split.call] = iterations.get(split.call, 1) + split.iterations
             operations[split.call] = self.operations(split, team)
             for data in split.inputs:
-                holder = self.nearest(holdings.of(data), team)
+                holder = nearest_holder(holdings.of(data), team)
                 fetched.setdefault(holder, {})[data] = None
         execution = sum(
             self._execution(operations[call], count, team) for call, count in iterations.items()
@@ -150,13 +157,20 @@ class FaithfulModel:
         transfer = moved = 0.0
         for holder, data in fetched.items():
             size = sum(piece.bytes for piece in data)
-            bandwidth = self.bandwidth(holder, team)
+            bandwidth, latency = self.link(holder, team)
             if holder is not None and holder.team.location.distance(team.location) is Distance.NODE:
                 bandwidth /= sharing
-            transfer += size / bandwidth + self.latency(holder, team)
+            transfer += size / bandwidth + latency
             moved += size
         total = execution + transfer - min(transfer, self.overlap * execution)
         return TeamCost(team, execution, transfer, total, moved)
+
+
+def nearest_holder(holders: Iterable[Holder], team: Team) -> Holder | None:
+    """The holder that a team fetches from; None stands for main memory."""
+    return min(
+        holders, key=lambda holder: holder.team.location.distance(team.location), default=None
+    )
 
 
 def step_cost(model: CostModel, assignment: Assignment, holdings: Holdings) -> float:

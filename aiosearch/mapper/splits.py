@@ -75,12 +75,22 @@ Stage = tuple[PatternSplit, ...]
 
 
 class DataTable:
-    """All data splits of a program, one object for each run of rows."""
+    """All data splits of a program, one object for each run of rows.
+
+    An array that is touched at `scale * i` is cut into splits of so many times more rows: it is
+    that much longer than what is computed from it.
+    """
 
     def __init__(self, program: PatternProgram, rows: int) -> None:
         self._arrays = {array.name: array for array in program.arrays}
-        self._splits = {array.name: _cut_array(array, rows) for array in program.arrays}
-        self._rows = rows
+        scales = dict.fromkeys(self._arrays, 1)
+        for call in program.calls:
+            for access in (*call.reads, *call.writes):
+                scales[access.array] = max(scales[access.array], abs(access.scale))
+        self._rows = {name: rows * scale for name, scale in scales.items()}
+        self._splits = {
+            array.name: _cut_array(array, self._rows[array.name]) for array in program.arrays
+        }
 
     def whole(self, array: str) -> tuple[DataSplit, ...]:
         return self._splits[array]
@@ -89,11 +99,10 @@ class DataTable:
         return not self._arrays[array].shape
 
     def touched(self, access: Access, start: int, length: int) -> Iterator[DataSplit]:
-        """The splits that an access from a run of indices touches.
+        """The splits that an access from a run of indices touches, from its first row to its last.
 
-        Rows are visited at a stride of one split (or of the access's scale, if that is larger), up
-        to the end of the split in which the last row lies. None is stepped over, as a stride never
-        exceeds a split unless consecutive iterations themselves are that far apart.
+        None between them is free of touched rows: a split is at least as long as the rows of
+        consecutive iterations are apart.
         """
         splits = self._splits[access.array]
         if access.whole or self.is_scalar(access.array):
@@ -101,9 +110,9 @@ class DataTable:
             return
         edges = [access.scale * i + access.shift for i in (start, start + length - 1)]
         low, high = min(edges), max(edges)
-        end = (high // self._rows + 1) * self._rows
-        stride = max(abs(access.scale), self._rows)
-        for position in dict.fromkeys(row // self._rows for row in range(low, end, stride)):
+        rows = self._rows[access.array]
+        end = (high // rows + 1) * rows
+        for position in dict.fromkeys(row // rows for row in range(low, end, rows)):
             yield splits[position]
 
 

@@ -99,19 +99,25 @@ def formulate(problem: StepProblem, scale: float) -> Formulation:
         private=problem.private[first] / scale,
         shared=shared / scale,
         alone=problem.alone()[first] / scale,
-        alike=_alike(problem.private, shared),
+        alike=_alike(problem, shared),
         scale=scale,
     )
 
 
-def _alike(private: Matrix, shared: Matrix) -> tuple[tuple[int, int], ...]:
-    columns: dict[bytes, int] = {}
+def _alike(problem: StepProblem, shared: Matrix) -> tuple[tuple[int, int], ...]:
+    """Pairs of consecutive equal teams, device after device in turn, so that all get work."""
+    seen: dict[int, int] = {}
+    ranks = []
+    for device in problem.devices:
+        ranks.append(seen.get(device, 0))
+        seen[device] = ranks[-1] + 1
+    latest: dict[bytes, int] = {}
     pairs = []
-    for team in range(private.shape[1]):
-        key = private[:, team].tobytes() + shared[:, team].tobytes()
-        if key in columns:
-            pairs.append((columns[key], team))
-        columns[key] = team
+    for team in sorted(range(problem.teams), key=lambda team: (ranks[team], problem.devices[team])):
+        key = problem.private[:, team].tobytes() + shared[:, team].tobytes()
+        if key in latest:
+            pairs.append((latest[key], team))
+        latest[key] = team
     return tuple(pairs)
 
 

@@ -7,6 +7,7 @@ long, and often is already proved optimal by `StepProblem.lower_bound`. Costs sp
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .problem import Seconds, Solution, StepProblem
 
@@ -15,7 +16,8 @@ MARGIN = 1e-12
 
 
 def solve_greedily(problem: StepProblem) -> Solution:
-    """The dearest split first; among teams that end the step equally early, the least loaded.
+    """The dearest split first; among teams that end the step equally early, the least loaded, and
+    among those one on a device that has few splits so far.
 
     Then splits move away from the slowest team while that makes it faster.
     """
@@ -23,7 +25,7 @@ def solve_greedily(problem: StepProblem) -> Solution:
     for split in np.argsort(-problem.alone().min(axis=1), kind="stable"):
         after = loads.after(split)
         ends = np.maximum(after, loads.seconds.max())
-        loads.place(split, int(np.lexsort((after, ends))[0]))
+        loads.place(split, int(np.lexsort((loads.on_device(), after, ends))[0]))
     for _ in range(problem.splits):
         if not loads.relieve():
             break
@@ -40,6 +42,7 @@ class _Loads:
         self.choice = np.full(problem.splits, -1, dtype=np.int64)
         self._costs = np.array([group.cost for group in problem.shared])
         self._readers = np.zeros((len(problem.shared), problem.teams), dtype=np.int64)
+        self._devices = np.array(problem.devices)
         self._groups: list[list[int]] = [[] for _ in range(problem.splits)]
         for number, group in enumerate(problem.shared):
             for reader in group.readers:
@@ -52,6 +55,11 @@ class _Loads:
         if groups:
             after += np.where(self._readers[groups] == 0, self._costs[groups], 0.0).sum(axis=0)
         return after
+
+    def on_device(self) -> NDArray[np.int64]:
+        """By team: how many splits its device has."""
+        placed = self._devices[self.choice[self.choice >= 0]]
+        return np.bincount(placed, minlength=int(self._devices.max()) + 1)[self._devices]
 
     def place(self, split: int, team: int) -> None:
         self.seconds[team] = self.after(split)[team]

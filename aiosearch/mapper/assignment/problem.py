@@ -20,16 +20,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..clusters import Cluster
-from ..costs import CostModel
+from ..costs import CostModel, Seconds
 from ..errors import MappingError
 from ..mappings import Holder, Holdings
+from ..patterns import Work
 from ..splits import DataSplit, PatternSplit
 from ..teams import Team
 
-Seconds = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,8 @@ class StepProblem:
     private: Seconds
     """By split and team; infinite where the team must not run the split."""
     shared: tuple[Shared, ...]
+    devices: tuple[int, ...]
+    """By team: a number of its device. Where teams are alike, links to devices are used evenly."""
 
     @property
     def splits(self) -> int:
@@ -81,7 +82,8 @@ class StepProblem:
     def fingerprint(self) -> bytes:
         """Equal for problems that are equal number by number, as levels of a loop are."""
         groups = (repr(group.readers).encode() + group.cost.tobytes() for group in self.shared)
-        return b"|".join((repr(self.private.shape).encode(), self.private.tobytes(), *groups))
+        shape = repr((self.private.shape, self.devices)).encode()
+        return b"|".join((shape, self.private.tobytes(), *groups))
 
 
 @dataclass(frozen=True)
@@ -109,14 +111,19 @@ def pose(
     for split in splits:
         if split.needs_cpu and not any(cluster.is_cpu(team.location) for team in teams):
             raise MappingError(f"{split.name} needs a CPU, and none of the teams has one")
+    teams = tuple(teams)
+    cpus = np.array([cluster.is_cpu(team.location) for team in teams])
+    executions: dict[tuple[Work, int, bool], Seconds] = {}
     private = np.empty((len(splits), len(teams)))
     for s, split in enumerate(splits):
-        for t, team in enumerate(teams):
-            allowed = not split.needs_cpu or cluster.is_cpu(team.location)
-            private[s, t] = model.execution(split, team) if allowed else np.inf
+        kind = (split.work, split.iterations, split.needs_cpu)
+        if kind not in executions:
+            seconds = model.execution(split, teams)
+            executions[kind] = np.where(cpus, seconds, np.inf) if split.needs_cpu else seconds
+        private[s] = executions[kind]
     groups: dict[tuple[int, ...], Seconds] = {}
 
-    def add(readers: list[int], cost: Seconds) -> None:
+    def add(readers: Sequence[int], cost: Seconds) -> None:
         if len(readers) == 1:
             private[readers[0]] += cost
         else:
@@ -129,11 +136,13 @@ def pose(
         for data in split.inputs:
             data_readers.setdefault(data, []).append(s)
             held_readers.setdefault(holdings.of(data), {})[s] = None
-    for data, readers in data_readers.items():
-        holders = holdings.of(data)
-        cost = [model.fetch(data, model.nearest(holders, team), team) for team in teams]
-        add(readers, np.array(cost))
+    per_byte: dict[tuple[Holder, ...], Seconds] = {}
     for holders, reading in held_readers.items():
-        cost = [model.latency(model.nearest(holders, team), team) for team in teams]
-        add(list(reading), np.array(cost))
-    return StepProblem(private, tuple(Shared(key, cost) for key, cost in groups.items()))
+        per_byte[holders], latency = model.fetching(holders, teams)
+        add(tuple(reading), latency)
+    for data, readers in data_readers.items():
+        add(readers, data.bytes * per_byte[holdings.of(data)])
+    shared = tuple(Shared(key, cost) for key, cost in groups.items())
+    numbers: dict[tuple[int, int], int] = {}
+    devices = tuple(numbers.setdefault((t.node, t.device), len(numbers)) for t in teams)
+    return StepProblem(private, shared, devices)
