@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from .costs import CostModel, FaithfulModel
     from .errors import ClusterError, MappingError, PatternError, PlanError
     from .levels import Level, flatten
+    from .detecting import detect_cluster
     from .mapped import MappedProgram, map_program
     from .patterns import Access, Array, Call, Kind, Nested, Pattern, PatternProgram, read_program
+    from .placing import place
+    from .plans import Plan, read_plan
     from .splits import SplitSizes
     from .teams import Team
 
@@ -40,12 +43,16 @@ __all__ = [
     "Pattern",
     "PatternError",
     "PatternProgram",
+    "Plan",
     "PlanError",
     "SplitSizes",
     "Team",
+    "detect_cluster",
     "flatten",
     "map_program",
+    "place",
     "read_cluster",
+    "read_plan",
     "read_program",
     "write_cluster",
 ]
@@ -63,6 +70,7 @@ __getattr__ = lazily(
         "Distance": ".clusters",
         "Location": ".clusters",
         "Node": ".clusters",
+        "detect_cluster": ".detecting",
         "CostModel": ".costs",
         "FaithfulModel": ".costs",
         "ClusterError": ".errors",
@@ -81,6 +89,9 @@ __getattr__ = lazily(
         "Pattern": ".patterns",
         "PatternProgram": ".patterns",
         "read_program": ".patterns",
+        "place": ".placing",
+        "Plan": ".plans",
+        "read_plan": ".plans",
         "SplitSizes": ".splits",
         "Team": ".teams",
     },

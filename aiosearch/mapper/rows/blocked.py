@@ -78,9 +78,11 @@ class Blocks:
     def __init__(self, pulled: Pulled) -> None:
         self.pulled = pulled
         self.hoisted = pulled.hoisted()
-        self.by_rows = [
-            position for position, demand in enumerate(pulled.results) if demand is not None
-        ]
+        by_rows = {n: rows.axis for n, rows in enumerate(pulled.results) if rows is not None}
+        self.by_rows = list(by_rows)
+        """Which results come by rows."""
+        self.axes = list(by_rows.values())
+        """Along which axes."""
         self._order = [
             (equation, position, Rows(axis, shift), pulled.answers[value.number, Rows(axis, shift)])
             for equation in pulled.flat.equations
@@ -124,7 +126,7 @@ class Blocks:
         if count <= block:
             return self.block(whole, start, count)
         shapes = jax.eval_shape(lambda: self.block(whole, start, block))
-        axes = [rows.axis for rows in map(self._rows, self.by_rows)]
+        axes = self.axes
         results = [
             jnp.empty(_resized(shape.shape, axis, count), shape.dtype)
             for shape, axis in zip(shapes, axes, strict=True)
@@ -153,11 +155,6 @@ class Blocks:
             results = write(results, parts, full * block)
         return results
 
-    def _rows(self, position: int) -> Rows:
-        demand = self.pulled.results[position]
-        assert demand is not None, "only results that come by rows are asked"
-        return demand
-
 
 def _resized(shape: Sequence[int], axis: int, rows: int) -> tuple[int, ...]:
     return (*shape[:axis], rows, *shape[axis + 1 :])
@@ -182,41 +179,54 @@ class Runner:
         )
 
     def _joined(self, parts: list[Arrays]) -> Arrays:
-        demands = self.blocks.pulled.results
-        axes = [demands[position].axis for position in self.blocks.by_rows]  # type: ignore[union-attr]  # these are rows
+        axes = self.blocks.axes
         return [
             jnp.concatenate([part[n] for part in parts], axis) for n, axis in enumerate(axes)
         ]
 
-    def __call__(self, inputs: Sequence[Any]) -> Arrays:
-        flat = self.blocks.pulled.flat
+    def prepared(self, inputs: Sequence[Any]) -> dict[int, Any]:
+        """Everything that is needed whole: the inputs, and what is computed before the blocks."""
         if self._hoists:
-            whole = self._prepare(*inputs)
-        else:
-            whole = {value.number: x for value, x in zip(flat.inputs, inputs, strict=True)}
-        # Each call is dispatched at once and runs on threads of XLA's own.
-        parts = [self._part(whole, start, True, count) for start, count in self.runs]
-        by_rows = parts[0] if len(parts) == 1 else self._join(parts)
-        rows = iter(by_rows)
-        return [
-            next(rows) if demand is not None else self._whole(atom, whole)
-            for atom, demand in zip(flat.outputs, self.blocks.pulled.results, strict=True)
-        ]
+            return dict(self._prepare(*inputs))
+        values = self.blocks.pulled.flat.inputs
+        return {value.number: array for value, array in zip(values, inputs, strict=True)}
+
+    def part(self, whole: dict[int, Any], start: int, count: int) -> Arrays:
+        """A team's rows of every result that comes by rows."""
+        return list(self._part(whole, start, True, count))
+
+    def __call__(self, inputs: Sequence[Any]) -> Arrays:
+        whole = self.prepared(inputs)
+        # Each call is dispatched at once, and runs on threads of XLA's own.
+        parts = [self.part(whole, start, count) for start, count in self.runs]
+        return self._results(parts[0] if len(parts) == 1 else self._join(parts), whole)
 
     def traced(self, inputs: Sequence[Any]) -> Arrays:
         """The same inside of another program that is being traced: one team, no fence."""
-        blocks = self.blocks
-        whole = blocks.prepare(*inputs)
-        rows = iter(blocks.run(whole, 0, True, blocks.pulled.rows, self.schedule.block, False))
-        return [
-            next(rows) if demand is not None else self._whole(atom, whole)
-            for atom, demand in zip(
-                blocks.pulled.flat.outputs, blocks.pulled.results, strict=True
-            )
-        ]
+        whole = self.blocks.prepare(*inputs)
+        rows = self.blocks.pulled.rows
+        parts = self.blocks.run(whole, 0, True, rows, self.schedule.block, False)
+        return self._results(parts, whole)
 
-    @staticmethod
-    def _whole(atom: Atom, whole: dict[int, Any]) -> Any:
-        return jnp.asarray(atom.array) if isinstance(atom, Known) else whole[atom.number]
+    def temporary_bytes(self, inputs: Sequence[Any]) -> int:
+        """Bytes that all teams together need beside arguments and results, as XLA plans them."""
+        whole = jax.eval_shape(self.blocks.prepare, *inputs)
+        total = 0
+        for start, count in self.runs:
+            compiled = self._part.lower(whole, start, True, count).compile()
+            total += compiled.memory_analysis().temp_size_in_bytes
+        return total
 
-
+    def _results(self, by_rows: Arrays, whole: dict[int, Any]) -> Arrays:
+        """Puts results that come by rows and results that are computed whole in their order."""
+        rows = iter(by_rows)
+        pulled = self.blocks.pulled
+        results = []
+        for atom, demand in zip(pulled.flat.outputs, pulled.results, strict=True):
+            if demand is not None:
+                results.append(next(rows))
+            elif isinstance(atom, Known):
+                results.append(jnp.asarray(atom.array))
+            else:
+                results.append(whole[atom.number])
+        return results
