@@ -118,7 +118,7 @@ class Noise:
         if x is y:
             return Measured(value)
         noise = x.spread + y.spread
-        open_ = (noise > 0) & ~(np.abs(x.value - y.value) > noise)
+        open_ = (noise > 0) & ~(_distance(x.value, y.value) > noise)
         return Measured(value, np.where(open_, np.inf, 0.0))
 
     def select(self, where: Measured, x: Measured, y: Measured) -> Measured:
@@ -126,7 +126,7 @@ class Noise:
         chosen = np.where(where.value, x.spread, y.spread)
         if where.noise is None:
             return Measured(value, np.broadcast_to(chosen, value.shape))
-        between = np.abs(x.value - y.value) + np.maximum(x.spread, y.spread)
+        between = _distance(x.value, y.value) + np.maximum(x.spread, y.spread)
         noise = np.where(where.noise > 0, between, chosen)
         noise = np.broadcast_to(noise, value.shape)
         return Measured(value, np.where(np.isnan(noise), np.inf, noise))
@@ -247,13 +247,18 @@ class Noise:
         return x.value.shape
 
 
+def _distance(x: Array, y: Array) -> Array:
+    """The distance of `x` and `y`, which may be truth values: NumPy subtracts none of those."""
+    return np.asarray(np.abs(np.subtract(x, y, dtype=np.float64)))
+
+
 def _all_finite(values: Sequence[Array]) -> Array:
     return np.asarray(np.all(np.isfinite(np.broadcast_arrays(*values)), axis=0))
 
 
 def _felt(x: Measured, chosen: Array) -> Array:
     """The noise of those that may be the one that is chosen: of what is far from it, none is."""
-    far = np.abs(x.value - chosen) > END * x.spread
+    far = _distance(x.value, chosen) > END * x.spread
     if x.top is not None:
         far |= x.top < chosen
     return np.where(far, 0.0, x.spread)

@@ -241,3 +241,15 @@ def test_an_overflow_that_rounding_decides_is_open_where_it_is_not_masked() -> N
     inputs = [np.float32([1, 2, 3, 4])]
     found = execute(program, TYPED, stored_inputs(program, inputs))
     assert [one.unsure.all() for one in found[:3]] == [False, True, True]
+
+
+@pytest.mark.parametrize("meet", ["maximum", "minimum", "equal", "not_equal"])
+def test_truth_values_that_noise_decides_are_met_as_numbers_are(meet: str) -> None:
+    """`(u < 0) | (u > 1)` is a maximum of truth values, which NumPy cannot subtract."""
+    low = apply("less", X, literal(0.0))
+    high = apply("less", literal(1.0), X)
+    program = Program("p", (X,), (apply("select", apply(meet, low, high), X, -X),))
+    noisy = Measured(np.asarray([-1.0, 0.5, 1.0, 2.0]), np.full(4, 1e-9))
+    (chosen,) = execute(program, REAL, [noisy])
+    assert np.isfinite(chosen.spread[[0, 1, 3]]).all()
+    assert chosen.spread[2] > 1
