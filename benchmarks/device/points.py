@@ -21,8 +21,10 @@ STAGES = (1, 2, 3, 4, 5)
 WIDEST = 256
 SAMPLED = 96
 """Tile combinations that are drawn of each module."""
-FARTHEST = 12.0
+FARTHEST = 6.0
 """How many times as slow as the best predicted a point may be predicted."""
+NEAR = 2.5
+"""The same of points that are drawn at random."""
 
 
 class SweepPoint(Struct, frozen=True):
@@ -87,17 +89,12 @@ def _pool(program: bytes, how: str, gpu: str, generator: random.Random) -> Itera
     from aiosearch.devices import device
     from aiosearch.tensor.files import from_json
 
-    whole = lower(from_json(program))
-    for name, module in {"fused": fused(whole), "plain": whole}.items():
-        if name == "plain" and module == fused(whole):
+    module = fused(lower(from_json(program)))
+    for parted, split in _parted(module, device(gpu)):
+        try:
+            yield from _drawn(parted, {"form": how, **split}, device(gpu), generator)
+        except CannotPrint:  # another kernel of the module finds no room
             continue
-        for parted, split in _parted(module, device(gpu)):
-            try:
-                yield from _drawn(
-                    parted, {"form": how, "module": name, **split}, device(gpu), generator
-                )
-            except CannotPrint:  # another kernel of the module finds no room
-                continue
 
 
 def _parted(module: Any, gpu: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
@@ -234,29 +231,56 @@ def _prediction(prediction: Any) -> dict[str, Any]:
 
 
 def _spread(pool: Sequence[_Drawn], count: int, generator: random.Random) -> list[SweepPoint]:
-    """Greedily the point that lies farthest from all chosen ones, starting with the best."""
-    from aiosearch.codegen.pallas import CannotPrint, name_of, write
-
+    """Half lie as far apart as may be, which finds the corners; half are drawn from the middle."""
     if not pool or count <= 0:
         return []
     least = min(one.seconds for one in pool)
-    left = [one for one in pool if one.seconds <= FARTHEST * least]
+    found: dict[str, SweepPoint] = {}
+    corners = _apart([one for one in pool if one.seconds <= FARTHEST * least])
+    for drawn, most in ((corners, (count + 1) // 2), (_mixed(pool, least, generator), count)):
+        for one in drawn:
+            if len(found) >= most:
+                break
+            point = _written(one)
+            if point is not None:
+                found.setdefault(point.source, point)
+    return list(found.values())
+
+
+def _apart(left: Sequence[_Drawn]) -> Iterator[_Drawn]:
+    """The best predicted, then each time the one that is farthest from all that came."""
     chosen = min(left, key=lambda one: one.seconds)
     far = [math.inf] * len(left)
-    found: list[SweepPoint] = []
-    for _ in range(min(len(left), 4 * count)):
-        try:
-            source = write(chosen.module, chosen.schedules)
-        except CannotPrint:
-            pass
-        else:
-            predicted = round(chosen.seconds * 1e6, 2)
-            found.append(SweepPoint(source, name_of(chosen.module), predicted, chosen.parameters))
-            if len(found) == count:
-                break
+    for _ in left:
+        yield chosen
         far = [
-            min(a, math.dist(chosen.features, one.features))
-            for a, one in zip(far, left, strict=True)
+            min(before, math.dist(chosen.features, one.features))
+            for before, one in zip(far, left, strict=True)
         ]
         chosen = left[max(range(len(left)), key=lambda at: (far[at], -left[at].seconds))]
-    return found
+
+
+def _mixed(pool: Sequence[_Drawn], least: float, generator: random.Random) -> Iterator[_Drawn]:
+    """Those predicted to be fast in random order, but each tile across and split in its turn."""
+    groups: dict[tuple[int, int], list[_Drawn]] = {}
+    for one in pool:
+        if one.seconds <= NEAR * least:
+            key = one.parameters["across"], one.parameters["parts"]
+            groups.setdefault(key, []).append(one)
+    queues = list(groups.values())
+    generator.shuffle(queues)
+    for queue in queues:
+        generator.shuffle(queue)
+    for turn in range(max(map(len, queues), default=0)):
+        yield from (queue[turn] for queue in queues if turn < len(queue))
+
+
+def _written(one: _Drawn) -> SweepPoint | None:
+    """Nothing where a tiling has no text."""
+    from aiosearch.codegen.pallas import CannotPrint, name_of, write
+
+    try:
+        source = write(one.module, one.schedules)
+    except CannotPrint:
+        return None
+    return SweepPoint(source, name_of(one.module), round(one.seconds * 1e6, 2), one.parameters)
