@@ -263,7 +263,7 @@ def compare_on(inputs: Sequence[Array], a: Side, b: Side, distribution: str, str
     dtypes = [type_.dtype for type_ in a.outputs]
     with np.errstate(all="ignore"):
         outputs = [
-            _Output(number, dtype, own, other, real, strict)
+            _Output(number, dtype, a.unit(dtype), own, other, real, strict)
             for number, (dtype, own, other, real) in enumerate(
                 zip(dtypes, ours, theirs, truth, strict=True)
             )
@@ -282,7 +282,14 @@ class _Output:
     """One output of one trial."""
 
     def __init__(
-        self, number: int, dtype: DType, ours: Array, theirs: Array, truth: Measured, strict: bool
+        self,
+        number: int,
+        dtype: DType,
+        unit: float,
+        ours: Array,
+        theirs: Array,
+        truth: Measured,
+        strict: bool,
     ) -> None:
         self.number = number
         self.dtype = dtype
@@ -290,7 +297,7 @@ class _Output:
         self.ours = ours.astype(np.float64)
         self.theirs = theirs.astype(np.float64)
         self.truth = truth.value.astype(np.float64)
-        self.loss = math.sqrt(UNIT.get(dtype, UNIT[DType.F64]))
+        self.loss = math.sqrt(unit)
         finite = np.isfinite(self.ours)
         size = np.max(np.abs(self.truth), where=np.isfinite(self.truth), initial=0.0)
         noise = np.broadcast_to(truth.spread, finite.shape)
@@ -304,7 +311,9 @@ class _Output:
         if strict:
             self.broken |= ~finite & ~_same_kind(self.ours, self.theirs)
         own = 2 * UNIT.get(dtype, 0.0) * np.abs(self.truth)
-        explained = noise if dtype is DType.F64 else _seen(shares, self.compared) * noise
+        rough = unit > UNIT.get(dtype, unit)  # the device may round, and need not where it did not
+        whole = dtype is DType.F64 or rough
+        explained = noise if whole else _seen(shares, self.compared) * noise
         usual = np.maximum(np.minimum(noise, _USUAL.get(dtype, 0.0) * own), _FLOOR[working(dtype)])
         self.ulp = np.maximum(np.maximum(explained, own), usual)
         if dtype is DType.F64:

@@ -27,6 +27,7 @@ from ..measure.drawing import draw
 from ..measure.letterbox import Letterbox, nameless_file
 from ..measure.protocol import Parcel
 from ..measure.threads import to_the_end
+from ..tensor import DType
 from ..tensor.files import from_json
 from .errors import OptimizeError
 from .servants import Died, Failed, Servant, servant, serving
@@ -47,6 +48,8 @@ class Case(Struct, frozen=True, tag=True):
     """From what its inputs are drawn when it is timed."""
     seed: int
     strict: bool
+    product_unit: float = 0.0
+    """By what the device rounds operands of float32 products."""
 
 
 class Wanted(Struct, frozen=True, tag=True):
@@ -144,6 +147,9 @@ class _Elsewhere:
         self.outputs = program.outputs
         self.asks_for = program.asks_for
 
+    def unit(self, dtype: DType) -> float:
+        return self._truth.unit(dtype)
+
     def own(self, inputs: Sequence[Any]) -> list[Any]:
         self._channel.send(_encode(Wanted(self._side, self._letterbox.put(inputs))))
         (payload,) = self._channel.receive()
@@ -205,7 +211,7 @@ def main() -> None:
 
 def _verdict(case: Case, channel: Channel, letterbox: Letterbox) -> Judged | Failed:
     try:
-        program = Executed(from_json(case.program))
+        program = Executed(from_json(case.program), case.product_unit)
         ours, theirs = (_Elsewhere(side, program, channel, letterbox) for side in (0, 1))
         return Judged(compared(case, ours, theirs).remarked(program.program))
     except (EOFError, ConnectionError):
