@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..engine.channel import Channel, enter_child
 from ..errors import AiosearchError
+from .autotuning import share
 from .candidates import Cause
 from .exhaustion import exhausted
 from .expendable import become_expendable
@@ -36,6 +37,8 @@ def serve(make: Callable[[Settings], Callable[[Request], Reply]]) -> None:
     settings = decode_settings(text)
     _redirect(int(log))
     try:
+        if settings.tuned:
+            share(settings.tuned)
         _prepare_environment(settings.platform)
         ready = _find_device()
         handle = make(settings)
