@@ -134,9 +134,6 @@ def _holds(dtype: DType, value: Array) -> bool:
     return bool(np.array_equal(rounded(value, dtype), value, equal_nan=True))
 
 
-pass
-
-
 _PLAIN = Floats(np.float64)
 _ROOT = 2.0**-26
 

@@ -60,9 +60,6 @@ async def check(
     return await judge_outputs(JudgeRequest(text, dict(inputs.draws), seed, strict, unit), run)
 
 
-pass
-
-
 MEMORY = (
     """ (this process may hold it: set XLA_PYTHON_CLIENT_PREALLOCATE=false before it loads jax)"""
 )
