@@ -51,13 +51,13 @@ def sweep(program: bytes, gpu: str, count: int, favourites: int, seed: int) -> S
 
     from msgspec.structs import replace
 
-    from aiosearch.optimizer.contenders import Question, contest
+    from aiosearch.optimizer.candidates.generation import CandidateQuestion, generate_candidates
     from aiosearch.optimizer.effort import BUDGETS, Effort
 
     began = time.monotonic()
     budget = replace(BUDGETS[Effort.QUICK], search_seconds=2.0, kernels=8)
-    contenders = contest(
-        Question(program, budget, seed, False, gpu=gpu), lambda text: None
+    contenders = generate_candidates(
+        CandidateQuestion(program, budget, seed, False, gpu=gpu), lambda text: None
     ).contenders
     plain: dict[int, tuple[str, str, str]] = {}
     programs: dict[bytes, str] = {}
@@ -83,13 +83,13 @@ def sweep(program: bytes, gpu: str, count: int, favourites: int, seed: int) -> S
 
 def _pool(program: bytes, how: str, gpu: str, generator: random.Random) -> Iterator[_Drawn]:
     """Tilings of the heaviest kernel of each module that a program can be lowered to."""
-    from aiosearch.codegen.fusing import fused
-    from aiosearch.codegen.lowering import lower
+    from aiosearch.codegen.lower.lowering import lower
     from aiosearch.codegen.pallas import CannotPrint
+    from aiosearch.codegen.passes.kernel_fusion import fuse_kernels
     from aiosearch.devices import device
     from aiosearch.tensor.files import from_json
 
-    module = fused(lower(from_json(program)))
+    module = fuse_kernels(lower(from_json(program)))
     for parted, split in _parted(module, device(gpu)):
         try:
             yield from _drawn(parted, {"form": how, **split}, device(gpu), generator)
@@ -101,11 +101,11 @@ def _parted(module: Any, gpu: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
     """The module as it is, and with the heaviest kernel's reductions in parts."""
     from aiosearch.codegen.pallas import CannotPrint, split
     from aiosearch.codegen.pallas.layout import serial
-    from aiosearch.codegen.pallas.nodes import Nodes
+    from aiosearch.codegen.pallas.nodes import TileNodes
 
     heavy = _heaviest(module, gpu)
     yield module, {"kernel": heavy.name, "split": None, "parts": 1}
-    for index in serial(Nodes(heavy)):
+    for index in serial(TileNodes(heavy)):
         for parts in PARTS[1:]:
             if index.size % parts == 0 and index.size // parts >= 16:
                 try:
@@ -137,17 +137,17 @@ def _drawn(
     module: Any, how: Mapping[str, Any], gpu: Any, generator: random.Random
 ) -> Iterator[_Drawn]:
     from aiosearch.codegen.pallas import CannotPrint, Tiling
-    from aiosearch.codegen.pallas.candidates import Tilings, parameters
-    from aiosearch.codegen.pallas.counting import demand
-    from aiosearch.codegen.pallas.layout import Layout, parallel
-    from aiosearch.codegen.pallas.nodes import Nodes
-    from aiosearch.codegen.pallas.predicting import Prediction
+    from aiosearch.codegen.pallas.cost.block_demand import block_demand
+    from aiosearch.codegen.pallas.cost.kernel_cost import TilingPrediction
+    from aiosearch.codegen.pallas.layout import TileLayout, parallel
+    from aiosearch.codegen.pallas.nodes import TileNodes
+    from aiosearch.codegen.pallas.space.tiling_space import TilingSpace, parameters
 
     kernel = next(one for one in module.kernels if one.name == how["kernel"])
-    others = {one.name: Tilings(one, gpu).best for one in module.kernels if one is not kernel}
+    others = {one.name: TilingSpace(one, gpu).best for one in module.kernels if one is not kernel}
     schedules = {name: choice.schedule for name, choice in others.items()}
     seconds = sum(choice.seconds for choice in others.values())
-    nodes = Nodes(kernel)
+    nodes = TileNodes(kernel)
     sizes = {index.name: index.size for index in kernel.indices}
     cuts = parameters(nodes)
     grid = [index.name for index in parallel(nodes)]
@@ -162,12 +162,12 @@ def _drawn(
         if fastest not in tiles:
             fastest = None
         try:
-            asked = demand(Layout(nodes, Tiling(tiles, fastest=fastest)))
+            asked = block_demand(TileLayout(nodes, Tiling(tiles, fastest=fastest)))
         except CannotPrint:
             continue
         for warps in generator.sample(WARPS, 2):
             for stages in generator.sample(STAGES, 2):
-                prediction = Prediction(asked, warps, stages, gpu)
+                prediction = TilingPrediction(asked, warps, stages, gpu)
                 if prediction.shared_bytes > gpu.shared_bytes or prediction.registers > 512:
                     continue
                 tiling = Tiling(tiles, warps, stages, fastest)

@@ -132,7 +132,7 @@ class Compiler:
         jax.devices()
 
     def compile(self, source: str, function: str, types: Any) -> tuple[bytes, float]:
-        from aiosearch.measure.building import build
+        from aiosearch.measure.worker.executables import build
 
         began = time.monotonic()
         return build(_text(source, function, types), ()).executable, time.monotonic() - began
@@ -151,7 +151,7 @@ class Meter:
         gpu, cache = "H100", 50 << 20
         if not dry:
             from aiosearch.devices import device as described
-            from aiosearch.optimizer.devices import described_gpu
+            from aiosearch.optimizer.device_kind import described_gpu
 
             gpu = described_gpu() or "H100"
             cache = described(gpu).cache_bytes
@@ -182,10 +182,10 @@ class Meter:
         import jax
         import jax.numpy as jnp
         import numpy as np
-        from layers import written
-        from truthful import Judge
+        from lib.optimizer.agreement import Judge
+        from lib.optimizer.builtin_cases import written
 
-        from aiosearch.optimizer.types import array_types
+        from aiosearch.optimizer.array_types import array_types
         from aiosearch.tensor.files import from_json
 
         found = from_json(program)
@@ -201,14 +201,14 @@ class Meter:
 
     def plain(self, source: str, function: str, types: Any) -> dict[str, Any]:
         """Plain JAX, compiled here: nothing else runs on the device while XLA tunes it."""
-        from aiosearch.measure.building import compiled
+        from aiosearch.measure.worker.executables import compiled
 
         began = time.monotonic()
         call = compiled(_text(source, function, types))
         return {"compiled_s": round(time.monotonic() - began, 2), **self._tried(call)}
 
     def point(self, source: str, function: str, types: Any, executable: bytes) -> dict[str, Any]:
-        from aiosearch.measure.building import loaded
+        from aiosearch.measure.worker.executables import loaded
 
         return self._tried(loaded(_text(source, function, types), executable))
 
@@ -374,7 +374,7 @@ class Session:
         return int(self._counts["right"] == 0)
 
     def _rows(self) -> list[tuple[str, Any, bytes]]:
-        from kernelrows import gpu_rows
+        from lib.kernels.rows import gpu_rows
 
         from aiosearch.tensor.files import to_json
         from aiosearch.tensor.programs import BUILTINS, builtin
@@ -505,7 +505,7 @@ class Session:
 
 
 def _types(program: Any) -> list[tuple[str, tuple[int, ...]]]:
-    from aiosearch.optimizer.types import array_types
+    from aiosearch.optimizer.array_types import array_types
 
     return [(one.dtype, one.shape) for one in array_types(program)]
 
