@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 import pytest
-from aiosearch.codegen.fusing import fused
-from aiosearch.codegen.lowering import lower
 from testkit.programs.biased_executor import Favouring
 
+from aiosearch.codegen.lower.lowering import lower
 from aiosearch.codegen.pallas import write
 from aiosearch.codegen.pallas.dialect import CUSTOM_CALLS
+from aiosearch.codegen.passes.kernel_fusion import fuse_kernels
 from aiosearch.measure import (
     Act,
     Cause,
@@ -248,7 +248,7 @@ async def test_an_exported_function_gives_what_the_function_gives() -> None:
 async def test_an_exported_function_may_have_kernels_for_a_gpu() -> None:
     """jax refuses to export calls of Triton's kernels unless it is told who reads them."""
     program = builtin("rms_norm", "bf16", row=8, feature=64, column=64)
-    module = fused(lower(program))
+    module = fuse_kernels(lower(program))
     scope: dict[str, Any] = {}
     exec(write(module, {}), scope)
 
