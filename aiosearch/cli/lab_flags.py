@@ -62,8 +62,6 @@ def _chosen(name: str, text: str, values: Sequence[ValueT]) -> tuple[ValueT, ...
     return tuple(dict.fromkeys(known[value] for value in chosen))
 
 
-pass
-
 _ABOUT = """\
 Runs one search to the end in every way asked for, in turns, and says what each is worth: time with
 its interval, speed-up over one worker of `queue`, balance, contention for the verification service,
@@ -139,9 +137,6 @@ def _add_rest(parser: argparse.ArgumentParser) -> None:
     giving.add_argument("--plot", metavar="FILE.svg", help="draw speed-up and idle share")
     giving.add_argument("--quiet", "-q", action="store_true", help="show the result only")
     giving.add_argument("--json", action="store_true", help="write JSON")
-
-
-pass
 
 
 MOST_WORKERS = 1 << 16

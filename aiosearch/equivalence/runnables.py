@@ -13,7 +13,7 @@ from ..tensor.types import DType, TensorType
 from .distributions import NANS, SPECIAL, special
 from .rounding.machine import OWN, UNIT, execute
 from .rounding.noise import TYPED, TYPED_ROUGHLY, NoisyArray, stored_inputs
-from .rounding.tensorfloat import has_products
+from .tensorfloat import has_products
 
 _COMPARISONS = ("less", "less_equal", "equal", "not_equal")
 

@@ -3,7 +3,7 @@
 The predictor cannot be judged by its own favourites alone: where it is wrong, it is wrong about
 what it never proposed. So most points are spread evenly (in logarithms) over the tile along the
 output's last axis, the loop's tile, the number of parts of a split reduction, warps and stages.
-Tiles may be larger, and warps fewer, than `aiosearch.codegen.pallas.candidates` allows.
+Tiles may be larger, and warps fewer, than `aiosearch.codegen.pallas.space.tiling_space` allows.
 """
 
 from __future__ import annotations

@@ -128,9 +128,6 @@ def _workers(text: str | None) -> list[int]:
     return numbers
 
 
-pass
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Compares, tells a table, and gives the exit code."""
     require_place(arguments.csv)

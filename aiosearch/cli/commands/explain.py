@@ -186,9 +186,6 @@ def _is_pallas(source: str, name: str) -> bool:
     return False
 
 
-pass
-
-
 _ALL = "all"
 
 

@@ -147,9 +147,6 @@ def _count(text: str) -> int:
     return int(text)
 
 
-pass
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Does what is asked for, and gives the exit code; the search alone needs no jax."""
     require_fitting(arguments)

@@ -77,9 +77,6 @@ def as_csv(rows: Sequence[Replayed]) -> str:
     return text.getvalue()
 
 
-pass
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Simulates, and gives the exit code."""
     numbers = workers_of(arguments.workers)

@@ -53,8 +53,6 @@ def missing(name: str, detail: str, remedy: str, *, essential: bool = False) -> 
     return Finding(name, detail, FindingState.MISSING, remedy, essential)
 
 
-pass
-
 SECONDS = 30.0
 """How long a probe that starts a process may take."""
 _SLOW = "look for what keeps this machine busy, and try again"

@@ -183,9 +183,6 @@ class FusedRun:
         return duration(time.monotonic() - self._started)
 
 
-pass
-
-
 LOOP = "range"
 UNPROVED = 5
 """Terms that are told one by one where z3 does not know."""

@@ -83,9 +83,6 @@ def not_judged(reason: AiosearchError | str, **facts: Any) -> Judgement:
     return Judgement("cannot judge", lines, {"verdict": "cannot judge", "reason": text, **facts})
 
 
-pass
-
-
 MOST_ORDERS = 5040
 """Of more orders of a graph's inputs these are tried."""
 

@@ -93,9 +93,6 @@ def _shares(worker: WorkerStatistics) -> tuple[str, str, str, str, str]:
     return f"{worker.nodes:,}", busy, waiting, idle, str(worker.tasks)
 
 
-pass
-
-
 PROGRESS_SECONDS = 0.25
 
 

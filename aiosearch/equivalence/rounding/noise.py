@@ -21,8 +21,8 @@ from ...tensor.algebra import Function
 from ...tensor.floats import Array, Floats, Number
 from ...tensor.terms import Program
 from ...tensor.types import DType
+from ..tensorfloat import TENSOR_FLOAT
 from .machine import LEAST, MOST, UNIT, RoundingMachine, Working, rounded
-from .tensorfloat import TENSOR_FLOAT
 
 NOTHING = np.zeros(())
 """No noise at all."""
@@ -133,8 +133,6 @@ def _near_the_end(value: Array, noise: Array, most: float) -> Array:
 def _holds(dtype: DType, value: Array) -> bool:
     return bool(np.array_equal(rounded(value, dtype), value, equal_nan=True))
 
-
-pass
 
 _PLAIN = Floats(np.float64)
 _ROOT = 2.0**-26

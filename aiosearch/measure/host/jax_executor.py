@@ -16,12 +16,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...pool import require_asyncio, usable_cores
+from ..autotuning import SECONDS, is_tuned, shared_folder
 from ..candidates import Array, Candidate, Compiled, Failure, Stage
 from ..errors import ExecutorError
 from ..executor import ROUNDS, Inputs
 from ..protocol import Build, BuildReply, ProcessReady, ProcessSettings
 from ..race import Fault, Race, Way, run_race
-from ..worker.autotuning import SECONDS, is_tuned, shared_folder
 from .device_client import GRACE, DeviceClient, fault, text_of
 from .exclusive_lock import ExclusiveLock
 from .measuring_process import MeasuringProcess

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ...errors import AiosearchError
 from ...processes.frames import Channel, enter_child
+from ..autotuning import share
 from ..candidates import Cause
 from ..errors import says_out_of_memory
 from ..protocol import (
@@ -25,9 +26,8 @@ from ..protocol import (
     decode_settings,
     encode,
 )
-from .autotuning import share
+from ..toolkit import explained, use_toolkit
 from .expendable import become_expendable
-from .toolkit import explained, use_toolkit
 
 
 def serve(make: Callable[[ProcessSettings], Callable[[Request], Reply]]) -> None:

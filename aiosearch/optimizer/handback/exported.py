@@ -53,9 +53,6 @@ def _kind(like: Any) -> Any:
     return found[0]
 
 
-pass
-
-
 NAME = "whole"
 """What the function is called in the text."""
 

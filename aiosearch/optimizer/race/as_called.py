@@ -100,7 +100,7 @@ class AsCalledRace:
             queued = paired_ratio(*self._in_turns(usual, fast, partial(self._queued, count=count)))
         return AsCalledTimes(median(ours), median(theirs), ratio, queued, on_gpu)
 
-    def _on_gpu(self, usual: Callable[..., Any]) -> bool:
+    def _on_gpu(self, usual: Callable[..., object]) -> bool:
         """Whether what a call gives lies there."""
         arrays = [one for one in jax.tree.leaves(self._call(usual)) if isinstance(one, jax.Array)]
         return any(place.platform == "gpu" for array in arrays for place in array.devices())

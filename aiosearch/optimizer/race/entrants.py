@@ -15,7 +15,7 @@ import jax
 from anyio import to_thread
 
 from ...equivalence.floats import FloatEvidence
-from ...equivalence.rounding.tensorfloat import product_unit
+from ...equivalence.tensorfloat import product_unit
 from ...measure import Cause, Compiled, Executor, Failure
 from ...tensor import Program
 from ...tensor.files import to_json
@@ -58,9 +58,6 @@ async def check(
     text = await to_thread.run_sync(to_json, program)
     unit = product_unit(executor.platform, original.candidate.precision)
     return await judge_outputs(JudgeRequest(text, dict(inputs.draws), seed, strict, unit), run)
-
-
-pass
 
 
 MEMORY = (

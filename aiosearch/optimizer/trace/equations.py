@@ -103,8 +103,6 @@ def _called(equation: JaxprEqn) -> Iterator[ClosedJaxpr | Jaxpr]:
                 yield one
 
 
-pass
-
 _MEANT = frozenset(
     {
         "device_put",

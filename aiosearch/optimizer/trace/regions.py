@@ -245,12 +245,6 @@ def _passing(region: Sequence[ClassifiedEquation]) -> list[int]:
     return found
 
 
-pass
-
-
-pass
-
-
 def dependencies(steps: Sequence[ClassifiedEquation]) -> list[tuple[int, int]]:
     """Which step comes before which: it makes what the other takes, or both have effects."""
     made = {var: step.index for step in steps for var in step.equation.outvars}

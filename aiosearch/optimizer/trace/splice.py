@@ -96,8 +96,6 @@ def _weakened(piece: Piece, outputs: Sequence[Any]) -> list[Any]:
     ]
 
 
-pass
-
 Packs: TypeAlias = "tuple[tuple[Any, ...] | None, ...]"
 """For each piece the arrays that were packed for it, where they were."""
 

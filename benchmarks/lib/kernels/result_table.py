@@ -223,7 +223,7 @@ def _cells(one: Raced, ceilings: Ceilings | None) -> tuple[str, ...]:
     share = floor(one, ceilings) / kernel if kernel and ceilings else None
     return (
         one.row.name,
-        *("" if each is None else in_microseconds(each) for each in times),
+        *("" if each is None else f"{each * 1e6:,.0f}" for each in times),
         *map(_shown, ratios),
         f"{one.race.noise(way=way) or 0:.1%}",
         *map(_shown, (_median(one.over_jax(way, Clock.CPU)), _median(cold))),
@@ -234,22 +234,15 @@ def _cells(one: Raced, ceilings: Ceilings | None) -> tuple[str, ...]:
     )
 
 
-def in_microseconds(seconds: float) -> str:
-    """Three digits at least: of 8.4 us, one would hide what is fought for."""
-    us = seconds * 1e6
-    return f"{us:,.0f}" if us >= 1000 else f"{us:.1f}" if us >= 100 else f"{us:.2f}"
-
-
-def _told(one: Raced, places: Sequence[int]) -> dict[str, float]:
+def _told(one: Raced, places: Sequence[int]) -> dict[str, int]:
     """Microseconds of each in calls, the fastest first, by what was done."""
     way = one.race.deciding
     ranked = sorted(places, key=lambda at: one.seconds(at, way))
     return {one.entrants[at].how: _us(one.seconds(at, way)) for at in ranked}
 
 
-def _us(seconds: float) -> float:
-    """Microseconds, to a hundredth."""
-    return round(seconds * 1e6, 2)
+def _us(seconds: float) -> int:
+    return round(seconds * 1e6)
 
 
 def _median(ratio: Ratio | None) -> float | None:

@@ -26,8 +26,7 @@ from aiosearch.codegen.ir import (
 from aiosearch.codegen.ir.interpreter import interpret
 from aiosearch.codegen.ir.semantics import NUMPY_OPERATIONS
 from aiosearch.codegen.native.machine import CpuMachine
-from aiosearch.tensor import Floats, Program
-from aiosearch.tensor.evaluation import evaluate
+from aiosearch.tensor import Floats, Program, evaluate
 from aiosearch.tensor.types import DType
 
 UNITS = {DType.F64: 2.0**-53, DType.F32: 2.0**-24, DType.F16: 2.0**-11, DType.BF16: 2.0**-8}

@@ -9,15 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from aiosearch.measure.worker import toolkit
-from aiosearch.measure.worker.toolkit import (
-    LACKING,
-    LIBDEVICE,
-    PTXAS,
-    cuda_root,
-    explained,
-    use_toolkit,
-)
+from aiosearch.measure import toolkit
+from aiosearch.measure.toolkit import LACKING, LIBDEVICE, PTXAS, cuda_root, explained, use_toolkit
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +75,6 @@ def test_the_copy_in_tritons_wheel_is_laid_out_as_a_toolkit(
 
 
 def test_it_is_read_without_jax() -> None:
-    text = "import sys, aiosearch.measure.worker.toolkit; print('jax' in sys.modules)"
+    text = "import sys, aiosearch.measure.toolkit; print('jax' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "False"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aiosearch.measure import Allowance, Candidate, Compiled, JaxExecutor
-from aiosearch.measure.worker.autotuning import is_tuned, share, shared_folder
+from aiosearch.measure.autotuning import is_tuned, share, shared_folder
 from aiosearch.testing import no_leaks
 
 ALLOWANCE = Allowance(compile_seconds=30, run_seconds=5, memory_mb=4096)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from ...folders import cache_folder, make_folder
+from ..folders import cache_folder, make_folder
 
 LIBDEVICE = Path("nvvm", "libdevice", "libdevice.10.bc")
 PTXAS = Path("bin", "ptxas")
