@@ -70,6 +70,7 @@ def assert_right(
 ) -> None:
     """Demands that machine code for each machine computes what the module says."""
     referee = _referee(module) if inputs is None else Referee(module, inputs)
+    assert referee.judges, f"nothing can be said of results on these inputs\n{module}"
     for machine in machines:
         error = referee.wrong(run(module, referee.inputs, schedules, machine))
         assert not error, f"{error}\n{module}\n{schedules}\n{machine}"
