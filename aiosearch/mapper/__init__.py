@@ -1,4 +1,6 @@
-"""Where each piece of a program runs: clusters and patterns, mappings by search, and plans that run."""
+"""Where each piece of a program runs: clusters and patterns, mappings by search, and plans that
+run.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +10,37 @@ from .._lazy import lazily
 
 if TYPE_CHECKING:
     from .clusterfiles import read_cluster, write_cluster
-    from .clusters import Cache, CacheGroup, Cluster, Device, DeviceKind, Distance, Location, Node
+    from .clusters import (
+        CacheGroup,
+        CacheLevel,
+        Cluster,
+        ComputeDevice,
+        Distance,
+        Location,
+        Node,
+        ProcessorKind,
+    )
     from .costs import CostModel, FaithfulModel
+    from .detection import detect_cluster
     from .errors import ClusterError, MappingError, PatternError, PlanError
     from .levels import Level, flatten
-    from .detecting import detect_cluster
-    from .mapped import MappedProgram, map_program
+    from .mapped_program import MappedProgram, map_program
     from .patterns import Access, Array, Call, Kind, Nested, Pattern, PatternProgram, read_program
-    from .placing import place
-    from .plans import Plan, read_plan
+    from .placement import place
+    from .plans import PlacementPlan, read_plan
     from .splits import SplitSizes
     from .teams import Team
 
 __all__ = [
     "Access",
     "Array",
-    "Cache",
     "CacheGroup",
+    "CacheLevel",
     "Call",
     "Cluster",
     "ClusterError",
+    "ComputeDevice",
     "CostModel",
-    "Device",
-    "DeviceKind",
     "Distance",
     "FaithfulModel",
     "Kind",
@@ -43,8 +53,9 @@ __all__ = [
     "Pattern",
     "PatternError",
     "PatternProgram",
-    "Plan",
+    "PlacementPlan",
     "PlanError",
+    "ProcessorKind",
     "SplitSizes",
     "Team",
     "detect_cluster",
@@ -62,15 +73,15 @@ __getattr__ = lazily(
     {
         "read_cluster": ".clusterfiles",
         "write_cluster": ".clusterfiles",
-        "Cache": ".clusters",
+        "CacheLevel": ".clusters",
         "CacheGroup": ".clusters",
         "Cluster": ".clusters",
-        "Device": ".clusters",
-        "DeviceKind": ".clusters",
+        "ComputeDevice": ".clusters",
+        "ProcessorKind": ".clusters",
         "Distance": ".clusters",
         "Location": ".clusters",
         "Node": ".clusters",
-        "detect_cluster": ".detecting",
+        "detect_cluster": ".detection",
         "CostModel": ".costs",
         "FaithfulModel": ".costs",
         "ClusterError": ".errors",
@@ -79,8 +90,8 @@ __getattr__ = lazily(
         "PlanError": ".errors",
         "Level": ".levels",
         "flatten": ".levels",
-        "MappedProgram": ".mapped",
-        "map_program": ".mapped",
+        "MappedProgram": ".mapped_program",
+        "map_program": ".mapped_program",
         "Access": ".patterns",
         "Array": ".patterns",
         "Call": ".patterns",
@@ -89,8 +100,8 @@ __getattr__ = lazily(
         "Pattern": ".patterns",
         "PatternProgram": ".patterns",
         "read_program": ".patterns",
-        "place": ".placing",
-        "Plan": ".plans",
+        "place": ".placement",
+        "PlacementPlan": ".plans",
         "read_plan": ".plans",
         "SplitSizes": ".splits",
         "Team": ".teams",

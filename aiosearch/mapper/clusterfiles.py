@@ -1,4 +1,5 @@
-"""Reads and writes clusters as the JSON of the hardware description language of Pattern-OPT's tools.
+"""Reads and writes clusters as the JSON of the hardware description language of Pattern-OPT's
+tools.
 
 Every number there is a string, and keys have hyphens. A node, device or cache group may be
 `{"template": "relative/path.json"}`, with keys of its own beside it that take precedence. In,
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..folders import replace_file
-from .clusters import Cache, CacheGroup, Cluster, Device, DeviceKind, Node
+from .clusters import CacheGroup, CacheLevel, Cluster, ComputeDevice, Node, ProcessorKind
 from .errors import ClusterError
 
 PartT = TypeVar("PartT")
@@ -62,6 +63,7 @@ class _Reader:
     ) -> None:
         self.path = path
         self.file = file
+        self.fields: dict[str, Any]
         template = fields.get("template")
         if template is not None:
             if not isinstance(template, str):
@@ -125,7 +127,9 @@ class _Reader:
                 f"rows of {shape}",
             )
         return tuple(
-            tuple(self._number(f"{key}[{row}][{column}]", value) for column, value in enumerate(line))
+            tuple(
+                self._number(f"{key}[{row}][{column}]", value) for column, value in enumerate(line)
+            )
             for row, line in enumerate(rows)
         )
 
@@ -164,13 +168,13 @@ def _node(reader: _Reader) -> Node:
     )
 
 
-def _device(reader: _Reader) -> Device:
+def _device(reader: _Reader) -> ComputeDevice:
     kind = reader.text("type")
-    if kind not in DeviceKind.__members__:
+    if kind not in ProcessorKind.__members__:
         reader.fail("type", f"must be CPU or GPU, not {kind!r}")
-    return Device(
+    return ComputeDevice(
         identifier=reader.text("identifier"),
-        kind=DeviceKind(kind),
+        kind=ProcessorKind(kind),
         latency=reader.number("latency"),
         bandwidth=reader.positive("bandwidth"),
         max_bandwidth=reader.positive("max-bandwidth"),
@@ -192,8 +196,8 @@ def _group(reader: _Reader) -> CacheGroup:
     )
 
 
-def _cache(reader: _Reader) -> Cache:
-    return Cache(reader.number("latency"), reader.number("bandwidth"), reader.positive("size"))
+def _cache(reader: _Reader) -> CacheLevel:
+    return CacheLevel(reader.number("latency"), reader.number("bandwidth"), reader.positive("size"))
 
 
 def describe_cluster(cluster: Cluster) -> dict[str, Any]:
@@ -216,7 +220,7 @@ def describe_cluster(cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _describe_device(device: Device) -> dict[str, Any]:
+def _describe_device(device: ComputeDevice) -> dict[str, Any]:
     return {
         "identifier": device.identifier,
         "type": device.kind.value,

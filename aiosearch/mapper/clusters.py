@@ -3,8 +3,8 @@
 Units are those of the hardware description files that `clusterfiles` reads: bandwidths in MB/s
 (10^6 bytes), latencies in nanoseconds, frequencies in MHz, sizes in MB.
 
-A *cache group* is the cores behind one last-level cache: a socket of a CPU, or a multiprocessor of a
-GPU. It is what a team of cores is made of, and the unit that a mapping hands out.
+A *cache group* is the cores behind one last-level cache: a socket of a CPU, or a multiprocessor of
+a GPU. It is what a team of cores is made of, and the unit that a mapping hands out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MEGA = 1e6
 NANO = 1e-9
 
 
-class DeviceKind(enum.StrEnum):
+class ProcessorKind(enum.StrEnum):
     CPU = "CPU"
     GPU = "GPU"
 
@@ -50,7 +50,7 @@ class Location(NamedTuple):
         return Distance.PROCESSOR if self.group == to.group else Distance.DEVICE
 
 
-class Cache(Struct, frozen=True):
+class CacheLevel(Struct, frozen=True):
     """A level of cache. Bandwidth is that of a core; 0 says that it is not described."""
 
     latency: float
@@ -67,11 +67,11 @@ class CacheGroup(Struct, frozen=True, kw_only=True):
     vectorization: str = "None"
     warp_size: int = 1
     hyper_threads: int = 1
-    caches: tuple[Cache, ...]
+    caches: tuple[CacheLevel, ...]
     """From the first level to the last."""
 
     @property
-    def last_level(self) -> Cache:
+    def last_level(self) -> CacheLevel:
         return self.caches[-1]
 
     @property
@@ -80,9 +80,9 @@ class CacheGroup(Struct, frozen=True, kw_only=True):
         return self.arithmetic_units * self.frequency * MEGA
 
 
-class Device(Struct, frozen=True, kw_only=True):
+class ComputeDevice(Struct, frozen=True, kw_only=True):
     identifier: str
-    kind: DeviceKind
+    kind: ProcessorKind
     latency: float
     bandwidth: float
     """Of a core of a CPU, or of a multiprocessor of a GPU, from the device's memory."""
@@ -99,7 +99,7 @@ class Node(Struct, frozen=True, kw_only=True):
     bandwidth: tuple[tuple[float, ...], ...]
     """Between devices; the row is the sender."""
     latency: tuple[tuple[float, ...], ...]
-    devices: tuple[Device, ...]
+    devices: tuple[ComputeDevice, ...]
 
 
 class Cluster(Struct, frozen=True, kw_only=True):
@@ -109,14 +109,14 @@ class Cluster(Struct, frozen=True, kw_only=True):
     latency: tuple[tuple[float, ...], ...]
     nodes: tuple[Node, ...]
 
-    def device(self, at: Location) -> Device:
+    def device(self, at: Location) -> ComputeDevice:
         return self.nodes[at.node].devices[at.device]
 
     def group(self, at: Location) -> CacheGroup:
         return self.nodes[at.node].devices[at.device].groups[at.group]
 
     def is_cpu(self, at: Location) -> bool:
-        return self.device(at).kind is DeviceKind.CPU
+        return self.device(at).kind is ProcessorKind.CPU
 
     def locations(self) -> list[Location]:
         """Every cache group, node by node."""

@@ -7,10 +7,10 @@ Two views of the same quantities:
 - *A posteriori*, of a whole assignment: a team's operations and bytes are merged, and links are
   shared by those that use them at the same time. This is what a mapping's score is made of.
 
-`FaithfulModel` is the published model, with its peculiarities, and gives the published scores to all
-digits: writes are free, caches and memories hold everything, starting costs nothing. A team's cost is
-execution + transfer - min(transfer, overlap * execution); overlap 1 makes that the larger of the two,
-the classical roofline. A step costs what its slowest team does.
+`FaithfulModel` is the published model, with its peculiarities, and gives the published scores to
+all digits: writes are free, caches and memories hold everything, starting costs nothing. A team's
+cost is execution + transfer - min(transfer, overlap * execution); overlap 1 makes that the larger
+of the two, the classical roofline. A step costs what its slowest team does.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from .clusters import MEGA, NANO, Cluster, DeviceKind, Distance
-from .mappings import Assignment, Holder, Holdings
+from .clusters import MEGA, NANO, Cluster, Distance, ProcessorKind
+from .mappings import Assignment, DataHolders, Holder
 from .splits import DataSplit, PatternSplit
 from .teams import Team, Teams
 
@@ -54,7 +54,7 @@ class CostModel(Protocol):
         """
         ...
 
-    def judge(self, assignment: Assignment, holdings: Holdings) -> list[TeamCost]:
+    def judge(self, assignment: Assignment, holdings: DataHolders) -> list[TeamCost]:
         """What each team of a step costs, all that it does taken together."""
         ...
 
@@ -69,7 +69,7 @@ class FaithfulModel:
         self._fetching: dict[Teams, tuple[Seconds, Seconds]] = {}
 
     def operations(self, split: PatternSplit, team: Team) -> int:
-        return split.work.on(self.cluster.device(team.location).kind is DeviceKind.GPU)
+        return split.work.on(self.cluster.device(team.location).kind is ProcessorKind.GPU)
 
     def execution(self, split: PatternSplit, teams: Teams) -> Seconds:
         count = split.iterations
@@ -126,7 +126,7 @@ class FaithfulModel:
         bandwidth, latency = np.array(columns).T
         return 1 / bandwidth, latency
 
-    def judge(self, assignment: Assignment, holdings: Holdings) -> list[TeamCost]:
+    def judge(self, assignment: Assignment, holdings: DataHolders) -> list[TeamCost]:
         splits: dict[Team, list[PatternSplit]] = {}
         for split, team in assignment:
             splits.setdefault(team, []).append(split)
@@ -134,12 +134,12 @@ class FaithfulModel:
         for team in splits:
             sharing[team.node, team.device] = sharing.get((team.node, team.device), 0) + 1
         return [
-            self._judge_team(team, own, holdings, sharing[team.node, team.device])
-            for team, own in splits.items()
+            self._judge_team(team, assigned, holdings, sharing[team.node, team.device])
+            for team, assigned in splits.items()
         ]
 
     def _judge_team(
-        self, team: Team, splits: list[PatternSplit], holdings: Holdings, sharing: int
+        self, team: Team, splits: list[PatternSplit], holdings: DataHolders, sharing: int
     ) -> TeamCost:
         # One iteration more than there are, for each call: needed for the published scores.
         iterations: dict[int, int] = {}
@@ -155,8 +155,8 @@ class FaithfulModel:
             self._execution(operations[call], count, team) for call, count in iterations.items()
         )
         transfer = moved = 0.0
-        for holder, data in fetched.items():
-            size = sum(piece.bytes for piece in data)
+        for holder, pieces in fetched.items():
+            size = sum(piece.bytes for piece in pieces)
             bandwidth, latency = self.link(holder, team)
             if holder is not None and holder.team.location.distance(team.location) is Distance.NODE:
                 bandwidth /= sharing
@@ -173,14 +173,14 @@ def nearest_holder(holders: Iterable[Holder], team: Team) -> Holder | None:
     )
 
 
-def step_cost(model: CostModel, assignment: Assignment, holdings: Holdings) -> float:
+def step_cost(model: CostModel, assignment: Assignment, holdings: DataHolders) -> float:
     """What the slowest team of a step takes, in seconds; nothing where nobody works."""
     return max((cost.total for cost in model.judge(assignment, holdings)), default=0.0)
 
 
 def score(model: CostModel, assignments: Iterable[Assignment]) -> float:
     """The sum of the steps' costs: the score of a mapping."""
-    total, holdings = 0.0, Holdings()
+    total, holdings = 0.0, DataHolders()
     for assignment in assignments:
         total += step_cost(model, assignment, holdings)
         holdings = holdings.after(assignment)

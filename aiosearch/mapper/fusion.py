@@ -1,14 +1,15 @@
 """Fuses what follows on the same cores: a consumer runs right after its producer, data in cache.
 
-Problem: a mapping that keeps rows 0-99 on one socket in two levels still writes and reads all of the
-rows between the levels. Run as a chain, block by block, the rows of a block never leave the cache.
+Problem: a mapping that keeps rows 0-99 on one socket in two levels still writes and reads all of
+the rows between the levels. Run as a chain, block by block, the rows of a block never leave the
+cache.
 
-Method: level by level, a split of a map is appended to the first split, or chain, of the level above
-that is on the same cache group, has no consumer yet, and writes all that it reads. Chains grow across
-levels; a level that becomes empty vanishes.
+Method: level by level, a split of a map is appended to the first split, or chain, of the level
+above that is on the same cache group, has no consumer yet, and writes all that it reads. Chains
+grow across levels; a level that becomes empty vanishes.
 
-Example: normalize 6, extract 6 and classify 6 on one socket become a chain of three; normalize 2 on one
-socket and extract 2 on another stay apart. Cost: splits of a level x splits of the level above.
+Example: normalize 6, extract 6 and classify 6 on one socket become a chain of three; normalize 2 on
+one socket and extract 2 on another stay apart. Cost: splits of a level x splits of the level above.
 """
 
 from __future__ import annotations
@@ -24,33 +25,33 @@ from .splits import PatternSplit
 from .teams import Team
 
 
-class Chain(Struct, frozen=True):
+class FusedChain(Struct, frozen=True):
     """Splits that a team runs one after another, the data between them in its cache."""
 
     team: Team
     splits: tuple[PatternSplit, ...]
 
 
-FusedStep = tuple[Chain, ...]
+FusedStep = tuple[FusedChain, ...]
 
 
 def fuse(result: MappingResult) -> tuple[FusedStep, ...]:
     """Gives the steps of a mapping with chains in place of splits; most have a single split."""
-    steps: list[list[Chain]] = []
-    above: list[Chain] = []
+    steps: list[list[FusedChain]] = []
+    above: list[FusedChain] = []
     for step in result.steps:
         tails = {id(chain): chain for chain in above}
-        current: list[Chain] = []
-        grown: list[Chain] = []
+        current: list[FusedChain] = []
+        grown: list[FusedChain] = []
         for split, team in step.assignment:
             producer = next(
                 (chain for chain in tails.values() if _continues(chain, split, team)), None
             )
             if producer is None:
-                current.append(Chain(team, (split,)))
+                current.append(FusedChain(team, (split,)))
                 continue
             del tails[id(producer)]
-            longer = Chain(team, (*producer.splits, split))
+            longer = FusedChain(team, (*producer.splits, split))
             _replace(steps, producer, longer)
             grown.append(longer)
         if current:
@@ -59,7 +60,7 @@ def fuse(result: MappingResult) -> tuple[FusedStep, ...]:
     return tuple(tuple(step) for step in steps)
 
 
-def _continues(chain: Chain, split: PatternSplit, team: Team) -> bool:
+def _continues(chain: FusedChain, split: PatternSplit, team: Team) -> bool:
     return (
         split.kind is Kind.MAP
         and chain.splits[-1].kind not in (Kind.IO, Kind.SERIAL)
@@ -69,7 +70,7 @@ def _continues(chain: Chain, split: PatternSplit, team: Team) -> bool:
     )
 
 
-def _replace(steps: list[list[Chain]], old: Chain, new: Chain) -> None:
+def _replace(steps: list[list[FusedChain]], old: FusedChain, new: FusedChain) -> None:
     for step in reversed(steps):
         for position, chain in enumerate(step):
             if chain is old:

@@ -1,6 +1,6 @@
 """Mappings: which team runs each split of each level, and who holds the data that was written.
 
-`Holdings` remembers, for every data split, who wrote it last. Reading makes no copy: a
+`DataHolders` remembers, for every data split, who wrote it last. Reading makes no copy: a
 team that needs another's data fetches it at every step, as in the published model.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from .clusters import Cluster
+from .clusters import Cluster, Location
 from .errors import MappingError
 from .levels import Level
 from .splits import DataSplit, PatternSplit
@@ -55,7 +55,7 @@ class Holder(NamedTuple):
     step: int
 
 
-class Holdings:
+class DataHolders:
     """For each data split, those that wrote it last."""
 
     def __init__(
@@ -67,18 +67,18 @@ class Holdings:
     def of(self, data: DataSplit) -> tuple[Holder, ...]:
         return self._holders.get(data, ())
 
-    def after(self, assignment: Assignment) -> Holdings:
+    def after(self, assignment: Assignment) -> DataHolders:
         """What is held where once a step is done; this table does not change."""
         written: dict[DataSplit, dict[Holder, None]] = {}
         for split, team in assignment:
             for data in split.outputs:
                 written.setdefault(data, {})[Holder(team, self._step)] = None
         holders = {**self._holders, **{data: tuple(by) for data, by in written.items()}}
-        return Holdings(holders, self._step + 1)
+        return DataHolders(holders, self._step + 1)
 
 
 def check_step(cluster: Cluster, level: Level, assignment: Assignment) -> None:
-    """Raises MappingError unless each split of a level is assigned once, to a team that may run it."""
+    """Raises MappingError unless each split is assigned once, to a team that may run it."""
     check_teams(cluster, dict.fromkeys(team for _, team in assignment))
     assigned = [split for split, _ in assignment]
     if sorted(map(repr, assigned)) != sorted(map(repr, level.placed)):
@@ -113,7 +113,7 @@ def _report_step(cluster: Cluster, step: StepMapping) -> list[dict[str, Any]]:
                 "Indices": list(split.starts),
                 "Lengths": list(split.lengths),
                 "Node": node.identifier,
-                "Device": device.identifier,
+                "ComputeDevice": device.identifier,
                 "Processor": device.groups[team.group].identifier,
                 "Cores": team.cores,
             }
@@ -149,7 +149,7 @@ def read_report(
         pairs = []
         for name, starts, lengths, row in entries.get(number, ()):
             split = waiting.pop((name, starts, lengths), None)
-            identifiers = (row["Node"], row["Device"], row["Processor"])
+            identifiers = (row["Node"], row["ComputeDevice"], row["Processor"])
             if split is None:
                 raise MappingError(f"step {number} has no split of {name} at {starts}, {lengths}")
             if identifiers not in teams:
@@ -160,12 +160,12 @@ def read_report(
     return tuple(assignments)
 
 
-def _teams_by_identifiers(cluster: Cluster) -> dict[tuple[str, str, str], tuple[int, int, int]]:
+def _teams_by_identifiers(cluster: Cluster) -> dict[tuple[str, str, str], Location]:
     return {
         (
             cluster.nodes[at.node].identifier,
             cluster.device(at).identifier,
             cluster.group(at).identifier,
-        ): tuple(at)
+        ): at
         for at in cluster.locations()
     }

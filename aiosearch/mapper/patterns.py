@@ -1,6 +1,7 @@
 """Programs as parallel patterns: what is computed over which indices, and which data it touches.
 
-A program is a sequence of calls in source order. Each call runs a *pattern* over a range of indices:
+A program is a sequence of calls in source order. Each call runs a *pattern* over a range of
+indices:
 
 - `MAP`: every index by itself.
 - `STENCIL`: every index by itself, reading neighbours along the first dimension.
@@ -9,8 +10,8 @@ A program is a sequence of calls in source order. Each call runs a *pattern* ove
 - `SERIAL`: something that is not shared out; `IO`: the same, and it needs a host.
 
 Calls are cut along the first dimension, and so is data. An `Access` says which rows of an array
-iteration i touches: row `scale * i + shift`, or the whole array. Example, three rows of five columns
-averaged with their neighbours:
+iteration i touches: row `scale * i + shift`, or the whole array. Example, three rows of five
+columns averaged with their neighbours:
 
     Call("blur", Kind.STENCIL, pattern="average", starts=(1, 0), lengths=(3, 5),
          reads=(Access("image", shift=-1), Access("image"), Access("image", shift=1)),
@@ -143,7 +144,9 @@ class PatternProgram(Struct, frozen=True, kw_only=True):
         if not call.lengths or any(length < 1 for length in call.lengths):
             raise PatternError(f"{where} runs over no indices: lengths {call.lengths}")
         if len(call.starts) != len(call.lengths):
-            raise PatternError(f"{where} has {len(call.starts)} starts, {len(call.lengths)} lengths")
+            raise PatternError(
+                f"{where} has {len(call.starts)} starts, {len(call.lengths)} lengths"
+            )
         if call.steps < 1 or (call.steps > 1 and call.kind is not Kind.RECURRENCE):
             raise PatternError(f"{where}: only a recurrence has steps, and at least 1")
         first = call.starts[0]
@@ -155,7 +158,8 @@ class PatternProgram(Struct, frozen=True, kw_only=True):
             if access.whole or not shape or call.kind in (Kind.SERIAL, Kind.IO):
                 continue
             ends = [
-                access.scale * index + access.shift for index in (first, first + call.lengths[0] - 1)
+                access.scale * index + access.shift
+                for index in (first, first + call.lengths[0] - 1)
             ]
             if min(ends) < 0 or max(ends) >= shape[0]:
                 raise PatternError(
@@ -164,7 +168,7 @@ class PatternProgram(Struct, frozen=True, kw_only=True):
                 )
 
     def work(self) -> dict[str, Work]:
-        """The operations of an iteration of every pattern; a pattern that calls itself is an error."""
+        """Operations of an iteration of every pattern; raises PatternError where it is endless."""
         patterns = {pattern.name: pattern for pattern in self.patterns}
         done: dict[str, Work] = {"": Work()}
 

@@ -1,8 +1,9 @@
-"""Plans: a function placed on this machine, as something that runs, explains itself, and is written down.
+"""Plans: a function placed on this machine, as something that runs, explains itself, and is written
+down.
 
-A plan is called as the function is. Arguments of the kinds that it was made for run by its schedule;
-all others, and every derivative, run the original. `to_json` gives what can be edited by hand (teams, block,
-fence) and read again with `read_plan`, which refuses a plan of another program.
+A plan is called as the function is. Arguments of the kinds that it was made for run by its
+schedule; all others, and every derivative, run the original. `to_json` gives what can be edited by
+hand (teams, block, fence) and read again with `read_plan`, which refuses a plan of another program.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from msgspec import Struct
 
 from .clusters import MEGA, Cluster
 from .errors import PlanError
-from .rows.blocked import Blocks, Runner, Schedule
-from .rows.choosing import Choice
+from .rows.blocked import RowBlocks, RowRunner, RowSchedule
+from .rows.demands import Pulled, choose_rows
 from .rows.equations import trace
-from .rows.pulling import Pulled, choose_rows
+from .rows.evidence import Evidence
+from .rows.schedule_race import Choice, wait_for
 from .rows.timeline import Bar, draw_timeline
-from .rows.verifying import Evidence
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,14 +33,14 @@ TRANSCENDENTAL = 8
 VERSION = 1
 
 
-class Kind(Struct, frozen=True):
+class ArgumentType(Struct, frozen=True):
     """Shape and element type of an argument."""
 
     shape: tuple[int, ...]
     dtype: str
 
 
-class Team(Struct, frozen=True, kw_only=True):
+class RowTeam(Struct, frozen=True, kw_only=True):
     """What a team does: its rows, and seconds predicted and measured, the latter 0 before."""
 
     name: str
@@ -59,29 +60,29 @@ class Description(Struct, frozen=True, kw_only=True):
 
     version: int = VERSION
     function: str
-    arguments: tuple[Kind, ...]
+    arguments: tuple[ArgumentType, ...]
     rows: int
     """How many rows the program has; 0 where it is not run by rows."""
     axes: tuple[int | None, ...]
     """By result: the axis along which its rows are; None for what is computed whole."""
-    schedule: Schedule | None
+    schedule: RowSchedule | None
     original_seconds: float
     seconds: float
     gain: float
     evidence: str
     reason: str
     """Why the original runs instead, if it does."""
-    teams: tuple[Team, ...]
+    teams: tuple[RowTeam, ...]
 
 
-class Plan(Generic[P, R]):
+class PlacementPlan(Generic[P, R]):
     """A placed function; see the module."""
 
     def __init__(
         self,
         function: Callable[P, R],
         description: Description,
-        blocks: Blocks | None,
+        blocks: RowBlocks | None,
         trees: tuple[Any, Any],
         choice: Choice | None = None,
     ) -> None:
@@ -92,7 +93,7 @@ class Plan(Generic[P, R]):
         self._original = jax.jit(function)
         self._kinds = description.arguments
         self._runner = (
-            Runner(blocks, description.schedule)
+            RowRunner(blocks, description.schedule)
             if blocks is not None and description.schedule is not None
             else None
         )
@@ -111,7 +112,8 @@ class Plan(Generic[P, R]):
         leaves, tree = jax.tree_util.tree_flatten(args)
         runner = self._runner
         if runner is None or kwargs or tree != self._in or kinds_of(leaves) != self._kinds:
-            return self._original(*args, **kwargs)
+            original: R = self._original(*args, **kwargs)
+            return original
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             results = self._within(leaves)
         else:
@@ -123,9 +125,10 @@ class Plan(Generic[P, R]):
         """Inside of another transformation: derivatives are those of the original."""
         runner = self._runner
         assert runner is not None, "a plan of the original does not come here"
+        function: Callable[..., Any] = self.function
 
         def flat(*values: Any) -> list[Any]:
-            result = self.function(*jax.tree_util.tree_unflatten(self._in, values))
+            result = function(*jax.tree_util.tree_unflatten(self._in, values))
             return jax.tree_util.tree_leaves(result)
 
         @jax.custom_jvp
@@ -138,23 +141,24 @@ class Plan(Generic[P, R]):
 
         return list(by_rows(*leaves))
 
-    def measure(self, *args: P.args, runs: int = 5) -> Plan[P, R]:
+    def measure(self, *args: Any, runs: int = 5) -> PlacementPlan[P, R]:
         """Times each team by itself on these arguments, and gives the plan with these times."""
         runner = self._runner
         if runner is None:
             return self
         leaves = jax.tree_util.tree_leaves(args)
-        whole = jax.block_until_ready(runner.prepared(leaves))
+        whole = runner.prepared(leaves)
+        wait_for(list(whole.values()))
         teams = []
         for team, (start, count) in zip(self.description.teams, runner.runs, strict=True):
-            taken = []
+            laps = []
             for _ in range(runs + 1):
                 begun = time.perf_counter()
-                jax.block_until_ready(runner.part(whole, start, count))
-                taken.append(time.perf_counter() - begun)
-            teams.append(msgspec.structs.replace(team, measured=min(taken[1:])))
+                wait_for(runner.part(whole, start, count))
+                laps.append(time.perf_counter() - begun)
+            teams.append(msgspec.structs.replace(team, measured=min(laps[1:])))
         description = msgspec.structs.replace(self.description, teams=tuple(teams))
-        return Plan(
+        return PlacementPlan(
             self.function, description, runner.blocks, (self._in, self._out), self.choice
         )
 
@@ -200,17 +204,18 @@ class Plan(Generic[P, R]):
         return f"<plan of {self.description.function}: {self.description.schedule or 'as it is'}>"
 
 
-def kinds_of(leaves: Sequence[Any]) -> tuple[Kind, ...]:
+def kinds_of(leaves: Sequence[Any]) -> tuple[ArgumentType, ...]:
     return tuple(
-        Kind(tuple(jax.numpy.shape(leaf)), str(jax.numpy.result_type(leaf))) for leaf in leaves
+        ArgumentType(tuple(jax.numpy.shape(leaf)), str(jax.numpy.result_type(leaf)))
+        for leaf in leaves
     )
 
 
-def read_plan(text: str | bytes, function: Callable[P, R], *args: P.args) -> Plan[P, R]:
+def read_plan(text: str | bytes, function: Callable[P, R], *args: Any) -> PlacementPlan[P, R]:
     """Makes a plan again from its JSON, for the same function and arguments of the same kinds.
 
     Raises PlanError where it is a plan of another program or for other shapes, or its schedule does
-    not fit. What was measured is taken as written; only tracing runs.
+    not fit. What was measured is laps as written; only tracing runs.
     """
     try:
         description = msgspec.json.decode(text, type=Description)
@@ -227,7 +232,7 @@ def read_plan(text: str | bytes, function: Callable[P, R], *args: P.args) -> Pla
         )
     flat, out = trace(function, args)
     if description.schedule is None:
-        return Plan(function, description, None, (tree, out))
+        return PlacementPlan(function, description, None, (tree, out))
     schedule = description.schedule
     if schedule.teams < 1 or not 1 <= schedule.block <= max(1, description.rows):
         raise PlanError(
@@ -243,10 +248,10 @@ def read_plan(text: str | bytes, function: Callable[P, R], *args: P.args) -> Pla
     description = msgspec.structs.replace(
         description, teams=edited(description.teams, schedule, description.rows)
     )
-    return Plan(function, description, Blocks(pulled), (tree, out))
+    return PlacementPlan(function, description, RowBlocks(pulled), (tree, out))
 
 
-def edited(teams: tuple[Team, ...], schedule: Schedule, rows: int) -> tuple[Team, ...]:
+def edited(teams: tuple[RowTeam, ...], schedule: RowSchedule, rows: int) -> tuple[RowTeam, ...]:
     """The teams of a schedule, with work in proportion to their rows; unmeasured where changed."""
     runs = schedule.runs(rows)
     if [(team.first, team.rows) for team in teams] == runs:
@@ -256,7 +261,7 @@ def edited(teams: tuple[Team, ...], schedule: Schedule, rows: int) -> tuple[Team
     seconds = sum(team.predicted for team in teams) / rows
     roof = teams[0].roof if teams else "memory"
     return tuple(
-        Team(
+        RowTeam(
             name=f"team {number}", first=first, rows=count, blocks=-(-count // schedule.block),
             bytes=size * count, operations=operations * count, roof=roof,
             predicted=seconds * count,
@@ -275,11 +280,11 @@ def function_name(function: Any) -> str:
 
 def predict_teams(
     cluster: Cluster,
-    schedule: Schedule,
+    schedule: RowSchedule,
     rows: int,
     operations: float,
     size: float,
-) -> tuple[Team, ...]:
+) -> tuple[RowTeam, ...]:
     """What the roofline of the CPU says of each team: the longer of computing and streaming.
 
     What lies between arguments and results stays in the cache, so only these are streamed; a stream
@@ -294,7 +299,7 @@ def predict_teams(
     for number, (first, count) in enumerate(runs):
         compute, memory = operations * count / rows / rate, size * count / rows / stream
         teams.append(
-            Team(
+            RowTeam(
                 name=f"team {number}", first=first, rows=count,
                 blocks=-(-count // schedule.block), bytes=size * count / rows,
                 operations=operations * count / rows,
@@ -309,12 +314,12 @@ def describe_plan(
     function: Callable[..., Any],
     leaves: Sequence[Any],
     pulled: Pulled | None,
-    schedule: Schedule | None,
+    schedule: RowSchedule | None,
     *,
     choice: Choice | None = None,
     evidence: Evidence | None = None,
     reason: str = "",
-    teams: tuple[Team, ...] = (),
+    teams: tuple[RowTeam, ...] = (),
 ) -> Description:
     return Description(
         function=function_name(function),
@@ -331,5 +336,5 @@ def describe_plan(
     )
 
 
-def _shown(kinds: tuple[Kind, ...]) -> str:
+def _shown(kinds: tuple[ArgumentType, ...]) -> str:
     return ", ".join(f"{kind.dtype}[{','.join(map(str, kind.shape))}]" for kind in kinds)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .clusters import Cache, CacheGroup, Cluster, Device, DeviceKind, Node
+from .clusters import CacheGroup, CacheLevel, Cluster, ComputeDevice, Node, ProcessorKind
 from .patterns import Access, Array, Call, Kind, Nested, Pattern, PatternProgram
 from .splits import SplitSizes
 
 
 def claix(nodes: int = 2, gpus: int = 2, arithmetic_units: float = 1.0) -> Cluster:
     """That many nodes of CLAIX-2018, each with two sockets and that many GPUs."""
-    socket_caches = (Cache(0, 0, 1.5), Cache(0, 0, 24), Cache(20.95, 38000, 32))
-    cpu = Device(
+    socket_caches = (CacheLevel(0, 0, 1.5), CacheLevel(0, 0, 24), CacheLevel(20.95, 38000, 32))
+    cpu = ComputeDevice(
         identifier="cpu",
-        kind=DeviceKind.CPU,
+        kind=ProcessorKind.CPU,
         latency=42.38,
         bandwidth=21330,
         max_bandwidth=97300,
@@ -41,16 +41,16 @@ def claix(nodes: int = 2, gpus: int = 2, arithmetic_units: float = 1.0) -> Clust
             cores=64,
             frequency=1380,
             warp_size=32,
-            caches=(Cache(20.3, 150600, 0.128),),
+            caches=(CacheLevel(20.3, 150600, 0.128),),
         )
         for number in range(80)
     )
     devices = (
         cpu,
         *(
-            Device(
+            ComputeDevice(
                 identifier=f"gpu{number + 1}",
-                kind=DeviceKind.GPU,
+                kind=ProcessorKind.GPU,
                 latency=55.07,
                 bandwidth=9375,
                 max_bandwidth=9375,
@@ -144,7 +144,9 @@ def jacobi(iterations: int = 50, systems: int = 3) -> PatternProgram:
     )
     calls = [
         declaration(*arrays),
-        Call("read", Kind.IO, writes=tuple(Access(name) for name in ("A", *(f"b{s}" for s in names)))),
+        Call(
+            "read", Kind.IO, writes=tuple(Access(name) for name in ("A", *(f"b{s}" for s in names)))
+        ),
     ]
     for system in names:
         for iteration in range(iterations):

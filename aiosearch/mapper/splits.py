@@ -1,8 +1,8 @@
 """Cuts arrays and calls into the pieces that a mapping places.
 
 A `DataSplit` is a run of rows of an array; a `PatternSplit` is a run of indices of a call, with the
-data splits it reads and writes. There is one object for each run of an array, made by a `DataTable`,
-so two calls depend on each other exactly where their sets of data splits meet.
+data splits it reads and writes. There is one object for each run of an array, made by a
+`DataTable`, so two calls depend on each other exactly where their sets of data splits meet.
 
 Example: 10 rows cut by 4 are rows 0-3, 4-7 and 8-9; a call over indices 3-6 that reads row i + 1
 reads the first two of them.
@@ -192,7 +192,7 @@ def _block(
 def _cut_reduction(
     program: PatternProgram, call: Call, position: int, table: DataTable, size: int, work: Work
 ) -> list[Stage]:
-    """Blocks that reduce to a part each, and a split that combines the parts."""
+    """RowBlocks that reduce to a part each, and a split that combines the parts."""
     result = [split for access in call.writes for split in table.whole(access.array)]
     bytes_of_part = sum(split.bytes for split in result)
     runs = _runs(call, size)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from .clusters import Cluster, DeviceKind, Location
+from .clusters import Cluster, Location, ProcessorKind
 from .errors import ClusterError
 
 MAX_SCALE = 24
@@ -49,7 +49,9 @@ def first_team(cluster: Cluster) -> Teams:
 
 
 def host_team(cluster: Cluster, teams: Teams) -> Team:
-    """A full team on the first free CPU cache group of the first team's node, for what needs a host."""
+    """A full team on the first free CPU cache group of the first team's node, for what needs a
+    host.
+    """
     node = teams[0].node if teams else 0
     locations = [at for at in cluster.locations() if cluster.is_cpu(at)]
     used = {team.location for team in teams}
@@ -100,7 +102,7 @@ def offload(cluster: Cluster, teams: Teams) -> Teams:
     free = [
         at
         for at in cluster.locations()
-        if cluster.device(at).kind is DeviceKind.GPU and at not in used and at.node in nodes
+        if cluster.device(at).kind is ProcessorKind.GPU and at not in used and at.node in nodes
     ]
     ready = [at for at in free if (at.node, at.device) in devices]
     return (*teams, *(full_team(cluster, at) for at in (ready or free)[:MAX_OFFLOAD]))

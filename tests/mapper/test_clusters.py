@@ -88,9 +88,7 @@ GROUP = (*DEVICE, "cache-group", 0)
         (_with("-1", *DEVICE, "latency"), "must be a number of 0 or more"),
     ],
 )
-def test_a_hole_is_named(
-    change: Callable[[Any], None], message: str, tmp_path: Path
-) -> None:
+def test_a_hole_is_named(change: Callable[[Any], None], message: str, tmp_path: Path) -> None:
     """What is missing, of another type or of another size is said with the path to it."""
     description = copy.deepcopy(describe_cluster(claix()))
     change(description)

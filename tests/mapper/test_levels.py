@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,7 +50,7 @@ def test_every_index_is_covered_once(kernel: str) -> None:
         runs = sorted(covered[call.name, 0], key=lambda run: run.start)
         assert runs[0].start == call.starts[0]
         assert runs[-1].stop == call.starts[0] + call.lengths[0]
-        assert all(one.stop == two.start for one, two in zip(runs, runs[1:], strict=False))
+        assert all(above.stop == below.start for above, below in itertools.pairwise(runs))
 
 
 @given(st.integers(1, 50), st.integers(1, 50), st.integers(1, 4), st.integers(0, 9))

@@ -1,4 +1,4 @@
-"""Published mappings have their published scores, to all digits; the search finds them, or better."""
+"""Published mappings have their scores, to all digits; the search finds them, or better."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import pytest
 
 from aiosearch import solve
 from aiosearch.mapper.clusters import Cluster
-from aiosearch.mapper.climbing import Mapping
 from aiosearch.mapper.costs import FaithfulModel, score, step_cost
 from aiosearch.mapper.levels import Level, flatten
-from aiosearch.mapper.mapped import map_program
-from aiosearch.mapper.mappings import Assignment, Holdings
+from aiosearch.mapper.mapped_program import map_program
+from aiosearch.mapper.mappings import Assignment, DataHolders
 from aiosearch.mapper.patterns import PatternProgram
 from aiosearch.mapper.published import (
     KERNELS,
@@ -24,6 +23,7 @@ from aiosearch.mapper.published import (
     neural_network,
 )
 from aiosearch.mapper.splits import PatternSplit, SplitSizes
+from aiosearch.mapper.stair_climb import Mapping
 from aiosearch.mapper.teams import Team
 
 FIRST, SECOND = Team(0, 0, 0, 24), Team(0, 0, 1, 24)
@@ -79,7 +79,7 @@ def test_published_mappings_have_their_scores(
 
 def test_a_step_is_made_of_execution_and_transfer() -> None:
     """The first sweep of the published Jacobi mapping, term by term."""
-    model, holdings = FaithfulModel(claix()), Holdings()
+    model, holdings = FaithfulModel(claix()), DataHolders()
     read, sweep = placed(flatten(jacobi(), SplitSizes(4096, 4096)), place_jacobi)[:2]
     assert step_cost(model, read, holdings) == 0.005519749677019528
     first, second = model.judge(sweep, holdings.after(read))
@@ -91,7 +91,7 @@ def test_a_step_is_made_of_execution_and_transfer() -> None:
 def test_overlap_is_the_classical_roofline() -> None:
     """With overlap 1, a team takes the longer of computing and fetching."""
     read, sweep = placed(flatten(jacobi(), SplitSizes(4096, 4096)), place_jacobi)[:2]
-    holdings = Holdings().after(read)
+    holdings = DataHolders().after(read)
     for cost in FaithfulModel(claix(), overlap=1.0).judge(sweep, holdings):
         assert cost.total == pytest.approx(max(cost.execution, cost.transfer), rel=1e-12)
 

@@ -42,9 +42,9 @@ def solve_with_cpsat(problem: StepProblem, seconds: float = 10.0) -> Solution:
         [model.new_bool_var(f"y{g}.{t}") for t in range(form.teams)]
         for g in range(form.shared.shape[0])
     ]
-    for k, each in enumerate(form.classes):
-        model.add(sum(counts[k]) == len(each.members))
-        for group in each.groups:
+    for k, split_class in enumerate(form.classes):
+        model.add(sum(counts[k]) == len(split_class.members))
+        for group in split_class.groups:
             for t in range(form.teams):
                 model.add(counts[k][t] <= int(limits[k, t]) * fetches[group][t])
     for t in range(form.teams):

@@ -3,10 +3,10 @@
 Problem: 64 equal splits on 84 equal multiprocessors are 5,376 yes-or-no decisions, and 64! * 84!
 answers that differ in names only; a solver that walks through those does not end.
 
-Method: splits that cost the same everywhere and read the same shared data are a *class*, and a count
-of it goes to each team. Teams that no split can tell apart are put in order: the one before runs no
-fewer splits. With n[k, t] of class k on team t, whether team t fetches group g as y[g, t], and T the
-step's time:
+Method: splits that cost the same everywhere and read the same shared data are a *class*, and a
+count of it goes to each team. Teams that no split can tell apart are put in order: the one before
+runs no fewer splits. With n[k, t] of class k on team t, whether team t fetches group g as y[g, t],
+and T the step's time:
 
     minimise T
     sum over t of n[k, t] = size of k                                   every split runs once
@@ -60,22 +60,23 @@ class Formulation:
 
     @property
     def teams(self) -> int:
-        return self.private.shape[1]
+        return int(self.private.shape[1])
 
     def limits(self) -> NDArray[np.int64]:
         """By class and team: how many splits could fit in a time of 1."""
-        sizes = np.array([len(each.members) for each in self.classes])[:, None]
+        sizes = np.array([len(split_class.members) for split_class in self.classes])[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             fitting = np.floor((1 - (self.alone - self.private)) / self.private + 1e-9)
         fitting = np.where(self.alone > 1 + 1e-9, 0, np.where(self.private > 0, fitting, sizes))
-        return np.clip(np.nan_to_num(fitting, nan=0, posinf=0), 0, sizes).astype(np.int64)
+        clipped = np.clip(np.nan_to_num(fitting, nan=0, posinf=0), 0, sizes)
+        return np.asarray(clipped, dtype=np.int64)
 
     def expand(self, counts: NDArray[np.int64]) -> tuple[int, ...]:
         """The team of every split, from how many of each class a team has."""
-        choice = [0] * sum(len(each.members) for each in self.classes)
-        for each, row in zip(self.classes, counts, strict=True):
+        choice = [0] * sum(len(split_class.members) for split_class in self.classes)
+        for split_class, row in zip(self.classes, counts, strict=True):
             teams = np.repeat(np.arange(self.teams), row)
-            for member, team in zip(each.members, teams, strict=True):
+            for member, team in zip(split_class.members, teams, strict=True):
                 choice[member] = int(team)
         return tuple(choice)
 
@@ -122,4 +123,4 @@ def _alike(problem: StepProblem, shared: Matrix) -> tuple[tuple[int, int], ...]:
 
 
 def rounded(counts: Sequence[Sequence[float]]) -> NDArray[np.int64]:
-    return np.rint(np.asarray(counts)).astype(np.int64)
+    return np.asarray(np.rint(np.asarray(counts)), dtype=np.int64)

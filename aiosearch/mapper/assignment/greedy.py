@@ -9,10 +9,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .problem import Seconds, Solution, StepProblem
+from ..costs import Seconds
+from .problem import Solution, StepProblem
 
 MARGIN = 1e-12
-"""How much a move must lower the slowest load by, relative to it, so that rounding is no progress."""
+"""How much a move must lower the slowest load by, relative to it, so that rounding is no progress.
+"""
 
 
 def solve_greedily(problem: StepProblem) -> Solution:
@@ -22,7 +24,7 @@ def solve_greedily(problem: StepProblem) -> Solution:
     Then splits move away from the slowest team while that makes it faster.
     """
     loads = _Loads(problem)
-    for split in np.argsort(-problem.alone().min(axis=1), kind="stable"):
+    for split in np.argsort(-problem.alone().min(axis=1), kind="stable").tolist():
         after = loads.after(split)
         ends = np.maximum(after, loads.seconds.max())
         loads.place(split, int(np.lexsort((loads.on_device(), after, ends))[0]))
@@ -51,7 +53,7 @@ class _Loads:
     def after(self, split: int) -> Seconds:
         """By team: its load if it ran this split too."""
         groups = self._groups[split]
-        after = self.seconds + self.problem.private[split]
+        after: Seconds = self.seconds + self.problem.private[split]
         if groups:
             after += np.where(self._readers[groups] == 0, self._costs[groups], 0.0).sum(axis=0)
         return after
@@ -59,7 +61,9 @@ class _Loads:
     def on_device(self) -> NDArray[np.int64]:
         """By team: how many splits its device has."""
         placed = self._devices[self.choice[self.choice >= 0]]
-        return np.bincount(placed, minlength=int(self._devices.max()) + 1)[self._devices]
+        counts = np.bincount(placed, minlength=int(self._devices.max()) + 1)
+        of_teams: NDArray[np.int64] = counts[self._devices]
+        return of_teams
 
     def place(self, split: int, team: int) -> None:
         self.seconds[team] = self.after(split)[team]
@@ -78,7 +82,7 @@ class _Loads:
         """Moves a split off the slowest team if that lowers what both teams then take."""
         slowest = int(self.seconds.argmax())
         before = float(self.seconds[slowest])
-        for split in np.flatnonzero(self.choice == slowest):
+        for split in np.flatnonzero(self.choice == slowest).tolist():
             self.remove(split)
             after = self.after(split)
             after[slowest] = np.inf

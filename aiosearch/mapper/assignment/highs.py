@@ -22,7 +22,7 @@ def solve_with_highs(problem: StepProblem, seconds: float = 10.0, gap: float = 1
     if start.cost <= start.bound * (1 + TOLERANCE):
         return start
     form = formulate(problem, start.cost)
-    rows = _Rows(form)
+    rows = _LinearProgram(form)
     result = milp(
         rows.objective,
         constraints=rows.constraints(),
@@ -47,13 +47,13 @@ def relax(problem: StepProblem) -> float:
     if start.cost <= 0:
         return 0.0
     form = formulate(problem, start.cost)
-    rows = _Rows(form)
+    rows = _LinearProgram(form)
     result = milp(rows.objective, constraints=rows.constraints(), bounds=rows.bounds())
     value = float(result.fun) * form.scale if result.x is not None else 0.0
     return max(start.bound, value)
 
 
-class _Rows:
+class _LinearProgram:
     """Variables are T, the counts by class and team, and whether a team fetches a group."""
 
     def __init__(self, form: Formulation) -> None:
@@ -88,25 +88,30 @@ class _Rows:
             low.append(least)
             high.append(most)
 
-        for number, each in enumerate(form.classes):
-            size = len(each.members)
+        for number, split_class in enumerate(form.classes):
+            size = len(split_class.members)
             row([(column, 1.0) for column in self.counts[number]], size, size)
             mean = [(c, -v) for c, v in zip(self.counts[number], alone[number], strict=True)]
             row([(0, float(size)), *mean], 0, np.inf)
-            for group in each.groups:
+            for group in split_class.groups:
                 for team in teams:
                     most = float(self.limits[number, team])
                     if most:
-                        cells = [(self.fetches[group, team], most), (self.counts[number, team], -1.0)]
+                        cells = [
+                            (self.fetches[group, team], most),
+                            (self.counts[number, team], -1.0),
+                        ]
                         row(cells, 0, np.inf)
         for team in teams:
             work = [(c, -v) for c, v in zip(self.counts[:, team], private[:, team], strict=True)]
-            data = [(c, -v) for c, v in zip(self.fetches[:, team], form.shared[:, team], strict=True)]
+            data = [
+                (c, -v) for c, v in zip(self.fetches[:, team], form.shared[:, team], strict=True)
+            ]
             row([(0, 1.0), *work, *data], 0, np.inf)
         for earlier, later in form.alike:
-            more = [(column, 1.0) for column in self.counts[:, earlier]]
-            less = [(column, -1.0) for column in self.counts[:, later]]
-            row([*more, *less], 0, np.inf)
+            greater = [(column, 1.0) for column in self.counts[:, earlier]]
+            smaller = [(column, -1.0) for column in self.counts[:, later]]
+            row([*greater, *smaller], 0, np.inf)
         at, columns, values = zip(*entries, strict=True)
         matrix = coo_array((values, (at, columns)), shape=(len(low), self.size)).tocsr()
         return [LinearConstraint(matrix, low, high)]

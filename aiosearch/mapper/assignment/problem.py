@@ -5,10 +5,10 @@ Problem: splits go to teams so that the slowest team is as fast as possible. A t
     sum of private[s, t] over its splits s
     + sum of cost[t] over the shared groups of which it has at least one reader.
 
-A *shared group* is data that several splits read: a team fetches it once. What only one split reads is
-part of that split's private cost, and data with the same readers are one group. That is what keeps
-the integer program small: in a level of 64 splits that read a row block each and one weight matrix
-there are 64 private costs a team and one group, not 65 decisions a team.
+A *shared group* is data that several splits read: a team fetches it once. What only one split reads
+is part of that split's private cost, and data with the same readers are one group. That is what
+keeps the integer program small: in a level of 64 splits that read a row block each and one weight
+matrix there are 64 private costs a team and one group, not 65 decisions a team.
 
 Example: two splits that compute 3 s each and read the same 2 s of data. On one team the load is
 3 + 3 + 2 = 8; on two it is 5 each.
@@ -24,11 +24,10 @@ import numpy as np
 from ..clusters import Cluster
 from ..costs import CostModel, Seconds
 from ..errors import MappingError
-from ..mappings import Holder, Holdings
+from ..mappings import DataHolders, Holder
 from ..patterns import Work
 from ..splits import DataSplit, PatternSplit
 from ..teams import Team
-
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,11 @@ class StepProblem:
 
     @property
     def splits(self) -> int:
-        return self.private.shape[0]
+        return len(self.private)
 
     @property
     def teams(self) -> int:
-        return self.private.shape[1]
+        return len(self.devices)
 
     def loads(self, choice: Sequence[int]) -> Seconds:
         """What each team does when split s goes to team choice[s]."""
@@ -105,7 +104,7 @@ def pose(
     model: CostModel,
     splits: Sequence[PatternSplit],
     teams: Sequence[Team],
-    holdings: Holdings,
+    holdings: DataHolders,
 ) -> StepProblem:
     """Writes the assignment of these splits to these teams as numbers."""
     for split in splits:

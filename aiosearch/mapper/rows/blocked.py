@@ -1,19 +1,19 @@
 """Runs a program by rows: blocks of it in a loop, several runs of blocks at the same time.
 
-A *team* computes a run of rows, block after block, and writes them into its part of each result. What
-lies between the program's arguments and results has a block's rows at most, so it stays in a cache
-whose size fits it; what is needed whole is computed once before.
+A *team* computes a run of rows, block after block, and writes them into its part of each result.
+What lies between the program's arguments and results has a block's rows at most, so it stays in a
+cache whose size fits it; what is needed whole is computed once before.
 
 On jax 0.10 XLA fuses what a block computes with writing it into the result, and compiles the fused
-kernel without vector instructions: 100 sines of 2^20 floats took 0.53 s of CPU in blocks so compiled
-and 0.17 s by themselves. A *fence* prevents that: the block is a branch on a condition that holds, but
-that XLA cannot know. It is a choice like the size of a block, and measured like it.
+kernel without vector instructions: 100 sines of 2^20 floats took 0.53 s of CPU in blocks so
+compiled and 0.17 s by themselves. A *fence* prevents that: the block is a branch on a condition
+that holds, but that XLA cannot know. It is a choice like the size of a block, and measured like it.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -21,14 +21,14 @@ import jax.numpy as jnp
 from jax import lax
 from msgspec import Struct
 
+from .demands import Pulled
 from .equations import Atom, Equation, Flat, Known
-from .pulling import Pulled
-from .rules import Answer, Rows
+from .rules import Rows
 
 Arrays = list[Any]
 
 
-class Schedule(Struct, frozen=True):
+class RowSchedule(Struct, frozen=True):
     """How rows are shared out: over how many teams, in blocks of how many rows, fenced or not."""
 
     teams: int
@@ -72,7 +72,7 @@ def bind(equation: Equation, operands: Sequence[Any], params: dict[str, Any]) ->
     return list(results) if equation.primitive.multiple_results else [results]
 
 
-class Blocks:
+class RowBlocks:
     """A program that is run by rows."""
 
     def __init__(self, pulled: Pulled) -> None:
@@ -84,11 +84,18 @@ class Blocks:
         self.axes = list(by_rows.values())
         """Along which axes."""
         self._order = [
-            (equation, position, Rows(axis, shift), pulled.answers[value.number, Rows(axis, shift)])
+            (
+                equation,
+                position,
+                Rows(axis, shift),
+                pulled.requirements[value.number, Rows(axis, shift)],
+            )
             for equation in pulled.flat.equations
             for position, value in enumerate(equation.outputs)
             for axis, shift in sorted(
-                (rows.axis, rows.shift) for number, rows in pulled.answers if number == value.number
+                (rows.axis, rows.shift)
+                for number, rows in pulled.requirements
+                if number == value.number
             )
         ]
 
@@ -109,13 +116,13 @@ class Blocks:
                 return lax.dynamic_slice_in_dim(jnp.asarray(array), first, rows, demand.axis)
             return values[atom.number, demand]
 
-        for equation, position, wanted, how in self._order:
+        for equation, position, demand_met, how in self._order:
             operands = [
                 read(atom, demand)
                 for atom, demand in zip(equation.inputs, how.operands, strict=True)
             ]
             results = bind(equation, operands, how.params(equation.params, rows))
-            values[equation.outputs[position].number, wanted] = results[position]
+            values[equation.outputs[position].number, demand_met] = results[position]
         flat, demands = self.pulled.flat, self.pulled.results
         return [read(flat.outputs[position], demands[position]) for position in self.by_rows]
 
@@ -150,8 +157,8 @@ class Blocks:
 
         full = count // block
         results = lax.fori_loop(0, full, step, results)
-        if rest := count - full * block:
-            parts = self.block(whole, start + full * block, rest)
+        if remainder := count - full * block:
+            parts = self.block(whole, start + full * block, remainder)
             results = write(results, parts, full * block)
         return results
 
@@ -160,10 +167,27 @@ def _resized(shape: Sequence[int], axis: int, rows: int) -> tuple[int, ...]:
     return (*shape[:axis], rows, *shape[axis + 1 :])
 
 
-class Runner:
+class MemoryUse(Struct, frozen=True):
+    """Bytes of a compiled program, as XLA plans them; nothing where it does not say."""
+
+    temporary: int = 0
+    arguments: int = 0
+    results: int = 0
+
+
+def memory_of(compiled: Any) -> MemoryUse:
+    analysis = compiled.memory_analysis()
+    if analysis is None:
+        return MemoryUse()
+    return MemoryUse(
+        analysis.temp_size_in_bytes, analysis.argument_size_in_bytes, analysis.output_size_in_bytes
+    )
+
+
+class RowRunner:
     """A program with a schedule, compiled: takes flat inputs, gives flat results."""
 
-    def __init__(self, blocks: Blocks, schedule: Schedule) -> None:
+    def __init__(self, blocks: RowBlocks, schedule: RowSchedule) -> None:
         self.blocks = blocks
         self.schedule = schedule
         self.runs = schedule.runs(blocks.pulled.rows)
@@ -174,15 +198,11 @@ class Runner:
         self._hoists = bool(blocks.hoisted)
 
     def _run(self, whole: dict[int, Any], start: Any, true: Any, count: int) -> Arrays:
-        return self.blocks.run(
-            whole, start, true, count, self.schedule.block, self.schedule.fence
-        )
+        return self.blocks.run(whole, start, true, count, self.schedule.block, self.schedule.fence)
 
     def _joined(self, parts: list[Arrays]) -> Arrays:
         axes = self.blocks.axes
-        return [
-            jnp.concatenate([part[n] for part in parts], axis) for n, axis in enumerate(axes)
-        ]
+        return [jnp.concatenate([part[n] for part in parts], axis) for n, axis in enumerate(axes)]
 
     def prepared(self, inputs: Sequence[Any]) -> dict[int, Any]:
         """Everything that is needed whole: the inputs, and what is computed before the blocks."""
@@ -214,7 +234,7 @@ class Runner:
         total = 0
         for start, count in self.runs:
             compiled = self._part.lower(whole, start, True, count).compile()
-            total += compiled.memory_analysis().temp_size_in_bytes
+            total += memory_of(compiled).temporary
         return total
 
     def _results(self, by_rows: Arrays, whole: dict[int, Any]) -> Arrays:

@@ -112,10 +112,9 @@ class _Flattener:
             if inner is not None:
                 results = self.flatten(_closed(inner), operands)
             else:
-                results = [self.value(var.aval) for var in eqn.outvars]
-                self.equations.append(
-                    Equation(eqn.primitive, eqn.params, tuple(operands), tuple(results))
-                )
+                values = tuple(self.value(var.aval) for var in eqn.outvars)
+                self.equations.append(Equation(eqn.primitive, eqn.params, tuple(operands), values))
+                results = list(values)
             environment.update(zip(eqn.outvars, results, strict=True))
         return [read(atom) for atom in jaxpr.outvars]
 

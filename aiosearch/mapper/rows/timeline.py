@@ -1,4 +1,4 @@
-"""Draws a plan as an SVG: a lane for each team, bars for what it does, from left to right in time."""
+"""Draws a plan as an SVG: a lane for each team, and bars for what it does over time."""
 
 from __future__ import annotations
 

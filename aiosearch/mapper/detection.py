@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .clusters import MEGA, Cache, CacheGroup, Cluster, Device, DeviceKind, Node
+from .clusters import MEGA, CacheGroup, CacheLevel, Cluster, ComputeDevice, Node, ProcessorKind
 
 SYSTEM = Path("/sys/devices/system")
 ASSUMED_FREQUENCY = 2500.0
 ASSUMED_STREAM = 10_000.0
 ASSUMED_LATENCY = 90.0
-ASSUMED_CACHE = Cache(15.0, 20_000.0, 8.0)
+ASSUMED_CACHE = CacheLevel(15.0, 20_000.0, 8.0)
 ASSUMED_LINK = 12_000.0
 ASSUMED_LINK_LATENCY = 7_000.0
 GPU_FREQUENCY = 1_400.0
@@ -49,17 +49,17 @@ def cache_groups(cores: Sequence[int], system: Path = SYSTEM) -> list[tuple[int,
     for core in cores:
         shared = _last_level(core, system)
         members = _cores(shared / "shared_cpu_list") if shared else list(cores)
-        usable = tuple(each for each in members if each in cores)
+        usable = tuple(member for member in members if member in cores)
         groups[usable or (core,)] = None
     return list(groups)
 
 
-def _cpu(cores: list[int], system: Path) -> Device:
+def _cpu(cores: list[int], system: Path) -> ComputeDevice:
     groups = cache_groups(cores, system)
     frequency = _frequency(cores[0], system)
-    return Device(
+    return ComputeDevice(
         identifier="cpu",
-        kind=DeviceKind.CPU,
+        kind=ProcessorKind.CPU,
         latency=ASSUMED_LATENCY,
         bandwidth=ASSUMED_STREAM,
         max_bandwidth=ASSUMED_STREAM * max(len(group) for group in groups),
@@ -76,14 +76,14 @@ def _cpu(cores: list[int], system: Path) -> Device:
     )
 
 
-def _caches(core: int, system: Path) -> tuple[Cache, ...]:
+def _caches(core: int, system: Path) -> tuple[CacheLevel, ...]:
     described = []
     for folder in _levels(core, system):
         size = _text(folder / "size")
         kilobytes = float(size.rstrip("KMG") or 0) * {"M": 1024, "G": 1024**2}.get(size[-1:], 1)
         level = int(_text(folder / "level") or 1)
         latency = {1: 1.5, 2: 5.0}.get(level, ASSUMED_CACHE.latency)
-        described.append(Cache(latency, ASSUMED_CACHE.bandwidth, kilobytes * 1024 / MEGA))
+        described.append(CacheLevel(latency, ASSUMED_CACHE.bandwidth, kilobytes * 1024 / MEGA))
     return tuple(cache for cache in described if cache.size) or (ASSUMED_CACHE,)
 
 
@@ -119,14 +119,14 @@ def _jax_gpus() -> list[Any]:
         return []
 
 
-def _gpu(number: int, device: Any) -> Device:
+def _gpu(number: int, device: Any) -> ComputeDevice:
     """A GPU is one cache group: its multiprocessors cannot be addressed one by one from jax."""
     statistics = getattr(device, "memory_stats", lambda: None)() or {}
     units = int(getattr(device, "core_count", 0) or 1)
     size = float(statistics.get("bytes_limit", 16e9)) / MEGA
-    return Device(
+    return ComputeDevice(
         identifier=f"gpu{number} {device.device_kind}",
-        kind=DeviceKind.GPU,
+        kind=ProcessorKind.GPU,
         latency=500.0,
         bandwidth=GPU_STREAM / (units * 64),
         max_bandwidth=GPU_STREAM,
@@ -137,7 +137,7 @@ def _gpu(number: int, device: Any) -> Device:
                 cores=units * 64,
                 frequency=GPU_FREQUENCY,
                 warp_size=32,
-                caches=(Cache(200.0, GPU_STREAM / (units * 64), 40.0),),
+                caches=(CacheLevel(200.0, GPU_STREAM / (units * 64), 40.0),),
             ),
         ),
     )

@@ -1,12 +1,12 @@
 """Is a program that runs by rows equal to the original?
 
-Two independent grounds, both named in the plan. By construction: each primitive came from a rule that
-says which rows it needs. By trial: its results are compared with the original's on the arguments and on
-random draws of their kind, and rows that hold NaN or the largest number must spoil exactly the rows of
-the results that they spoil in the original.
+Two independent grounds, both named in the plan. By construction: each primitive came from a rule
+that says which rows it needs. By trial: its results are compared with the original's on the
+arguments and on random draws of their kind, and rows that hold NaN or the largest number must spoil
+exactly the rows of the results that they spoil in the original.
 
-Summation may be in another order where a block's product is split otherwise, so floats may differ by a
-few units in the last place of the largest element of their row; what does more is refused.
+Summation may be in another order where a block's product is split otherwise, so floats may differ
+by a few units in the last place of the largest element of their row; what does more is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ import numpy as np
 from msgspec import Struct
 
 UNITS = 32.0
-"""How many units in the last place, of the largest number of a result's row, a result may differ by."""
+"""How many units in the last place, of the largest number of a result's row, a result may differ
+by.
+"""
 
 Flatly = Callable[[Sequence[Any]], list[Any]]
 
@@ -80,11 +82,14 @@ def difference(expected: np.ndarray[Any, Any], actual: np.ndarray[Any, Any]) -> 
         return 0.0 if np.array_equal(expected, actual) else float("inf")
     if expected.size == 0:
         return 0.0
-    unit = float(jnp.finfo(expected.dtype).eps)
+    unit = float(jnp.finfo(expected.dtype).eps)  # type: ignore[no-untyped-call]  # jax has no types here
     wide = np.complex128 if np.iscomplexobj(expected) else np.float64
     a, b = expected.astype(wide), actual.astype(wide)
     finite = np.isfinite(a)
-    if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(b[finite]).all():
+    if (
+        not np.array_equal(a[~finite], b[~finite], equal_nan=True)
+        or not np.isfinite(b[finite]).all()
+    ):
         return float("inf")
     a, b = np.where(finite, a, 0), np.where(finite, b, 0)
     largest = np.abs(a).max(axis=-1, keepdims=True) if a.ndim else np.abs(a)
@@ -94,7 +99,9 @@ def difference(expected: np.ndarray[Any, Any], actual: np.ndarray[Any, Any]) -> 
 
 
 def drawn(inputs: Sequence[Any], rng: np.random.Generator) -> list[Any]:
-    """Random arrays of the same shapes and types: floats as spread out as they are, integers shuffled."""
+    """Random arrays of the same shapes and types: floats as spread out as they are, integers
+    shuffled.
+    """
     return [jax.device_put(_drawn(np.asarray(value), rng)) for value in inputs]
 
 
@@ -105,7 +112,8 @@ def _drawn(value: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray[
     spread = float(np.std(value.astype(np.complex128))) or 1.0
     center = value.astype(np.complex128).mean().real
     draw = center + spread * rng.standard_normal(value.shape)
-    return draw.astype(value.dtype)
+    cast: np.ndarray[Any, Any] = draw.astype(value.dtype)
+    return cast
 
 
 def poisoned(inputs: Sequence[Any], rng: np.random.Generator) -> list[Any]:

@@ -1,9 +1,10 @@
 """From a JAX function to a plan that runs: traced, cut into rows, scheduled by measuring, verified.
 
-The whole way for one machine with a CPU. The function is traced once; demands for rows are pulled back
-through its equations (`rows.pulling`); schedules, which are teams and block sizes, are measured and raced
-against `jax.jit` (`rows.choosing`); the winner is compared with the original (`rows.verifying`). Where
-nothing is faster, or anything differs, the plan is the original, and says why.
+The whole way for one machine with a CPU. The function is traced once; demands for rows are pulled
+back through its equations (`rows.demands`); schedules, which are teams and block sizes, are
+measured and raced against `jax.jit` (`rows.schedule_race`); the winner is compared with the
+original (`rows.evidence`). Where nothing is faster, or anything differs, the plan is the original,
+and says why.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from anyio import to_thread
 
 from ..arguments import is_positive, is_whole, require
 from .clusterfiles import read_cluster
-from .clusters import Cluster, DeviceKind
-from .detecting import detect_cluster
+from .clusters import Cluster, ProcessorKind
 from .errors import PlanError
-from .plans import TRANSCENDENTAL, Plan, describe_plan, predict_teams
-from .rows.blocked import Blocks, Runner
-from .rows.choosing import Choice, choose_schedule
+from .measured_cluster import this_machine
+from .plans import TRANSCENDENTAL, PlacementPlan, describe_plan, predict_teams
+from .rows.blocked import RowBlocks, RowRunner, memory_of
+from .rows.demands import Pulled, choose_rows
 from .rows.equations import Flat, trace
-from .rows.pulling import Pulled, choose_rows
-from .rows.verifying import compare
+from .rows.evidence import compare
+from .rows.schedule_race import Choice, choose_schedule
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,17 +38,18 @@ LEAST_SHARE = 0.5
 async def place(
     function: Callable[P, R],
     /,
-    *args: P.args,
+    *args: Any,
     cluster: Cluster | str | Path = "auto",
     teams: int | None = None,
     memory: int | None = None,
     seconds: float = 30.0,
     seed: int = 0,
-    **kwargs: P.kwargs,
-) -> Plan[P, R]:
+    **kwargs: Any,
+) -> PlacementPlan[P, R]:
     """Finds how a function runs fastest on this machine's cores, and gives it as a plan.
 
-    - `cluster`: this machine's description, a file of it, or `auto` to detect it.
+    - `cluster`: this machine's description, a file of it, or `auto` for what was measured or is
+      detected.
     - `teams`: how many teams may share the rows; by default as many as there are cores.
     - `memory`: bytes that a plan may need beside its arguments and results.
     - `seconds`: for how long schedules are measured.
@@ -84,7 +86,7 @@ async def place(
     cores = sum(
         group.cores
         for device in machine.nodes[0].devices
-        if device.kind is DeviceKind.CPU
+        if device.kind is ProcessorKind.CPU
         for group in device.groups
     )
     placer = _Placer(function, leaves, (tree, out), machine, memory, seed)
@@ -95,7 +97,7 @@ def find_cluster(cluster: Cluster | str | Path) -> Cluster:
     """A description as it is, from its file, or of this machine where it is `auto`."""
     if isinstance(cluster, Cluster):
         return cluster
-    return detect_cluster() if cluster == "auto" else read_cluster(cluster)
+    return this_machine() if cluster == "auto" else read_cluster(cluster)
 
 
 class _Placer:
@@ -125,20 +127,20 @@ class _Placer:
     def original(self, values: Any) -> list[Any]:
         return list(self._compiled(*values))
 
-    def place(self, flat: Flat, teams: int, seconds: float) -> Plan[Any, Any]:
+    def place(self, flat: Flat, teams: int, seconds: float) -> PlacementPlan[Any, Any]:
         pulled = choose_rows(flat)
         if pulled is None or pulled.share < LEAST_SHARE:
             return self._as_it_is(pulled, "its rows depend on each other")
         if any(leaf.devices() != {jax.devices("cpu")[0]} for leaf in self.leaves):
             return self._as_it_is(pulled, "its arguments are not on the first CPU device")
-        blocks = Blocks(pulled)
+        blocks = RowBlocks(pulled)
         choice = choose_schedule(
             self.original, blocks, self.leaves, teams=teams, seconds=seconds, fits=self._fits
         )
         if choice.winner is None:
             return self._as_it_is(pulled, "no schedule was faster than jax.jit", choice)
         evidence = compare(
-            self.original, Runner(blocks, choice.winner), self.leaves, seed=self.seed
+            self.original, RowRunner(blocks, choice.winner), self.leaves, seed=self.seed
         )
         if not evidence.holds:
             return self._as_it_is(pulled, f"the fastest schedule is {evidence}", choice)
@@ -148,26 +150,28 @@ class _Placer:
             self.function, self.leaves, pulled, choice.winner, choice=choice, evidence=evidence,
             teams=team_list,
         )  # fmt: skip
-        plan: Plan[Any, Any] = Plan(self.function, description, blocks, self.trees, choice)
+        plan: PlacementPlan[Any, Any] = PlacementPlan(
+            self.function, description, blocks, self.trees, choice
+        )
         return plan.measure(*jax.tree_util.tree_unflatten(self.trees[0], self.leaves))
 
-    def _fits(self, runner: Runner) -> bool:
+    def _fits(self, runner: RowRunner) -> bool:
         return self.memory is None or runner.temporary_bytes(self.leaves) <= self.memory
 
     def _as_it_is(
         self, pulled: Pulled | None, reason: str, choice: Choice | None = None
-    ) -> Plan[Any, Any]:
+    ) -> PlacementPlan[Any, Any]:
         if self.memory is not None:
-            analysis = self._compiled.lower(*self.leaves).compile().memory_analysis()
-            if analysis.temp_size_in_bytes > self.memory:
+            needed = memory_of(self._compiled.lower(*self.leaves).compile()).temporary
+            if needed > self.memory:
                 raise PlanError(
                     f"no plan fits {self.memory:,} bytes: {reason}, and the original needs "
-                    f"{analysis.temp_size_in_bytes:,}; allow more memory"
+                    f"{needed:,}; allow more memory"
                 )
         description = describe_plan(
             self.function, self.leaves, pulled, None, choice=choice, reason=reason
         )
-        return Plan(self.function, description, None, self.trees, choice)
+        return PlacementPlan(self.function, description, None, self.trees, choice)
 
     def _work(self) -> tuple[float, float]:
         """Operations of the program, and bytes of its arguments and results, as XLA counts them."""
@@ -175,6 +179,5 @@ class _Placer:
         analysis = compiled.cost_analysis() or {}
         operations = analysis.get("flops", 0.0)
         operations += TRANSCENDENTAL * analysis.get("transcendentals", 0.0)
-        memory = compiled.memory_analysis()
-        size = memory.argument_size_in_bytes + memory.output_size_in_bytes
-        return float(operations), float(size)
+        memory = memory_of(compiled)
+        return float(operations), float(memory.arguments + memory.results)

@@ -1,9 +1,10 @@
-"""Measures what `detecting` can only assume: streams from memory and cache, operations, dispatch.
+"""Measures what `detection` can only assume: streams from memory and cache, operations, dispatch.
 
-Streams are those of a triad, a = b + s * c, in this process: of a core alone, and of all cores at once,
-over arrays four times as large as the last-level cache for memory, and an eighth of it for the cache.
-Operations are those of multiply-adds that stay in registers, compiled by XLA. Each figure is the best
-of several runs, as whatever else runs can only make it lower; run it on an idle machine.
+Streams are those of a triad, a = b + s * c, in this process: of a core alone, and of all cores at
+once, over arrays four times as large as the last-level cache for memory, and an eighth of it for
+the cache. Operations are those of multiply-adds that stay in registers, compiled by XLA. Each
+figure is the best of several runs, as whatever else runs can only make it lower; run it on an idle
+machine.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from jax import lax
 from msgspec import Struct, structs
 
-from .clusters import MEGA, Cluster, DeviceKind
+from .clusters import MEGA, Cluster, ProcessorKind
 
 RUNS = 5
 CHAINS = 8
@@ -50,7 +51,7 @@ def calibrate(cluster: Cluster) -> tuple[Cluster, Calibration]:
     position, cpu = next(
         (number, device)
         for number, device in enumerate(node.devices)
-        if device.kind is DeviceKind.CPU
+        if device.kind is ProcessorKind.CPU
     )
     cache = cpu.groups[0].last_level.size * MEGA
     cores = len(os.sched_getaffinity(0))
@@ -86,12 +87,12 @@ def calibrate(cluster: Cluster) -> tuple[Cluster, Calibration]:
 
 def _best(run: Callable[[], Any], runs: int = RUNS) -> float:
     run()
-    taken = []
+    laps = []
     for _ in range(runs):
         begun = time.perf_counter()
         run()
-        taken.append(time.perf_counter() - begun)
-    return min(taken)
+        laps.append(time.perf_counter() - begun)
+    return min(laps)
 
 
 def _stream(size: int, threads: int) -> float:
@@ -108,7 +109,7 @@ def _stream(size: int, threads: int) -> float:
 
     with ThreadPoolExecutor(threads) as pool:
         seconds = _best(lambda: list(pool.map(triad, arrays)))
-    # Two passes, of which the first reads one array and writes one, the second reads two, writes one.
+    # Two passes: the first reads an array and writes one, the second reads two and writes one.
     return 5 * 8 * length * repeats * threads / seconds
 
 

@@ -4,10 +4,10 @@ Problem: a block that is too long leaves the cache, one that is too short pays a
 block; where the best lies, and whether a fence or a second team pays, depends on the program, the
 compiler and the machine, and differs by a factor of five.
 
-Method: blocks a factor of 4 apart are timed once each, for every number of teams, fenced or not; what
-takes twice the best is dropped. Around the best the size is doubled and halved while that helps. The
-best few then race against the original in turns, so that a load that comes and goes hits all alike.
-Each candidate is compiled once. Cost: some twenty runs, and at most `seconds`.
+Method: blocks a factor of 4 apart are timed once each, for every number of teams, fenced or not;
+what takes twice the best is dropped. Around the best the size is doubled and halved while that
+helps. The best few then race against the original in turns, so that a load that comes and goes hits
+all alike. Each candidate is compiled once. Cost: some twenty runs, and at most `seconds`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 from msgspec import Struct
 
-from .blocked import Blocks, Runner, Schedule
-from .verifying import Flatly
+from .blocked import RowBlocks, RowRunner, RowSchedule
+from .evidence import Flatly
 
 LEAST_BLOCK = 64
 STEP = 4
@@ -34,14 +33,14 @@ LEAST_GAIN = 1.03
 class Measured(Struct, frozen=True):
     """A schedule and how long it took, in seconds."""
 
-    schedule: Schedule
+    schedule: RowSchedule
     seconds: float
 
 
 class Choice(Struct, frozen=True, kw_only=True):
     """What won, and everything that was tried."""
 
-    winner: Schedule | None
+    winner: RowSchedule | None
     original_seconds: float
     """The least that the original took."""
     seconds: float
@@ -56,23 +55,23 @@ class Stopwatch:
 
     def __init__(
         self,
-        blocks: Blocks,
+        blocks: RowBlocks,
         inputs: Sequence[Any],
-        fits: Callable[[Runner], bool],
+        fits: Callable[[RowRunner], bool],
         deadline: float,
     ) -> None:
         self.blocks = blocks
         self.inputs = inputs
         self.fits = fits
         self.deadline = deadline
-        self.runners: dict[Schedule, Runner] = {}
-        self.seconds: dict[Schedule, float] = {}
+        self.runners: dict[RowSchedule, RowRunner] = {}
+        self.seconds: dict[RowSchedule, float] = {}
 
-    def time(self, schedule: Schedule) -> float:
+    def time(self, schedule: RowSchedule) -> float:
         if schedule not in self.seconds:
             if time.monotonic() > self.deadline:
                 return float("inf")
-            runner = Runner(self.blocks, schedule)
+            runner = RowRunner(self.blocks, schedule)
             if self.fits(runner):
                 self.runners[schedule] = runner
                 timed(runner, self.inputs)  # compiles
@@ -82,70 +81,78 @@ class Stopwatch:
         return self.seconds[schedule]
 
 
+def wait_for(results: Sequence[Any]) -> None:
+    """Waits until arrays are computed."""
+    for array in results:
+        array.block_until_ready()
+
+
 def timed(run: Flatly, inputs: Sequence[Any]) -> float:
     begun = time.perf_counter()
-    jax.block_until_ready(run(inputs))
+    wait_for(run(inputs))
     return time.perf_counter() - begun
 
 
 def choose_schedule(
     original: Flatly,
-    blocks: Blocks,
+    blocks: RowBlocks,
     inputs: Sequence[Any],
     *,
     teams: int,
     seconds: float,
-    fits: Callable[[Runner], bool] = lambda runner: True,
+    fits: Callable[[RowRunner], bool] = lambda runner: True,
 ) -> Choice:
     """Measures schedules on up to so many teams, and races the best against the original."""
     watch = Stopwatch(blocks, inputs, fits, time.monotonic() + seconds)
     rows = blocks.pulled.rows
-    counts = sorted({1, teams, *(2**n for n in range(1, teams.bit_length()))} & {*range(1, teams + 1)})
-    best: Schedule | None = None
+    counts = sorted(
+        {1, teams, *(2**n for n in range(1, teams.bit_length()))} & {*range(1, teams + 1)}
+    )
+    best: RowSchedule | None = None
 
-    def consider(schedule: Schedule) -> None:
+    def consider(schedule: RowSchedule) -> None:
         nonlocal best
-        taken = watch.time(schedule)
-        if taken != float("inf") and (best is None or taken < watch.time(best)):
+        lap = watch.time(schedule)
+        if lap != float("inf") and (best is None or lap < watch.time(best)):
             best = schedule
 
     for count in reversed(counts):
         share = -(-rows // count)
         if count > 1:
-            consider(Schedule(count, share))
+            consider(RowSchedule(count, share))
         size = min(share, max(LEAST_BLOCK, rows // STEP**6))
         while size < share:
-            consider(Schedule(count, size, fence=False))
-            consider(Schedule(count, size, fence=True))
+            consider(RowSchedule(count, size, fence=False))
+            consider(RowSchedule(count, size, fence=True))
             size *= STEP
     if best is not None:
         _refine(best, rows, consider, lambda: best)
     # Nothing but the order of compilation favours a finalist: all race, and so does the original.
     finalists = sorted(watch.runners, key=lambda schedule: watch.seconds[schedule])[:FINALISTS]
-    return _race(original, {each: watch.runners[each] for each in finalists}, watch)
+    return _race(original, {schedule: watch.runners[schedule] for schedule in finalists}, watch)
 
 
 def _refine(
-    start: Schedule,
+    start: RowSchedule,
     rows: int,
-    consider: Callable[[Schedule], None],
-    leading: Callable[[], Schedule | None],
+    consider: Callable[[RowSchedule], None],
+    leading: Callable[[], RowSchedule | None],
 ) -> None:
     """Doubles and halves the leader's block while that leads."""
-    current: Schedule | None = None
-    leader: Schedule | None = start
+    current: RowSchedule | None = None
+    leader: RowSchedule | None = start
     while leader is not None and leader != current:
         current = leader
         for block in (current.block * 2, current.block // 2):
             if LEAST_BLOCK // 4 <= block <= -(-rows // current.teams):
-                consider(Schedule(current.teams, block, current.fence))
+                consider(RowSchedule(current.teams, block, current.fence))
         leader = leading()
 
 
-def _race(original: Flatly, runners: dict[Schedule, Runner], watch: Stopwatch) -> Choice:
+def _race(original: Flatly, runners: dict[RowSchedule, RowRunner], watch: Stopwatch) -> Choice:
     timed(original, watch.inputs)  # compiles
     usual: list[float] = []
-    laps: dict[Schedule, list[float]] = {schedule: [] for schedule in runners}
+    laps: dict[RowSchedule, list[float]] = {schedule: [] for schedule in runners}
     for number in range(ROUNDS):
         usual.append(timed(original, watch.inputs))
         for schedule, runner in runners.items():
@@ -153,11 +160,11 @@ def _race(original: Flatly, runners: dict[Schedule, Runner], watch: Stopwatch) -
         if number >= 2 and time.monotonic() > watch.deadline + 10:
             break
     gains = {
-        schedule: statistics.median(a / b for a, b in zip(usual, taken, strict=True))
-        for schedule, taken in laps.items()
+        schedule: statistics.median(a / b for a, b in zip(usual, lap, strict=True))
+        for schedule, lap in laps.items()
     }
     winner = max(gains, key=lambda schedule: gains[schedule], default=None)
-    tried = tuple(Measured(schedule, taken) for schedule, taken in watch.seconds.items())
+    tried = tuple(Measured(schedule, lap) for schedule, lap in watch.seconds.items())
     if winner is None or gains[winner] < LEAST_GAIN:
         return Choice(
             winner=None, original_seconds=min(usual), seconds=min(usual), gain=1.0, tried=tried

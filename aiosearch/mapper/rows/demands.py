@@ -1,17 +1,20 @@
 """What must be computed whole and what can be computed by rows, from the results back.
 
-Problem: blocks of rows of a program's results are wanted. Find, for every value, whether it is needed
-by rows, whole, or both; what is whole is computed once, before the first block.
+Problem: blocks of rows of a program's results are wanted. Find, for every value, whether it is
+needed by rows, whole, or both; what is whole is computed once, before the first block.
 
 Method: demands are pulled from the results back to the inputs, equation by equation, by `rules`. A
-demand for rows that no rule answers becomes a demand for the whole value, of which rows are cut. The
-axis of each result, and the number of rows, are chosen so that as little as possible stays whole.
+demand for rows that no rule requirements becomes a demand for the whole value, of which rows are
+cut. The axis of each result, and the number of rows, are chosen so that as little as possible stays
+whole.
 
-Example, `relu(x @ w) @ v` with 262,144 rows: rows of the result need rows of `relu(...)`, these need rows of
-x and all of w and v. Nothing is whole but the two weights, and no array between has more than a block.
+Example, `relu(x @ w) @ v` with 262,144 rows: rows of the result need rows of `relu(...)`, these
+need rows of x and all of w and v. Nothing is whole but the two weights, and no array between has
+more than a block.
 
-Invariant: each (value, demand) is visited once, so the cost is equations x distinct demands. A stencil
-that is applied k times asks for 2k + 1 shifts of its input; `MAX_DEMANDS` ends that where it explodes.
+Invariant: each (value, demand) is visited once, so the cost is equations x distinct demands. A
+stencil that is applied k times asks for 2k + 1 shifts of its input; `MAX_DEMANDS` ends that where
+it explodes.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .equations import Atom, Equation, Flat, Known, Value
-from .rules import WHOLE, Answer, Demand, Rows, answer
+from .rules import WHOLE, Demand, Requirement, Rows, requirement
 
 MAX_DEMANDS = 20_000
 
@@ -34,7 +37,7 @@ class Pulled:
     results: tuple[Demand, ...]
     """By result: the rows that a block gives, or all of it, which is computed once."""
     rows: int
-    answers: dict[tuple[int, Rows], Answer]
+    requirements: dict[tuple[int, Rows], Requirement]
     """By value and rows: how its equation computes them; where it is missing they are cut out."""
     whole: frozenset[int]
     """Values that are computed, or come in, whole."""
@@ -61,7 +64,7 @@ class Pulled:
 def pull(flat: Flat, results: Sequence[Demand], rows: int) -> Pulled | None:
     """Pulls demands on the results back; None where there are too many of them."""
     definitions = flat.definitions()
-    answers: dict[tuple[int, Rows], Answer] = {}
+    requirements: dict[tuple[int, Rows], Requirement] = {}
     seen: set[tuple[int, Demand]] = set()
     whole: set[int] = set()
     inside = outside = 0
@@ -86,21 +89,22 @@ def pull(flat: Flat, results: Sequence[Demand], rows: int) -> Pulled | None:
         if defined is None:
             continue
         equation, position = defined
-        how = answer(equation, position, demand)
+        how = requirement(equation, position, demand)
         if how is None:
             waiting.append((atom, WHOLE))
             continue
-        answers[atom.number, demand] = how
+        requirements[atom.number, demand] = how
         inside += _work(equation, atom)
         waiting.extend(zip(equation.inputs, how.operands, strict=True))
-    return Pulled(flat, tuple(results), rows, answers, frozenset(whole), inside, outside)
+    return Pulled(flat, tuple(results), rows, requirements, frozenset(whole), inside, outside)
 
 
 def _work(equation: Equation, value: Value) -> int:
     """Elements that are computed; of a product or sum, those that go in."""
     if equation.name == "dot_general":
         (summed, _), _ = equation.params["dimension_numbers"]
-        return math.prod(value.shape) * math.prod(equation.inputs[0].shape[a] for a in summed)
+        terms: int = math.prod(equation.inputs[0].shape[axis] for axis in summed)
+        return math.prod(value.shape) * terms
     return max((math.prod(atom.shape) for atom in (value, *equation.inputs)), default=1)
 
 

@@ -1,22 +1,24 @@
 """The search for a mapping: stair climbing with lookahead, as a `Problem` on the engine.
 
-Problem: a level of 64 splits on 340 cache groups has more assignments than can be listed, and what is
-best for it depends on where the levels below will want the data.
+Problem: a level of 64 splits on 340 cache groups has more assignments than can be listed, and what
+is best for it depends on where the levels below will want the data.
 
-Method. Level by level, from the teams of the level above. The assignment to a fixed set of teams is an
-integer program, solved exactly; around it, the set of teams changes by moves (`teams`). A candidate
-set is judged by its step's cost plus, with lookahead, that of the following levels climbed the same
-way. Local moves go on while they help. Once they change nothing the climb is on a plateau, and jumps
-to another node or to GPUs are tried; a second plateau, or a worse cost, ends the level.
+Method. Level by level, from the teams of the level above. The assignment to a fixed set of teams is
+an integer program, solved exactly; around it, the set of teams changes by moves (`teams`). A
+candidate set is judged by its step's cost plus, with lookahead, that of the following levels
+climbed the same way. Local moves go on while they help. Once they change nothing the climb is on a
+plateau, and jumps to another node or to GPUs are tried; a second plateau, or a worse cost, ends the
+level.
 
-Example, a map of 96 chains in 4 splits on two nodes: 1 core, 24 cores (faster), two sockets (faster),
-two sockets (equal: all of the CPU is used, a plateau), the other node's sockets (twice as fast), the
-same (a plateau again), GPUs (no better): the level ends with a split on each of four sockets.
+Example, a map of 96 chains in 4 splits on two nodes: 1 core, 24 cores (faster), two sockets
+(faster), two sockets (equal: all of the CPU is used, a plateau), the other node's sockets (twice as
+fast), the same (a plateau again), GPUs (no better): the level ends with a split on each of four
+sockets.
 
-A node of the search tree is the assignments so far, as positions in each level's list of splits, so it
-is a value that travels to workers and into a journal. `width` children continue with the next best
-sets of teams that the climb met: width 1 is the published search, more is a beam. The bound of a node
-is what it costs so far plus the lower bounds of what computing the remaining levels takes.
+A node of the search tree is the assignments so far, as positions in each level's list of splits, so
+it is a value that travels to workers and into a journal. `width` children continue with the next
+best sets of teams that the climb met: width 1 is the published search, more is a beam. The bound of
+a node is what it costs so far plus the lower bounds of what computing the remaining levels takes.
 
 Cost: (moves x rounds) ** (lookahead + 1) integer programs a level. Equal ones, as in every sweep of
 a loop, are solved once: they are remembered by their numbers.
@@ -40,7 +42,7 @@ from .clusters import Cluster
 from .costs import CostModel, FaithfulModel, step_cost
 from .errors import MappingError
 from .levels import Level, flatten
-from .mappings import Assignment, Holdings, MappingResult, StepMapping
+from .mappings import Assignment, DataHolders, MappingResult, StepMapping
 from .patterns import PatternProgram
 from .splits import SplitSizes
 from .teams import JUMPS, LOCAL_MOVES, Team, Teams, first_team, host_team
@@ -75,7 +77,7 @@ class Climb(Struct, frozen=True):
         return sum(step.cost for step in self.steps)
 
 
-class Candidate(Struct, frozen=True):
+class TeamCandidate(Struct, frozen=True):
     """A set of teams that the climb met, with its step and what it is judged by."""
 
     step: Step
@@ -167,9 +169,9 @@ class _Climber:
         self.solved: dict[bytes, Solution] = {}
         self.posed = 0
         self.solver_seconds = 0.0
-        self._climbed: dict[tuple[Step, ...], Holdings] = {}
+        self._climbed: dict[tuple[Step, ...], DataHolders] = {}
 
-    def climb(self, node: Climb, lookahead: int) -> list[Candidate]:
+    def climb(self, node: Climb, lookahead: int) -> list[TeamCandidate]:
         """The candidates for the next level, the best first."""
         teams: Teams = first_team(self.cluster)
         if node.steps:
@@ -177,23 +179,23 @@ class _Climber:
             teams = tuple(last.teams[t] for t in dict.fromkeys(last.choice))
         return self._climb(len(node.steps), teams, self._holdings(node), lookahead)
 
-    def _holdings(self, node: Climb) -> Holdings:
+    def _holdings(self, node: Climb) -> DataHolders:
         """What is held where after a node's steps; that of its parent is usually remembered."""
         if not node.steps:
-            return Holdings()
-        known = self._climbed.get(node.steps)
-        if known is None:
+            return DataHolders()
+        holdings = self._climbed.get(node.steps)
+        if holdings is None:
             before = self._holdings(Climb(node.steps[:-1]))
             level = self.levels[len(node.steps) - 1]
-            known = before.after(assigned(level, node.steps[-1]))
+            holdings = before.after(assigned(level, node.steps[-1]))
             if len(self._climbed) >= 1000:
                 self._climbed.clear()
-            self._climbed[node.steps] = known
-        return known
+            self._climbed[node.steps] = holdings
+        return holdings
 
     def _climb(
-        self, number: int, teams: Teams, holdings: Holdings, lookahead: int
-    ) -> list[Candidate]:
+        self, number: int, teams: Teams, holdings: DataHolders, lookahead: int
+    ) -> list[TeamCandidate]:
         level = self.levels[number]
         if any(split.needs_cpu for split in level.placed) and not any(
             self.cluster.is_cpu(team.location) for team in teams
@@ -205,23 +207,23 @@ class _Climber:
         for _ in range(MAX_ROUNDS):
             changed = [move(self.cluster, teams) for move in moves]
             candidates = [
-                (self._judge(number, other, holdings, lookahead), other) for other in changed
+                (self._judge(number, moved, holdings, lookahead), moved) for moved in changed
             ]
             met.extend(candidate for candidate, _ in candidates)
-            following, others = min(candidates, key=lambda pair: pair[0].judged)
+            following, next_teams = min(candidates, key=lambda pair: pair[0].judged)
             if following.judged < best.judged * (1 - SAME):
                 moves, plateau = LOCAL_MOVES, False
             elif following.judged <= best.judged * (1 + SAME) and not plateau:
                 moves, plateau = JUMPS, True
             else:
                 break
-            best, teams = following, others
+            best, teams = following, next_teams
         distinct = {candidate.step: candidate for candidate in met}
         return sorted(distinct.values(), key=lambda candidate: candidate.judged)
 
     def _judge(
-        self, number: int, teams: Teams, holdings: Holdings, lookahead: int
-    ) -> Candidate:
+        self, number: int, teams: Teams, holdings: DataHolders, lookahead: int
+    ) -> TeamCandidate:
         level = self.levels[number]
         problem = pose(self.cluster, self.model, level.placed, teams, holdings)
         solution = self._solution(problem)
@@ -230,10 +232,10 @@ class _Climber:
         cost = step_cost(self.model, assignment, holdings)
         step = Step(teams, solution.choice, cost)
         if lookahead == 0 or number + 1 == len(self.levels):
-            return Candidate(step, cost)
+            return TeamCandidate(step, cost)
         used = tuple(teams[t] for t in dict.fromkeys(solution.choice))
         following = self._climb(number + 1, used, holdings.after(assignment), lookahead - 1)
-        return Candidate(step, cost + following[0].judged)
+        return TeamCandidate(step, cost + following[0].judged)
 
     def _solution(self, problem: StepProblem) -> Solution:
         self.posed += 1

@@ -1,8 +1,8 @@
 """Maps a program of patterns to a cluster, with split sizes that are given or chosen by themselves.
 
-Choosing sizes: a level of many small splits is predicted ever faster, as the published model charges
-nothing for starting a split, while the search for it takes longer. So sizes begin at a whole call and
-are halved until a halving promises less than `gain`; the size before that is taken.
+Choosing sizes: a level of many small splits is predicted ever faster, as the published model
+charges nothing for starting a split, while the search for it takes longer. So sizes begin at a
+whole call and are halved until a halving promises less than `gain`; the size before that is taken.
 
 Example, the published sweep of `batch`: 524288 rows 0.640 s, 262144 0.534, 131072 0.418, 65536
 0.400, 32768 0.400: the last halving gains nothing, and 65536 is taken.
@@ -22,7 +22,6 @@ from ..arguments import is_positive, require
 from ..limits import Limits
 from ..pool import Pool
 from ..search import Search
-from .climbing import Mapping
 from .clusters import Cluster
 from .costs import FaithfulModel
 from .errors import MappingError
@@ -30,12 +29,13 @@ from .fusion import FusedStep, fuse, fused_score
 from .mappings import MappingResult, report
 from .patterns import PatternProgram
 from .splits import SplitSizes
+from .stair_climb import Mapping
 
 GAIN = 0.02
 """What halving the splits must promise, relative to the score, to be worth it."""
 
 
-class Trial(Struct, frozen=True):
+class SizeTrial(Struct, frozen=True):
     """Split sizes that were tried, the predicted score, and how long the search took."""
 
     sizes: SplitSizes
@@ -52,7 +52,7 @@ class MappedProgram(Struct, frozen=True, kw_only=True):
     result: MappingResult
     fused: tuple[FusedStep, ...]
     fused_score: float
-    trials: tuple[Trial, ...]
+    trials: tuple[SizeTrial, ...]
 
     @property
     def score(self) -> float:
@@ -86,7 +86,7 @@ async def map_program(
     """
     require({"gain": ("a number above 0", is_positive)}, gain=gain)
 
-    async def searched(at: SplitSizes) -> tuple[MappingResult, Trial]:
+    async def searched(at: SplitSizes) -> tuple[MappingResult, SizeTrial]:
         problem = Mapping(
             program=program, cluster=cluster, sizes=at, lookahead=lookahead, overlap=overlap,
             width=width, solver=solver,
@@ -94,11 +94,11 @@ async def map_program(
         begun = time.perf_counter()
         placement: dict[str, Any] = {"workers": workers} if pool is None else {"pool": pool}
         async with Search(problem, limits=limits, **placement) as search:
-            found = await search.wait()
-        if found.best is None:
-            raise MappingError(f"no mapping was found: {found.reason}; allow the search more")
-        result = problem.result(found.best)
-        return result, Trial(at, result.score, time.perf_counter() - begun)
+            outcome = await search.wait()
+        if outcome.best is None:
+            raise MappingError(f"no mapping was outcome: {outcome.reason}; allow the search more")
+        result = problem.result(outcome.best)
+        return result, SizeTrial(at, result.score, time.perf_counter() - begun)
 
     if sizes is not None:
         result, trial = await searched(sizes)
