@@ -9,6 +9,7 @@ and says why.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -26,7 +27,7 @@ from .rows.blocked import RowBlocks, RowRunner, memory_of
 from .rows.demands import Pulled, choose_rows
 from .rows.equations import Flat, trace
 from .rows.evidence import compare
-from .rows.schedule_race import Choice, choose_schedule
+from .rows.schedule_race import LEAST_GAIN, Choice, choose_schedule
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -134,11 +135,22 @@ class _Placer:
         if any(leaf.devices() != {jax.devices("cpu")[0]} for leaf in self.leaves):
             return self._as_it_is(pulled, "its arguments are not on the first CPU device")
         blocks = RowBlocks(pulled)
+        # An original that does not fit is no alternative, however fast it is.
+        needed = self._needed()
+        least_gain = LEAST_GAIN if self.memory is None or needed <= self.memory else 0.0
         choice = choose_schedule(
-            self.original, blocks, self.leaves, teams=teams, seconds=seconds, fits=self._fits
+            self.original,
+            blocks,
+            self.leaves,
+            teams=teams,
+            seconds=seconds,
+            fits=self._fits,
+            least_gain=least_gain,
         )
         if choice.winner is None:
-            return self._as_it_is(pulled, "no schedule was faster than jax.jit", choice)
+            fitting = any(math.isfinite(lap.seconds) for lap in choice.tried)
+            reason = "was faster than jax.jit" if fitting else "fits the memory"
+            return self._as_it_is(pulled, f"no schedule {reason}", choice)
         evidence = compare(
             self.original, RowRunner(blocks, choice.winner), self.leaves, seed=self.seed
         )
@@ -155,19 +167,21 @@ class _Placer:
         )
         return plan.measure(*jax.tree_util.tree_unflatten(self.trees[0], self.leaves))
 
+    def _needed(self) -> int:
+        """Bytes that the original needs beside its arguments and results."""
+        return memory_of(self._compiled.lower(*self.leaves).compile()).temporary
+
     def _fits(self, runner: RowRunner) -> bool:
         return self.memory is None or runner.temporary_bytes(self.leaves) <= self.memory
 
     def _as_it_is(
         self, pulled: Pulled | None, reason: str, choice: Choice | None = None
     ) -> PlacementPlan[Any, Any]:
-        if self.memory is not None:
-            needed = memory_of(self._compiled.lower(*self.leaves).compile()).temporary
-            if needed > self.memory:
-                raise PlanError(
-                    f"no plan fits {self.memory:,} bytes: {reason}, and the original needs "
-                    f"{needed:,}; allow more memory"
-                )
+        if self.memory is not None and (needed := self._needed()) > self.memory:
+            raise PlanError(
+                f"no plan fits {self.memory:,} bytes: {reason}, and the original needs "
+                f"{needed:,}; allow more memory"
+            )
         description = describe_plan(
             self.function, self.leaves, pulled, None, choice=choice, reason=reason
         )

@@ -101,8 +101,13 @@ def choose_schedule(
     teams: int,
     seconds: float,
     fits: Callable[[RowRunner], bool] = lambda runner: True,
+    least_gain: float = LEAST_GAIN,
 ) -> Choice:
-    """Measures schedules on up to so many teams, and races the best against the original."""
+    """Measures schedules on up to so many teams, and races the best against the original.
+
+    Schedules that do not fit are left out. A winner is `least_gain` times as fast as the original;
+    0 takes the fastest schedule in any case.
+    """
     watch = Stopwatch(blocks, inputs, fits, time.monotonic() + seconds)
     rows = blocks.pulled.rows
     counts = sorted(
@@ -129,7 +134,8 @@ def choose_schedule(
         _refine(best, rows, consider, lambda: best)
     # Nothing but the order of compilation favours a finalist: all race, and so does the original.
     finalists = sorted(watch.runners, key=lambda schedule: watch.seconds[schedule])[:FINALISTS]
-    return _race(original, {schedule: watch.runners[schedule] for schedule in finalists}, watch)
+    runners = {schedule: watch.runners[schedule] for schedule in finalists}
+    return _race(original, runners, watch, least_gain)
 
 
 def _refine(
@@ -149,7 +155,12 @@ def _refine(
         leader = leading()
 
 
-def _race(original: Flatly, runners: dict[RowSchedule, RowRunner], watch: Stopwatch) -> Choice:
+def _race(
+    original: Flatly,
+    runners: dict[RowSchedule, RowRunner],
+    watch: Stopwatch,
+    least_gain: float,
+) -> Choice:
     timed(original, watch.inputs)  # compiles
     usual: list[float] = []
     laps: dict[RowSchedule, list[float]] = {schedule: [] for schedule in runners}
@@ -165,7 +176,7 @@ def _race(original: Flatly, runners: dict[RowSchedule, RowRunner], watch: Stopwa
     }
     winner = max(gains, key=lambda schedule: gains[schedule], default=None)
     tried = tuple(Measured(schedule, lap) for schedule, lap in watch.seconds.items())
-    if winner is None or gains[winner] < LEAST_GAIN:
+    if winner is None or gains[winner] < least_gain:
         return Choice(
             winner=None, original_seconds=min(usual), seconds=min(usual), gain=1.0, tried=tried
         )
