@@ -24,7 +24,8 @@ from .errors import PlanError
 from .measured_cluster import this_machine
 from .plans import TRANSCENDENTAL, PlacementPlan, describe_plan, predict_teams
 from .rows.blocked import RowBlocks, RowRunner, memory_of
-from .rows.demands import Pulled, choose_rows
+from .rows.choice import choose_rows
+from .rows.demands import Pulled
 from .rows.equations import Flat, trace
 from .rows.evidence import compare
 from .rows.schedule_race import LEAST_GAIN, Choice, choose_schedule
@@ -157,7 +158,7 @@ class _Placer:
         if not evidence.holds:
             return self._as_it_is(pulled, f"the fastest schedule is {evidence}", choice)
         operations, size = self._work()
-        team_list = predict_teams(self.cluster, choice.winner, pulled.rows, operations, size)
+        team_list = predict_teams(self.cluster, choice.winner, blocks.rows, operations, size)
         description = describe_plan(
             self.function, self.leaves, pulled, choice.winner, choice=choice, evidence=evidence,
             teams=team_list,

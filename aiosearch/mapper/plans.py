@@ -18,8 +18,9 @@ from msgspec import Struct
 
 from .clusters import MEGA, Cluster
 from .errors import PlanError
-from .rows.blocked import RowBlocks, RowRunner, RowSchedule
-from .rows.demands import Pulled, choose_rows
+from .rows.blocked import RowBlocks, RowRunner, RowSchedule, memory_of
+from .rows.choice import choose_rows, rows_of
+from .rows.demands import Pulled
 from .rows.equations import trace
 from .rows.evidence import Evidence
 from .rows.schedule_race import Choice, wait_for
@@ -162,6 +163,13 @@ class PlacementPlan(Generic[P, R]):
             self.function, description, runner.blocks, (self._in, self._out), self.choice
         )
 
+    def temporary_bytes(self, *args: Any) -> int:
+        """Bytes that it needs beside arguments and results, as XLA plans them."""
+        leaves = jax.tree_util.tree_leaves(args)
+        if self._runner is None:
+            return memory_of(self._original.lower(*args).compile()).temporary
+        return self._runner.temporary_bytes(leaves)
+
     def explain(self) -> str:
         """A table: what runs where, bytes and operations, seconds predicted and measured."""
         description = self.description
@@ -240,7 +248,7 @@ def read_plan(text: str | bytes, function: Callable[P, R], *args: Any) -> Placem
             f"are {description.rows} rows"
         )
     pulled = choose_rows(flat)
-    if pulled is None or axes_of(pulled) != description.axes or pulled.rows != description.rows:
+    if pulled is None or axes_of(pulled) != description.axes or rows_of(pulled) != description.rows:
         raise PlanError(
             f"{function_name(function)} no longer has the rows that the plan is made of; make "
             "another with place"
@@ -324,7 +332,7 @@ def describe_plan(
     return Description(
         function=function_name(function),
         arguments=kinds_of(leaves),
-        rows=pulled.rows if pulled else 0,
+        rows=rows_of(pulled) if pulled else 0,
         axes=axes_of(pulled) if pulled else (),
         schedule=schedule,
         original_seconds=choice.original_seconds if choice else 0.0,

@@ -21,9 +21,10 @@ import jax.numpy as jnp
 from jax import lax
 from msgspec import Struct
 
+from .choice import rows_of
 from .demands import Pulled
-from .equations import Atom, Equation, Flat, Known
-from .rules import Rows
+from .equations import Known
+from .frames import Frame
 
 Arrays = list[Any]
 
@@ -48,83 +49,37 @@ class RowSchedule(Struct, frozen=True):
         return [(low, high - low) for low, high in itertools.pairwise(edges) if high > low]
 
 
-def evaluate(flat: Flat, inputs: Sequence[Any], equations: Sequence[Equation]) -> dict[int, Any]:
-    """Runs some equations as they are; what they need must be among the inputs and themselves."""
-    values = {value.number: array for value, array in zip(flat.inputs, inputs, strict=True)}
-
-    def read(atom: Atom) -> Any:
-        return atom.array if isinstance(atom, Known) else values[atom.number]
-
-    for equation in equations:
-        results = bind(equation, [read(atom) for atom in equation.inputs], equation.params)
-        values.update(
-            {value.number: result for value, result in zip(equation.outputs, results, strict=True)}
-        )
-    return values
-
-
-def bind(equation: Equation, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """What a primitive gives, as a list."""
-    prepared = equation.primitive.get_bind_params(params)
-    # Some versions of jax give functions among the parameters apart from the others.
-    functions, named = prepared if isinstance(prepared, tuple) else ((), prepared)
-    results = equation.primitive.bind(*functions, *operands, **named)
-    return list(results) if equation.primitive.multiple_results else [results]
-
-
 class RowBlocks:
     """A program that is run by rows."""
 
     def __init__(self, pulled: Pulled) -> None:
         self.pulled = pulled
-        self.hoisted = pulled.hoisted()
+        self.rows = rows_of(pulled)
+        self._frame = Frame(pulled)
         by_rows = {n: rows.axis for n, rows in enumerate(pulled.results) if rows is not None}
         self.by_rows = list(by_rows)
         """Which results come by rows."""
         self.axes = list(by_rows.values())
         """Along which axes."""
-        self._order = [
-            (
-                equation,
-                position,
-                Rows(axis, shift),
-                pulled.requirements[value.number, Rows(axis, shift)],
-            )
-            for equation in pulled.flat.equations
-            for position, value in enumerate(equation.outputs)
-            for axis, shift in sorted(
-                (rows.axis, rows.shift)
-                for number, rows in pulled.requirements
-                if number == value.number
-            )
-        ]
+
+    @property
+    def hoists(self) -> bool:
+        """Whether anything is computed before the first block."""
+        return bool(self._frame.hoisted)
 
     def prepare(self, *inputs: Any) -> dict[int, Any]:
         """Everything that is needed whole, inputs included."""
-        return evaluate(self.pulled.flat, inputs, self.hoisted)
+        return self._frame.prepare(self.named(inputs))
+
+    def named(self, inputs: Sequence[Any]) -> dict[int, Any]:
+        """The inputs by the numbers of their values."""
+        values = self.pulled.flat.inputs
+        return {value.number: array for value, array in zip(values, inputs, strict=True)}
 
     def block(self, whole: dict[int, Any], start: Any, rows: int) -> Arrays:
         """So many rows from `start` of every result that comes by rows."""
-        values: dict[tuple[int, Rows], Any] = {}
-
-        def read(atom: Atom, demand: Rows | None) -> Any:
-            array = atom.array if isinstance(atom, Known) else whole.get(atom.number)
-            if demand is None:
-                return array
-            if isinstance(atom, Known) or (atom.number, demand) not in values:
-                first = start + demand.shift
-                return lax.dynamic_slice_in_dim(jnp.asarray(array), first, rows, demand.axis)
-            return values[atom.number, demand]
-
-        for equation, position, demand_met, how in self._order:
-            operands = [
-                read(atom, demand)
-                for atom, demand in zip(equation.inputs, how.operands, strict=True)
-            ]
-            results = bind(equation, operands, how.params(equation.params, rows))
-            values[equation.outputs[position].number, demand_met] = results[position]
-        flat, demands = self.pulled.flat, self.pulled.results
-        return [read(flat.outputs[position], demands[position]) for position in self.by_rows]
+        results = self._frame.compute(whole, {}, start, rows)
+        return [results[position] for position in self.by_rows]
 
     def run(
         self, whole: dict[int, Any], start: Any, true: Any, count: int, block: int, fence: bool
@@ -190,12 +145,12 @@ class RowRunner:
     def __init__(self, blocks: RowBlocks, schedule: RowSchedule) -> None:
         self.blocks = blocks
         self.schedule = schedule
-        self.runs = schedule.runs(blocks.pulled.rows)
+        self.runs = schedule.runs(blocks.rows)
         self._prepare = jax.jit(blocks.prepare)
         self._part = jax.jit(self._run, static_argnums=3)
         self._join = jax.jit(self._joined)
         # Once computed, what does not come by rows is a result as it is.
-        self._hoists = bool(blocks.hoisted)
+        self._hoists = blocks.hoists
 
     def _run(self, whole: dict[int, Any], start: Any, true: Any, count: int) -> Arrays:
         return self.blocks.run(whole, start, true, count, self.schedule.block, self.schedule.fence)
@@ -208,8 +163,7 @@ class RowRunner:
         """Everything that is needed whole: the inputs, and what is computed before the blocks."""
         if self._hoists:
             return dict(self._prepare(*inputs))
-        values = self.blocks.pulled.flat.inputs
-        return {value.number: array for value, array in zip(values, inputs, strict=True)}
+        return self.blocks.named(inputs)
 
     def part(self, whole: dict[int, Any], start: int, count: int) -> Arrays:
         """A team's rows of every result that comes by rows."""
@@ -224,7 +178,7 @@ class RowRunner:
     def traced(self, inputs: Sequence[Any]) -> Arrays:
         """The same inside of another program that is being traced: one team, no fence."""
         whole = self.blocks.prepare(*inputs)
-        rows = self.blocks.pulled.rows
+        rows = self.blocks.rows
         parts = self.blocks.run(whole, 0, True, rows, self.schedule.block, False)
         return self._results(parts, whole)
 

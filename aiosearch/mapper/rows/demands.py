@@ -20,31 +20,40 @@ it explodes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .equations import Atom, Equation, Flat, Known, Value
-from .rules import WHOLE, Demand, Requirement, Rows, requirement
+from .rules import WHOLE, Demand, Requirement, Rows
 
 MAX_DEMANDS = 20_000
 
 
+Target = tuple[Atom, Demand]
+Requirements = Callable[[Equation, int, Rows], Requirement | None]
+
+
 @dataclass(frozen=True)
 class Pulled:
-    """How a program is run by rows."""
+    """How the targets of a program are computed by rows."""
 
     flat: Flat
-    results: tuple[Demand, ...]
-    """By result: the rows that a block gives, or all of it, which is computed once."""
-    rows: int
+    targets: tuple[Target, ...]
+    """What was asked for: rows of a value, or all of it, which is computed once."""
     requirements: dict[tuple[int, Rows], Requirement]
     """By value and rows: how its equation computes them; where it is missing they are cut out."""
+    inputs: dict[int, frozenset[Demand]]
+    """What is asked of each input."""
     whole: frozenset[int]
     """Values that are computed, or come in, whole."""
     inside: int
     """Elements that are computed by rows."""
     outside: int
     """Elements that are computed whole."""
+
+    @property
+    def results(self) -> tuple[Demand, ...]:
+        return tuple(demand for _, demand in self.targets)
 
     @property
     def share(self) -> float:
@@ -61,14 +70,15 @@ class Pulled:
         ]
 
 
-def pull(flat: Flat, results: Sequence[Demand], rows: int) -> Pulled | None:
-    """Pulls demands on the results back; None where there are too many of them."""
+def pull(flat: Flat, targets: Sequence[Target], rules: Requirements) -> Pulled | None:
+    """Pulls demands on targets back to the inputs; None where there are too many of them."""
     definitions = flat.definitions()
     requirements: dict[tuple[int, Rows], Requirement] = {}
+    inputs: dict[int, set[Demand]] = {value.number: set() for value in flat.inputs}
     seen: set[tuple[int, Demand]] = set()
     whole: set[int] = set()
     inside = outside = 0
-    waiting: list[tuple[Atom, Demand]] = list(zip(flat.outputs, results, strict=True))
+    waiting = list(targets)
     hoisted: set[int] = set()
     while waiting:
         atom, demand = waiting.pop()
@@ -77,62 +87,45 @@ def pull(flat: Flat, results: Sequence[Demand], rows: int) -> Pulled | None:
         seen.add((atom.number, demand))
         if len(seen) > MAX_DEMANDS:
             return None
-        defined = definitions.get(atom.number)
         if demand is WHOLE:
             whole.add(atom.number)
-            if defined and id(defined[0]) not in hoisted:
-                equation = defined[0]
+        if atom.number not in definitions:
+            inputs[atom.number].add(demand)
+            continue
+        equation, position = definitions[atom.number]
+        if demand is WHOLE:
+            if id(equation) not in hoisted:
                 hoisted.add(id(equation))
-                outside += sum(_work(equation, value) for value in equation.outputs)
+                outside += sum(work_of(equation, value) for value in equation.outputs)
                 waiting.extend((operand, WHOLE) for operand in equation.inputs)
             continue
-        if defined is None:
-            continue
-        equation, position = defined
-        how = requirement(equation, position, demand)
+        how = rules(equation, position, demand)
         if how is None:
             waiting.append((atom, WHOLE))
             continue
         requirements[atom.number, demand] = how
-        inside += _work(equation, atom)
+        inside += work_of(equation, atom)
         waiting.extend(zip(equation.inputs, how.operands, strict=True))
-    return Pulled(flat, tuple(results), rows, requirements, frozenset(whole), inside, outside)
+    return Pulled(
+        flat=flat,
+        targets=tuple(targets),
+        requirements=requirements,
+        inputs={number: frozenset(demands) for number, demands in inputs.items()},
+        whole=frozenset(whole),
+        inside=inside,
+        outside=outside,
+    )
 
 
-def _work(equation: Equation, value: Value) -> int:
-    """Elements that are computed; of a product or sum, those that go in."""
+def work_of(equation: Equation, value: Value) -> int:
+    """Elements that are computed; of a product or sum, those that go in; of a loop, all turns."""
     if equation.name == "dot_general":
         (summed, _), _ = equation.params["dimension_numbers"]
         terms: int = math.prod(equation.inputs[0].shape[axis] for axis in summed)
         return math.prod(value.shape) * terms
+    if equation.name == "scan":
+        inner = equation.params["jaxpr"].jaxpr.eqns
+        elements: int = sum(math.prod(var.aval.shape) for eqn in inner for var in eqn.outvars)
+        turns: int = equation.params["length"]
+        return turns * elements
     return max((math.prod(atom.shape) for atom in (value, *equation.inputs)), default=1)
-
-
-def choose_rows(flat: Flat, least: int = 2) -> Pulled | None:
-    """The way to run a program by rows in which most is computed so; None where nothing is.
-
-    Each axis of the largest result is tried. Other results that have as many rows, along the same
-    axis or else along their first such, come by rows too; the rest is computed whole.
-    """
-    shapes = [atom.shape for atom in flat.outputs]
-    if not shapes:
-        return None
-    largest = max(shapes, key=math.prod)
-    best: Pulled | None = None
-    for axis, rows in enumerate(largest):
-        if rows < least:
-            continue
-        demands = [_along(shape, axis, rows) for shape in shapes]
-        pulled = pull(flat, demands, rows)
-        if pulled is None or not pulled.inside:
-            continue
-        # A hundredth more inside is worth less than many rows to share out.
-        if best is None or (round(pulled.share, 2), rows) > (round(best.share, 2), best.rows):
-            best = pulled
-    return best
-
-
-def _along(shape: tuple[int, ...], axis: int, rows: int) -> Demand:
-    if len(shape) > axis and shape[axis] == rows:
-        return Rows(axis)
-    return Rows(shape.index(rows)) if rows in shape else WHOLE

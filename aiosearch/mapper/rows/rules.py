@@ -19,7 +19,7 @@ operands equals those rows of its result. Rules are checked so, primitive by pri
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +46,8 @@ class Requirement:
     params: Callable[[dict[str, Any], int], dict[str, Any]] = field(
         default=lambda params, rows: params
     )
+    emit: Callable[[Sequence[Any], int, Any], Any] | None = None
+    """Computes the result from the operands, so many rows from a first one; for what is a loop."""
 
 
 Rule = Callable[[Equation, int, Rows], Requirement | None]

@@ -109,7 +109,7 @@ def choose_schedule(
     0 takes the fastest schedule in any case.
     """
     watch = Stopwatch(blocks, inputs, fits, time.monotonic() + seconds)
-    rows = blocks.pulled.rows
+    rows = blocks.rows
     counts = sorted(
         {1, teams, *(2**n for n in range(1, teams.bit_length()))} & {*range(1, teams + 1)}
     )
