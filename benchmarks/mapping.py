@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-from lib.figures import figure
+from lib.figures import figure, machine
 
 from aiosearch import solve
 from aiosearch.mapper import Cluster, FaithfulModel, SplitSizes, Team, flatten, map_program
@@ -87,8 +89,10 @@ def published_scores() -> None:
 
 
 def exact(name: str, value: float, published: float, **details: Any) -> None:
-    """A figure with all its digits: `figure` rounds what it prints as the value."""
-    figure(name, value, "s", score=value, published=published, equal=value == published, **details)
+    """A figure with all its digits, which `figure` rounds."""
+    line = {"figure": name, "value": value, "unit": "s", "published": published, **details}
+    sys.stdout.write(json.dumps({**line, "equal": value == published, "machine": machine()}) + "\n")
+    sys.stdout.flush()
 
 
 def searched_scores(cluster: Cluster) -> None:

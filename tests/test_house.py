@@ -47,6 +47,7 @@ ALLOWED = {
         "_lazy", "checks", "devices", "equivalence", "errors", "events", "limits", "measure",
         "orders", "problem", "search", "tensor",
     },
+    "mapper": {"_lazy", "arguments", "errors", "folders", "limits", "pool", "search"},
     "recording": {"_lazy", "lab"},
     "measure": {"_lazy", "errors", "folders", "memory", "pool", "processes"},
     "lab": {
@@ -74,6 +75,7 @@ ALLOWED = {
         "aiosearch.recording",
         "aiosearch.optimizer",
         "aiosearch.superoptimizer",
+        "aiosearch.mapper",
     ],
 )
 def test_all_is_sorted_and_true(name: str) -> None:

@@ -16,7 +16,7 @@ from jax import lax
 from aiosearch.mapper.rows.blocked import RowBlocks, RowRunner, RowSchedule
 from aiosearch.mapper.rows.choice import choose_rows, rows_of
 from aiosearch.mapper.rows.equations import flatten_jaxpr, trace
-from aiosearch.mapper.rows.evidence import compare, difference
+from aiosearch.mapper.rows.evidence import UNITS, compare, difference
 from aiosearch.mapper.rows.frames import bind
 from aiosearch.mapper.rows.rules import RULES, Rows, requirement
 
@@ -78,14 +78,12 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda x, w: jax.checkpoint(lambda x: jax.nn.gelu(x @ w))(x), (normal(100, 4), normal(4, 4))
     ),
 }  # fmt: skip
-SCHEDULES = (
-    RowSchedule(1, 7), RowSchedule(2, 7, fence=True), RowSchedule(3, 1000), RowSchedule(1, 16),
-)  # fmt: skip
+SCHEDULES = (RowSchedule(1, 7), RowSchedule(2, 16, fence=True))
 
 
 def close(actual: Any, expected: Any) -> None:
     for a, b in zip(actual, jax.tree_util.tree_leaves(expected), strict=True):
-        assert difference(np.asarray(b), np.asarray(a)) < 32
+        assert difference(np.asarray(b), np.asarray(a)) < UNITS
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -97,7 +95,7 @@ def test_blocks_give_what_the_whole_gives(name: str) -> None:
     assert pulled is not None
     assert pulled.share > 0.8
     leaves = [jnp.asarray(leaf) for leaf in jax.tree_util.tree_leaves(args)]
-    expected = function(*args)
+    expected = jax.jit(function)(*args)
     for schedule in SCHEDULES:
         runner = RowRunner(RowBlocks(pulled), schedule)
         close(runner(leaves), expected)
@@ -196,13 +194,13 @@ RULED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "top_k": (lambda x: lax.top_k(x, 2), (normal(12, 4),)),
     "transpose": (lambda x: x.T, (normal(4, 12),)),
     "select_n": (lambda p, x, y: jnp.where(p, x, y), (normal(12) > 0, normal(12), normal(12))),
-    "clamp": (lambda x: jnp.clip(x, -0.5, 0.5), (normal(12, 2),)),
+    "clamp": (lambda x: lax.clamp(-0.5, x, 0.5), (normal(12, 2),)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RULED)
 def test_a_rule_gives_the_rows_that_it_says(name: str) -> None:
-    """On the parts that a rule asks for, a primitive gives those rows of its result, at any place."""
+    """On the parts that a rule asks for, a primitive gives those rows of its result."""
     function, args = RULED[name]
     flat, _ = trace(function, args)
     values: dict[int, Any] = dict(zip((value.number for value in flat.inputs), args, strict=True))

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from msgspec import Struct
 
-UNITS = 32.0
+UNITS = 64.0
 """How many units in the last place, of the largest number of a result's row, a result may differ
 by.
 """
