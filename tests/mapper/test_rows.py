@@ -62,7 +62,9 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "network": (network, (normal(101, 8), [(normal(8, 8), normal(8)), (normal(8, 3), normal(3))])),
     "norm": (normalized, (normal(101, 16), normal(16))),
     "stencil": (five_points, (normal(50, 20),)),
-    "lookup": (lambda t, i: jax.nn.relu(t[i]) * jnp.arange(6), (normal(30, 6), jnp.arange(99) % 30)),
+    "lookup": (
+        lambda t, i: jax.nn.relu(t[i]) * jnp.arange(6), (normal(30, 6), jnp.arange(99) % 30)
+    ),
     "attention": (
         lambda q, k, v: jax.nn.softmax(jnp.einsum("bqd,bkd->bqk", q, k)) @ v,
         (normal(20, 5, 4), normal(20, 6, 4), normal(20, 6, 4)),
@@ -177,7 +179,9 @@ RULED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda x, w: lax.conv(x, w, (1, 1), "SAME"), (normal(12, 2, 5, 5), normal(3, 2, 3, 3))
     ),
     "cumsum": (lambda x: jnp.cumsum(x, 1), (normal(12, 4),)),
-    "dot_general": (lambda x, y: jnp.einsum("bij,bjk->bik", x, y), (normal(12, 3, 4), normal(12, 4, 2))),
+    "dot_general": (
+        lambda x, y: jnp.einsum("bij,bjk->bik", x, y), (normal(12, 3, 4), normal(12, 4, 2))
+    ),
     "dynamic_slice": (lambda x: lax.dynamic_slice(x, (0, 1), (12, 2)), (normal(12, 5),)),
     "dynamic_update_slice": (
         lambda x, y: lax.dynamic_update_slice(x, y, (0, 1)), (normal(12, 5), normal(12, 2))
