@@ -158,10 +158,12 @@ class FaithfulModel:
         for holder, pieces in fetched.items():
             size = sum(piece.bytes for piece in pieces)
             bandwidth, latency = self.link(holder, team)
+            # Teams of a device share its link; the a priori costs know nothing of each other.
             if holder is not None and holder.team.location.distance(team.location) is Distance.NODE:
                 bandwidth /= sharing
             transfer += size / bandwidth + latency
             moved += size
+        # Prefetching hides up to a share of the computing; with overlap 0 nothing is hidden.
         total = execution + transfer - min(transfer, self.overlap * execution)
         return TeamCost(team, execution, transfer, total, moved)
 

@@ -40,6 +40,7 @@ def fuse(result: MappingResult) -> tuple[FusedStep, ...]:
     steps: list[list[FusedChain]] = []
     above: list[FusedChain] = []
     for step in result.steps:
+        # A producer that has a consumer is no tail any more: chains do not fork.
         tails = {id(chain): chain for chain in above}
         current: list[FusedChain] = []
         grown: list[FusedChain] = []

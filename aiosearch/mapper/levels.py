@@ -59,6 +59,7 @@ def flatten(
         for stage in cut_call(program, position, table, sizes.pattern, faithful=faithful):
             reads = {data for split in stage for data in split.inputs}
             writes = {data for split in stage for data in split.outputs}
+            # Rising one level at a time: what a stage may not pass, it may not jump over either.
             target = len(levels)
             while target > 0:
                 above = levels[target - 1]

@@ -107,6 +107,7 @@ async def map_program(
         sizes = _coarsest(program)
         result, trial = await searched(sizes)
         trials = [trial]
+        # Each halving is searched anew: a coarser mapping says little of where finer splits go.
         while sizes.pattern > 1:
             halved = SplitSizes(-(-sizes.pattern // 2), -(-sizes.data // 2))
             finer, trial = await searched(halved)

@@ -188,6 +188,7 @@ class _Climber:
             before = self._holdings(Climb(node.steps[:-1]))
             level = self.levels[len(node.steps) - 1]
             holdings = before.after(assigned(level, node.steps[-1]))
+            # A beam walks few paths at a time; forgetting costs a replay, not an answer.
             if len(self._climbed) >= 1000:
                 self._climbed.clear()
             self._climbed[node.steps] = holdings
@@ -197,6 +198,7 @@ class _Climber:
         self, number: int, teams: Teams, holdings: DataHolders, lookahead: int
     ) -> list[TeamCandidate]:
         level = self.levels[number]
+        # A level that reads or writes files after one on GPUs needs a host beside them.
         if any(split.needs_cpu for split in level.placed) and not any(
             self.cluster.is_cpu(team.location) for team in teams
         ):
@@ -211,6 +213,7 @@ class _Climber:
             ]
             met.extend(candidate for candidate, _ in candidates)
             following, next_teams = min(candidates, key=lambda pair: pair[0].judged)
+            # Progress leads back to local moves; the first plateau opens the jumps, a second ends.
             if following.judged < best.judged * (1 - SAME):
                 moves, plateau = LOCAL_MOVES, False
             elif following.judged <= best.judged * (1 + SAME) and not plateau:
@@ -228,11 +231,13 @@ class _Climber:
         problem = pose(self.cluster, self.model, level.placed, teams, holdings)
         solution = self._solution(problem)
         step = Step(teams, solution.choice, 0.0)
+        # The program is linear in what the teams do; the score is not, so it is judged again.
         assignment = assigned(level, step)
         cost = step_cost(self.model, assignment, holdings)
         step = Step(teams, solution.choice, cost)
         if lookahead == 0 or number + 1 == len(self.levels):
             return TeamCandidate(step, cost)
+        # The next level starts from teams that work here, not from all that were allowed.
         used = tuple(teams[t] for t in dict.fromkeys(solution.choice))
         following = self._climb(number + 1, used, holdings.after(assignment), lookahead - 1)
         return TeamCandidate(step, cost + following[0].judged)

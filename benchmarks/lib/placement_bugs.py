@@ -4,9 +4,9 @@ A bug is drawn from what goes wrong when programs are distributed by hand:
 
 - *shift*: an operand's rows are those of a neighbour;
 - *axis*: rows are cut along another axis that is as long;
-- *local*: what needs all rows, such as a mean over the batch, is computed of a block (a norm over
-  a sharded dimension, a missing all-reduce);
-- *swapped*: two blocks change places; *missing*: one is never written; *stale*: one holds another's;
+- *local*: what needs all rows, as a mean over the batch, is computed of a block (a norm over a
+  sharded dimension, a missing all-reduce);
+- *swapped*: two blocks change places; *missing*: one is not written; *stale*: one is another's;
 - *edge*: the last rows, that make no whole block, are those of the block before.
 
 Some change nothing, as a shift of rows that are all the same; those are told by results that agree

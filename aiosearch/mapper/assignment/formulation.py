@@ -65,6 +65,7 @@ class Formulation:
     def limits(self) -> NDArray[np.int64]:
         """By class and team: how many splits could fit in a time of 1."""
         sizes = np.array([len(split_class.members) for split_class in self.classes])[:, None]
+        # Of a class of cost c beside shared data of cost d, (1 - d) / c fit; none where c + d > 1.
         with np.errstate(divide="ignore", invalid="ignore"):
             fitting = np.floor((1 - (self.alone - self.private)) / self.private + 1e-9)
         fitting = np.where(self.alone > 1 + 1e-9, 0, np.where(self.private > 0, fitting, sizes))

@@ -24,6 +24,7 @@ def solve_greedily(problem: StepProblem) -> Solution:
     Then splits move away from the slowest team while that makes it faster.
     """
     loads = _Loads(problem)
+    # Dear splits first: small ones fill what is left, as in longest-processing-time scheduling.
     for split in np.argsort(-problem.alone().min(axis=1), kind="stable").tolist():
         after = loads.after(split)
         ends = np.maximum(after, loads.seconds.max())
@@ -72,6 +73,7 @@ class _Loads:
 
     def remove(self, split: int) -> None:
         team = self.choice[split]
+        # Readers go first, so that data this split alone had fetched counts as its own.
         groups = self._groups[split]
         self._readers[groups, team] -= 1
         alone = self.after(split)[team] - self.seconds[team]

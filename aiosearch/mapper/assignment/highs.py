@@ -89,6 +89,7 @@ class _LinearProgram:
             high.append(most)
 
         for number, split_class in enumerate(form.classes):
+            # Every split runs once, and T is above the mean of what its class takes alone.
             size = len(split_class.members)
             row([(column, 1.0) for column in self.counts[number]], size, size)
             mean = [(c, -v) for c, v in zip(self.counts[number], alone[number], strict=True)]
@@ -96,18 +97,21 @@ class _LinearProgram:
             for group in split_class.groups:
                 for team in teams:
                     most = float(self.limits[number, team])
+                    # A team that runs any of a class fetches what the class reads.
                     if most:
                         cells = [
                             (self.fetches[group, team], most),
                             (self.counts[number, team], -1.0),
                         ]
                         row(cells, 0, np.inf)
+        # T is above each team's load.
         for team in teams:
             work = [(c, -v) for c, v in zip(self.counts[:, team], private[:, team], strict=True)]
             data = [
                 (c, -v) for c, v in zip(self.fetches[:, team], form.shared[:, team], strict=True)
             ]
             row([(0, 1.0), *work, *data], 0, np.inf)
+        # Of teams that are alike, the earlier runs no fewer splits.
         for earlier, later in form.alike:
             greater = [(column, 1.0) for column in self.counts[:, earlier]]
             smaller = [(column, -1.0) for column in self.counts[:, later]]

@@ -120,6 +120,7 @@ def pose(
             seconds = model.execution(split, teams)
             executions[kind] = np.where(cpus, seconds, np.inf) if split.needs_cpu else seconds
         private[s] = executions[kind]
+    # Data with the same readers is fetched by the same teams, so its costs are one cost.
     groups: dict[tuple[int, ...], Seconds] = {}
 
     def add(readers: Sequence[int], cost: Seconds) -> None:
@@ -130,6 +131,7 @@ def pose(
             groups[key] = groups[key] + cost if key in groups else cost
 
     data_readers: dict[DataSplit, list[int]] = {}
+    # Latency is paid once a holder, however many splits of data it has for a team.
     held_readers: dict[tuple[Holder, ...], dict[int, None]] = {}
     for s, split in enumerate(splits):
         for data in split.inputs:

@@ -45,6 +45,7 @@ class RowSchedule(Struct, frozen=True):
         edges = [
             min(rows, blocks * team // self.teams * self.block) for team in range(self.teams + 1)
         ]
+        # Whole blocks but for the last: only one team has a remainder to compile.
         edges[-1] = rows
         return [(low, high - low) for low, high in itertools.pairwise(edges) if high > low]
 
@@ -89,6 +90,7 @@ class RowBlocks:
             return self.block(whole, start, count)
         shapes = jax.eval_shape(lambda: self.block(whole, start, block))
         axes = self.axes
+        # Written in place: XLA keeps what a loop carries in one buffer.
         results = [
             jnp.empty(_resized(shape.shape, axis, count), shape.dtype)
             for shape, axis in zip(shapes, axes, strict=True)
@@ -107,11 +109,13 @@ class RowBlocks:
             def nothing() -> Arrays:
                 return [jnp.zeros(shape.shape, shape.dtype) for shape in shapes]
 
+            # The other branch never runs; it exists because a branch needs two.
             parts = lax.cond(true, compute, nothing) if fence else compute()
             return write(results, parts, number * block)
 
         full = count // block
         results = lax.fori_loop(0, full, step, results)
+        # Rows that make no whole block are a block of their own, of another shape.
         if remainder := count - full * block:
             parts = self.block(whole, start + full * block, remainder)
             results = write(results, parts, full * block)

@@ -85,6 +85,7 @@ def pull(flat: Flat, targets: Sequence[Target], rules: Requirements) -> Pulled |
         if isinstance(atom, Known) or (atom.number, demand) in seen:
             continue
         seen.add((atom.number, demand))
+        # Shifts of shifts are demands of their own, and may double with each equation.
         if len(seen) > MAX_DEMANDS:
             return None
         if demand is WHOLE:
@@ -94,6 +95,7 @@ def pull(flat: Flat, targets: Sequence[Target], rules: Requirements) -> Pulled |
             continue
         equation, position = definitions[atom.number]
         if demand is WHOLE:
+            # An equation with several results runs once for all of them.
             if id(equation) not in hoisted:
                 hoisted.add(id(equation))
                 outside += sum(work_of(equation, value) for value in equation.outputs)
@@ -101,6 +103,7 @@ def pull(flat: Flat, targets: Sequence[Target], rules: Requirements) -> Pulled |
             continue
         how = rules(equation, position, demand)
         if how is None:
+            # The same value comes up again, whole; its rows are cut from that.
             waiting.append((atom, WHOLE))
             continue
         requirements[atom.number, demand] = how
@@ -119,6 +122,7 @@ def pull(flat: Flat, targets: Sequence[Target], rules: Requirements) -> Pulled |
 
 def work_of(equation: Equation, value: Value) -> int:
     """Elements that are computed; of a product or sum, those that go in; of a loop, all turns."""
+    # Elements of a result say little of a product: a row of `x @ w` costs as many as w has.
     if equation.name == "dot_general":
         (summed, _), _ = equation.params["dimension_numbers"]
         terms: int = math.prod(equation.inputs[0].shape[axis] for axis in summed)

@@ -85,6 +85,7 @@ def difference(expected: np.ndarray[Any, Any], actual: np.ndarray[Any, Any]) -> 
     unit = float(jnp.finfo(expected.dtype).eps)  # type: ignore[no-untyped-call]  # jax has no types here
     wide = np.complex128 if np.iscomplexobj(expected) else np.float64
     a, b = expected.astype(wide), actual.astype(wide)
+    # Where the original is not finite, the candidate must be the same NaN or infinity.
     finite = np.isfinite(a)
     if (
         not np.array_equal(a[~finite], b[~finite], equal_nan=True)
@@ -92,6 +93,7 @@ def difference(expected: np.ndarray[Any, Any], actual: np.ndarray[Any, Any]) -> 
     ):
         return float("inf")
     a, b = np.where(finite, a, 0), np.where(finite, b, 0)
+    # Relative to the row: an element that is nearly 0 by cancellation has no digits to compare.
     largest = np.abs(a).max(axis=-1, keepdims=True) if a.ndim else np.abs(a)
     with np.errstate(divide="ignore", invalid="ignore"):
         units = np.abs(a - b) / (unit * largest)

@@ -27,6 +27,7 @@ class Frame:
         by_value: dict[int, list[Rows]] = {}
         for number, rows in pulled.requirements:
             by_value.setdefault(number, []).append(rows)
+        # Definitions come before uses, so one pass in this order finds every operand computed.
         self._order = [
             (equation, position, rows, pulled.requirements[value.number, rows])
             for equation in pulled.flat.equations
@@ -63,6 +64,7 @@ class Frame:
                 array = whole[atom.number]
             if demand is WHOLE:
                 return array
+            # Slices clamp at the end, so `start` must leave room: `RowBlocks.run` sees to that.
             first = start + demand.shift
             return lax.dynamic_slice_in_dim(jnp.asarray(array), first, rows, demand.axis)
 
@@ -70,6 +72,7 @@ class Frame:
             operands = [
                 read(atom, wish) for atom, wish in zip(equation.inputs, how.operands, strict=True)
             ]
+            # A loop or branch is traced anew around its body; all else is one primitive.
             if how.emit is not None:
                 result = how.emit(operands, rows, start)
             else:

@@ -65,10 +65,13 @@ def _settled(
         if pulled is None:
             return None
         before = len(demands)
+        # What a turn needs of a carried value, the turn before has to give: it becomes a demand on
+        # the end of the body. There are as many carried values as there can be rounds.
         for at, value in enumerate(carried):
             asked = pulled.inputs[value.number]
             if not asked:
                 continue
+            # Two different demands on one value cannot both be carried: rows would have to meet.
             if len(asked) > 1 or demands.setdefault(at, next(iter(asked))) not in asked:
                 return None
         if len(demands) == before:
@@ -101,11 +104,13 @@ def _scan(equation: Equation, result: int, rows: Rows) -> Requirement | None:
     if stacked and rows.axis == 0:
         return None  # axis 0 of what is stacked is time
     extra: list[Target] = [(body.outputs[result], _moved(rows, -1))] if stacked else []
+    # A slice of what is stacked has no axis of time, so its rows are along one axis less.
     settled = _settled(body, groups[1], {} if stacked else {result: rows}, extra)
     if settled is None:
         return None
     pulled, demands = settled
     ask = [[_single(pulled.inputs[value.number]) for value in group] for group in groups]
+    # Carried values that this result does not depend on are left out of the loop.
     carried = [at for at, _ in sorted_items(demands)]
     frame = Frame(pulled)
     feeds = (

@@ -75,6 +75,7 @@ class Stopwatch:
             if self.fits(runner):
                 self.runners[schedule] = runner
                 timed(runner, self.inputs)  # compiles
+                # Noise only adds time, so the lesser of two runs is the better estimate.
                 self.seconds[schedule] = min(timed(runner, self.inputs) for _ in range(2))
             else:
                 self.seconds[schedule] = float("inf")
@@ -125,6 +126,7 @@ def choose_schedule(
         share = -(-rows // count)
         if count > 1:
             consider(RowSchedule(count, share))
+        # Six factors of 4 span from what fits a first-level cache to a team's whole share.
         size = min(share, max(LEAST_BLOCK, rows // STEP**6))
         while size < share:
             consider(RowSchedule(count, size, fence=False))
@@ -162,6 +164,7 @@ def _race(
     least_gain: float,
 ) -> Choice:
     timed(original, watch.inputs)  # compiles
+    # In turns within a round, so that each ratio compares times of the same moment.
     usual: list[float] = []
     laps: dict[RowSchedule, list[float]] = {schedule: [] for schedule in runners}
     for number in range(ROUNDS):
