@@ -186,7 +186,8 @@ class _Placer:
         description = describe_plan(
             self.function, self.leaves, pulled, None, choice=choice, reason=reason
         )
-        return PlacementPlan(self.function, description, None, self.trees, choice)
+        blocks = RowBlocks(pulled) if pulled else None
+        return PlacementPlan(self.function, description, blocks, self.trees, choice)
 
     def _work(self) -> tuple[float, float]:
         """Operations of the program, and bytes of its arguments and results, as XLA counts them."""

@@ -14,6 +14,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 import jax
 import msgspec
+import numpy as np
 from msgspec import Struct
 
 from .clusters import MEGA, Cluster
@@ -23,6 +24,7 @@ from .rows.choice import choose_rows, rows_of
 from .rows.demands import Pulled
 from .rows.equations import trace
 from .rows.evidence import Evidence
+from .rows.rules import WHOLE
 from .rows.schedule_race import Choice, wait_for
 from .rows.timeline import Bar, draw_timeline
 
@@ -93,6 +95,7 @@ class PlacementPlan(Generic[P, R]):
         self._in, self._out = trees
         self._original = jax.jit(function)
         self._kinds = description.arguments
+        self._pulled = blocks.pulled if blocks else None
         self._runner = (
             RowRunner(blocks, description.schedule)
             if blocks is not None and description.schedule is not None
@@ -169,6 +172,36 @@ class PlacementPlan(Generic[P, R]):
         if self._runner is None:
             return memory_of(self._original.lower(*args).compile()).temporary
         return self._runner.temporary_bytes(leaves)
+
+    def shardings(self, devices: Sequence[Any], axis: str = "rows") -> Any:
+        """How the arguments lie on devices of one kind, for a normal `jax.jit(in_shardings=...)`.
+
+        Rows that results need by rows are shared out evenly, what is needed whole is on every
+        device. Gives a tree like the arguments; raises PlanError where rows cannot be divided so.
+
+        Example: `jax.jit(f, in_shardings=plan.shardings(jax.devices("cpu")))(x, w)`.
+        """
+        if self._pulled is None:
+            raise PlanError(f"{self.description.function} has no rows to share out")
+        mesh = jax.sharding.Mesh(np.array(devices), (axis,))
+        spec: Any = jax.sharding.PartitionSpec  # which jax leaves without annotations
+        specs = []
+        for number, value in enumerate(self._pulled.flat.inputs):
+            demands = self._pulled.inputs[value.number]
+            axes = {demand.axis for demand in demands if demand is not WHOLE}
+            # Rows along two axes, or rows and the whole, are better everywhere than moved about.
+            if len(axes) != 1 or WHOLE in demands:
+                specs.append(spec())
+                continue
+            (position,) = axes
+            if value.shape[position] % len(devices):
+                raise PlanError(
+                    f"argument {number} has {value.shape[position]} rows, which {len(devices)} "
+                    "devices cannot share evenly; use a number of devices that divides them"
+                )
+            specs.append(spec(*([None] * position), axis))
+        shardings = [jax.sharding.NamedSharding(mesh, partition) for partition in specs]
+        return jax.tree_util.tree_unflatten(self._in, shardings)
 
     def explain(self) -> str:
         """A table: what runs where, bytes and operations, seconds predicted and measured."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -161,3 +164,32 @@ def test_caches_are_read_from_the_system(tmp_path: Path) -> None:
 
     assert cache_groups([0, 1, 2, 3], tmp_path) == [(0, 1), (2, 3)]
     assert cache_groups([1, 2], tmp_path) == [(1,), (2,)]
+
+
+def test_an_even_plan_is_a_sharding(tmp_path: Path) -> None:
+    """On four CPU devices, a normal jit takes the shardings, and moves nothing between them."""
+    script = tmp_path / "four.py"
+    script.write_text(
+        "import jax\n"
+        "jax.config.update('jax_num_cpu_devices', 4)\n"
+        "import jax.numpy as jnp\n"
+        "from aiosearch.mapper import PlanError\n"
+        "import test_plans as plans\n"
+        "plan = plans.scheduled(plans.RowSchedule(1, 64))\n"
+        "shardings = plan.shardings(jax.devices())\n"
+        "assert [s.spec for s in shardings] == [jax.P('rows'), jax.P()], shardings\n"
+        "compiled = jax.jit(plans.layers, in_shardings=shardings).lower(*plans.ARGS).compile()\n"
+        "assert 'all-' not in compiled.as_text()\n"
+        "y = compiled(*map(jax.device_put, plans.ARGS, shardings))\n"
+        "assert len(y.sharding.device_set) == 4\n"
+        "assert jnp.allclose(y, plans.layers(*plans.ARGS), rtol=1e-5)\n"
+        "try:\n"
+        "    plan.shardings(jax.devices()[:3])\n"
+        "except PlanError as error:\n"
+        "    assert '1000 rows, which 3 devices' in str(error)\n"
+        "else:\n"
+        "    raise AssertionError\n"
+    )
+    folder = str(Path(__file__).parent)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([folder, *sys.path])}
+    subprocess.run([sys.executable, str(script)], check=True, env=environment)
