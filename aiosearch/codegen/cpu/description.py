@@ -15,21 +15,23 @@ def describe_schedule(kernel: TileKernel, schedule: Schedule) -> str:
     """The kernel's name, and a line each: blocks, the way through one, registers, inputs."""
     parts = [_blocks(kernel, schedule), *_way(kernel, schedule), *_registers(kernel, schedule)]
     parts += _width(schedule)
-    parts += [_layout(*one) for one in schedule.layouts.items()]
+    parts += [_layout(*named_layout) for named_layout in schedule.layouts.items()]
     parts += [f"a block copies its tile of {name}" for name in schedule.staged]
     parts += [
         "copies of halves, and what a block makes for products of them, are f32"
     ] * schedule.wide
-    parts += [f"a block lays out {_layout(*one)}" for one in schedule.panels.items()]
+    parts += [
+        f"a block lays out {_layout(*named_layout)}" for named_layout in schedule.panels.items()
+    ]
     return "\n  ".join([kernel.name, *parts])
 
 
 def _blocks(kernel: TileKernel, schedule: Schedule) -> str:
-    cut = [one for one in blocked(kernel) if schedule.tile(one) < one.size]
+    cut = [index for index in blocked(kernel) if schedule.tile(index) < index.size]
     if not cut:
         return "one block"
     count = math.prod(map(schedule.count, cut))
-    tiles = " and ".join(f"{schedule.tile(one)} of {one}'s {one.size}" for one in cut)
+    tiles = " and ".join(f"{schedule.tile(index)} of {index}'s {index.size}" for index in cut)
     order = f", along {schedule.fastest} first" if schedule.fastest else ""
     return f"{count} blocks, each {tiles}{order}"
 
@@ -37,26 +39,30 @@ def _blocks(kernel: TileKernel, schedule: Schedule) -> str:
 def _way(kernel: TileKernel, schedule: Schedule) -> Iterator[str]:
     way = tiled_serial_index(kernel, schedule)
     if way is not None:
-        kept = ", keeping what it needs again" if schedule.keeps else ""
-        yield f"goes along {way} by {schedule.tile(way)}{kept}"
+        retention = ", keeping what it needs again" if schedule.keeps else ""
+        yield f"goes along {way} by {schedule.tile(way)}{retention}"
 
 
 def _registers(kernel: TileKernel, schedule: Schedule) -> Iterator[str]:
     """What is folded stays in registers."""
     if not any(stage.folded for stage in kernel.stages):
         return
-    wishes = schedule.wishes
-    sums = f"{_count(wishes.rows, 'row')} by {_count(wishes.vectors, 'vector')} of sums"
-    held = "a matrix unit" if wishes.matrix else "registers"
-    yield f"{sums if wishes.rows else 'sums'} in {held}, {_count(wishes.unroll, 'step')} a turn"
-    if wishes.lanes is not None:
-        rows, columns = wishes.lanes
-        chains = f", {_count(wishes.chains, 'chain')} each" if wishes.chains else ""
+    request = schedule.registers
+    sums = f"{_count(request.rows, 'row')} by {_count(request.vectors, 'vector')} of sums"
+    held = "a matrix unit" if request.matrix else "registers"
+    yield f"{sums if request.rows else 'sums'} in {held}, {_count(request.unroll, 'step')} a turn"
+    if request.lanes is not None:
+        rows, columns = request.lanes
+        chains = f", {_count(request.chains, 'chain')} each" if request.chains else ""
         held = f"{_count(rows, 'row')} by {_count(columns, 'column')}"
         yield f"{held} of sums where lanes lie along what is folded{chains}"
-    if wishes.ahead:
-        into = ", into the first cache" if wishes.nearest else ""
-        ahead = (wishes.ahead, "block") if wishes.across else (2 * wishes.ahead, "row")
+    if request.prefetch_distance:
+        into = ", into the first cache" if request.prefetch_to_l1 else ""
+        ahead = (
+            (request.prefetch_distance, "block")
+            if request.prefetch_along_lanes
+            else (2 * request.prefetch_distance, "row")
+        )
         yield f"fetches {_count(*ahead)} ahead{into}"
 
 

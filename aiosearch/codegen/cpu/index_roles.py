@@ -81,16 +81,16 @@ def _packed_shape(
     beforehand = unblocked_shape(kernel, main, machine, layouts)
     if beforehand.along not in main.folded:
         return beforehand
-    names = [one.name for one in kernel.inputs]
-    found = unblocked_shape(
+    names = [buffer.name for buffer in kernel.inputs]
+    shape = unblocked_shape(
         kernel, main, machine, packable_inputs(kernel, names, machine, again=True)
     )
     served = (
-        found.row is not None
-        and found.row.size >= _MOST_CODED_ROWS
-        and found.along not in main.folded
+        shape.row is not None
+        and shape.row.size >= _MOST_CODED_ROWS
+        and shape.along not in main.folded
     )
-    return found if served else None
+    return shape if served else None
 
 
 def unblocked_shape(
@@ -100,34 +100,36 @@ def unblocked_shape(
     layouts: Mapping[str, PackedLayout] = MappingProxyType({}),
 ) -> RegisterShape:
     """How a stage would lie in registers if nothing were cut, and of its inputs these packed."""
-    buffers = (*kernel.inputs, *(one.target for one in kernel.stages))
+    buffers = (*kernel.inputs, *(stage.target for stage in kernel.stages))
     null = LlvmValue("null", "ptr")
     storages: dict[Buffer, Storage | PackedBuffer] = {
-        one: row_major_storage(null, one) for one in buffers
+        buffer: row_major_storage(null, buffer) for buffer in buffers
     }
     if stage.folded:
-        for one in kernel.inputs:
-            if one.name in layouts:
-                storages[one] = packed_storage(null, one, replace(layouts[one.name], coded=False))
-    ranges = {one: whole_axis_range(one.size) for one in kernel.indices}
+        for buffer in kernel.inputs:
+            if buffer.name in layouts:
+                storages[buffer] = packed_storage(
+                    null, buffer, replace(layouts[buffer.name], coded=False)
+                )
+    ranges = {index: whole_axis_range(index.size) for index in kernel.indices}
     return choose_register_shape(stage, ranges, storages, machine.width // 4, 32, RegisterRequest())
 
 
 def work(stage: KernelStage) -> int:
-    return math.prod(one.size for one in (*stage.free, *stage.folded))
+    return math.prod(index.size for index in (*stage.free, *stage.folded))
 
 
 def inputs_exceeding_l2(
-    stage: KernelStage, own: RegisterShape, inputs: Iterable[Buffer], l2: int
+    stage: KernelStage, shape: RegisterShape, inputs: Iterable[Buffer], l2: int
 ) -> frozenset[str]:
     """The inputs down whose rows a fold goes, and whose matrix is larger than the second cache."""
-    along, inner, given = own.along, own.inner, {*inputs}
+    along, inner, input_set = shape.along, shape.inner, {*inputs}
     if along is None or inner is None or along == inner:
         return frozenset()
     return frozenset(
         load.buffer.name
         for load in stage.loads
-        if load.buffer in given
+        if load.buffer in input_set
         and load.at
         and single_index(load.at[-1]) == along
         and any(inner in set(indices(position)) for position in load.at)
@@ -135,12 +137,12 @@ def inputs_exceeding_l2(
     )
 
 
-def interleavable_inputs(stage: KernelStage, own: RegisterShape) -> set[str]:
+def interleavable_inputs(stage: KernelStage, shape: RegisterShape) -> set[str]:
     """What a matrix unit's tiles can be made of as it lies: its lanes lie side by side."""
     return {
         load.buffer.name
         for load in stage.loads
-        if load.at and single_index(load.at[-1]) == own.along
+        if load.at and single_index(load.at[-1]) == shape.along
     }
 
 
@@ -154,25 +156,29 @@ def packable_inputs(
     names = set(constant)
     loads = [load for stage in kernel.stages for load in stage.loads]
     readers = Counter(load.buffer.name for load in (dict.fromkeys(loads) if again else loads))
-    found: dict[str, PackedLayout] = {}
+    layouts: dict[str, PackedLayout] = {}
     for stage in kernel.stages:
         if stage.fold is not ReductionKind.SUM or len(stage.folded) != 1:
             continue
         if again and len(set(stage.loads)) == 1:
             continue
-        wanted = [load for load in stage.loads if load.buffer.name in names]
+        candidates = [load for load in stage.loads if load.buffer.name in names]
         if again:
-            wanted = [load for load in wanted if _is_reused(stage, load)]
+            candidates = [load for load in candidates if _is_reused(stage, load)]
         if not again:
-            wanted = [load for load in wanted if _is_whole(load)]
-        columns = {load: _column(stage, load) for load in wanted if readers[load.buffer.name] == 1}
+            candidates = [load for load in candidates if _is_whole(load)]
+        columns = {
+            load: _column(stage, load) for load in candidates if readers[load.buffer.name] == 1
+        }
         wide = [
-            (load, one) for load, one in columns.items() if one and one.size >= machine.width // 4
+            (load, column)
+            for load, column in columns.items()
+            if column and column.size >= machine.width // 4
         ]
         if wide:
             load, column = max(wide, key=_preferred(stage, unblocked_shape(kernel, stage, machine)))
-            found[load.buffer.name] = _layout(stage, load, column, machine)
-    return found
+            layouts[load.buffer.name] = _layout(stage, load, column, machine)
+    return layouts
 
 
 def codable_inputs(
@@ -183,29 +189,29 @@ def codable_inputs(
     What reads them are products of pairs, whose lanes lie along the columns. Tiles of these have to
     be of whole panels.
     """
-    found: dict[str, LoopIndex] = {}
+    columns: dict[str, LoopIndex] = {}
     for stage in kernel.stages:
-        own = unblocked_shape(kernel, stage, machine)
+        shape = unblocked_shape(kernel, stage, machine)
         for load in stage.loads:
             layout = layouts.get(load.buffer.name)
-            if layout is None or not layout.pairs or machine.width != 64 or own.along is None:
+            if layout is None or not layout.pairs or machine.width != 64 or shape.along is None:
                 continue
-            along = single_index(load.at[layout.column]) == own.along
+            along = single_index(load.at[layout.column]) == shape.along
             if (
                 along
-                and own.inner is not None
-                and is_contiguous_along(stage, own.inner, {load.buffer.name})
+                and shape.inner is not None
+                and is_contiguous_along(stage, shape.inner, {load.buffer.name})
             ):
-                found[load.buffer.name] = own.along
-    return found
+                columns[load.buffer.name] = shape.along
+    return columns
 
 
 def _preferred(
-    stage: KernelStage, own: RegisterShape
+    stage: KernelStage, shape: RegisterShape
 ) -> Callable[[tuple[BufferLoad, LoopIndex]], tuple[bool, bool, int]]:
     """What lies along the lanes anyway, else side by side in what is made, else what is longest."""
     beside = single_index(stage.at[-1])
-    return lambda pair: (pair[1] == own.along, pair[1] == beside, pair[1].size)
+    return lambda pair: (pair[1] == shape.along, pair[1] == beside, pair[1].size)
 
 
 def _column(stage: KernelStage, load: BufferLoad) -> LoopIndex | None:
@@ -213,8 +219,8 @@ def _column(stage: KernelStage, load: BufferLoad) -> LoopIndex | None:
     places = [single_index(load.at[axis]) for axis in load.moving]
     if None in places or stage.folded[0] not in places or len(set(places)) < len(places):
         return None
-    columns = [one for one in stage.free if one in places and not _shared(stage, load, one)]
-    return max(columns, key=lambda one: one.size, default=None)
+    columns = [index for index in stage.free if index in places and not _shared(stage, load, index)]
+    return max(columns, key=lambda index: index.size, default=None)
 
 
 def _is_whole(load: BufferLoad) -> bool:
@@ -235,21 +241,23 @@ def _layout(
 def _shared(stage: KernelStage, load: BufferLoad, index: LoopIndex) -> bool:
     """Whether the other factors depend on an index, too."""
     return any(
-        index in {one for position in other.at for one in indices(position)}
-        for other in stage.loads
-        if other != load
+        index in {index for position in factor.at for index in indices(position)}
+        for factor in stage.loads
+        if factor != load
     )
 
 
 def _is_reused(stage: KernelStage, load: BufferLoad) -> bool:
     """Whether several rows read the same."""
-    own = {one for position in load.at for one in indices(position)}
-    return any(one.size > 1 for one in stage.free if one not in own)
+    read = {index for position in load.at for index in indices(position)}
+    return any(index.size > 1 for index in stage.free if index not in read)
 
 
 def is_contiguous_along(
     stage: KernelStage, inner: LoopIndex | None, apart_from: Set[str] = frozenset()
 ) -> bool:
     """Whether a factor's neighbours lie along an index, as products of pairs take them."""
-    loads = [one for one in stage.loads if one.buffer.name not in apart_from]
-    return any(one.at and inner is not None and single_index(one.at[-1]) == inner for one in loads)
+    loads = [load for load in stage.loads if load.buffer.name not in apart_from]
+    return any(
+        load.at and inner is not None and single_index(load.at[-1]) == inner for load in loads
+    )

@@ -35,7 +35,7 @@ class PackedLayout:
     shared: bool = False
     """Whether all lanes read the same column, and never neighbours."""
 
-    def given(self, buffer: Buffer) -> Buffer:
+    def packed_input(self, buffer: Buffer) -> Buffer:
         """The input as a kernel is given it."""
         shape = self.shape(buffer.shape)
         if not self.coded:
@@ -95,14 +95,18 @@ class PackedBuffer:
         """
         layout = self.layout
         local = [place - first for place, first in zip(at, self.origin, strict=True)]
-        found, odd = Linear(), Linear()
+        batch, odd = Linear(), Linear()
         for axis, size in enumerate(self.sizes):
             if axis not in (layout.row, layout.column):
-                found = found * size + local[axis]
+                batch = batch * size + local[axis]
         panel, within = local[layout.column].over(layout.width, writer)
         row = local[layout.row]
         if layout.pairs:
             row, odd = row.over(2, writer)
-        each = 2 if layout.pairs else 1
+        row_elements = 2 if layout.pairs else 1
         panels = self.shape[-3 - layout.pairs]
-        return found * panels + panel, row * (layout.width * each) + within * each + odd, odd
+        return (
+            batch * panels + panel,
+            row * (layout.width * row_elements) + within * row_elements + odd,
+            odd,
+        )

@@ -27,7 +27,7 @@ def encode_panels(panels: Any) -> Any:
     """Takes panels as they lie in memory: batch, panels, pairs of rows, width, and two."""
     codes = CodedPanelFormat(math.prod(panels.shape[:-3]), math.prod(panels.shape[-3:]))
     bits = lax.bitcast_convert_type(panels, jnp.uint16).reshape(codes.panels, codes.elements)
-    heads, elements = jax.vmap(lambda one: _panel(one, codes.most))(bits)
+    heads, elements = jax.vmap(lambda panel: _panel(panel, codes.most))(bits)
     return jnp.concatenate([heads.reshape(-1), elements.reshape(-1)])
 
 
@@ -45,15 +45,15 @@ def _panel(bits: Any, most: int) -> tuple[Any, Any]:
     is_other = code_of[first] == NAMED_BYTES
     count = is_other.sum(dtype=jnp.int32)
     smallest = (bits & 0x8000) | _SMALLEST
-    known = jnp.where(is_other, smallest, bits)
+    replaced = jnp.where(is_other, smallest, bits)
     short = _words(
-        _interleaved_bytes(known & 0xFF), _nibbles(_interleaved_bytes(code_of[known >> 8]))
+        _interleaved_bytes(replaced & 0xFF), _nibbles(_interleaved_bytes(code_of[replaced >> 8]))
     )
     plain = lax.bitcast_convert_type(bits.reshape(-1, 2), jnp.int32)
     short = jnp.pad(short, (0, plain.size - short.size))
-    told = jnp.where(count > most, UNCODED_PANEL, count)
+    stored_count = jnp.where(count > most, UNCODED_PANEL, count)
     listed = _exception_list(bits, smallest, is_other, most)
-    head = jnp.concatenate([_words(names), told[None], jnp.zeros(_REST, jnp.int32), listed])
+    head = jnp.concatenate([_words(names), stored_count[None], jnp.zeros(_REST, jnp.int32), listed])
     return head, jnp.where(count > most, plain, short)
 
 
@@ -67,8 +67,8 @@ def _exception_list(bits: Any, smallest: Any, is_other: Any, most: int) -> Any:
     What is behind them, if they are fewer, means nothing.
     """
     places = lax.top_k(is_other.astype(jnp.float32), most)[1]
-    more = _floats(bits[places]) - _floats(smallest[places])
-    both = [places, lax.bitcast_convert_type(more, jnp.int32)]
+    differences = _floats(bits[places]) - _floats(smallest[places])
+    both = [places, lax.bitcast_convert_type(differences, jnp.int32)]
     return jnp.stack(both, axis=1).reshape(-1)
 
 
@@ -89,5 +89,5 @@ def _nibbles(codes: Any) -> Any:
 
 
 def _words(*parts: Any) -> Any:
-    whole = jnp.concatenate([one.reshape(-1) for one in parts])
+    whole = jnp.concatenate([part.reshape(-1) for part in parts])
     return lax.bitcast_convert_type(whole.reshape(-1, 4), jnp.int32)

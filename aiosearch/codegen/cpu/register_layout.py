@@ -43,11 +43,11 @@ class RegisterShape:
     """The folded index that runs innermost."""
     unroll: int = 1
     """Steps along it a turn; where lanes lie along it, chains of each sum."""
-    ahead: int = 0
+    prefetch_distance: int = 0
     """How many pairs of rows ahead of their use vectors are fetched; 0 for not at all."""
-    nearest: bool = False
+    prefetch_to_l1: bool = False
     """Whether they come into the first cache; the second one has room for more on its way."""
-    across: bool = False
+    prefetch_along_lanes: bool = False
     """Whether they are of the same rows, so many blocks of registers further along the lanes."""
 
 
@@ -59,11 +59,11 @@ class RegisterRequest:
     """0 for what registers hold."""
     vectors: int = 0
     unroll: int = 2
-    ahead: int = 0
+    prefetch_distance: int = 0
     matrix: bool = False
     """Whether products that a matrix unit can take are its own; the others get what is usual."""
-    nearest: bool = False
-    across: bool = False
+    prefetch_to_l1: bool = False
+    prefetch_along_lanes: bool = False
     lanes: tuple[int, int] | None = None
     """Rows and columns of sums where lanes lie along what is folded; nothing for what is usual."""
     chains: int = 0
@@ -76,7 +76,7 @@ def choose_register_shape(
     storages: Mapping[Buffer, Storage | PackedBuffer],
     lanes: int,
     registers: int,
-    wishes: RegisterRequest,
+    request: RegisterRequest,
 ) -> RegisterShape:
     """By what neighbours in memory are, and by what can be used again."""
     along = _best_lane_index(stage, ranges, storages, lanes)
@@ -84,24 +84,24 @@ def choose_register_shape(
         return RegisterShape(along)
     row, column = _reused(stage, ranges, along)
     if along in stage.folded:
-        most, side = wishes.lanes or (
-            wishes.rows or ACCUMULATORS_TO_HIDE_LATENCY,
+        most, side = request.lanes or (
+            request.rows or ACCUMULATORS_TO_HIDE_LATENCY,
             ACCUMULATORS_TO_HIDE_LATENCY,
         )
         rows = min(most, ranges[row].largest) if row else 1
         columns = min(side, ranges[column].largest) if column else 1
-        chains = wishes.chains or default_chains(rows * columns)
+        chains = request.chains or default_chains(rows * columns)
         return RegisterShape(along, row, rows, column, columns, along, chains)
-    vectors = wishes.vectors or _vectors(ranges, row, registers)
+    vectors = request.vectors or _vectors(ranges, row, registers)
     most = -(-ranges[along].largest // lanes) if along else 1
     fitting = max(1, min(vectors, most))
-    rows = wishes.rows or (registers - 2) // fitting - 1
+    rows = request.rows or (registers - 2) // fitting - 1
     rows = max(1, min(rows, ranges[row].largest)) if row else 1
-    if not (wishes.vectors and _in_panels(stage, along, storages)):
+    if not (request.vectors and _in_panels(stage, along, storages)):
         vectors = fitting
     inner = _inner(stage, ranges, along)
-    unroll, ahead, nearest = wishes.unroll, wishes.ahead, wishes.nearest
-    across = wishes.across
+    unroll, ahead, nearest = request.unroll, request.prefetch_distance, request.prefetch_to_l1
+    across = request.prefetch_along_lanes
     return RegisterShape(along, row, rows, None, vectors, inner, unroll, ahead, nearest, across)
 
 
@@ -147,13 +147,13 @@ def _best_lane_index(
         extent = ranges[index].largest
         return (cost + 2) * (-(-extent // lanes) * lanes / max(extent, 1))
 
-    wanted = [
-        one
-        for one in stage.indices
-        if ranges[one].largest > 1
-        and not any(_scattered(load, one, storages) for load in stage.loads)
+    eligible = [
+        index
+        for index in stage.indices
+        if ranges[index].largest > 1
+        and not any(_scattered(load, index, storages) for load in stage.loads)
     ]
-    return min(wanted, key=costs, default=None)
+    return min(eligible, key=costs, default=None)
 
 
 def _scattered(
@@ -187,21 +187,21 @@ def _stride(
 ) -> int | None:
     storage = storages[buffer]
     assert isinstance(storage, Storage)
-    found = 0
+    elements = 0
     for position, stride in zip(at, storage.strides, strict=True):
         if index in set(indices(position)):
             if not isinstance(position, Affine):
                 return None
-            found += dict(position.terms)[index] * stride
-    return found
+            elements += dict(position.terms)[index] * stride
+    return elements
 
 
 def _inner(
     stage: KernelStage, ranges: Mapping[LoopIndex, TileRange], along: LoopIndex | None
 ) -> LoopIndex | None:
     """The longest of what is folded, where lanes lie elsewhere."""
-    folded = [one for one in stage.folded if one is not along]
-    return max(folded, key=lambda one: ranges[one].largest, default=None)
+    folded = [index for index in stage.folded if index is not along]
+    return max(folded, key=lambda index: ranges[index].largest, default=None)
 
 
 def _reused(
@@ -209,12 +209,12 @@ def _reused(
 ) -> tuple[LoopIndex | None, LoopIndex | None]:
     """Free indices that some of what moves along the lanes does not depend on, longest first."""
     moving = [load for load in stage.loads if _reads_by_lane(load, along)]
-    found = [
-        one
-        for one in stage.free
-        if one is not along
-        and ranges[one].largest > 1
-        and any(not _reads_by_lane(load, one) for load in moving)
+    reusable = [
+        index
+        for index in stage.free
+        if index is not along
+        and ranges[index].largest > 1
+        and any(not _reads_by_lane(load, index) for load in moving)
     ]
-    found.sort(key=lambda one: -ranges[one].largest)
-    return (found[0] if found else None), (found[1] if len(found) > 1 else None)
+    reusable.sort(key=lambda index: -ranges[index].largest)
+    return (reusable[0] if reusable else None), (reusable[1] if len(reusable) > 1 else None)

@@ -21,12 +21,12 @@ class Schedule:
     """Of indices, by name; what is not named is not cut."""
     serial: str | None = None
     """The index along which a block goes tile by tile, and keeps what is folded over it."""
-    wishes: RegisterRequest = field(default_factory=RegisterRequest)
+    registers: RegisterRequest = field(default_factory=RegisterRequest)
     layouts: Mapping[str, PackedLayout] = field(default_factory=dict)
     """Of inputs, by name, that were laid out beforehand."""
     staged: tuple[str, ...] = ()
     """Inputs of which a block copies its tile, so that rows lie close together."""
-    turned: Mapping[str, PackedLayout] = field(default_factory=dict)
+    transposed: Mapping[str, PackedLayout] = field(default_factory=dict)
     """Of inputs, by name, whose rows are laid side by side before the kernel begins."""
     panels: Mapping[str, PackedLayout] = field(default_factory=dict)
     """Of inputs, by name, whose tiles a block lays out for itself."""
@@ -53,24 +53,26 @@ class Schedule:
 
 def blocked(kernel: TileKernel) -> tuple[LoopIndex, ...]:
     """What can be cut into blocks that run side by side: free in outputs, folded nowhere."""
-    folded = {one for stage in kernel.stages for one in stage.folded}
+    folded = {index for stage in kernel.stages for index in stage.folded}
     outputs = [stage for stage in kernel.stages if stage.target in kernel.outputs]
-    found = dict.fromkeys(one for stage in outputs for one in stage.free)
-    return tuple(one for one in found if one not in folded and _cuttable(kernel, one))
+    candidates = dict.fromkeys(index for stage in outputs for index in stage.free)
+    return tuple(index for index in candidates if index not in folded and _cuttable(kernel, index))
 
 
 def serial(kernel: TileKernel) -> tuple[LoopIndex, ...]:
     """What a block can go along tile by tile: folded somewhere."""
-    found = dict.fromkeys(one for stage in kernel.stages for one in stage.folded)
-    return tuple(one for one in found if _cuttable(kernel, one))
+    candidates = dict.fromkeys(index for stage in kernel.stages for index in stage.folded)
+    return tuple(index for index in candidates if _cuttable(kernel, index))
 
 
 def _cuttable(kernel: TileKernel, index: LoopIndex) -> bool:
     """Whether what a tile needs of other stages is their tile: places are read as they are."""
-    made = {stage.target: stage.at for stage in kernel.stages}
+    positions = {stage.target: stage.at for stage in kernel.stages}
     for stage in kernel.stages:
         for load in stage.loads:
-            for own, read in zip(made.get(load.buffer, ()), load.at, strict=False):
-                if index in set(indices(own)) and (own != read or single_index(own) is None):
+            for written, read in zip(positions.get(load.buffer, ()), load.at, strict=False):
+                if index in set(indices(written)) and (
+                    written != read or single_index(written) is None
+                ):
                     return False
     return True

@@ -170,11 +170,11 @@ class Memory:
             f"call void @{name}({value}, {where}, i32 {size}, {_all_lanes(mask, lanes)})"
         )
 
-    def prefetch(self, storage: Storage, offset: Linear, nearest: bool) -> None:
+    def prefetch(self, storage: Storage, offset: Linear, to_l1: bool) -> None:
         """Of a place that need not be there: into the second cache, or into the first."""
         pointer = self.address(storage, offset)
         self._declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        given = f"ptr {pointer.text}, i32 0, i32 {3 if nearest else 2}, i32 1"
+        given = f"ptr {pointer.text}, i32 0, i32 {3 if to_l1 else 2}, i32 1"
         self._writer.say(f"call void @llvm.prefetch.p0({given})")
 
     def _gep(self, scalar: str, pointer: LlvmValue, offset: str) -> LlvmValue:

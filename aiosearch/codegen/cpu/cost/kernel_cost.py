@@ -104,18 +104,18 @@ class _StageWork:
     """Of one vector, where it is no sum whose rows share what lanes read."""
     sum: ReductionWork | None
     """Where it is one."""
-    without: ReductionWork | None
+    widened_sum: ReductionWork | None
     """The same if no instruction adds up pairs."""
-    lane_folded: bool
+    lane_reduction: bool
     """Whether lanes lie along what is folded."""
-    apart: frozenset[str]
+    strided_broadcast: frozenset[str]
     """Of what its lanes share: what does not lie side by side for its rows."""
-    far: frozenset[str]
+    exceeding_l2: frozenset[str]
     """The inputs down whose rows it goes, and that are larger than the second cache."""
     read: frozenset[str]
-    moving: frozenset[str]
+    lane_halves: frozenset[str]
     """The halves that move with its lanes,"""
-    shared: frozenset[str]
+    broadcast_halves: frozenset[str]
     """and those that its lanes share."""
 
 
@@ -146,9 +146,9 @@ class _TileCounts:
     """The rows, the lanes and the products of each stage's tile."""
     readers: tuple[int, ...]
     """Of each input, how many blocks read the same."""
-    copying: tuple[float, ...]
+    copy_cycles: tuple[float, ...]
     """Of each input, how many cycles blocks wait while they copy it."""
-    fits: bool
+    shared_reads_fit_l2: bool
     """Whether what several blocks read stays in the second cache meanwhile."""
 
 
@@ -156,24 +156,26 @@ class KernelCost:
     """Of one kernel on one machine."""
 
     def __init__(
-        self, kernel: TileKernel, own: IndexRoles, machine: CpuMachine, threads: int
+        self, kernel: TileKernel, roles: IndexRoles, machine: CpuMachine, threads: int
     ) -> None:
-        self._kernel, self._own, self._threads = kernel, own, threads
+        self._kernel, self._roles, self._threads = kernel, roles, threads
         self._machine, self._widest, self._l2 = machine, machine.width, machine.l2
-        self._works: dict[_PackedInputs, list[_StageWork]] = {}
-        self._reads = [self._read(one) for one in kernel.inputs]
+        self._works_by_packing: dict[_PackedInputs, list[_StageWork]] = {}
+        self._reads = [self._read(buffer) for buffer in kernel.inputs]
         self._made = _tiled_inputs(kernel)
-        self._narrow = frozenset(one.name for one in widenable_tiles(kernel))
-        self._written = sum(bytes_of(one.dtype, one.shape) for one in kernel.outputs)
-        self._cuts, self._summed = cache(self._cutting), cache(ReductionCost(machine.l1).cycles)
-        self._passes = cache(self._passing)
+        self._narrow = frozenset(tile.name for tile in widenable_tiles(kernel))
+        self._written = sum(bytes_of(buffer.dtype, buffer.shape) for buffer in kernel.outputs)
+        self._cuts, self._summed = cache(self._count_tiles), cache(ReductionCost(machine.l1).cycles)
+        self._passes = cache(self._stage_runs)
 
     def seconds(self, schedule: Schedule) -> float:
         """What counts is which of two is less."""
         laid = (*schedule.layouts, *schedule.panels)
-        if laid not in self._works:
-            self._works[laid] = self._working({**schedule.layouts, **schedule.panels})
-        cuts, works = self._cuts(tuple(schedule.tiles.items()), laid), self._works[laid]
+        if laid not in self._works_by_packing:
+            self._works_by_packing[laid] = self._stage_works(
+                {**schedule.layouts, **schedule.panels}
+            )
+        cuts, works = self._cuts(tuple(schedule.tiles.items()), laid), self._works_by_packing[laid]
         if not cuts.blocks:
             return 0.0
         turns = self._passes(schedule.serial, schedule.keeps)
@@ -183,11 +185,13 @@ class KernelCost:
             if times
         )
         copied = {*schedule.staged, *schedule.panels, *self._made}
-        reads = zip(self._reads, cuts.copying, strict=True)
-        cycles += sum(waits for one, waits in reads if one.name in copied)
+        reads = zip(self._reads, cuts.copy_cycles, strict=True)
+        cycles += sum(waits for read, waits in reads if read.name in copied)
         beside = (cycles / CLOCK_HERTZ, *self._traffic(schedule, cuts))
-        block = sum(one**_OVERLAP_NORM for one in beside) ** (1 / _OVERLAP_NORM) / cuts.blocks
-        return self._turning(schedule) + float(
+        block = (
+            sum(seconds**_OVERLAP_NORM for seconds in beside) ** (1 / _OVERLAP_NORM) / cuts.blocks
+        )
+        return self._transpose_seconds(schedule) + float(
             -(-cuts.blocks // self._threads) * block
             + min(
                 _LAST_THREAD_BLOCK_FRACTION * block,
@@ -195,59 +199,60 @@ class KernelCost:
             )
         )
 
-    def _cutting(self, tiles: tuple[tuple[str, int], ...], laid: _PackedInputs) -> _TileCounts:
-        cut, works = Schedule(dict(tiles)), self._works[laid]
-        shapes = [one.shape for one in works]
-        readers = tuple(_tiles(one.missing, cut) for one in self._reads)
+    def _count_tiles(self, tiles: tuple[tuple[str, int], ...], laid: _PackedInputs) -> _TileCounts:
+        cut, works = Schedule(dict(tiles)), self._works_by_packing[laid]
+        shapes = [stage_work.shape for stage_work in works]
+        readers = tuple(_tiles(read.missing, cut) for read in self._reads)
         reads = zip(self._reads, readers, strict=True)
-        fits = sum(self._slice(one, cut) for one, times in reads if times > 1) <= self._l2
+        fits = sum(self._slice(read, cut) for read, times in reads if times > 1) <= self._l2
         return _TileCounts(
-            _tiles(self._own.blocked, cut),
-            tuple(_tiles(one.missing, cut) for one in works),
-            tuple(_tile(one.row, cut) for one in shapes),
-            tuple(_tile(one.along, cut) for one in shapes),
-            tuple(_tile(one.inner, cut) for one in shapes),
+            _tiles(self._roles.blocked, cut),
+            tuple(_tiles(stage_work.missing, cut) for stage_work in works),
+            tuple(_tile(shape.row, cut) for shape in shapes),
+            tuple(_tile(shape.along, cut) for shape in shapes),
+            tuple(_tile(shape.inner, cut) for shape in shapes),
             readers,
             tuple(
-                _copying(one, cut, times, 1 if fits else times)
-                for one, times in zip(self._reads, readers, strict=True)
+                _copying(read, cut, times, 1 if fits else times)
+                for read, times in zip(self._reads, readers, strict=True)
             ),
             fits,
         )
 
-    def _turning(self, schedule: Schedule) -> float:
+    def _transpose_seconds(self, schedule: Schedule) -> float:
         """Before all blocks; that other kernels want the same is not counted."""
-        found = 0.0
-        for one in self._reads:
-            layout = schedule.turned.get(one.name)
+        seconds = 0.0
+        for read in self._reads:
+            layout = schedule.transposed.get(read.name)
             if layout is not None:
-                threads = transposing_threads(layout, one.shape, self._threads)
-                found += (
-                    KERNEL_START_SECONDS + one.bytes * _COPY_CYCLES_PER_BYTE / CLOCK_HERTZ / threads
+                threads = transposing_threads(layout, read.shape, self._threads)
+                seconds += (
+                    KERNEL_START_SECONDS
+                    + read.bytes * _COPY_CYCLES_PER_BYTE / CLOCK_HERTZ / threads
                 )
-        return found
+        return seconds
 
-    def _working(self, layouts: Mapping[str, PackedLayout]) -> list[_StageWork]:
+    def _stage_works(self, layouts: Mapping[str, PackedLayout]) -> list[_StageWork]:
         """Of each stage; what is laid out decides along what its lanes lie."""
         shapes = (
-            (one, unblocked_shape(self._kernel, one, self._machine, layouts))
-            for one in self._kernel.stages
+            (stage, unblocked_shape(self._kernel, stage, self._machine, layouts))
+            for stage in self._kernel.stages
         )
-        return [self._work(*each) for each in shapes]
+        return [self._work(*shape) for shape in shapes]
 
     def _work(self, stage: KernelStage, shape: RegisterShape) -> _StageWork:
         used, machine = {*stage.free, *stage.folded}, self._machine
-        applied = [one for one in walk(stage.value) if isinstance(one, Apply)]
-        steps = sum(_OPERATION_CYCLES.get(one.operation, 0.5) for one in applied)
+        applied = [node for node in walk(stage.value) if isinstance(node, Apply)]
+        steps = sum(_OPERATION_CYCLES.get(applied_node.operation, 0.5) for applied_node in applied)
         shares = stage.fold is ReductionKind.SUM and shape.along not in stage.folded
-        own = _reduction_work(stage, shape, machine) if shares else None
+        reduction = _reduction_work(stage, shape, machine) if shares else None
         return _StageWork(
             shape,
             work(stage),
-            tuple(one for one in self._own.blocked if one not in used),
+            tuple(index for index in self._roles.blocked if index not in used),
             max(len(stage.loads) / 2, steps, 1.0),
-            own,
-            replace(own, dots=False, slow=False) if own else None,
+            reduction,
+            replace(reduction, dots=False, slow=False) if reduction else None,
             shape.along in stage.folded,
             frozenset(_strided_broadcast_inputs(stage, shape)),
             inputs_exceeding_l2(stage, shape, self._kernel.inputs, machine.l2),
@@ -258,62 +263,72 @@ class KernelCost:
 
     def _read(self, buffer: Buffer) -> _InputTraffic:
         stages = self._kernel.stages
-        loads = [one for stage in stages for one in stage.loads if one.buffer == buffer]
-        used = {one for load in loads for one in _used(load)}
-        mine = [load for load in self._own.stage.loads if load.buffer == buffer]
+        loads = [load for stage in stages for load in stage.loads if load.buffer == buffer]
+        used = {index for load in loads for index in _used(load)}
+        mine = [load for load in self._roles.stage.loads if load.buffer == buffer]
         matrix = bytes_of(buffer.dtype, buffer.shape[-2:])
         return _InputTraffic(
             buffer.name,
             buffer.shape,
             bytes_of(buffer.dtype, buffer.shape),
-            tuple(one for one in self._own.blocked if one not in used),
-            any(self._own.along in _used(load) for load in mine),
+            tuple(index for index in self._roles.blocked if index not in used),
+            any(self._roles.along in _used(load) for load in mine),
             single_index(loads[0].at[-1]) if loads[0].at and matrix > self._l2 else None,
         )
 
-    def _passing(self, name: str | None, keeps: bool) -> list[int]:
+    def _stage_runs(self, name: str | None, keeps: bool) -> list[int]:
         """In how many passes along the serial index each stage runs."""
-        serial = next((one for one in self._kernel.indices if one.name == name), None)
-        found: Counter[Buffer] = Counter()
-        for one in serial_passes(self._kernel, serial, keeps=keeps):
-            found.update(stage.target for stage in (*one.before, *one.along))
-        return [found[stage.target] for stage in self._kernel.stages]
+        serial = next((index for index in self._kernel.indices if index.name == name), None)
+        runs: Counter[Buffer] = Counter()
+        for serial_pass in serial_passes(self._kernel, serial, keeps=keeps):
+            runs.update(stage.target for stage in (*serial_pass.before, *serial_pass.along))
+        return [runs[stage.target] for stage in self._kernel.stages]
 
-    def _cycles(self, one: _StageWork, at: int, schedule: Schedule, cuts: _TileCounts) -> float:
+    def _cycles(
+        self, stage_work: _StageWork, at: int, schedule: Schedule, cuts: _TileCounts
+    ) -> float:
         """Of a stage."""
-        wishes, lanes = schedule.wishes, schedule.lanes(self._widest)
-        if one.sum is None or one.without is None:
-            along = one.shape.along.size if one.shape.along is not None else 1
+        request, lanes = schedule.registers, schedule.lanes(self._widest)
+        if stage_work.sum is None or stage_work.widened_sum is None:
+            along = stage_work.shape.along.size if stage_work.shape.along is not None else 1
             joined = (
-                one.total / cuts.columns[at] * _LANE_REDUCTION_CYCLES if one.lane_folded else 0.0
+                stage_work.total / cuts.columns[at] * _LANE_REDUCTION_CYCLES
+                if stage_work.lane_reduction
+                else 0.0
             )
-            return one.total / min(lanes, along) * one.cycles + joined
-        rows, vectors = wishes.rows or 4, wishes.vectors or 2
+            return stage_work.total / min(lanes, along) * stage_work.cycles + joined
+        rows, vectors = request.rows or 4, request.vectors or 2
         wide = self._widened(schedule)
-        dots = one.sum.dots and wide.isdisjoint(one.moving) and wide.isdisjoint(one.shared)
-        own = one.sum if dots else one.without
-        lying = self._lying(one, schedule, cuts.columns[at], vectors * lanes)
-        if not dots and (one.moving or one.shared):
-            widening = _widening(one.moving - wide, schedule)
-            spreading = _BROADCAST_WIDENING_INSTRUCTIONS if one.shared - wide else 0
+        dots = (
+            stage_work.sum.dots
+            and wide.isdisjoint(stage_work.lane_halves)
+            and wide.isdisjoint(stage_work.broadcast_halves)
+        )
+        reduction = stage_work.sum if dots else stage_work.widened_sum
+        lying = self._placement(stage_work, schedule, cuts.columns[at], vectors * lanes)
+        if not dots and (stage_work.lane_halves or stage_work.broadcast_halves):
+            widening = _widening(stage_work.lane_halves - wide, schedule)
+            spreading = (
+                _BROADCAST_WIDENING_INSTRUCTIONS if stage_work.broadcast_halves - wide else 0
+            )
             lying = replace(lying, widening=widening, spreading=spreading)
         tile, depth = cuts.rows[at], cuts.depths[at]
-        return self._summed(own, tile, depth, rows, vectors, lanes, wishes.matrix, lying)
+        return self._summed(reduction, tile, depth, rows, vectors, lanes, request.matrix, lying)
 
-    def _lying(
-        self, one: _StageWork, schedule: Schedule, columns: int, panel: int
+    def _placement(
+        self, stage_work: _StageWork, schedule: Schedule, columns: int, panel: int
     ) -> OperandPlacement:
         """In a block that has so many columns."""
-        read, layouts = one.read, schedule.layouts
-        apart = one.far - layouts.keys() - schedule.panels.keys()
-        along = one.shape.along
+        read, layouts = stage_work.read, schedule.layouts
+        apart = stage_work.exceeding_l2 - layouts.keys() - schedule.panels.keys()
+        along = stage_work.shape.along
         whole = along is None or columns >= along.size
         return OperandPlacement(
             not (read.isdisjoint(layouts) and read.isdisjoint(schedule.panels)),
             any(layout.coded for name, layout in layouts.items() if name in read),
-            bool(one.apart)
-            and one.apart.isdisjoint(schedule.staged)
-            and one.apart.isdisjoint(schedule.turned),
+            bool(stage_work.strided_broadcast)
+            and stage_work.strided_broadcast.isdisjoint(schedule.staged)
+            and stage_work.strided_broadcast.isdisjoint(schedule.transposed),
             read.isdisjoint(schedule.panels),
             columns <= panel and not read.isdisjoint(layouts),
             max(1.0, columns / panel) if apart and not whole else 0.0,
@@ -323,24 +338,24 @@ class KernelCost:
         """What holds f32 in place of halves."""
         if not schedule.wide:
             return frozenset()
-        return self._narrow.union(schedule.staged, schedule.turned, schedule.panels)
+        return self._narrow.union(schedule.staged, schedule.transposed, schedule.panels)
 
     def _traffic(self, schedule: Schedule, cuts: _TileCounts) -> tuple[float, float]:
         """Seconds for what comes from memory, and from the second cache where that keeps it."""
         memory, near = float(self._written), 0.0
-        for one, readers in zip(self._reads, cuts.readers, strict=True):
-            layout = schedule.layouts.get(one.name)
-            read = one.bytes * (CODED_SIZE_RATIO if layout and layout.coded else 1)
-            memory += read * (1 if cuts.fits else readers)
-            near += read * (readers - 1 if cuts.fits else 0)
-            if one.strides and one.name not in schedule.layouts:
-                memory += one.bytes * 0.3
+        for traffic, readers in zip(self._reads, cuts.readers, strict=True):
+            layout = schedule.layouts.get(traffic.name)
+            read = traffic.bytes * (CODED_SIZE_RATIO if layout and layout.coded else 1)
+            memory += read * (1 if cuts.shared_reads_fit_l2 else readers)
+            near += read * (readers - 1 if cuts.shared_reads_fit_l2 else 0)
+            if traffic.strides and traffic.name not in schedule.layouts:
+                memory += traffic.bytes * 0.3
         return memory / _DRAM_BYTES_PER_SECOND_PER_THREAD, near / L2_BYTES_PER_SECOND
 
-    def _slice(self, one: _InputTraffic, schedule: Schedule) -> float:
+    def _slice(self, traffic: _InputTraffic, schedule: Schedule) -> float:
         """What a block reads of an input, in bytes."""
-        own = (each for each in self._own.blocked if each not in one.missing)
-        return one.bytes / max(_tiles(own, schedule), 1)
+        read_indices = (index for index in self._roles.blocked if index not in traffic.missing)
+        return traffic.bytes / max(_tiles(read_indices, schedule), 1)
 
 
 def _reduction_work(stage: KernelStage, shape: RegisterShape, machine: CpuMachine) -> ReductionWork:
@@ -373,8 +388,10 @@ def _strided_broadcast_inputs(stage: KernelStage, shape: RegisterShape) -> Itera
 
 def _tiled_inputs(kernel: TileKernel) -> frozenset[str]:
     """The inputs of which a block makes a tile for a sum, as if it copied them."""
-    stages = (one for one in kernel.stages if not one.folded and one.target not in kernel.outputs)
-    inputs = {one for one in kernel.inputs if len(one.shape) > 1}
+    stages = (
+        stage for stage in kernel.stages if not stage.folded and stage.target not in kernel.outputs
+    )
+    inputs = {buffer for buffer in kernel.inputs if len(buffer.shape) > 1}
     return frozenset(
         load.buffer.name
         for stage in stages
@@ -383,27 +400,27 @@ def _tiled_inputs(kernel: TileKernel) -> frozenset[str]:
     )
 
 
-def _copying(one: _InputTraffic, cut: Schedule, readers: int, again: int) -> float:
+def _copying(traffic: _InputTraffic, cut: Schedule, readers: int, again: int) -> float:
     """Cycles for copies of all, tile by tile: each row of a tile lies somewhere else in memory.
 
     So many blocks copy the same, and so many of them have it from there.
     """
-    waits = readers * one.bytes * _COPY_CYCLES_PER_BYTE
-    if one.columns is None or cut.count(one.columns) == 1:
+    waits = readers * traffic.bytes * _COPY_CYCLES_PER_BYTE
+    if traffic.columns is None or cut.count(traffic.columns) == 1:
         return waits
-    row = cut.tile(one.columns) * one.bytes // math.prod(one.shape)
-    return waits + again * one.bytes * (
+    row = cut.tile(traffic.columns) * traffic.bytes // math.prod(traffic.shape)
+    return waits + again * traffic.bytes * (
         _STRIDED_COPY_CYCLES_PER_BYTE + ROW_JUMP_CYCLES / max(row, CACHE_LINE_BYTES)
     )
 
 
 def _used(load: BufferLoad) -> Collection[LoopIndex]:
-    return {one for position in load.at for one in indices(position)}
+    return {index for position in load.at for index in indices(position)}
 
 
-def _tile(one: LoopIndex | None, schedule: Schedule) -> int:
-    return 1 if one is None else schedule.tile(one)
+def _tile(index: LoopIndex | None, schedule: Schedule) -> int:
+    return 1 if index is None else schedule.tile(index)
 
 
-def _tiles(some: Iterable[LoopIndex], schedule: Schedule) -> int:
-    return math.prod(map(schedule.count, some))
+def _tiles(tiled_indices: Iterable[LoopIndex], schedule: Schedule) -> int:
+    return math.prod(map(schedule.count, tiled_indices))

@@ -64,13 +64,13 @@ class OperandPlacement:
 
     packed: bool
     coded: bool
-    missed: bool
+    l1_conflicts: bool
     """Whether rows that columns share lie too far apart for a cache."""
-    streams: bool
+    from_dram: bool
     """Whether it comes from memory, rather than from what a block has laid out."""
-    goes_on: bool
+    contiguous_pieces: bool
     """Whether a piece of a sum finds what it reads behind what the piece before has read."""
-    across: float
+    panels_per_row: float
     """Panels that a block reads of a row in memory, where the next row lies elsewhere; or 0."""
     widening: int = 0
     """Instructions until a vector of halves is one of floats,"""
@@ -87,7 +87,7 @@ class _InnerStepCost:
     cycles: float
     bytes: int
     """That the lanes read."""
-    begun: float
+    overhead_cycles: float
     """Cycles that a block costs before its first step and behind its last."""
 
 
@@ -99,7 +99,7 @@ class ReductionCost:
 
     def cycles(
         self,
-        one: ReductionWork,
+        reduction: ReductionWork,
         tile: int,
         depth: int,
         most: int,
@@ -110,24 +110,32 @@ class ReductionCost:
     ) -> float:
         """Of all, where a tile has so many rows, and most of them are in registers at once."""
         rows, cycles = min(most, tile), 0.0
-        for count, some in ((tile // rows, rows), (1, tile % rows)):
-            if not some:
+        for count, tile_rows in ((tile // rows, rows), (1, tile % rows)):
+            if not tile_rows:
                 continue
-            side_by_side = _MATRIX_ROW_STREAMS if one.matrix and matrix else _VECTOR_ROW_STREAMS
-            jumps = _jumps(depth, lying.across, side_by_side) * some / tile
-            if one.matrix and matrix:
-                step = _matrix_step(some, vectors, lying)
+            side_by_side = (
+                _MATRIX_ROW_STREAMS if reduction.matrix and matrix else _VECTOR_ROW_STREAMS
+            )
+            jumps = _jumps(depth, lying.panels_per_row, side_by_side) * tile_rows / tile
+            if reduction.matrix and matrix:
+                step = _matrix_step(tile_rows, vectors, lying)
                 jumps *= _INTERLEAVE_WAIT_JUMPS
             else:
-                step = _step(one, some, vectors, vectors * lanes * 4, lying, some < tile)
-            found = DRAM_LATENCY_CYCLES * some / tile if lying.streams and not lying.across else 0.0
-            if lying.goes_on:
-                found *= depth / max(one.inner, 1)
-            cycles += count * self._block(step, depth, some < tile, found, jumps)
-        return one.total / (tile * vectors * lanes) * cycles
+                step = _step(
+                    reduction, tile_rows, vectors, vectors * lanes * 4, lying, tile_rows < tile
+                )
+            latency = (
+                DRAM_LATENCY_CYCLES * tile_rows / tile
+                if lying.from_dram and not lying.panels_per_row
+                else 0.0
+            )
+            if lying.contiguous_pieces:
+                latency *= depth / max(reduction.inner, 1)
+            cycles += count * self._block(step, depth, tile_rows < tile, latency, jumps)
+        return reduction.total / (tile * vectors * lanes) * cycles
 
     def _block(
-        self, step: _InnerStepCost, depth: int, again: bool, found: float, jumps: float
+        self, step: _InnerStepCost, depth: int, again: bool, latency: float, jumps: float
     ) -> float:
         """Of so many sums, for each product; again, if other rows read what these lanes read.
 
@@ -136,23 +144,28 @@ class ReductionCost:
         cycles, steps = step.cycles + jumps, max(depth / step.depth, 1)
         if again and step.bytes * steps > self._l1 / 2:
             cycles = max(cycles, step.bytes * CLOCK_HERTZ / L2_BYTES_PER_SECOND)
-        return (cycles + (step.begun + found) / steps) / step.depth
+        return (cycles + (step.overhead_cycles + latency) / steps) / step.depth
 
 
 def _step(
-    one: ReductionWork, rows: int, vectors: int, width: int, lying: OperandPlacement, again: bool
+    reduction: ReductionWork,
+    rows: int,
+    vectors: int,
+    width: int,
+    lying: OperandPlacement,
+    again: bool,
 ) -> _InnerStepCost:
     """By vector registers; the vectors have so many bytes together."""
-    mixing = _INTERLEAVE_INSTRUCTIONS * vectors if one.dots and not lying.packed else 0.0
+    mixing = _INTERLEAVE_INSTRUCTIONS * vectors if reduction.dots and not lying.packed else 0.0
     mixing += vectors * lying.widening + rows * lying.spreading
-    taken = rows * vectors * (_SLOW_DOT_FACTOR if one.slow else 1)
-    cycles = max((taken + mixing) / 2, (rows + vectors + mixing) / 2, 4.0)
-    cycles = max(cycles, taken / 2 + vectors * _DECODE_CYCLES if lying.coded else 0)
-    cycles += _L1_CONFLICT_CYCLES * max(rows - _L1_ROW_WAYS, 0) if lying.missed else 0
+    multiply_adds = rows * vectors * (_SLOW_DOT_FACTOR if reduction.slow else 1)
+    cycles = max((multiply_adds + mixing) / 2, (rows + vectors + mixing) / 2, 4.0)
+    cycles = max(cycles, multiply_adds / 2 + vectors * _DECODE_CYCLES if lying.coded else 0)
+    cycles += _L1_CONFLICT_CYCLES * max(rows - _L1_ROW_WAYS, 0) if lying.l1_conflicts else 0
     cycles += width / _CACHED_REREAD_BYTES_PER_CYCLE if again else 0
     cycles += 0 if lying.packed else _UNPACKED_VECTOR_CYCLES * vectors
     return _InnerStepCost(
-        2 if one.dots else 1, cycles, width, rows * vectors + _REGISTER_TILE_START_CYCLES
+        2 if reduction.dots else 1, cycles, width, rows * vectors + _REGISTER_TILE_START_CYCLES
     )
 
 
@@ -167,9 +180,11 @@ def _jumps(depth: int, across: float, few: int) -> float:
 def _matrix_step(rows: int, vectors: int, lying: OperandPlacement) -> _InnerStepCost:
     """By a matrix unit."""
     down = -(-rows // AMX_ROWS)
-    each = _DECODE_CYCLES if lying.coded else 0.0 if lying.packed else _INTERLEAVE_CYCLES
-    made = vectors * AMX_DEPTH / 2 * each
-    cycles = max(_AMX_PRODUCT_CYCLES * down * vectors, _AMX_LOAD_CYCLES * (down + vectors) + made)
+    vector_cycles = _DECODE_CYCLES if lying.coded else 0.0 if lying.packed else _INTERLEAVE_CYCLES
+    preparation = vectors * AMX_DEPTH / 2 * vector_cycles
+    cycles = max(
+        _AMX_PRODUCT_CYCLES * down * vectors, _AMX_LOAD_CYCLES * (down + vectors) + preparation
+    )
     return _InnerStepCost(
         AMX_DEPTH, cycles, vectors * AMX_DEPTH * AMX_LANES * 2, _AMX_STORE_CYCLES * down * vectors
     )

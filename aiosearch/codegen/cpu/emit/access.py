@@ -106,7 +106,7 @@ class PanelHead:
         """Some of the head of the panel behind."""
         for line in range(PREFETCHED_VECTORS):
             place = self._begin + self.storage.codes.head + line * CACHE_LINE_BYTES
-            self.memory.prefetch(self.storage.heads, place, nearest=False)
+            self.memory.prefetch(self.storage.heads, place, to_l1=False)
 
     def exception(self, number: LlvmInteger) -> tuple[LlvmValue, LlvmValue]:
         """Where it is in the panel, whatever stands there, and by how much it is more."""
@@ -220,15 +220,15 @@ class BufferAccess:
         else:
             self.memory.scatter(storage, self._offsets(storage, at, spot), value, spot.mask)
 
-    def fetch(self, load: BufferLoad, spot: LaneAddress, nearest: bool) -> None:
+    def fetch(self, load: BufferLoad, spot: LaneAddress, to_l1: bool) -> None:
         """Has it brought near, for later: into the second cache, or into the first."""
         storage = self.storages[load.buffer]
         if isinstance(storage, CodedBuffer) and storage.names:
-            self._fetch_coded(storage, load, spot, nearest)
+            self._fetch_coded(storage, load, spot, to_l1)
         elif isinstance(storage, PackedBuffer):
-            self.memory.prefetch(storage.flat, self.in_panels(storage, load, spot)[0], nearest)
+            self.memory.prefetch(storage.flat, self.in_panels(storage, load, spot)[0], to_l1)
         else:
-            self.memory.prefetch(storage, self.offset(storage, load.at, spot), nearest)
+            self.memory.prefetch(storage, self.offset(storage, load.at, spot), to_l1)
 
     def once(
         self, storage: Storage, offset: Linear, lanes: int, mask: LlvmValue | None
@@ -297,16 +297,16 @@ class BufferAccess:
         return self._known[keys[which * 2 // CODED_GROUP]]
 
     def _fetch_coded(
-        self, storage: CodedBuffer, load: BufferLoad, spot: LaneAddress, nearest: bool
+        self, storage: CodedBuffer, load: BufferLoad, spot: LaneAddress, to_l1: bool
     ) -> None:
         """A line of bytes is two vectors, one of codes four."""
         writer = self.vectors.writer
         panel, within, _ = storage.parted(self._places(load, spot), writer)
         low, codes = storage.places(panel, within, writer)
         if within.constant % CODED_GROUP == 0:
-            self.memory.prefetch(storage.bytes, low, nearest)
+            self.memory.prefetch(storage.bytes, low, to_l1)
         if within.constant % (2 * CODED_GROUP) == 0:
-            self.memory.prefetch(storage.bytes, codes, nearest)
+            self.memory.prefetch(storage.bytes, codes, to_l1)
 
     def _offsets(self, storage: Storage, at: tuple[Position, ...], spot: LaneAddress) -> LlvmValue:
         """How far into a buffer each lane's element is."""

@@ -100,10 +100,10 @@ class BlockPrinter:
 
         What the lanes of a row share is read once; of several, it would be read with each vector.
         """
-        lanes, wishes = self._lanes(fold), self.schedule.wishes
+        lanes, request = self._lanes(fold), self.schedule.registers
         if isinstance(self.storages[first.target], PackedBuffer):
             return False
-        own, other = (self._shape(one, ranges, lanes, wishes) for one in (fold, first))
+        own, other = (self._shape(one, ranges, lanes, request) for one in (fold, first))
         single = own.row is None and own.column is None
         return single and own.along in fold.folded and own.along == other.along
 
@@ -136,24 +136,24 @@ class BlockPrinter:
         if isinstance(self.storages[stage.target], PackedBuffer):
             PanelPrinter(PanelCopy(stage, ranges, lanes, access, self.arithmetic)).print()
             return
-        wishes, dots = self.schedule.wishes, self.machine.bf16_dot
+        request, dots = self.schedule.registers, self.machine.bf16_dot
         folding, mapping = (
             ExpressionEmitter(access, self.arithmetic, scalar, self.prepared.sums, maps=maps)
             for maps in (False, self.machine.fma)
         )
         elements = mapping if stage.fold is ReductionKind.NONE else folding
         adds = self.prepared.serial in stage.folded
-        own = self._shape(stage, ranges, lanes, wishes)
+        own = self._shape(stage, ranges, lanes, request)
         ending = self.prepared.endings.get(stage.target)
         beginning = Prologue(first, mapping) if first is not None else None
         tile = StageTile(
             stage, ranges, own, lanes, elements, adds, dots, self.unit, ending, beginning=beginning
         )
-        if wishes.matrix:
+        if request.matrix:
             tile = replace(tile, product=matrix_product(tile, self.machine))
             if tile.product is None:
-                panel = wishes.vectors if coded_product(tile) else 0
-                usual = replace(wishes, rows=0, vectors=panel)
+                panel = request.vectors if coded_product(tile) else 0
+                usual = replace(request, rows=0, vectors=panel)
                 tile = replace(tile, shape=self._shape(stage, ranges, lanes, usual))
         StagePrinter(tile, self._coming).print()
 
@@ -172,10 +172,10 @@ class BlockPrinter:
         stage: KernelStage,
         ranges: Mapping[LoopIndex, TileRange],
         lanes: int,
-        wishes: RegisterRequest,
+        request: RegisterRequest,
     ) -> RegisterShape:
         return choose_register_shape(
-            stage, ranges, self.storages, lanes, self.machine.registers, wishes
+            stage, ranges, self.storages, lanes, self.machine.registers, request
         )
 
     def _first(self, stage: KernelStage) -> LlvmValue | bool:
@@ -319,4 +319,4 @@ def _layouts(schedules: Iterable[Schedule]) -> dict[str, PackedLayout]:
 
 def _stored_layout(buffer: Buffer, layouts: Mapping[str, PackedLayout]) -> Buffer:
     """As it is in memory."""
-    return layouts[buffer.name].given(buffer) if buffer.name in layouts else buffer
+    return layouts[buffer.name].packed_input(buffer) if buffer.name in layouts else buffer

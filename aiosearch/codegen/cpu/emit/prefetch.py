@@ -45,7 +45,7 @@ class NextTilePrefetch:
             places = {**block.places, inner: turns.base + number * share + linear(at)}
             for load in wanted:
                 for spot in self._spots(block, load, places):
-                    tile.access.fetch(load, spot, nearest=False)
+                    tile.access.fetch(load, spot, to_l1=False)
 
         tile.writer.repeat(0, share, turn)
 

@@ -40,16 +40,16 @@ def product_operands(stage: KernelStage) -> tuple[BufferLoad, BufferLoad] | None
     """Both, where a stage's value is their product; it may be folded."""
     match stage.value:
         case Apply(
-            operation=Operation.MULTIPLY, arguments=(BufferLoad() as one, BufferLoad() as other)
+            operation=Operation.MULTIPLY, arguments=(BufferLoad() as left, BufferLoad() as right)
         ):
-            return one, other
+            return left, right
     return None
 
 
 def is_bf16_product(stage: KernelStage) -> bool:
     """Whether it is a product that an instruction for pairs takes."""
     return (
-        all(one is DType.BF16 for one in _operand_types(stage))
+        all(operand is DType.BF16 for operand in _operand_types(stage))
         and product_operands(stage) is not None
     )
 
@@ -63,7 +63,7 @@ def is_float_product(stage: KernelStage) -> bool:
 
 
 def _operand_types(stage: KernelStage) -> list[DType]:
-    return [one.buffer.dtype for one in product_operands(stage) or ()]
+    return [load.buffer.dtype for load in product_operands(stage) or ()]
 
 
 pass
@@ -83,13 +83,13 @@ def may_widen(kernel: TileKernel, machine: CpuMachine) -> bool:
 
 def widenable_tiles(kernel: TileKernel) -> frozenset[Buffer]:
     """What a block makes for such products, element by element, and nobody else sees."""
-    read = {load.buffer for one in _products(kernel) for load in one.loads}
+    read = {load.buffer for product in _products(kernel) for load in product.loads}
     return frozenset(_is_widenable(kernel)) & read
 
 
 def with_widened_tiles(kernel: TileKernel) -> TileKernel:
     """With what is made so in f32: the same numbers, rounded as before."""
-    wide = {one: widened_buffer(one) for one in widenable_tiles(kernel)}
+    wide = {tile: widened_buffer(tile) for tile in widenable_tiles(kernel)}
 
     def changed(load: BufferLoad) -> BufferLoad:
         return replace(load, buffer=wide.get(load.buffer, load.buffer))
@@ -104,7 +104,11 @@ def with_widened_tiles(kernel: TileKernel) -> TileKernel:
 
 
 def _products(kernel: TileKernel) -> list[KernelStage]:
-    return [one for one in kernel.stages if one.fold is ReductionKind.SUM and is_half_product(one)]
+    return [
+        stage
+        for stage in kernel.stages
+        if stage.fold is ReductionKind.SUM and is_half_product(stage)
+    ]
 
 
 def _is_widenable(kernel: TileKernel) -> Iterator[Buffer]:
@@ -116,30 +120,30 @@ def _is_widenable(kernel: TileKernel) -> Iterator[Buffer]:
 
 def buffers_of_float_sums(kernel: TileKernel) -> frozenset[Buffer]:
     """What holds sums of floats, or what was made of some."""
-    found: set[Buffer] = set()
+    inexact: set[Buffer] = set()
     for stage in kernel.stages:
-        made = stage.fold is ReductionKind.SUM or is_made_of_sums(stage.value, found)
-        if made and stage.target.dtype not in EXACT:
-            found.add(stage.target)
-    return frozenset(found)
+        is_sum = stage.fold is ReductionKind.SUM or is_made_of_sums(stage.value, inexact)
+        if is_sum and stage.target.dtype not in EXACT:
+            inexact.add(stage.target)
+    return frozenset(inexact)
 
 
-def is_made_of_sums(expression: Expression, known: Set[Buffer]) -> bool:
+def is_made_of_sums(expression: Expression, sums: Set[Buffer]) -> bool:
     """Whether a value is one, or made of some; of values to choose from, whichever is chosen."""
     match expression:
         case BufferLoad(buffer):
-            return buffer in known
+            return buffer in sums
         case Round(value, dtype):
-            return dtype not in EXACT and is_made_of_sums(value, known)
+            return dtype not in EXACT and is_made_of_sums(value, sums)
         case BoundedValue(value=value, otherwise=otherwise):
             chosen = [value, otherwise]
-        case Apply(Operation.SELECT, (_, *others)):
-            chosen = others
+        case Apply(Operation.SELECT, (_, *branches)):
+            chosen = branches
         case Apply(operation, arguments):
             return operation not in COMPARE and any(
-                is_made_of_sums(one, known) for one in arguments
+                is_made_of_sums(argument, sums) for argument in arguments
             )
         case _:
             return False
-    own = [one for one in chosen if not isinstance(one, Constant)]
-    return bool(own) and all(is_made_of_sums(one, known) for one in own)
+    variable = [branch for branch in chosen if not isinstance(branch, Constant)]
+    return bool(variable) and all(is_made_of_sums(branch, sums) for branch in variable)

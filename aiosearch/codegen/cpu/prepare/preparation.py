@@ -51,20 +51,28 @@ def prepare_kernel(kernel: TileKernel, schedule: Schedule) -> PreparedKernel:
     )
     summing = with_wide_accumulators(copying, way)
     parallel = blocked(summing)
-    own = with_private_tiles(summing, parallel)
-    laid = {one: schedule.layouts[one.name] for one in own.inputs if one.name in schedule.layouts}
-    whole, endings = with_epilogues(own, way, {**laid, **panels})
+    tiled = with_private_tiles(summing, parallel)
+    laid = {
+        buffer: schedule.layouts[buffer.name]
+        for buffer in tiled.inputs
+        if buffer.name in schedule.layouts
+    }
+    whole, endings = with_epilogues(tiled, way, {**laid, **panels})
     lasts = (
         tiles_read_later(whole, way) - {*whole.outputs} if schedule.keeps else frozenset[Buffer]()
     )
     assert lasts.isdisjoint(panels), "panels are of one tile"
-    return PreparedKernel(whole, parallel, way, panels, endings, lasts, buffers_of_float_sums(own))
+    return PreparedKernel(
+        whole, parallel, way, panels, endings, lasts, buffers_of_float_sums(tiled)
+    )
 
 
 def tiled_serial_index(kernel: TileKernel, schedule: Schedule) -> LoopIndex | None:
     """The index that a block goes along, where one tile is not all of it."""
-    named = (one for one in serial(kernel) if one.name == schedule.serial)
-    return next((one for one in named if schedule.tile(one) < one.size), None)
+    named = (loop_index for loop_index in serial(kernel) if loop_index.name == schedule.serial)
+    return next(
+        (loop_index for loop_index in named if schedule.tile(loop_index) < loop_index.size), None
+    )
 
 
 def with_input_copies(
@@ -94,17 +102,17 @@ def with_input_copies(
 
 def with_separate_outputs(module: Module) -> Module:
     """With each output filled once, by a kernel: copies of inputs, and of what is given twice."""
-    made = {one for kernel in module.kernels for one in kernel.outputs}
+    computed = {buffer for kernel in module.kernels for buffer in kernel.outputs}
     outputs: list[Buffer] = []
     copies: list[TileKernel] = []
-    for number, one in enumerate(module.outputs):
-        if (one in made or one not in module.inputs) and one not in outputs:
-            outputs.append(one)
+    for number, output in enumerate(module.outputs):
+        if (output in computed or output not in module.inputs) and output not in outputs:
+            outputs.append(output)
             continue
-        copy = replace(one, name=f"{one.name}.copy{number}")
-        at = tuple(index(LoopIndex(f"i{axis}", size)) for axis, size in enumerate(one.shape))
-        stage = KernelStage(copy, at, BufferLoad(one, at))
-        copies.append(TileKernel(copy.name, (one,), (copy,), (stage,)))
+        copy = replace(output, name=f"{output.name}.copy{number}")
+        at = tuple(index(LoopIndex(f"i{axis}", size)) for axis, size in enumerate(output.shape))
+        stage = KernelStage(copy, at, BufferLoad(output, at))
+        copies.append(TileKernel(copy.name, (output,), (copy,), (stage,)))
         outputs.append(copy)
     return replace(module, outputs=tuple(outputs), kernels=(*module.kernels, *copies))
 
@@ -120,7 +128,7 @@ def with_wide_accumulators(kernel: TileKernel, serial: LoopIndex | None) -> Tile
             stages.append(stage)
             continue
         free = stage.free
-        sizes = tuple(one.size for one in free)
+        sizes = tuple(loop_index.size for loop_index in free)
         total = Buffer(f"{stage.target.name}.sum", stage.accumulated, sizes)
         places = tuple(map(index, free))
         stages.append(replace(stage, target=total, at=places))
@@ -131,26 +139,26 @@ def with_wide_accumulators(kernel: TileKernel, serial: LoopIndex | None) -> Tile
 def with_private_tiles(kernel: TileKernel, parallel: Iterable[LoopIndex]) -> TileKernel:
     """With tiles of its own for each block, of outputs that one block fills and others read."""
     read = {load.buffer for stage in kernel.stages for load in stage.loads}
-    own: dict[Buffer, Buffer] = {}
+    private: dict[Buffer, Buffer] = {}
     stages: list[KernelStage] = []
     for stage in kernel.stages:
         value = map_loads(
-            stage.value, lambda load: replace(load, buffer=own.get(load.buffer, load.buffer))
+            stage.value, lambda load: replace(load, buffer=private.get(load.buffer, load.buffer))
         )
         target = stage.target
         if target in kernel.outputs and target in read and not set(parallel) <= set(stage.free):
-            own[target] = replace(target, name=f"{target.name}.own")
-        stages.append(replace(stage, target=own.get(target, target), value=value))
-        if target in own:
-            stages.append(KernelStage(target, stage.at, BufferLoad(own[target], stage.at)))
+            private[target] = replace(target, name=f"{target.name}.own")
+        stages.append(replace(stage, target=private.get(target, target), value=value))
+        if target in private:
+            stages.append(KernelStage(target, stage.at, BufferLoad(private[target], stage.at)))
     return replace(kernel, stages=tuple(stages))
 
 
 def copyable_indices(load: BufferLoad) -> list[LoopIndex] | None:
     """The indices of which a tile can be copied; nothing where places are not indices alone."""
-    found = [single_index(load.at[axis]) for axis in load.moving]
-    free = [one for one in found if one is not None]
-    return None if len(free) < len(found) or len(set(free)) < len(free) else free
+    positions = [single_index(load.at[axis]) for axis in load.moving]
+    free = [position for position in positions if position is not None]
+    return None if len(free) < len(positions) or len(set(free)) < len(free) else free
 
 
 def _copy(load: BufferLoad, number: int, wide: bool) -> KernelStage | None:
@@ -158,15 +166,15 @@ def _copy(load: BufferLoad, number: int, wide: bool) -> KernelStage | None:
     free = copyable_indices(load)
     if free is None:
         return None
-    shape = tuple(one.size for one in free)
+    shape = tuple(loop_index.size for loop_index in free)
     target = Buffer(f"{load.buffer.name}.tile{number}", load.buffer.dtype, shape)
     return KernelStage(widened_buffer(target) if wide else target, tuple(map(index, free)), load)
 
 
 def _copy_layout(layout: PackedLayout, load: BufferLoad) -> PackedLayout:
     """The layout of a copy, which lacks the axes of which one place alone is read."""
-    kept = load.moving.index
-    return replace(layout, row=kept(layout.row), column=kept(layout.column))
+    new_axis = load.moving.index
+    return replace(layout, row=new_axis(layout.row), column=new_axis(layout.column))
 
 
 def _reading_copies(stage: KernelStage, copies: Mapping[BufferLoad, Buffer]) -> KernelStage:

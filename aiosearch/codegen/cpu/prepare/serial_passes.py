@@ -30,74 +30,78 @@ def serial_passes(
 
     Where a block keeps what later passes read, none computes it again.
     """
-    made = {stage.target: stage for stage in kernel.stages}
+    producers = {stage.target: stage for stage in kernel.stages}
     levels = _levels(kernel, serial)
-    found = [SerialPass() for _ in range(max(levels.values(), default=0) + 1)]
+    passes = [SerialPass() for _ in range(max(levels.values(), default=0) + 1)]
     for stage in kernel.stages:
         level = levels[stage.target]
         if serial is None or serial not in stage.indices:
-            found[level].before.append(stage)
+            passes[level].before.append(stage)
         else:
-            found[level].along.append(stage)
-    for number, one in enumerate(found):
+            passes[level].along.append(stage)
+    for number, serial_pass in enumerate(passes):
         if not keeps:
-            one.along = _with_recomputed_stages(one.along, made, serial, number, levels)
-    return found
+            serial_pass.along = _with_recomputed_stages(
+                serial_pass.along, producers, serial, number, levels
+            )
+    return passes
 
 
 def tiles_read_later(kernel: TileKernel, serial: LoopIndex | None) -> frozenset[Buffer]:
     """What is made tile by tile in one pass and read in another."""
     levels = _levels(kernel, serial)
-    made = {stage.target: stage for stage in kernel.stages}
+    producers = {stage.target: stage for stage in kernel.stages}
     return frozenset(
         load.buffer
         for stage in kernel.stages
         for load in stage.loads
-        if load.buffer in made
-        and serial in made[load.buffer].free
+        if load.buffer in producers
+        and serial in producers[load.buffer].free
         and levels[load.buffer] < levels[stage.target]
     )
 
 
 def _levels(kernel: TileKernel, serial: LoopIndex | None) -> dict[Buffer, int]:
     """In which pass each stage runs first; copies of inputs where they are wanted first."""
-    made = {stage.target: stage for stage in kernel.stages}
+    producers = {stage.target: stage for stage in kernel.stages}
     levels: dict[Buffer, int] = {}
-    wanted: dict[Buffer, int] = {}
+    first_reads: dict[Buffer, int] = {}
     for stage in kernel.stages:
-        own = [load.buffer for load in stage.loads if load.buffer in levels]
-        level = max((levels[one] + (serial in made[one].folded) for one in own), default=0)
+        sources = [load.buffer for load in stage.loads if load.buffer in levels]
+        level = max(
+            (levels[source] + (serial in producers[source].folded) for source in sources), default=0
+        )
         levels[stage.target] = level
-        for one in own:
-            wanted[one] = min(level, wanted.get(one, level))
+        for source in sources:
+            first_reads[source] = min(level, first_reads.get(source, level))
     for stage in kernel.stages:
         copies = stage.fold is ReductionKind.NONE and not any(
-            one.buffer in made for one in stage.loads
+            load.buffer in producers for load in stage.loads
         )
         if copies and stage.target not in kernel.outputs:
-            levels[stage.target] = wanted.get(stage.target, 0)
+            levels[stage.target] = first_reads.get(stage.target, 0)
     return levels
 
 
 def _with_recomputed_stages(
     stages: list[KernelStage],
-    made: dict[Buffer, KernelStage],
+    producers: dict[Buffer, KernelStage],
     serial: LoopIndex | None,
     level: int,
     levels: dict[Buffer, int],
 ) -> list[KernelStage]:
     """With those of earlier passes whose tiles they read, operands first."""
-    found: dict[Buffer, KernelStage] = {}
+    ordered: dict[Buffer, KernelStage] = {}
 
     def visit(stage: KernelStage) -> None:
         for load in stage.loads:
-            source = made.get(load.buffer)
-            if source is None or source.target in found or serial not in source.free:
+            source = producers.get(load.buffer)
+            if source is None or source.target in ordered or serial not in source.free:
                 continue
             if levels[source.target] < level:
                 visit(source)
-        found.setdefault(stage.target, stage)
+        ordered.setdefault(stage.target, stage)
 
     for stage in stages:
         visit(stage)
-    return list(found.values())
+    return list(ordered.values())

@@ -39,34 +39,57 @@ def with_transposes(
 ) -> tuple[Module, dict[str, Schedule]]:
     """The same, with nothing left to turn, and a schedule for each kernel."""
     kernels: list[TileKernel] = []
-    found: dict[str, Schedule] = {}
+    transposed_schedules: dict[str, Schedule] = {}
     copies: dict[tuple[Buffer, PackedLayout, DType], Buffer] = {}
     names = _unused_suffixes(module)
     for kernel in module.kernels:
-        own = schedules.get(kernel.name, Schedule())
-        assert own.turned.keys().isdisjoint((*own.layouts, *own.panels)), "it lies one way"
-        given = {one: own.turned[one.name] for one in kernel.inputs if one.name in own.turned}
-        held = {one: (widened_buffer(one) if own.wide else one).dtype for one in given}
-        for buffer, layout in given.items():
+        schedule = schedules.get(kernel.name, Schedule())
+        assert schedule.transposed.keys().isdisjoint((*schedule.layouts, *schedule.panels)), (
+            "it lies one way"
+        )
+        requested = {
+            buffer: schedule.transposed[buffer.name]
+            for buffer in kernel.inputs
+            if buffer.name in schedule.transposed
+        }
+        held = {
+            buffer: (widened_buffer(buffer) if schedule.wide else buffer).dtype
+            for buffer in requested
+        }
+        for buffer, layout in requested.items():
             way = buffer, layout, held[buffer]
             if way not in copies:
                 copy = Buffer(f"{buffer.name}.{next(names)}", held[buffer], buffer.shape)
                 copies[way] = copy
                 kernels.append(_transpose_kernel(buffer, copy))
-                found[copy.name] = _schedule(copy, layout)
-        read = {one: copies[one, layout, held[one]] for one, layout in given.items()}
+                transposed_schedules[copy.name] = _schedule(copy, layout)
+        read = {
+            buffer: copies[buffer, layout, held[buffer]] for buffer, layout in requested.items()
+        }
         kernels.append(_reading_transposes(kernel, read) if read else kernel)
-        laid = {read[one].name: replace(layout, shared=True) for one, layout in given.items()}
-        found[kernel.name] = replace(own, layouts={**own.layouts, **laid}, turned={})
-    return replace(module, kernels=tuple(kernels)), found
+        laid = {
+            read[buffer].name: replace(layout, shared=True) for buffer, layout in requested.items()
+        }
+        transposed_schedules[kernel.name] = replace(
+            schedule, layouts={**schedule.layouts, **laid}, transposed={}
+        )
+    return replace(module, kernels=tuple(kernels)), transposed_schedules
 
 
 def _unused_suffixes(module: Module) -> Iterator[str]:
     """Endings of names that nothing in the module has."""
-    buffers = {one.name for kernel in module.kernels for one in (*kernel.inputs, *kernel.outputs)}
-    known = buffers | {one.name for one in module.inputs} | {one.name for one in module.kernels}
+    buffers = {
+        buffer.name for kernel in module.kernels for buffer in (*kernel.inputs, *kernel.outputs)
+    }
+    taken_names = (
+        buffers
+        | {kernel.name for kernel in module.inputs}
+        | {kernel.name for kernel in module.kernels}
+    )
     endings = (f"turned{number}" for number in count())
-    return (one for one in endings if not any(name.endswith(f".{one}") for name in known))
+    return (
+        suffix for suffix in endings if not any(name.endswith(f".{suffix}") for name in taken_names)
+    )
 
 
 def is_shared(stage: KernelStage, load: BufferLoad) -> bool:
@@ -78,8 +101,8 @@ def is_shared(stage: KernelStage, load: BufferLoad) -> bool:
     sized = [
         (single_index(position), size) for position, size in axes if (position, size) != _WHOLE_AXIS
     ]
-    places = [one for one, _ in sized]
-    whole = all(one is not None and one.size == size for one, size in sized)
+    places = [place for place, _ in sized]
+    whole = all(place is not None and place.size == size for place, size in sized)
     once = len(set(places)) == len(places)
     columns = set(stage.free) - set(places)
     return bool(whole and once and stage.folded and columns) and len(stage.loads) > 1
@@ -91,8 +114,8 @@ def transposing_threads(layout: PackedLayout, shape: tuple[int, ...], threads: i
 
 
 def _transpose_kernel(buffer: Buffer, copy: Buffer) -> TileKernel:
-    own = (LoopIndex(f"i{axis}", size) for axis, size in enumerate(buffer.shape))
-    at = tuple(map(index, own))
+    loops = (LoopIndex(f"i{axis}", size) for axis, size in enumerate(buffer.shape))
+    at = tuple(map(index, loops))
     return TileKernel(
         copy.name, (buffer,), (copy,), (KernelStage(copy, at, BufferLoad(buffer, at)),)
     )
@@ -107,8 +130,8 @@ def _reading_transposes(kernel: TileKernel, copies: Mapping[Buffer, Buffer]) -> 
     """The kernel with products of the copies."""
     stages = tuple(_of_copies(stage, copies) for stage in kernel.stages)
     read = {load.buffer for stage in stages for load in stage.loads}
-    kept = tuple(one for one in (*kernel.inputs, *copies.values()) if one in read)
-    return replace(kernel, inputs=kept, stages=stages)
+    inputs = tuple(buffer for buffer in (*kernel.inputs, *copies.values()) if buffer in read)
+    return replace(kernel, inputs=inputs, stages=stages)
 
 
 def _of_copies(stage: KernelStage, copies: Mapping[Buffer, Buffer]) -> KernelStage:

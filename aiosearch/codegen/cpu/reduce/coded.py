@@ -58,7 +58,7 @@ class CodedReduction:
     def begun(self, starts: AccumulatorInit | None = None) -> list[LlvmValue]:
         """What exceptions come to."""
         assert starts is None, "one thing is coded"
-        if self._tile.shape.ahead:
+        if self._tile.shape.prefetch_distance:
             self._fetch_first()
         own = AccumulatorInit(self._writer, self._block.rows, self._width, self._tile.lanes)
         own.clear()
@@ -108,7 +108,7 @@ class CodedReduction:
         """What the panel begins with, while there are exceptions to add; and the next head."""
         self._head.fetch_next()
         depth = self._tile.ranges[self._dot.inner].largest
-        pairs = min(self._tile.shape.ahead, -(-depth // 2))
+        pairs = min(self._tile.shape.prefetch_distance, -(-depth // 2))
         self._writer.repeat(0, -(-pairs // _STEPS_PER_ITERATION), self._fetch)
 
     def _fetch(self, turn: LlvmInteger) -> None:
@@ -119,7 +119,7 @@ class CodedReduction:
             places = {**self._block.places, inner: tile.ranges[inner].base + pair * 2}
             for at in range(0, self._width, tile.lanes):
                 spot = LaneAddress({**places, along: places[along] + at})
-                tile.access.fetch(self._dot.moving, spot, tile.shape.nearest)
+                tile.access.fetch(self._dot.moving, spot, tile.shape.prefetch_to_l1)
 
     def _exception(self, starts: AccumulatorInit, number: LlvmInteger) -> None:
         """Adds a product for each row, if its place is one of this tile's."""

@@ -50,7 +50,12 @@ class ReductionStep:
     def fetch(self, places: IndexPlaces, pairs: bool = False) -> None:
         """Has vectors of a later turn brought near, line by line; of two rows if they lie apart."""
         tile, shape = self._tile, self._tile.shape
-        if not shape.ahead or shape.inner is None or tile.lane_folded or shape.along is None:
+        if (
+            not shape.prefetch_distance
+            or shape.inner is None
+            or tile.lane_folded
+            or shape.along is None
+        ):
             return
         later = self._further(places, shape.along, shape.inner)
         below = {**later, shape.inner: later[shape.inner] + 1}
@@ -64,10 +69,10 @@ class ReductionStep:
     def _further(self, places: IndexPlaces, along: LoopIndex, inner: LoopIndex) -> IndexPlaces:
         """Where a later turn is: down the rows, or along them and then down, behind their end."""
         tile, shape = self._tile, self._tile.shape
-        if not shape.across:
-            return {**places, inner: places[inner] + shape.ahead * 2}
+        if not shape.prefetch_along_lanes:
+            return {**places, inner: places[inner] + shape.prefetch_distance * 2}
         writer, own, down = tile.writer, tile.ranges[along], tile.ranges[inner].largest
-        on = min(shape.ahead * shape.vectors * tile.lanes, own.largest)
+        on = min(shape.prefetch_distance * shape.vectors * tile.lanes, own.largest)
         there = (places[along] - own.base).whole(writer)
         goes_on = writer.below(writer.add(there, on), own.extent)
         turned = writer.subtract(on, own.extent)
@@ -82,7 +87,7 @@ class ReductionStep:
         assert shape.along is not None, "lanes lie along it"
         for vector in range(0, self._block.vectors, step):
             spot = LaneAddress({**places, shape.along: places[shape.along] + vector * tile.lanes})
-            tile.access.fetch(load, spot, shape.nearest)
+            tile.access.fetch(load, spot, shape.prefetch_to_l1)
 
     def _multiplied(
         self, elements: ExpressionEmitter, old: LlvmValue, spot: LaneAddress

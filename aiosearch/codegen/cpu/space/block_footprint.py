@@ -26,7 +26,7 @@ class _BlockTile:
     folded: frozenset[str] | None
     """An output is kept while it is folded over these; scratch always."""
     copy_of: str = ""
-    lasts: frozenset[str] = frozenset()
+    kept_whole_along: frozenset[str] = frozenset()
     """The serial indices along which it may have to be kept whole."""
 
     def is_kept(self, serial: str | None, copied: Collection[str]) -> bool:
@@ -36,8 +36,8 @@ class _BlockTile:
 
     def size(self, cut: Schedule, whole: str | None) -> int:
         """Its bytes where indices are cut like this."""
-        last = whole if whole in self.lasts else None
-        sizes = (each.size if each.name == last else cut.tile(each) for each in self.free)
+        last = whole if whole in self.kept_whole_along else None
+        sizes = (index.size if index.name == last else cut.tile(index) for index in self.free)
         return self.bytes * math.prod(sizes)
 
 
@@ -46,24 +46,24 @@ class BlockFootprint:
 
     def __init__(self, kernel: TileKernel, *, wide: bool = False) -> None:
         self._tiles = [*_tiles_of(kernel, wide)]
-        self.lasting = {name for one in self._tiles for name in one.lasts}
+        self.kept_along = {name for tile in self._tiles for name in tile.kept_whole_along}
         """The serial indices along which something may have to be kept whole."""
-        self._sizes, self._kept = cache(self._sized), cache(self._keeping)
+        self._sizes, self._is_kept_by_tile = cache(self._list_sizes), cache(self._list_kept)
 
     def bytes(
         self, tiles: Mapping[str, int], serial: str | None, keeps: bool, copied: tuple[str, ...]
     ) -> int:
         """With copies of these inputs; whole along the index, if a block keeps what lasts."""
         sizes = self._sizes(tuple(tiles.items()), serial if keeps else None)
-        return sum(compress(sizes, self._kept(serial, copied)))
+        return sum(compress(sizes, self._is_kept_by_tile(serial, copied)))
 
-    def _sized(self, tiles: tuple[tuple[str, int], ...], whole: str | None) -> list[int]:
+    def _list_sizes(self, tiles: tuple[tuple[str, int], ...], whole: str | None) -> list[int]:
         """All bytes of each; whole along an index, where it lasts."""
         cut = Schedule(dict(tiles))
-        return [one.size(cut, whole) for one in self._tiles]
+        return [tile.size(cut, whole) for tile in self._tiles]
 
-    def _keeping(self, serial: str | None, copied: tuple[str, ...]) -> list[bool]:
-        return [one.is_kept(serial, copied) for one in self._tiles]
+    def _list_kept(self, serial: str | None, copied: tuple[str, ...]) -> list[bool]:
+        return [tile.is_kept(serial, copied) for tile in self._tiles]
 
 
 def _tiles_of(kernel: TileKernel, wide: bool) -> Iterator[_BlockTile]:
@@ -73,17 +73,17 @@ def _tiles_of(kernel: TileKernel, wide: bool) -> Iterator[_BlockTile]:
     def element(buffer: Buffer) -> int:
         return STORED[(widened_buffer(buffer) if buffer in widened else buffer).dtype][1]
 
-    lasts = {one: tiles_read_later(kernel, one) for one in serial(kernel)}
+    lasts = {index: tiles_read_later(kernel, index) for index in serial(kernel)}
     passing = fused_epilogues(kernel)
     for stage in kernel.stages:
         if stage.target in passing:
             continue
-        folded = frozenset(one.name for one in stage.folded)
-        kept = folded if stage.target in kernel.outputs else None
-        names = frozenset(one.name for one, found in lasts.items() if stage.target in found)
-        yield _BlockTile(stage.free, element(stage.target), kept, lasts=names)
+        folded = frozenset(index.name for index in stage.folded)
+        reduced_indices = folded if stage.target in kernel.outputs else None
+        names = frozenset(index.name for index, buffers in lasts.items() if stage.target in buffers)
+        yield _BlockTile(stage.free, element(stage.target), reduced_indices, kept_whole_along=names)
     for buffer in kernel.inputs:
         loads = [load for stage in kernel.stages for load in stage.loads if load.buffer == buffer]
         places = [single_index(position) for load in loads for position in load.at]
-        free = tuple(dict.fromkeys(one for one in places if one is not None))
+        free = tuple(dict.fromkeys(index for index in places if index is not None))
         yield _BlockTile(free, element(buffer), None, buffer.name)

@@ -29,45 +29,45 @@ def space(
 ) -> ScheduleSpace[Schedule]:
     """All that is free; constant inputs may be laid out beforehand."""
     layouts = packable_inputs(kernel, constant, machine)
-    own = index_roles(kernel, machine, layouts)
-    predictor = KernelCost(kernel, own, machine, threads)
-    if own.stage.fold is ReductionKind.NONE or own.shape.inner is None or own.along is None:
-        return _ElementwiseSpace(own, machine, predictor)
-    return ReductionSpace(kernel, own, machine, threads, layouts, predictor)
+    roles = index_roles(kernel, machine, layouts)
+    predictor = KernelCost(kernel, roles, machine, threads)
+    if roles.stage.fold is ReductionKind.NONE or roles.shape.inner is None or roles.along is None:
+        return _ElementwiseSpace(roles, machine, predictor)
+    return ReductionSpace(kernel, roles, machine, threads, layouts, predictor)
 
 
 def choices(
     kernel: TileKernel, machine: CpuMachine, threads: int, constant: Iterable[str] = ()
 ) -> list[Schedule]:
     """All that keep to the limits, best predicted first."""
-    found = ranked_choices(space(kernel, machine, threads, constant))
-    return [one.schedule for one in found]
+    ranked = ranked_choices(space(kernel, machine, threads, constant))
+    return [choice.schedule for choice in ranked]
 
 
 def dissimilar_schedules(
-    found: Sequence[ScheduleChoice[Schedule]], most: int
+    ranked: Sequence[ScheduleChoice[Schedule]], most: int
 ) -> list[ScheduleChoice[Schedule]]:
     """The first, and then always the first that uses registers and tiles unlike those before.
 
     What is left over goes to the best predicted.
     """
     kinds: dict[tuple[object, ...], ScheduleChoice[Schedule]] = {}
-    for one in found:
-        schedule, wishes = one.schedule, one.schedule.wishes
+    for choice in ranked:
+        schedule, request = choice.schedule, choice.schedule.registers
         coded = any(way.coded for way in schedule.layouts.values())
-        laid = bool(schedule.layouts), coded, bool(schedule.panels), bool(schedule.turned)
-        held = wishes.rows, wishes.vectors, wishes.matrix
-        kinds.setdefault((*held, *laid, schedule.wide, schedule.serial, schedule.keeps), one)
+        laid = bool(schedule.layouts), coded, bool(schedule.panels), bool(schedule.transposed)
+        held = request.rows, request.vectors, request.matrix
+        kinds.setdefault((*held, *laid, schedule.wide, schedule.serial, schedule.keeps), choice)
     chosen = list(kinds.values())[: max(1, most * 3 // 4)]
-    others = [one for one in found if all(one is not other for other in chosen)]
-    return [*chosen, *others[: most - len(chosen)]]
+    remaining = [choice for choice in ranked if all(choice is not picked for picked in chosen)]
+    return [*chosen, *remaining[: most - len(chosen)]]
 
 
 class _ElementwiseSpace:
     """Blocks of whole rows, as many as there is work for."""
 
-    def __init__(self, own: IndexRoles, machine: CpuMachine, predictor: KernelCost) -> None:
-        self._own = own
+    def __init__(self, roles: IndexRoles, machine: CpuMachine, predictor: KernelCost) -> None:
+        self._roles = roles
         self.parameters = (
             ScheduleParameter("block", (_ELEMENTS_PER_BLOCK, _ELEMENTS_PER_BLOCK // 8)),
             vector_width_parameter(machine),
@@ -87,8 +87,8 @@ class _ElementwiseSpace:
     def _tiles(self, block: int) -> dict[str, int]:
         tiles: dict[str, int] = {}
         held = 1
-        for one in reversed(self._own.blocked):
-            tile = max(1, min(one.size, block // held))
-            tiles[one.name] = tile
+        for index in reversed(self._roles.blocked):
+            tile = max(1, min(index.size, block // held))
+            tiles[index.name] = tile
             held *= tile
         return tiles

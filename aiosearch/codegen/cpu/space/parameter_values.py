@@ -78,7 +78,7 @@ class RowSharing(StrEnum):
     AS_THEY_ARE = "as they are"
     COPIED = "copied"
     """Each block copies its own, so that they lie close together."""
-    TURNED = "turned"
+    TRANSPOSED = "turned"
     """They are laid side by side once, before all blocks."""
 
 
@@ -88,49 +88,55 @@ def vector_width_parameter(machine: CpuMachine) -> ScheduleParameter:
     return ScheduleParameter("width", (0, *half), fine=True)
 
 
-def registers_of(own: IndexRoles, machine: CpuMachine) -> Iterator[RegisterCounts]:
+def registers_of(roles: IndexRoles, machine: CpuMachine) -> Iterator[RegisterCounts]:
     """No more rows than there are; vectors that are too many, and as many as there are."""
-    most = own.row.size if own.row is not None else 1
-    wide = -(-own.along.size // (machine.width // 4)) if own.along is not None else 1
-    if machine.bf16_matrix and is_bf16_product(own.stage):
+    most = roles.row.size if roles.row is not None else 1
+    wide = -(-roles.along.size // (machine.width // 4)) if roles.along is not None else 1
+    if machine.bf16_matrix and is_bf16_product(roles.stage):
         yield from dict.fromkeys(
             (min(rows, most), vectors, True) for rows, vectors in _AMX_REGISTER_COUNTS
         )
     seen = set()
     clamped = ((rows, wide) for rows, vectors in _VECTOR_REGISTER_COUNTS if vectors > wide)
     for rows, vectors in (*_VECTOR_REGISTER_COUNTS, *clamped):
-        kept = min(rows, most)
-        if kept * vectors + vectors + 1 <= machine.registers and (kept, vectors) not in seen:
-            seen.add((kept, vectors))
-            yield kept, vectors, False
+        clamped_rows = min(rows, most)
+        if (
+            clamped_rows * vectors + vectors + 1 <= machine.registers
+            and (clamped_rows, vectors) not in seen
+        ):
+            seen.add((clamped_rows, vectors))
+            yield clamped_rows, vectors, False
 
 
-def row_tiles(own: IndexRoles) -> list[int]:
+def row_tiles(roles: IndexRoles) -> list[int]:
     """All rows are one tile where they are not too many, which reads all else once."""
-    if own.row is None or own.row not in own.blocked or own.row.size <= _ROW_TILES[0]:
-        return [own.row.size if own.row is not None else 1]
-    most = min(own.row.size, _ROW_TILES[-1])
+    if roles.row is None or roles.row not in roles.blocked or roles.row.size <= _ROW_TILES[0]:
+        return [roles.row.size if roles.row is not None else 1]
+    most = min(roles.row.size, _ROW_TILES[-1])
     return [*(row for row in _ROW_TILES if row < most), most]
 
 
-def serial_tiles(own: IndexRoles, outputs: Iterable[Buffer]) -> Iterator[SerialTile]:
+def serial_tiles(roles: IndexRoles, outputs: Iterable[Buffer]) -> Iterator[SerialTile]:
     """Long sums are cut where outputs are more exact than one is, and not into too many pieces."""
-    exact = any(one.dtype in (DType.F32, DType.F64) for one in outputs)
-    long = math.prod(one.size for one in own.stage.folded) > _LONGEST_EXACT_SUM
-    cut = any(one in own.stage.folded and one.size > _SERIAL_TILE_LENGTHS[0] for one in own.serial)
+    exact = any(buffer.dtype in (DType.F32, DType.F64) for buffer in outputs)
+    long = math.prod(index.size for index in roles.stage.folded) > _LONGEST_EXACT_SUM
+    cut = any(
+        index in roles.stage.folded and index.size > _SERIAL_TILE_LENGTHS[0]
+        for index in roles.serial
+    )
     if not (exact and long and cut):
         yield None, 0
-    for one in own.serial:
-        few = exact and one in own.stage.folded and not _multiplies(own.stage)
-        least = -(-one.size // _MOST_SERIAL_TILES) if few else 0
+    for index in roles.serial:
+        few = exact and index in roles.stage.folded and not _multiplies(roles.stage)
+        least = -(-index.size // _MOST_SERIAL_TILES) if few else 0
         lengths: Sequence[int] = (
             (L1_WAYS_TILE, *_SERIAL_TILE_LENGTHS)
-            if one == own.shape.inner
+            if index == roles.shape.inner
             else _SERIAL_TILE_LENGTHS
         )
         if least > _SERIAL_TILE_LENGTHS[-1]:
             lengths = (1 << (least - 1).bit_length(),)
-        yield from ((one.name, length) for length in lengths if least <= length < one.size)
+        yield from ((index.name, length) for length in lengths if least <= length < index.size)
 
 
 def _multiplies(stage: KernelStage) -> bool:
@@ -138,61 +144,63 @@ def _multiplies(stage: KernelStage) -> bool:
     match stage.value:
         case Apply(Operation.MULTIPLY, arguments):
             everywhere = set(stage.indices)
-            return any(set(used_indices(one)) < everywhere for one in arguments)
+            return any(set(used_indices(argument)) < everywhere for argument in arguments)
     return False
 
 
-def unit_tiles(own: IndexRoles) -> dict[str, int]:
+def unit_tiles(roles: IndexRoles) -> dict[str, int]:
     """What all sums depend on is cut as fine as can be: no block does what another one does.
 
     But for what registers run along, so that what is read serves several sums.
     """
-    sums = [stage for stage in own.shapes if stage.fold is not ReductionKind.NONE]
-    held = (own.along, own.row, own.shape.column)
+    sums = [stage for stage in roles.shapes if stage.fold is not ReductionKind.NONE]
+    held = (roles.along, roles.row, roles.shape.column)
     return {
-        one.name: 1
-        for one in own.blocked
-        if one not in held and all(one in stage.free for stage in sums)
+        index.name: 1
+        for index in roles.blocked
+        if index not in held and all(index in stage.free for stage in sums)
     }
 
 
 def shared_rows(
-    kernel: TileKernel, own: IndexRoles, machine: CpuMachine
+    kernel: TileKernel, roles: IndexRoles, machine: CpuMachine
 ) -> dict[str, PackedLayout | None]:
     """Rows that several columns share; and panels of them, where they lie far apart."""
-    found: dict[str, PackedLayout | None] = {}
-    row, inner = own.row, own.shape.inner
-    for load in own.stage.loads:
+    layouts: dict[str, PackedLayout | None] = {}
+    row, inner = roles.row, roles.shape.inner
+    for load in roles.stage.loads:
         places = [single_index(position) for position in load.at]
-        if load.buffer not in kernel.inputs or own.along in places or row is None:
+        if load.buffer not in kernel.inputs or roles.along in places or row is None:
             continue
         if inner in places and copyable_indices(load) is not None:
             apart = (
-                row in places and places[-1] == inner and _is_only_reading(kernel, own.stage, load)
+                row in places
+                and places[-1] == inner
+                and _is_only_reading(kernel, roles.stage, load)
             )
-            found[load.buffer.name] = (
-                _row_panel_layout(kernel, own, load, machine) if apart else None
+            layouts[load.buffer.name] = (
+                _row_panel_layout(kernel, roles, load, machine) if apart else None
             )
-    return found
+    return layouts
 
 
 def _row_panel_layout(
-    kernel: TileKernel, own: IndexRoles, load: BufferLoad, machine: CpuMachine
+    kernel: TileKernel, roles: IndexRoles, load: BufferLoad, machine: CpuMachine
 ) -> PackedLayout:
     """A vector's width of rows; in pairs, where any stage takes them so."""
-    row = next(axis for axis, one in enumerate(load.at) if single_index(one) == own.row)
+    row = next(axis for axis, position in enumerate(load.at) if single_index(position) == roles.row)
     pairs = machine.bf16_dot and any(
-        is_bf16_product(one) and load in one.loads for one in kernel.stages
+        is_bf16_product(stage) and load in stage.loads for stage in kernel.stages
     )
     return PackedLayout(len(load.at) - 1, row, machine.width // 4, pairs)
 
 
 def _is_only_reading(kernel: TileKernel, stage: KernelStage, load: BufferLoad) -> bool:
     """Whether all that would be read of a copy is read as this stage does it."""
-    others = {
-        each
-        for one in kernel.stages
-        for each in one.loads
-        if each.buffer == load.buffer and is_shared(one, each)
+    shared_loads = {
+        read
+        for stage in kernel.stages
+        for read in stage.loads
+        if read.buffer == load.buffer and is_shared(stage, read)
     }
-    return is_shared(stage, load) and others == {load}
+    return is_shared(stage, load) and shared_loads == {load}
