@@ -40,7 +40,7 @@ class CodedBuffer(PackedBuffer):
 
     heads: Storage = field(kw_only=True)
     """As bytes."""
-    names: LlvmValue | None = field(default=None, kw_only=True)
+    named_bytes: LlvmValue | None = field(default=None, kw_only=True)
     """What the panel at hand begins its elements with, in each part of a register."""
 
     @property
@@ -53,17 +53,17 @@ class CodedBuffer(PackedBuffer):
         return as_bytes(self.flat.pointer)
 
     @property
-    def plain(self) -> PackedBuffer:
+    def uncoded(self) -> PackedBuffer:
         """The same where panels are as they are."""
         return PackedBuffer(self.flat, self.layout, self.sizes, self.origin)
 
-    def places(
+    def byte_and_code_offsets(
         self, panel: Linear, within: Linear, writer: FunctionBuilder
     ) -> tuple[Linear, Linear]:
         """Where the bytes of an element are, and where its code is."""
         begin = panel * (2 * self.codes.elements)
-        half, rest = within.over(2, writer)
-        assert rest == Linear(), "codes stand two in a byte"
+        half, odd_column = within.over(2, writer)
+        assert odd_column == Linear(), "codes stand two in a byte"
         return begin + within, begin + self.codes.elements + half
 
 
@@ -81,23 +81,23 @@ class PanelHead:
     vectors: Vectors
 
     @property
-    def is_plain(self) -> LlvmValue:
-        text = f"icmp sge {self._told}, {UNCODED_PANEL}"
+    def is_uncoded(self) -> LlvmValue:
+        text = f"icmp sge {self._stored_count}, {UNCODED_PANEL}"
         return self.vectors.writer.pure(text, "i1")
 
     @property
     def count(self) -> LlvmValue:
         """Of its exceptions, whatever stands there."""
         writer, most = self.vectors.writer, self.storage.codes.most
-        found = writer.call("llvm.smax.i32", "i32", 1, [str(self._told), "i32 0"])
-        found = writer.call("llvm.smin.i32", "i32", 1, [str(found), f"i32 {most}"])
-        found = writer.pure(f"select {self.is_plain}, i32 0, {found}", "i32")
-        return writer.pure(f"zext {found} to i64", "i64")
+        count = writer.call("llvm.smax.i32", "i32", 1, [str(self._stored_count), "i32 0"])
+        count = writer.call("llvm.smin.i32", "i32", 1, [str(count), f"i32 {most}"])
+        count = writer.pure(f"select {self.is_uncoded}, i32 0, {count}", "i32")
+        return writer.pure(f"zext {count} to i64", "i64")
 
     @property
-    def names(self) -> LlvmValue:
+    def named_bytes(self) -> LlvmValue:
         """In all four parts of a register."""
-        short = self.memory.read(self.storage.heads, self._begin, "i8", NAMED_BYTES)
+        short = self.memory.read(self.storage.heads, self._panel_begin, "i8", NAMED_BYTES)
         lanes = ", ".join(f"i32 {lane % NAMED_BYTES}" for lane in range(CODED_GROUP))
         text = f"shufflevector {short}, {short.type} poison, <{CODED_GROUP} x i32> <{lanes}>"
         return self.vectors.writer.pure(text, "i8", CODED_GROUP)
@@ -105,29 +105,31 @@ class PanelHead:
     def fetch_next(self) -> None:
         """Some of the head of the panel behind."""
         for line in range(PREFETCHED_VECTORS):
-            place = self._begin + self.storage.codes.head + line * CACHE_LINE_BYTES
+            place = self._panel_begin + self.storage.codes.head + line * CACHE_LINE_BYTES
             self.memory.prefetch(self.storage.heads, place, to_l1=False)
 
     def exception(self, number: LlvmInteger) -> tuple[LlvmValue, LlvmValue]:
         """Where it is in the panel, whatever stands there, and by how much it is more."""
         writer, at = (
             self.vectors.writer,
-            self._begin + linear(number) * EXCEPTION_BYTES + EXCEPTION_LIST_OFFSET,
+            self._panel_begin + linear(number) * EXCEPTION_BYTES + EXCEPTION_LIST_OFFSET,
         )
         place = self.memory.read(self.storage.heads, at, "i32")
         last = f"i32 {self.storage.codes.elements - 1}"
         place = writer.call("llvm.umin.i32", "i32", 1, [str(place), last])
-        more = self.memory.read(self.storage.heads, at + 4, "float")
-        return writer.pure(f"zext {place} to i64", "i64"), more
+        difference = self.memory.read(self.storage.heads, at + 4, "float")
+        return writer.pure(f"zext {place} to i64", "i64"), difference
 
     @property
-    def _begin(self) -> Linear:
+    def _panel_begin(self) -> Linear:
         return self.panel * self.storage.codes.head
 
     @cached_property
-    def _told(self) -> LlvmValue:
+    def _stored_count(self) -> LlvmValue:
         """Read once, where it is first asked for: before all loops."""
-        return self.memory.read(self.storage.heads, self._begin + EXCEPTION_COUNT_OFFSET, "i32")
+        return self.memory.read(
+            self.storage.heads, self._panel_begin + EXCEPTION_COUNT_OFFSET, "i32"
+        )
 
 
 def decode_vectors(
@@ -144,9 +146,9 @@ def decode_vectors(
     )
     name = "llvm.x86.avx512.pshuf.b.512"
     high = vectors.writer.call(name, "i8", CODED_GROUP, [str(names), str(which)])
-    found = (_interleave_bytes(vectors, low, high, 8 * part) for part in range(2))
-    one, other = found
-    return one, other
+    decoded = (_interleave_bytes(vectors, low, high, 8 * part) for part in range(2))
+    first_vector, second_vector = decoded
+    return first_vector, second_vector
 
 
 def _interleave_bytes(vectors: Vectors, low: LlvmValue, high: LlvmValue, begin: int) -> LlvmValue:
@@ -174,24 +176,24 @@ class BufferAccess:
         self.memory = memory
         self.vectors = vectors
         self.locator = PositionEmitter(vectors)
-        self._known: dict[tuple[object, ...], LlvmValue] = {}
-        self._held: dict[tuple[object, ...], LlvmValue] = {}
+        self._loaded: dict[tuple[object, ...], LlvmValue] = {}
+        self._hoisted: dict[tuple[object, ...], LlvmValue] = {}
 
     @contextmanager
-    def holding(self, loads: Iterable[BufferLoad], spot: LaneAddress) -> Iterator[None]:
+    def hoisting(self, loads: Iterable[BufferLoad], spot: LaneAddress) -> Iterator[None]:
         """Reads what is the same wherever lanes go from here, and nobody writes meanwhile."""
         self.forget()
         for load in loads:
             self.stored(load, spot)
-        self._held = self._known
+        self._hoisted = self._loaded
         self.forget()
         yield
-        self._held = {}
+        self._hoisted = {}
         self.forget()
 
     def forget(self) -> None:
         """For whoever has written to memory, or begins or leaves a turn of a loop."""
-        self._known = dict(self._held)
+        self._loaded = dict(self._hoisted)
 
     def stored(self, load: BufferLoad, spot: LaneAddress) -> LlvmValue:
         """Of each lane, or the one that all share, as it is in memory."""
@@ -220,7 +222,7 @@ class BufferAccess:
     def fetch(self, load: BufferLoad, spot: LaneAddress, to_l1: bool) -> None:
         """Has it brought near, for later: into the second cache, or into the first."""
         storage = self.storages[load.buffer]
-        if isinstance(storage, CodedBuffer) and storage.names:
+        if isinstance(storage, CodedBuffer) and storage.named_bytes:
             self._fetch_coded(storage, load, spot, to_l1)
         elif isinstance(storage, PackedBuffer):
             self.memory.prefetch(storage.flat, self.in_panels(storage, load, spot)[0], to_l1)
@@ -232,16 +234,16 @@ class BufferAccess:
     ) -> LlvmValue:
         """What is stored there, loaded where it was not yet."""
         key = (storage.pointer, offset, lanes, mask)
-        if key not in self._known:
-            self._known[key] = self.memory.load(storage, offset, lanes, mask)
-        return self._known[key]
+        if key not in self._loaded:
+            self._loaded[key] = self.memory.load(storage, offset, lanes, mask)
+        return self._loaded[key]
 
     def pair(self, storage: Storage, offset: Linear) -> LlvmValue:
         """An element of 16 bits and the one behind it as one number, loaded the same way."""
         key = (storage.pointer, offset, "i32")
-        if key not in self._known:
-            self._known[key] = self.memory.read(storage, offset, "i32")
-        return self._known[key]
+        if key not in self._loaded:
+            self._loaded[key] = self.memory.read(storage, offset, "i32")
+        return self._loaded[key]
 
     def stride(
         self, storage: Storage, at: tuple[Position, ...], along: LoopIndex | None
@@ -250,7 +252,11 @@ class BufferAccess:
         steps = [self.locator.step(position, along) for position in at]
         if None in steps:
             return None
-        return sum(step * own for step, own in zip(steps, storage.strides, strict=True) if step)
+        return sum(
+            step * axis_stride
+            for step, axis_stride in zip(steps, storage.strides, strict=True)
+            if step
+        )
 
     def offset(self, storage: Storage, at: tuple[Position, ...], spot: LaneAddress) -> Linear:
         """How far into a buffer the first lane's element is."""
@@ -282,16 +288,16 @@ class BufferAccess:
         assert odd == Linear(), "pairs of rows begin at even ones"
         assert within.divisible(CODED_GROUP), "vectors are coded two by two"
         keys = [(storage.flat.pointer, "pairs", panel, within, part) for part in range(2)]
-        if keys[0] not in self._known:
-            assert storage.names, "a panel has told its names"
-            low, codes = storage.places(panel, within, writer)
+        if keys[0] not in self._loaded:
+            assert storage.named_bytes, "a panel has told its names"
+            low, codes = storage.byte_and_code_offsets(panel, within, writer)
             values = (
                 self.memory.read(storage.bytes, low, "i8", CODED_GROUP),
                 self.memory.read(storage.bytes, codes, "i8", CODED_GROUP // 2),
             )
-            found = decode_vectors(self.vectors, *values, storage.names)
-            self._known.update(zip(keys, found, strict=True))
-        return self._known[keys[which * 2 // CODED_GROUP]]
+            decoded = decode_vectors(self.vectors, *values, storage.named_bytes)
+            self._loaded.update(zip(keys, decoded, strict=True))
+        return self._loaded[keys[which * 2 // CODED_GROUP]]
 
     def _fetch_coded(
         self, storage: CodedBuffer, load: BufferLoad, spot: LaneAddress, to_l1: bool
@@ -299,7 +305,7 @@ class BufferAccess:
         """A line of bytes is two vectors, one of codes four."""
         writer = self.vectors.writer
         panel, within, _ = storage.parted(self._places(load, spot), writer)
-        low, codes = storage.places(panel, within, writer)
+        low, codes = storage.byte_and_code_offsets(panel, within, writer)
         if within.constant % CODED_GROUP == 0:
             self.memory.prefetch(storage.bytes, low, to_l1)
         if within.constant % (2 * CODED_GROUP) == 0:
@@ -312,14 +318,14 @@ class BufferAccess:
         if stride is not None:
             first = self.offset(storage, at, spot).whole(vectors.writer)
             return vectors.steps(first, stride, lanes)
-        found = vectors.constant(0, "i64", lanes)
-        for position, origin, own in zip(at, storage.origin, storage.strides, strict=True):
+        offsets = vectors.constant(0, "i64", lanes)
+        for position, origin, axis_stride in zip(at, storage.origin, storage.strides, strict=True):
             back = vectors.spread(i64(origin.whole(vectors.writer)), lanes)
             there = vectors.spread(self.locator.all(position, spot), lanes)
             local = vectors.two("sub", there, back)
-            moved = vectors.two("mul", local, vectors.constant(own, "i64", lanes))
-            found = vectors.two("add", found, moved)
-        return found
+            moved = vectors.two("mul", local, vectors.constant(axis_stride, "i64", lanes))
+            offsets = vectors.two("add", offsets, moved)
+        return offsets
 
     def _of_panel(self, storage: PackedBuffer, load: BufferLoad, spot: LaneAddress) -> LlvmValue:
         """From a packed buffer: panels are there to their end, whatever counts of them."""

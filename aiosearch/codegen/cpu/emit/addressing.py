@@ -48,15 +48,15 @@ class PositionEmitter:
         """In the first lane."""
         match position:
             case Affine():
-                found = Linear((), position.offset)
-                for one, factor in position.terms:
-                    found += spot.places[one] * factor
-                return found
+                total = Linear((), position.offset)
+                for index, factor in position.terms:
+                    total += spot.places[index] * factor
+                return total
             case Mixed():
-                found = self.first(position.rest, spot)
+                total = self.first(position.rest, spot)
                 for part, factor in position.terms:
-                    found += self.first(part, spot) * factor
-                return found
+                    total += self.first(part, spot) * factor
+                return total
         return self._divided(position, spot)
 
     def all(self, position: Position, spot: LaneAddress) -> LlvmValue:
@@ -101,11 +101,11 @@ class PositionEmitter:
         return two("add", two("udiv", inner, by), self._wide(-(up // position.by), spot))
 
     def _sum(self, position: Mixed, spot: LaneAddress) -> LlvmValue:
-        two, found = self._vectors.two, self._wide(0, spot)
+        two, total = self._vectors.two, self._wide(0, spot)
         for part, factor in [(position.rest, 1), *position.terms]:
-            own = self._vectors.spread(self.all(part, spot), spot.lanes)
-            found = two("add", found, two("mul", own, self._wide(factor, spot)))
-        return found
+            term = self._vectors.spread(self.all(part, spot), spot.lanes)
+            total = two("add", total, two("mul", term, self._wide(factor, spot)))
+        return total
 
     def _wide(self, number: int, spot: LaneAddress) -> LlvmValue:
         return self._vectors.constant(number, "i64", spot.lanes)
@@ -128,7 +128,7 @@ class TileRange:
     def largest(self) -> int:
         return self.extents[0]
 
-    def rests(self, step: int) -> list[int]:
+    def remainders(self, step: int) -> list[int]:
         """What can be left behind whole steps; zero is not named."""
         return sorted({extent % step for extent in self.extents} - {0})
 

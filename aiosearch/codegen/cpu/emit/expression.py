@@ -41,7 +41,7 @@ class ExpressionEmitter:
         arithmetic: Arithmetic,
         working: str,
         sums: Set[Buffer] = frozenset(),
-        known: tuple[BufferLoad, LlvmValue] | None = None,
+        loaded: tuple[BufferLoad, LlvmValue] | None = None,
         maps: bool = False,
     ) -> None:
         self.access = access
@@ -51,11 +51,11 @@ class ExpressionEmitter:
         """What numbers that are not whole are written in."""
         self._sums = sums
         """Buffers that hold sums of floats, or what was made of some."""
-        self._known = known
+        self._loaded = loaded
         self._maps = maps
         """Whether what all lanes share is the same for many of them."""
 
-    def knowing(self, load: BufferLoad, value: LlvmValue) -> ExpressionEmitter:
+    def with_loaded(self, load: BufferLoad, value: LlvmValue) -> ExpressionEmitter:
         """The same where what is to be loaded is in a register already."""
         return ExpressionEmitter(
             self.access, self.arithmetic, self._working, self._sums, (load, value)
@@ -64,7 +64,7 @@ class ExpressionEmitter:
     def through(self, access: BufferAccess) -> ExpressionEmitter:
         """The same where other things are known of where buffers lie."""
         return ExpressionEmitter(
-            access, self.arithmetic, self._working, self._sums, self._known, self._maps
+            access, self.arithmetic, self._working, self._sums, self._loaded, self._maps
         )
 
     def value(self, expression: Expression, spot: LaneAddress) -> LlvmValue:
@@ -75,8 +75,8 @@ class ExpressionEmitter:
                 )
             case PositionValue(position):
                 return self._count(position, spot)
-            case BufferLoad() if self._known and self._known[0] == expression:
-                return self._known[1]
+            case BufferLoad() if self._loaded and self._loaded[0] == expression:
+                return self._loaded[1]
             case BufferLoad():
                 stored = self.access.stored(expression, spot)
                 return self.arithmetic.widened(stored, expression.buffer.dtype)
@@ -84,87 +84,92 @@ class ExpressionEmitter:
                 operand = self.arithmetic.convert(self.value(argument, spot), "float")
                 return self.arithmetic.function(ROUNDED[operation], [operand], DType.F32)
             case Apply(Operation.ADD):
-                return self._added(expression, spot)
+                return self._accumulated(expression, spot)
             case Apply(_, arguments):
                 return self._applied(expression, self._operands(arguments, spot))
             case Round(value, dtype):
-                return self.arithmetic.rounded(self.wanted(value, dtype, spot), dtype)
+                return self.arithmetic.rounded(self.rounded_value(value, dtype, spot), dtype)
             case BoundedValue():
                 return self._within(expression, spot)
 
     def _operands(self, arguments: Sequence[Expression], spot: LaneAddress) -> list[LlvmValue]:
-        return self._meeting(arguments, [self.value(one, spot) for one in arguments])
+        return self._unified(arguments, [self.value(argument, spot) for argument in arguments])
 
     def _applied(self, expression: Apply, operands: Sequence[LlvmValue]) -> LlvmValue:
         operation, arguments = expression.operation, expression.arguments
         if operation in INTEGER_OPERATIONS and is_made_of_literals(expression):  # floats, maybe
-            operands = [self.arithmetic.convert(one, "double") for one in operands]
+            operands = [self.arithmetic.convert(operand, "double") for operand in operands]
         if operation is Operation.DIVIDE:
             return self._divided(operands, arguments[1])
         return self.arithmetic.apply(operation, operands, self._working)
 
-    def _added(self, expression: Apply, spot: LaneAddress) -> LlvmValue:
+    def _accumulated(self, expression: Apply, spot: LaneAddress) -> LlvmValue:
         """A product is added by one instruction, if it is as inexact as sums are.
 
         Others are rounded as they stand, and so are both where one is the opposite of something:
         what is equal has no difference.
         """
         arguments = expression.arguments
-        product = next((one for each in arguments if (one := self._of_sums(each))), None)
+        product = next(
+            (candidate for argument in arguments if (candidate := self._inexact_product(argument))),
+            None,
+        )
         if product is None or any(map(_is_negation, arguments)):
             return self._applied(expression, self._operands(arguments, spot))
-        other = arguments[arguments[0] is product]
+        addend = arguments[arguments[0] is product]
         # Each is computed once, whatever becomes of it: sums may be nested deep.
-        operands, value = self._operands(product.arguments, spot), self.value(other, spot)
+        operands, value = self._operands(product.arguments, spot), self.value(addend, spot)
         factors = self._factors(product, operands)
-        found = factors[0] if factors else self._applied(product, operands)
-        found, total = self._meeting([product, other], [found, value])
+        product_value = factors[0] if factors else self._applied(product, operands)
+        product_value, total = self._unified([product, addend], [product_value, value])
         if factors:
             return self.arithmetic.multiplied(total, factors)
-        return self.arithmetic.apply(Operation.ADD, [found, total], self._working)
+        return self.arithmetic.apply(Operation.ADD, [product_value, total], self._working)
 
-    def _of_sums(self, expression: Expression) -> Apply | None:
+    def _inexact_product(self, expression: Expression) -> Apply | None:
         """The same, if it may be a product of floats that is made of sums."""
         match expression:
             case Apply(Operation.MULTIPLY):
-                made = is_made_of_sums(expression, self._sums)
+                is_inexact = is_made_of_sums(expression, self._sums)
             case Apply(Operation.DIVIDE, (_, divisor)):
-                made = is_made_of_sums(divisor, self._sums)
+                is_inexact = is_made_of_sums(divisor, self._sums)
             case _:
                 return None
-        return expression if made and self._working == "float" else None
+        return expression if is_inexact and self._working == "float" else None
 
     def _factors(self, product: Apply, operands: Sequence[LlvmValue]) -> Sequence[LlvmValue]:
         """Of a product of floats, or of a quotient that is one; none of any other."""
         if product.operation is Operation.MULTIPLY:
-            scalars = {one.scalar for one in operands}
+            scalars = {operand.scalar for operand in operands}
             return operands if "float" in scalars <= {"float", "i32"} else ()
         if not self._by_one(*operands):
             return ()
         above, inverse, _ = self.arithmetic.inverted(*operands, root=_is_root(product.arguments[1]))
         return above, inverse
 
-    def _meeting(
+    def _unified(
         self, arguments: Sequence[Expression], values: Sequence[LlvmValue]
     ) -> list[LlvmValue]:
         """Numbers are as precise as what they meet; too large for whole ones, they are doubles."""
         pairs = list(zip(arguments, values, strict=True))
-        met = {value.scalar for one, value in pairs if not is_made_of_literals(one)}
+        met = {value.scalar for argument, value in pairs if not is_made_of_literals(argument)}
         if "float" in met and "double" not in met:
             return [
                 self.arithmetic.convert(value, "float") if value.scalar == "double" else value
                 for value in values
             ]
-        if not any(value.scalar == "i32" and not is_made_of_literals(one) for one, value in pairs):
+        if not any(
+            value.scalar == "i32" and not is_made_of_literals(argument) for argument, value in pairs
+        ):
             return list(values)
         return [
-            self._vectors.constant(one.value, "double")
-            if isinstance(one, Constant) and not is_int32(one.value)
+            self._vectors.constant(argument.value, "double")
+            if isinstance(argument, Constant) and not is_int32(argument.value)
             else value
-            for one, value in pairs
+            for argument, value in pairs
         ]
 
-    def wanted(self, expression: Expression, dtype: DType, spot: LaneAddress) -> LlvmValue:
+    def rounded_value(self, expression: Expression, dtype: DType, spot: LaneAddress) -> LlvmValue:
         """The value, only as exact as rounding it to a type needs."""
         short = dtype is DType.BF16 and self._working == "float"
         match expression:
@@ -176,9 +181,9 @@ class ExpressionEmitter:
     def _divided(self, operands: Sequence[LlvmValue], divisor: Expression) -> LlvmValue:
         """By one for many: exact to the last bit, or as inexact as sums are. Or each by its own."""
         if isinstance(divisor, Constant):
-            found = self.arithmetic.over_number(operands[0], divisor.value)
-            if found is not None:
-                return found
+            quotient = self.arithmetic.over_number(operands[0], divisor.value)
+            if quotient is not None:
+                return quotient
         if not self._by_one(*operands):
             return self.arithmetic.apply(Operation.DIVIDE, operands, self._working)
         exact = not is_made_of_sums(divisor, self._sums)
@@ -208,7 +213,7 @@ class ExpressionEmitter:
 
     def fill(self, stage: KernelStage, spot: LaneAddress) -> LlvmValue:
         """Stores what a stage maps to; gives it as it is stored."""
-        value = self.wanted(stage.value, stage.target.dtype, spot)
+        value = self.rounded_value(stage.value, stage.target.dtype, spot)
         return self.store(stage.target, stage.at, value, spot)
 
     def _count(self, position: Position, spot: LaneAddress) -> LlvmValue:
@@ -223,19 +228,19 @@ class ExpressionEmitter:
         outside = self._vectors.two("xor", inside, true)
         value = self.value(expression.value, self._only(spot, inside))
         otherwise = self.value(expression.otherwise, self._only(spot, outside))
-        either = self._meeting([expression.value, expression.otherwise], [value, otherwise])
+        either = self._unified([expression.value, expression.otherwise], [value, otherwise])
         return self.arithmetic.apply(Operation.SELECT, [inside, *either])
 
     def _inside(self, expression: BoundedValue, spot: LaneAddress) -> LlvmValue:
-        found = LlvmValue("true", "i1")
+        inside = LlvmValue("true", "i1")
         for position, low, high in expression.limits:
             places = self.access.locator.all(position, spot)
             for how, limit in (("sge", low), ("slt", high)):
                 edge = self._vectors.constant(limit, "i64", places.lanes)
                 text = f"icmp {how} {places}, {edge.text}"
                 truth = self._vectors.writer.pure(text, "i1", places.lanes)
-                found = self._vectors.both(found, truth)
-        return found
+                inside = self._vectors.both(inside, truth)
+        return inside
 
     def _only(self, spot: LaneAddress, where: LlvmValue) -> LaneAddress:
         """The lanes that count, of those where something holds."""
@@ -247,10 +252,10 @@ class ExpressionEmitter:
 
 def lane_invariant_loads(stage: KernelStage, along: LoopIndex) -> list[BufferLoad]:
     """What a stage that maps reads for all lanes alike: it is read once, before loops."""
-    if any(isinstance(one, BoundedValue) for one in walk(stage.value)):
+    if any(isinstance(node, BoundedValue) for node in walk(stage.value)):
         return []
-    others = [one for one in stage.loads if one.buffer != stage.target]
-    return [one for one in others if along not in used_indices(one)]
+    loads = [load for load in stage.loads if load.buffer != stage.target]
+    return [load for load in loads if along not in used_indices(load)]
 
 
 def _is_negation(expression: Expression) -> bool:
@@ -259,7 +264,9 @@ def _is_negation(expression: Expression) -> bool:
         case Apply(Operation.NEGATIVE):
             return True
         case Apply(Operation.MULTIPLY, arguments):
-            return any(isinstance(one, Constant) and one.value < 0 for one in arguments)
+            return any(
+                isinstance(argument, Constant) and argument.value < 0 for argument in arguments
+            )
     return False
 
 

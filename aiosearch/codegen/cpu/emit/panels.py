@@ -34,9 +34,9 @@ class PanelCopy:
 
     @cached_property
     def target(self) -> PackedBuffer:
-        found = self.access.storages[self.stage.target]
-        assert isinstance(found, PackedBuffer), "it is of panels"
-        return found
+        storage = self.access.storages[self.stage.target]
+        assert isinstance(storage, PackedBuffer), "it is of panels"
+        return storage
 
     @cached_property
     def read(self) -> BufferLoad:
@@ -53,7 +53,7 @@ class PanelCopy:
         return self.arithmetic.widened(stored, self.read.buffer.dtype) if self.widens else stored
 
     @cached_property
-    def made(self) -> BufferLoad:
+    def written_load(self) -> BufferLoad:
         """What was read, as readers find it in the panels."""
         return BufferLoad(self.stage.target, self.stage.at)
 
@@ -66,20 +66,20 @@ class PanelCopy:
         return self._index(self.target.layout.column)
 
     def _index(self, axis: int) -> LoopIndex:
-        found = single_index(self.stage.at[axis])
-        assert found is not None
-        return found
+        index = single_index(self.stage.at[axis])
+        assert index is not None
+        return index
 
 
-def is_transposed_copy(one: PanelCopy) -> bool:
+def is_transposed_copy(copy: PanelCopy) -> bool:
     """Whether an input lies so, and panels are as wide as can be turned."""
-    source = one.access.storages[one.read.buffer]
+    source = copy.access.storages[copy.read.buffer]
     if not isinstance(source, Storage):
         return False
-    down, across = (one.access.stride(source, one.read.at, at) for at in (one.row, one.column))
-    width = one.target.layout.width
+    down, across = (copy.access.stride(source, copy.read.at, at) for at in (copy.row, copy.column))
+    width = copy.target.layout.width
     return (
-        down == 1 and (across != 1 or width % one.lanes > 0) and is_transposable(width, one.lanes)
+        down == 1 and (across != 1 or width % copy.lanes > 0) and is_transposable(width, copy.lanes)
     )
 
 
@@ -99,60 +99,77 @@ class TransposePrinter:
         self._source = source
         self._group = min(self._target.layout.width, copy.lanes)
         """So many columns are turned at once."""
-        self._each = 1 + self._target.pairs
+        self._rows_per_item = 1 + self._target.pairs
         self._item = "i32" if self._target.pairs else STORED[source.dtype][0]
         assert not (self._target.pairs and copy.widens), "pairs are of halves"
 
     def print(self, places: IndexPlaces) -> None:
         """Group by group; the last may be narrower."""
         column, group, writer = self._copy.column, self._group, self._writer
-        own = self._copy.ranges[column]
-        whole = writer.divide(own.extent, group)
-        own.steps(writer, 0, whole, group, lambda at: self._squares({**places, column: at}, group))
-        last = {**places, column: own.base + linear(whole) * group}
-        for rest in own.rests(group):
-            left = writer.remainder(own.extent, group)
-            writer.only_when(writer.equal(left, rest), partial(self._squares, last, rest))
-
-    def _squares(self, places: IndexPlaces, columns: int) -> None:
-        """Of so many columns, down all rows."""
-        row, writer, each = self._copy.row, self._writer, self._each
-        own = self._copy.ranges[row]
-        deep = self._lanes * each
-        whole, items = writer.divide(own.extent, deep), writer.divide(own.extent, each)
-        own.steps(writer, 0, whole, deep, lambda at: self._square({**places, row: at}, columns))
-        if own.rests(deep):
-            done = writer.multiply(whole, self._lanes)
-            own.steps(
-                writer, done, items, each, lambda at: self._single({**places, row: at}, columns)
+        column_range = self._copy.ranges[column]
+        whole = writer.divide(column_range.extent, group)
+        column_range.steps(
+            writer,
+            0,
+            whole,
+            group,
+            lambda at: self._transpose_columns({**places, column: at}, group),
+        )
+        last = {**places, column: column_range.base + linear(whole) * group}
+        for remainder in column_range.remainders(group):
+            left = writer.remainder(column_range.extent, group)
+            writer.only_when(
+                writer.equal(left, remainder), partial(self._transpose_columns, last, remainder)
             )
-        if own.rests(each):
-            last = {**places, row: own.base + linear(items) * each}
-            odd = writer.below(0, writer.remainder(own.extent, each))
-            writer.only_when(odd, partial(self._single, last, columns, whole=False))
 
-    def _square(self, places: IndexPlaces, columns: int) -> None:
+    def _transpose_columns(self, places: IndexPlaces, columns: int) -> None:
+        """Of so many columns, down all rows."""
+        row, writer, item_rows = self._copy.row, self._writer, self._rows_per_item
+        row_range = self._copy.ranges[row]
+        deep = self._lanes * item_rows
+        whole, items = (
+            writer.divide(row_range.extent, deep),
+            writer.divide(row_range.extent, item_rows),
+        )
+        row_range.steps(
+            writer, 0, whole, deep, lambda at: self._transpose_square({**places, row: at}, columns)
+        )
+        if row_range.remainders(deep):
+            done = writer.multiply(whole, self._lanes)
+            row_range.steps(
+                writer,
+                done,
+                items,
+                item_rows,
+                lambda at: self._copy_row({**places, row: at}, columns),
+            )
+        if row_range.remainders(item_rows):
+            last = {**places, row: row_range.base + linear(items) * item_rows}
+            odd = writer.below(0, writer.remainder(row_range.extent, item_rows))
+            writer.only_when(odd, partial(self._copy_row, last, columns, whole=False))
+
+    def _transpose_square(self, places: IndexPlaces, columns: int) -> None:
         """As many rows as a vector has lanes."""
         self._access.forget()
         vectors = [self._read(places, at, self._lanes) for at in range(columns)]
         nothing = self._access.vectors.constant(0, vectors[0].scalar, self._lanes)
         vectors += [nothing] * (self._group - columns)
-        for number, one in enumerate(self._turned(vectors)):
+        for number, vector in enumerate(self._transpose(vectors)):
             rows, across = divmod(number * self._lanes, self._group)
-            self._write(places, rows * self._each, across, one)
+            self._write(places, rows * self._rows_per_item, across, vector)
         self._access.forget()
 
-    def _turned(self, vectors: Sequence[LlvmValue]) -> list[LlvmValue]:
+    def _transpose(self, vectors: Sequence[LlvmValue]) -> list[LlvmValue]:
         """Each round puts those that are half of them apart by turns."""
-        found, half = list(vectors), len(vectors) // 2
+        transposed, half = list(vectors), len(vectors) // 2
         count = 1
-        while count < len(found):
-            pairs = zip(found[:half], found[half:], strict=True)
-            found = [part for pair in pairs for part in self._access.vectors.by_turns(*pair)]
+        while count < len(transposed):
+            pairs = zip(transposed[:half], transposed[half:], strict=True)
+            transposed = [part for pair in pairs for part in self._access.vectors.by_turns(*pair)]
             count *= 2
-        return found
+        return transposed
 
-    def _single(self, places: IndexPlaces, columns: int, *, whole: bool = True) -> None:
+    def _copy_row(self, places: IndexPlaces, columns: int, *, whole: bool = True) -> None:
         """One row, or two that stay together, of which the second may not be there."""
         self._access.forget()
         for at in range(columns):
@@ -162,8 +179,8 @@ class TransposePrinter:
     def _read(
         self, places: IndexPlaces, column: int, lanes: int, *, whole: bool = True
     ) -> LlvmValue:
-        own = self._copy.column
-        spot = LaneAddress({**places, own: places[own] + column})
+        index = self._copy.column
+        spot = LaneAddress({**places, index: places[index] + column})
         offset = self._access.offset(self._source, self._copy.read.at, spot)
         memory = self._access.memory
         if whole:
@@ -172,11 +189,11 @@ class TransposePrinter:
         return self._writer.pure(f"zext {alone} to {self._item}", self._item)
 
     def _write(self, places: IndexPlaces, row: int, column: int, value: LlvmValue) -> None:
-        own = self._copy
+        copy = self._copy
         spot = LaneAddress(
-            {**places, own.row: places[own.row] + row, own.column: places[own.column] + column}
+            {**places, copy.row: places[copy.row] + row, copy.column: places[copy.column] + column}
         )
-        offset, odd = self._access.in_panels(self._target, own.made, spot)
+        offset, odd = self._access.in_panels(self._target, copy.written_load, spot)
         assert odd == Linear(), "pairs of rows begin at even ones"
         self._access.memory.store(self._target.flat, offset, value, None)
 
@@ -194,32 +211,38 @@ class PanelPrinter:
         self._matrix = TransposePrinter(copy).print if is_transposed_copy(copy) else self._rows
 
     def print(self) -> None:
-        own = (self._row, self._column)
-        self._batch([one for one in self._copy.stage.free if one not in own], {})
+        matrix_indices = (self._row, self._column)
+        self._batch([index for index in self._copy.stage.free if index not in matrix_indices], {})
 
     def _batch(self, left: Sequence[LoopIndex], places: IndexPlaces) -> None:
         if not left:
             self._matrix(places)
             return
-        one, *rest = left
-        own = self._copy.ranges[one]
-        own.steps(self._writer, 0, own.extent, 1, lambda at: self._batch(rest, {**places, one: at}))
+        outermost, *inner = left
+        index_range = self._copy.ranges[outermost]
+        index_range.steps(
+            self._writer,
+            0,
+            index_range.extent,
+            1,
+            lambda at: self._batch(inner, {**places, outermost: at}),
+        )
 
     def _rows(self, places: IndexPlaces) -> None:
         """One by one, or two by two, where the last may be alone."""
         writer, row, step = self._writer, self._row, 1 + self._target.pairs
-        own = self._copy.ranges[row]
-        count = writer.divide(own.extent, step)
-        own.steps(writer, 0, count, step, lambda at: self._columns({**places, row: at}, True))
-        if own.rests(step):
-            last = {**places, row: own.base + linear(count) * step}
-            odd = writer.below(0, writer.remainder(own.extent, step))
+        row_range = self._copy.ranges[row]
+        count = writer.divide(row_range.extent, step)
+        row_range.steps(writer, 0, count, step, lambda at: self._columns({**places, row: at}, True))
+        if row_range.remainders(step):
+            last = {**places, row: row_range.base + linear(count) * step}
+            odd = writer.below(0, writer.remainder(row_range.extent, step))
             writer.only_when(odd, lambda: self._columns(last, False))
 
     def _columns(self, places: IndexPlaces, whole: bool) -> None:
         """Panel by panel, and what is left of whole ones vector by vector."""
         writer, column, lanes = self._writer, self._column, self._lanes
-        own, width = self._copy.ranges[column], self._target.layout.width
+        column_range, width = self._copy.ranges[column], self._target.layout.width
         assert width % lanes == 0, "a panel is of whole vectors"
 
         def vectors(many: int, mask: LlvmValue | None = None) -> Callable[[Linear], None]:
@@ -229,13 +252,19 @@ class PanelPrinter:
 
             return body
 
-        panels, count = writer.divide(own.extent, width), writer.divide(own.extent, lanes)
-        own.steps(writer, 0, panels, width, vectors(width // lanes))
-        if any(rest >= lanes for rest in own.rests(width)):
+        panels, count = (
+            writer.divide(column_range.extent, width),
+            writer.divide(column_range.extent, lanes),
+        )
+        column_range.steps(writer, 0, panels, width, vectors(width // lanes))
+        if any(remainder >= lanes for remainder in column_range.remainders(width)):
             done = writer.multiply(panels, width // lanes)
-            own.steps(writer, done, count, lanes, vectors(1))
-        if own.rests(lanes):
-            last, left = own.base + linear(count) * lanes, writer.remainder(own.extent, lanes)
+            column_range.steps(writer, done, count, lanes, vectors(1))
+        if column_range.remainders(lanes):
+            last, left = (
+                column_range.base + linear(count) * lanes,
+                writer.remainder(column_range.extent, lanes),
+            )
             writer.only_when(
                 writer.below(0, left),
                 lambda: vectors(1, self._access.vectors.first(left, lanes))(last),
@@ -248,7 +277,7 @@ class PanelPrinter:
         value = self._read(spot)
         if self._target.pairs:
             value = access.vectors.interleaved(value, self._below(spot, whole, value.scalar))
-        offset, _ = access.in_panels(self._target, self._copy.made, spot)
+        offset, _ = access.in_panels(self._target, self._copy.written_load, spot)
         access.memory.store(self._target.flat, offset, value, None)
         access.forget()
 

@@ -34,16 +34,16 @@ class NextTilePrefetch:
         once, when it is copied.
         """
         shape, tile, inner = block.tile.shape, block.tile, block.tile.shape.inner
-        wanted = [*self._wanted(block)]
-        if not wanted or shape.row is None or inner is None or block.rows != shape.rows:
+        loads = [*self._wanted(block)]
+        if not loads or shape.row is None or inner is None or block.rows != shape.rows:
             return
-        own, turns = tile.ranges[shape.row], tile.ranges[inner]
-        number, _ = (block.places[shape.row] - own.base).over(block.rows, tile.writer)
-        share = -(-turns.largest // max(1, own.largest // block.rows))
+        rows, turns = tile.ranges[shape.row], tile.ranges[inner]
+        number, _ = (block.places[shape.row] - rows.base).over(block.rows, tile.writer)
+        share = -(-turns.largest // max(1, rows.largest // block.rows))
 
         def turn(at: LlvmInteger) -> None:
             places = {**block.places, inner: turns.base + number * share + linear(at)}
-            for load in wanted:
+            for load in loads:
                 for spot in self._spots(block, load, places):
                     tile.access.fetch(load, spot, to_l1=False)
 
@@ -51,11 +51,11 @@ class NextTilePrefetch:
 
     def _wanted(self, block: RegisterTile) -> Iterator[BufferLoad]:
         shape = block.tile.shape
-        own, here = {shape.along, shape.inner, self.serial}, {*block.places, shape.inner}
-        for one in block.tile.stage.loads:
-            found = self.copied.get(one.buffer)
-            if found is not None and own <= set(used_indices(found)) <= here:
-                yield found
+        required, here = {shape.along, shape.inner, self.serial}, {*block.places, shape.inner}
+        for load in block.tile.stage.loads:
+            source = self.copied.get(load.buffer)
+            if source is not None and required <= set(used_indices(source)) <= here:
+                yield source
 
     def _spots(
         self, block: RegisterTile, load: BufferLoad, places: IndexPlaces

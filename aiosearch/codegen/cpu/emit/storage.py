@@ -47,27 +47,28 @@ def device_storages(
     writer: FunctionBuilder,
 ) -> dict[Buffer, Storage | PackedBuffer]:
     """The kernel's inputs and outputs, by where their pointers stand."""
-    found: dict[Buffer, Storage | PackedBuffer] = {}
+    storages: dict[Buffer, Storage | PackedBuffer] = {}
     for buffer in dict.fromkeys((*kernel.inputs, *kernel.outputs)):
         slot = writer.pure(f"getelementptr ptr, ptr %buffers, i64 {numbers[buffer]}", "ptr")
         pointer = writer.new(f"load ptr, ptr {slot.text}, align 8", "ptr")
         layout = layouts.get(buffer.name)
         if layout is None:
-            found[buffer] = row_major_storage(pointer, buffer)
+            storages[buffer] = row_major_storage(pointer, buffer)
         elif layout.coded:
-            found[buffer] = coded_storage(pointer, buffer, layout, writer)
+            storages[buffer] = coded_storage(pointer, buffer, layout, writer)
         else:
-            found[buffer] = packed_storage(pointer, buffer, layout)
-    return found
+            storages[buffer] = packed_storage(pointer, buffer, layout)
+    return storages
 
 
 def tile_storage(
     storage: Storage | PackedBuffer, stage: KernelStage, ranges: Mapping[LoopIndex, TileRange]
 ) -> Storage | PackedBuffer:
     """Where the tile of a stage begins now."""
-    own = [single_index(position) for position in stage.at]
+    stage_indices = [single_index(position) for position in stage.at]
     return replace(
-        storage, origin=tuple(Linear() if one is None else ranges[one].base for one in own)
+        storage,
+        origin=tuple(Linear() if index is None else ranges[index].base for index in stage_indices),
     )
 
 
@@ -83,12 +84,12 @@ class _ScratchSlot:
     def strides(self) -> tuple[int, ...]:
         """Rows that would begin at the same places of the cache are moved apart."""
         sizes, size = self.tile.shape, STORED[self.tile.dtype][1]
-        found = [1] * len(sizes)
+        strides = [1] * len(sizes)
         for axis in range(len(sizes) - 2, -1, -1):
-            found[axis] = found[axis + 1] * max(sizes[axis + 1], 1)
-            if axis == len(sizes) - 2 and found[axis] * size % 1024 == 0:
-                found[axis] += CACHE_LINE_BYTES // size
-        return tuple(found)
+            strides[axis] = strides[axis + 1] * max(sizes[axis + 1], 1)
+            if axis == len(sizes) - 2 and strides[axis] * size % 1024 == 0:
+                strides[axis] += CACHE_LINE_BYTES // size
+        return tuple(strides)
 
     @property
     def bytes(self) -> int:
@@ -112,38 +113,38 @@ class ScratchMemory:
         self._prepared = prepared
         self._schedule = schedule
         kernel = prepared.kernel
-        self._rooms = {
-            stage.target: self._room(stage)
+        self._slots = {
+            stage.target: self._slot(stage)
             for stage in kernel.stages
             if stage.target not in kernel.outputs
         }
 
     @property
     def bytes(self) -> int:
-        return sum(room.bytes for room in self._rooms.values())
+        return sum(room.bytes for room in self._slots.values())
 
     def storages(self, writer: FunctionBuilder) -> dict[Buffer, Storage | PackedBuffer]:
-        found: dict[Buffer, Storage | PackedBuffer] = {}
+        storages: dict[Buffer, Storage | PackedBuffer] = {}
         begin = 0
-        for buffer, room in self._rooms.items():
+        for buffer, room in self._slots.items():
             pointer = writer.pure(f"getelementptr i8, ptr %scratch, i64 {begin}", "ptr")
-            found[buffer] = room.storage(pointer)
+            storages[buffer] = room.storage(pointer)
             begin += room.bytes
-        return found
+        return storages
 
-    def _room(self, stage: KernelStage) -> _ScratchSlot:
+    def _slot(self, stage: KernelStage) -> _ScratchSlot:
         axes = zip(stage.at, stage.target.shape, strict=True)
         whole = stage.target in self._prepared.lasting
-        sizes = tuple(self._longest(one, size, whole) for one, size in axes)
+        sizes = tuple(self._slot_length(position, size, whole) for position, size in axes)
         layout = self._prepared.panels.get(stage.target)
         return _ScratchSlot(replace(stage.target, shape=sizes), layout)
 
-    def _longest(self, position: Position, size: int, whole: bool) -> int:
+    def _slot_length(self, position: Position, size: int, whole: bool) -> int:
         """Of a tile along an axis; the whole serial index, where that lasts."""
-        own = single_index(position)
+        index = single_index(position)
         serial = () if whole else (self._prepared.serial,)
-        if own is not None and own in (*self._prepared.parallel, *serial):
-            return self._schedule.tile(own)
+        if index is not None and index in (*self._prepared.parallel, *serial):
+            return self._schedule.tile(index)
         return size
 
 

@@ -34,16 +34,16 @@ class StageTile:
     lanes: int
     """Of a whole vector."""
     elements: ExpressionEmitter
-    adds: bool
+    accumulates: bool
     """Whether what is there already is folded with the rest."""
     dots: bool
     """Whether the machine adds up products of neighbours."""
     unit: AmxUnit
-    ending: Epilogue | None = None
+    epilogue: Epilogue | None = None
     """What is made of its elements before they are stored."""
     product: DotInstruction | None = None
     """What the matrix unit does of it."""
-    beginning: Prologue | None = None
+    prologue: Prologue | None = None
     """What is made of the elements that it folds, before it does."""
 
     @property
@@ -55,7 +55,7 @@ class StageTile:
         return self.elements.access
 
     @property
-    def lane_folded(self) -> bool:
+    def lane_reduction(self) -> bool:
         """Whether lanes lie along an index that is folded."""
         return self.shape.along in self.stage.folded
 
@@ -74,21 +74,21 @@ class StageTile:
         number = neutral(self.stage.fold, self.scalar)
         return self.elements.arithmetic.vectors.constant(number, self.scalar, lanes)
 
-    def changed(self, value: LlvmValue, spot: LaneAddress) -> LlvmValue:
+    def with_epilogue(self, value: LlvmValue, spot: LaneAddress) -> LlvmValue:
         """What is to be stored of an element of a fold."""
-        if self.ending is None:
+        if self.epilogue is None:
             return value
-        fold, elements = self.ending.fold, self.elements
+        fold, elements = self.epilogue.fold, self.elements
         dtype = fold.buffer.dtype
         if dtype in HALVES:
             value = elements.arithmetic.rounded(value, dtype)
-        known = elements.knowing(fold, value)
-        return known.wanted(self.ending.value, self.stage.target.dtype, spot)
+        loaded = elements.with_loaded(fold, value)
+        return loaded.rounded_value(self.epilogue.value, self.stage.target.dtype, spot)
 
-    def joined(self, some: list[LlvmValue], others: list[LlvmValue]) -> list[LlvmValue]:
+    def combined(self, left: list[LlvmValue], right: list[LlvmValue]) -> list[LlvmValue]:
         """Parts of what is folded, register by register."""
         apply, how = self.elements.arithmetic.apply, self.stage.fold.operation
-        return [apply(how, pair) for pair in zip(some, others, strict=True)]
+        return [apply(how, pair) for pair in zip(left, right, strict=True)]
 
 
 def neutral(fold: ReductionKind, scalar: str) -> float:
@@ -104,16 +104,16 @@ ElementSink: TypeAlias = Callable[[LaneAddress, LlvmValue], object]
 class InnermostReduction(Protocol):
     """A fold along the index that runs innermost."""
 
-    def begun(self, starts: AccumulatorInit | None = None) -> list[LlvmValue]:
+    def initial_values(self, starts: AccumulatorInit | None = None) -> list[LlvmValue]:
         """The parts of sums with which it goes on, before anything is folded into them.
 
         Where there are some, sums of floats start with these.
         """
 
-    def along(self, places: IndexPlaces, values: list[LlvmValue]) -> list[LlvmValue]:
+    def accumulate(self, places: IndexPlaces, values: list[LlvmValue]) -> list[LlvmValue]:
         """The parts, with all elements of the index."""
 
-    def ended(self, values: list[LlvmValue], take: ElementSink) -> None:
+    def finish(self, values: list[LlvmValue], take: ElementSink) -> None:
         """Hands on the parts of each element, joined."""
 
 
@@ -143,7 +143,7 @@ class RegisterTile:
     def targets(self) -> list[LaneAddress]:
         """Where each register's result belongs."""
         spots = self.spots(self.places)
-        if not self.tile.lane_folded:
+        if not self.tile.lane_reduction:
             return spots
         return [replace(spot, along=None, lanes=1, mask=None) for spot in spots]
 
@@ -153,11 +153,11 @@ class RegisterTile:
             take(spot, value)
 
     def _spot(self, places: IndexPlaces, row: int, vector: int) -> LaneAddress:
-        shape, lanes, own = self.tile.shape, self.tile.lanes, dict(places)
+        shape, lanes, moved = self.tile.shape, self.tile.lanes, dict(places)
         if shape.row is not None:
-            own[shape.row] = places[shape.row] + row
+            moved[shape.row] = places[shape.row] + row
         if shape.column is not None:
-            own[shape.column] = places[shape.column] + vector
-        elif shape.along is not None and not self.tile.lane_folded:
-            own[shape.along] = places[shape.along] + vector * lanes
-        return LaneAddress(own, shape.along, lanes if shape.along else 1, self.mask)
+            moved[shape.column] = places[shape.column] + vector
+        elif shape.along is not None and not self.tile.lane_reduction:
+            moved[shape.along] = places[shape.along] + vector * lanes
+        return LaneAddress(moved, shape.along, lanes if shape.along else 1, self.mask)

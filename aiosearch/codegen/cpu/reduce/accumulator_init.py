@@ -33,7 +33,7 @@ class AccumulatorInit:
         """To one element, a product."""
         pointer = self.at(row, column)
         old = self.writer.new(f"load float, ptr {pointer.text}, align {_FLOAT_BYTES}", "float")
-        values = [str(one) for one in (*factors, old)]
+        values = [str(operand) for operand in (*factors, old)]
         new = self.writer.call("llvm.fma.f32", "float", 1, values)
         self.writer.say(f"store {new}, ptr {pointer.text}, align {_FLOAT_BYTES}")
 
@@ -41,10 +41,10 @@ class AccumulatorInit:
     def values(self) -> list[LlvmValue]:
         """One for each register."""
         loads = [
-            f"load <{self.lanes} x float>, ptr {self.at(*one).text}, align 64"
-            for one in self._vectors
+            f"load <{self.lanes} x float>, ptr {self.at(*corner).text}, align 64"
+            for corner in self._vectors
         ]
-        return [self.writer.new(one, "float", self.lanes) for one in loads]
+        return [self.writer.new(load, "float", self.lanes) for load in loads]
 
     def at(self, row: int, column: LlvmInteger) -> LlvmValue:
         room = self.writer.room("starts", self.rows * self.stride)

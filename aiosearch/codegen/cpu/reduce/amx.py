@@ -82,8 +82,8 @@ class _OperandTiles:
         """Of the lanes of a vector."""
         along = self.block.tile.shape.along
         assert along is not None, "lanes lie along it"
-        own = {**places, along: places[along] + vector * AMX_LANES}
-        return LaneAddress(own, along, AMX_LANES, self.block.mask)
+        moved = {**places, along: places[along] + vector * AMX_LANES}
+        return LaneAddress(moved, along, AMX_LANES, self.block.mask)
 
     def below(self, places: IndexPlaces, rows: Linear | int) -> IndexPlaces:
         return {**places, self.dot.inner: places[self.dot.inner] + rows}
@@ -145,24 +145,26 @@ class _DecodedTiles(_StagedTiles):
     storage: CodedBuffer
 
     def begin(self, places: IndexPlaces) -> None:
-        own = self.block.tile.ranges[self.dot.inner]
-        first = partial(self._decode, {**places, self.dot.inner: own.base}, 0)
-        self.writer.only_when(self.writer.below(AMX_DEPTH - 1, own.extent), first)
+        inner_range = self.block.tile.ranges[self.dot.inner]
+        first = partial(self._decode, {**places, self.dot.inner: inner_range.base}, 0)
+        self.writer.only_when(self.writer.below(AMX_DEPTH - 1, inner_range.extent), first)
         self.access.forget()
 
     def prepare(self, places: IndexPlaces) -> None:
-        other = self.writer.subtract(1, self.which(places))
-        self._decode(self.below(places, AMX_DEPTH), other)
+        next_half = self.writer.subtract(1, self.which(places))
+        self._decode(self.below(places, AMX_DEPTH), next_half)
 
     def _decode(self, places: IndexPlaces, which: LlvmInteger) -> None:
         rows = self.storage.sizes[self.storage.layout.row]
         assert rows >= AMX_DEPTH, "else there is no step"
         for vector in range(0, self.block.vectors, 2):
-            two = partial(self._two, places, which, vector)
+            two = partial(self._decode_pair, places, which, vector)
             self.writer.repeat(0, AMX_DEPTH // 2 // _VECTORS_AT_ONCE, two)
         self.access.forget()
 
-    def _two(self, places: IndexPlaces, which: LlvmInteger, vector: int, turn: LlvmInteger) -> None:
+    def _decode_pair(
+        self, places: IndexPlaces, which: LlvmInteger, vector: int, turn: LlvmInteger
+    ) -> None:
         """Some rows of the tiles of two vectors."""
         self.access.forget()
         for number in range(_VECTORS_AT_ONCE):
@@ -170,9 +172,9 @@ class _DecodedTiles(_StagedTiles):
             row = self.below(places, pair * 2)
             if vector == 0:
                 ReductionStep(self.block).fetch(row)
-            for one in (vector, vector + 1):
-                value = self.access.pairs(self.storage, self.dot.moving, self.spot(row, one))
-                self.put(which, one, pair, value)
+            for column in (vector, vector + 1):
+                value = self.access.pairs(self.storage, self.dot.moving, self.spot(row, column))
+                self.put(which, column, pair, value)
 
 
 @dataclass(frozen=True)
@@ -189,17 +191,17 @@ class _InterleavedTiles(_StagedTiles):
             rows = [self.below(places, 2 * pair + odd) for odd in range(2)]
             fetch(rows[0], pairs=True)
             for vector in range(0, self.block.vectors, 2):
-                for at, value in enumerate(self._woven(rows, vector), vector):
+                for at, value in enumerate(self._interleaved_rows(rows, vector), vector):
                     self.put(which, at, linear(pair), value)
         self.access.forget()
 
-    def _woven(self, rows: Sequence[IndexPlaces], vector: int) -> Sequence[LlvmValue]:
+    def _interleaved_rows(self, rows: Sequence[IndexPlaces], vector: int) -> Sequence[LlvmValue]:
         """Two rows of two vectors, which are a line of memory each, or of the last one."""
-        vectors, spots = self.access.vectors, [self.spot(one, vector) for one in rows]
+        vectors, spots = self.access.vectors, [self.spot(row, vector) for row in rows]
         if vector + 1 == self.block.vectors:
-            return (vectors.interleaved(*(self._read(one) for one in spots)),)
-        whole = (replace(one, lanes=2 * AMX_LANES) for one in spots)
-        return vectors.by_turns(*(self._read(one) for one in whole))
+            return (vectors.interleaved(*(self._read(spot) for spot in spots)),)
+        whole = (replace(spot, lanes=2 * AMX_LANES) for spot in spots)
+        return vectors.by_turns(*(self._read(spot) for spot in whole))
 
     def _read(self, spot: LaneAddress) -> LlvmValue:
         offset = self.access.offset(self._storage, self.dot.moving.at, spot)
@@ -207,9 +209,9 @@ class _InterleavedTiles(_StagedTiles):
 
     @cached_property
     def _storage(self) -> Storage:
-        found = self.access.storages[self.dot.moving.buffer]
-        assert isinstance(found, Storage), "it is as it lies"
-        return found
+        storage = self.access.storages[self.dot.moving.buffer]
+        assert isinstance(storage, Storage), "it is as it lies"
+        return storage
 
 
 def matrix_product(tile: StageTile, machine: CpuMachine) -> DotInstruction | None:
@@ -218,13 +220,13 @@ def matrix_product(tile: StageTile, machine: CpuMachine) -> DotInstruction | Non
     if (
         not machine.bf16_matrix
         or tile.lanes != AMX_LANES
-        or tile.lane_folded
+        or tile.lane_reduction
         or shape.inner is None
     ):
         return None
-    own = tile.ranges[shape.inner]
+    inner_range = tile.ranges[shape.inner]
     dot = dot_product_of(tile.stage, shape.inner, shape.along, tile.elements)
-    if dot is None or own.largest < AMX_DEPTH or not own.base.divisible(2):
+    if dot is None or inner_range.largest < AMX_DEPTH or not inner_range.base.divisible(2):
         return None
     if isinstance(tile.access.storages[dot.shared.buffer], PackedBuffer):
         return None
@@ -244,38 +246,38 @@ class MatrixReduction:
     """Sums that are in tiles."""
 
     def __init__(self, block: RegisterTile, dot: DotInstruction, unit: AmxUnit) -> None:
-        self._block, self._dot, self._unit = block, dot, unit
+        self._register_tile, self._dot, self._unit = block, dot, unit
         self._tile = block.tile
         self._setting = AmxTileAssignment(block.rows, block.tile.shape.vectors)
         self._moving = moving_operand_tiles(block, dot)
-        self._rest = self._left()
+        self._rest = self._remainder_reduction()
 
-    def begun(self, starts: AccumulatorInit | None = None) -> list[LlvmValue]:
+    def initial_values(self, starts: AccumulatorInit | None = None) -> list[LlvmValue]:
         self._unit.begin(self._setting, starts)
-        return self._rest.begun() if self._rest else []
+        return self._rest.initial_values() if self._rest else []
 
-    def along(self, places: IndexPlaces, values: list[LlvmValue]) -> list[LlvmValue]:
+    def accumulate(self, places: IndexPlaces, values: list[LlvmValue]) -> list[LlvmValue]:
         self._moving.begin(places)
-        unrolled_loop(self._tile, self._dot.inner, AMX_DEPTH, places, [], self._taken)
-        return self._rest.along(places, values) if self._rest else values
+        unrolled_loop(self._tile, self._dot.inner, AMX_DEPTH, places, [], self._step)
+        return self._rest.accumulate(places, values) if self._rest else values
 
-    def ended(self, values: list[LlvmValue], take: ElementSink) -> None:
+    def finish(self, values: list[LlvmValue], take: ElementSink) -> None:
         """By a loop over the rows: there are more sums than registers."""
-        unit, setting, vectors = self._unit, self._setting, range(self._block.vectors)
+        unit, setting, vectors = self._unit, self._setting, range(self._register_tile.vectors)
         for part in range(len(setting.heights)):
             for vector in vectors:
                 unit.store(setting.sums(part, vector))
         unit.end(setting)
         if values:
-            others = iter(values)
-            found = (
-                self._tile.joined(
-                    [unit.row(setting.sums(row // AMX_ROWS, at), row % AMX_ROWS)], [other]
+            remainders = iter(values)
+            totals = (
+                self._tile.combined(
+                    [unit.row(setting.sums(row // AMX_ROWS, at), row % AMX_ROWS)], [remainder]
                 )[0]
-                for row in range(self._block.rows)
-                for at, other in zip(vectors, others, strict=False)
+                for row in range(self._register_tile.rows)
+                for at, remainder in zip(vectors, remainders, strict=False)
             )
-            self._block.hand_on(found, take)
+            self._register_tile.hand_on(totals, take)
             return
         for part, height in enumerate(setting.heights):
             self._tile.writer.repeat(0, height, partial(self._row, part, take))
@@ -284,32 +286,36 @@ class MatrixReduction:
     def _row(self, part: int, take: ElementSink, number: LlvmInteger) -> None:
         """Of one part; what is read in a turn of the loop is not there in another one."""
         self._tile.access.forget()
-        places, row = self._block.places, self._tile.shape.row
+        places, row = self._register_tile.places, self._tile.shape.row
         if row is not None:
             places = {**places, row: places[row] + linear(number) + part * AMX_ROWS}
-        for vector, spot in enumerate(self._block.row(places)):
+        for vector, spot in enumerate(self._register_tile.row(places)):
             take(spot, self._unit.row(self._setting.sums(part, vector), number))
 
-    def _left(self) -> RowReduction | None:
+    def _remainder_reduction(self) -> RowReduction | None:
         """What does the last products of an index that is no multiple of what the unit takes."""
         tile, inner = self._tile, self._dot.inner
-        own, writer = tile.ranges[inner], tile.writer
-        if not own.rests(AMX_DEPTH):
+        inner_range, writer = tile.ranges[inner], tile.writer
+        if not inner_range.remainders(AMX_DEPTH):
             return None
-        done = linear(writer.divide(own.extent, AMX_DEPTH)) * AMX_DEPTH
-        extents = sorted({extent % AMX_DEPTH for extent in own.extents}, reverse=True)
-        rest = TileRange(own.base + done, writer.remainder(own.extent, AMX_DEPTH), tuple(extents))
+        done = linear(writer.divide(inner_range.extent, AMX_DEPTH)) * AMX_DEPTH
+        extents = sorted({extent % AMX_DEPTH for extent in inner_range.extents}, reverse=True)
+        remainder = TileRange(
+            inner_range.base + done, writer.remainder(inner_range.extent, AMX_DEPTH), tuple(extents)
+        )
         return RowReduction(
-            replace(self._block, tile=replace(tile, ranges={**tile.ranges, inner: rest}))
+            replace(
+                self._register_tile, tile=replace(tile, ranges={**tile.ranges, inner: remainder})
+            )
         )
 
-    def _taken(self, places: IndexPlaces, values: list[LlvmValue]) -> list[LlvmValue]:
+    def _step(self, places: IndexPlaces, values: list[LlvmValue]) -> list[LlvmValue]:
         """One step: each part of rows with each vector."""
         unit, setting = self._unit, self._setting
         self._moving.prepare(places)
         for part in range(len(setting.heights)):
             unit.load(setting.shared(part), *self._shared(places, part))
-        for vector in range(self._block.vectors):
+        for vector in range(self._register_tile.vectors):
             unit.load(setting.moving(vector), *self._moving.at(places, vector))
             for part in range(len(setting.heights)):
                 sums = setting.sums(part, vector)

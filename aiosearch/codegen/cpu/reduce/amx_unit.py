@@ -50,11 +50,11 @@ class AmxTileAssignment:
 
     @property
     def rows_of_tiles(self) -> tuple[int, ...]:
-        found = [AMX_ROWS] * AMX_TILES
+        heights = [AMX_ROWS] * AMX_TILES
         for part, height in enumerate(self.heights):
             for tile in (self.shared(part), *(self.sums(part, at) for at in range(self.vectors))):
-                found[tile] = height
-        return tuple(found)
+                heights[tile] = height
+        return tuple(heights)
 
 
 class AmxUnit:
@@ -62,41 +62,41 @@ class AmxUnit:
 
     def __init__(self, writer: FunctionBuilder) -> None:
         self._writer = writer
-        self._usual: tuple[int, ...] = ()
+        self._default_rows: tuple[int, ...] = ()
         """The rows of tiles at most times; none before the first block."""
 
     def begin(self, setting: AmxTileAssignment, starts: AccumulatorInit | None = None) -> None:
         """Has the tiles ready, and the sums zero, or what they start with."""
         rows = setting.rows_of_tiles
-        if not self._usual:
-            self._usual = rows
-            self._writer.first.append(_set(self._named(rows)))
-        if rows != self._usual:
-            self._writer.say(_set(self._named(rows)))
+        if not self._default_rows:
+            self._default_rows = rows
+            self._writer.first.append(_set(self._configuration(rows)))
+        if rows != self._default_rows:
+            self._writer.say(_set(self._configuration(rows)))
         for part in range(len(setting.heights)):
             for vector in range(setting.vectors):
                 tile = setting.sums(part, vector)
                 if starts is None:
-                    self._do("tilezero", f"i8 {tile}")
+                    self._emit("tilezero", f"i8 {tile}")
                 else:
                     self.load(tile, starts.at(part * AMX_ROWS, vector * AMX_LANES), starts.stride)
 
     def end(self, setting: AmxTileAssignment) -> None:
         """As it usually is."""
-        if setting.rows_of_tiles != self._usual:
-            self._writer.say(_set(self._named(self._usual)))
+        if setting.rows_of_tiles != self._default_rows:
+            self._writer.say(_set(self._configuration(self._default_rows)))
 
     def load(self, tile: int, pointer: LlvmValue, stride: int) -> None:
         """Rows that are so many bytes apart."""
-        self._do("tileloadd64", f"i8 {tile}", str(pointer), f"i64 {stride}")
+        self._emit("tileloadd64", f"i8 {tile}", str(pointer), f"i64 {stride}")
 
     def multiply(self, sums: int, shared: int, moving: int) -> None:
-        self._do("tdpbf16ps", f"i8 {sums}", f"i8 {shared}", f"i8 {moving}")
+        self._emit("tdpbf16ps", f"i8 {sums}", f"i8 {shared}", f"i8 {moving}")
 
     def store(self, tile: int) -> None:
         """To where `row` finds it."""
         pointer = self._at(tile * AMX_ROWS * AMX_ROW_BYTES)
-        self._do("tilestored64", f"i8 {tile}", str(pointer), f"i64 {AMX_ROW_BYTES}")
+        self._emit("tilestored64", f"i8 {tile}", str(pointer), f"i64 {AMX_ROW_BYTES}")
 
     def row(self, tile: int, number: LlvmInteger) -> LlvmValue:
         """Of a tile of sums that was stored."""
@@ -107,22 +107,22 @@ class AmxUnit:
 
     def leave(self) -> None:
         """From then on, the system has no tiles to keep."""
-        if self._usual:
-            self._do("tilerelease")
+        if self._default_rows:
+            self._emit("tilerelease")
 
-    def _named(self, rows: tuple[int, ...]) -> str:
+    def _configuration(self, rows: tuple[int, ...]) -> str:
         """What the instruction wants to know: bytes of a row by tile, and then the rows."""
         name = f"@tiles.{'.'.join(map(str, rows))}"
         content = bytes([1, *[0] * 15, *[AMX_ROW_BYTES, 0] * AMX_TILES, *[0] * 16, *rows]).ljust(
             64, b"\0"
         )
-        text = "".join(f"\\{one:02x}" for one in content)
+        text = "".join(f"\\{byte:02x}" for byte in content)
         declared = self._writer.declared
         declared.add(f'{name} = private unnamed_addr constant [64 x i8] c"{text}", align 64')
         declared.add("declare void @llvm.x86.ldtilecfg(ptr)")
         return name
 
-    def _do(self, name: str, *arguments: str) -> None:
+    def _emit(self, name: str, *arguments: str) -> None:
         self._writer.does(f"llvm.x86.{name}", arguments)
 
     def _at(self, offset: LlvmInteger) -> LlvmValue:

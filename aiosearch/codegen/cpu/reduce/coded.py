@@ -26,11 +26,11 @@ _STEPS_PER_ITERATION = 4
 def coded_product(tile: StageTile) -> PairwiseProduct | None:
     """The product of a stage, if that has one that reads codes."""
     inner = tile.shape.inner
-    dot = None if tile.lane_folded or inner is None else product_of_pairs(tile, inner)
+    dot = None if tile.lane_reduction or inner is None else product_of_pairs(tile, inner)
     if dot is None:
         return None
     moving = tile.access.storages[dot.moving.buffer]
-    return dot if isinstance(moving, CodedBuffer) and moving.names is None else None
+    return dot if isinstance(moving, CodedBuffer) and moving.named_bytes is None else None
 
 
 class CodedReduction:
@@ -42,50 +42,54 @@ class CodedReduction:
         dot: PairwiseProduct,
         fold: Callable[[RegisterTile], InnermostReduction],
     ) -> None:
-        self._block, self._dot = block, dot
+        self._register_tile, self._dot = block, dot
         self._tile, self._writer = block.tile, block.tile.writer
         moving = block.tile.access.storages[dot.moving.buffer]
         assert isinstance(moving, CodedBuffer), "it was asked before"
         self._width = block.vectors * block.tile.lanes
         assert self._width == moving.layout.width, "a block of registers is as wide as a panel"
         assert block.mask is None, "and panels fill up"
-        self._head = self._begin(moving)
-        self._plain = fold(self._reading(moving.plain, unroll=1))
+        self._head = self._panel_head(moving)
+        self._plain = fold(self._reading(moving.uncoded, unroll=1))
         unroll = 1 if block.tile.product else block.tile.shape.unroll
-        codes = self._reading(replace(moving, names=self._head.names), unroll)
+        codes = self._reading(replace(moving, named_bytes=self._head.named_bytes), unroll)
         self._codes, self._fetching = fold(codes), codes.tile
 
-    def begun(self, starts: AccumulatorInit | None = None) -> list[LlvmValue]:
+    def initial_values(self, starts: AccumulatorInit | None = None) -> list[LlvmValue]:
         """What exceptions come to."""
         assert starts is None, "one thing is coded"
         if self._tile.shape.prefetch_distance:
             self._fetch_first()
-        own = AccumulatorInit(self._writer, self._block.rows, self._width, self._tile.lanes)
-        own.clear()
-        self._writer.repeat(0, self._head.count, partial(self._exception, own))
+        initial = AccumulatorInit(
+            self._writer, self._register_tile.rows, self._width, self._tile.lanes
+        )
+        initial.clear()
+        self._writer.repeat(0, self._head.count, partial(self._exception, initial))
         self._tile.access.forget()
-        return self._plain.begun(own)
+        return self._plain.initial_values(initial)
 
-    def along(self, places: IndexPlaces, values: list[LlvmValue]) -> list[LlvmValue]:
-        is_plain = self._head.is_plain
+    def accumulate(self, places: IndexPlaces, values: list[LlvmValue]) -> list[LlvmValue]:
+        is_plain = self._head.is_uncoded
         is_coded = self._writer.pure(f"xor {is_plain}, true", "i1")
-        values = self._writer.when(is_coded, values, partial(self._codes.along, places))
-        return self._writer.when(is_plain, values, partial(self._plain.along, places))
+        values = self._writer.when(is_coded, values, partial(self._codes.accumulate, places))
+        return self._writer.when(is_plain, values, partial(self._plain.accumulate, places))
 
-    def ended(self, values: list[LlvmValue], take: ElementSink) -> None:
+    def finish(self, values: list[LlvmValue], take: ElementSink) -> None:
         """What takes values reads by the block's own access, which forgets with the fold's."""
 
-        def taken(spot: LaneAddress, value: LlvmValue) -> None:
+        def take_fresh(spot: LaneAddress, value: LlvmValue) -> None:
             self._tile.access.forget()
             take(spot, value)
 
-        self._plain.ended(values, taken)
+        self._plain.finish(values, take_fresh)
 
-    def _begin(self, moving: CodedBuffer) -> PanelHead:
+    def _panel_head(self, moving: CodedBuffer) -> PanelHead:
         """The head of the panel at hand."""
         access, tile = self._tile.access, self._tile
-        places = {**self._block.places, self._dot.inner: tile.ranges[self._dot.inner].base}
-        at = [access.locator.first(one, LaneAddress(places)) for one in self._dot.moving.at]
+        places = {**self._register_tile.places, self._dot.inner: tile.ranges[self._dot.inner].base}
+        at = [
+            access.locator.first(position, LaneAddress(places)) for position in self._dot.moving.at
+        ]
         panel, _, _ = moving.parted(at, self._writer)
         return PanelHead(moving, panel, access.memory, access.vectors)
 
@@ -101,7 +105,7 @@ class CodedReduction:
         product = replace(tile.product, elements=elements) if tile.product else None
         shape = replace(tile.shape, unroll=unroll)
         return replace(
-            self._block, tile=replace(tile, elements=elements, product=product, shape=shape)
+            self._register_tile, tile=replace(tile, elements=elements, product=product, shape=shape)
         )
 
     def _fetch_first(self) -> None:
@@ -116,31 +120,35 @@ class CodedReduction:
         assert along is not None, "lanes lie along it"
         for number in range(_STEPS_PER_ITERATION):
             pair = linear(turn) * _STEPS_PER_ITERATION + number
-            places = {**self._block.places, inner: tile.ranges[inner].base + pair * 2}
+            places = {**self._register_tile.places, inner: tile.ranges[inner].base + pair * 2}
             for at in range(0, self._width, tile.lanes):
                 spot = LaneAddress({**places, along: places[along] + at})
                 tile.access.fetch(self._dot.moving, spot, tile.shape.prefetch_to_l1)
 
     def _exception(self, starts: AccumulatorInit, number: LlvmInteger) -> None:
         """Adds a product for each row, if its place is one of this tile's."""
-        own, writer = self._tile.ranges[self._dot.inner], self._writer
-        place, more = self._head.exception(number)
+        inner_range, writer = self._tile.ranges[self._dot.inner], self._writer
+        place, difference = self._head.exception(number)
         pair = linear(writer.divide(place, 2 * self._width)) * 2
         row = (pair + linear(writer.remainder(place, 2))).whole(writer)
         column = writer.divide(writer.remainder(place, 2 * self._width), 2)
-        since = writer.subtract(row, own.base.whole(writer))
-        inside = writer.both(writer.below(-1, since), writer.below(since, own.extent))
-        writer.only_when(inside, partial(self._add, starts, row, column, more))
+        since = writer.subtract(row, inner_range.base.whole(writer))
+        inside = writer.both(writer.below(-1, since), writer.below(since, inner_range.extent))
+        writer.only_when(inside, partial(self._add, starts, row, column, difference))
 
     def _add(
-        self, starts: AccumulatorInit, inner: LlvmInteger, column: LlvmInteger, more: LlvmValue
+        self,
+        starts: AccumulatorInit,
+        inner: LlvmInteger,
+        column: LlvmInteger,
+        difference: LlvmValue,
     ) -> None:
         tile, shared = self._tile, self._dot.shared
         tile.access.forget()
-        for row in range(self._block.rows):
-            places = {**self._block.places, self._dot.inner: linear(inner)}
+        for row in range(self._register_tile.rows):
+            places = {**self._register_tile.places, self._dot.inner: linear(inner)}
             if tile.shape.row is not None:
                 places[tile.shape.row] = places[tile.shape.row] + row
             factor = tile.elements.value(shared, LaneAddress(places))
-            starts.add(row, column, [factor, more])
+            starts.add(row, column, [factor, difference])
         tile.access.forget()

@@ -49,11 +49,11 @@ class DotInstruction(PairwiseProduct):
     ) -> list[LlvmValue]:
         self.access.forget()
         return [
-            self._added(one, self._both(spot, whole), self._rows(spot, whole))
-            for spot, one in zip(spots, sums, strict=True)
+            self._accumulated(total, self._both(spot, whole), self._rows(spot, whole))
+            for spot, total in zip(spots, sums, strict=True)
         ]
 
-    def _added(self, total: LlvmValue, shared: LlvmValue, moving: LlvmValue) -> LlvmValue:
+    def _accumulated(self, total: LlvmValue, shared: LlvmValue, moving: LlvmValue) -> LlvmValue:
         """The shared one stands last: there the instruction itself spreads a word of memory."""
         lanes, writer = total.lanes, self.access.vectors.writer
         halves = typed("bfloat", 2 * lanes)
@@ -101,10 +101,13 @@ class WidenedProduct(PairwiseProduct):
         self.access.forget()
         sums = [*sums]
         for second in range(1 + whole):
-            sums = [self._added(*one, second) for one in zip(sums, spots, strict=True)]
+            sums = [
+                self._accumulated(*sum_and_spot, second)
+                for sum_and_spot in zip(sums, spots, strict=True)
+            ]
         return sums
 
-    def _added(self, total: LlvmValue, spot: LaneAddress, second: int) -> LlvmValue:
+    def _accumulated(self, total: LlvmValue, spot: LaneAddress, second: int) -> LlvmValue:
         access, arithmetic = self.access, self.elements.arithmetic
         there = {**spot.places, self.inner: spot.places[self.inner] + second}
         shared = self.elements.value(self.shared, replace(spot, places=there))
@@ -118,10 +121,10 @@ def dot_product_of(
     stage: KernelStage, inner: LoopIndex, along: LoopIndex | None, elements: ExpressionEmitter
 ) -> DotInstruction | None:
     """The stage as a sum by the instruction, where it is one and its factors lie so."""
-    found = _factors(stage, along)
-    if found is None or along is None or not is_bf16_product(stage):
+    factors = _factors(stage, along)
+    if factors is None or along is None or not is_bf16_product(stage):
         return None
-    dot = DotInstruction(*found, inner, elements)
+    dot = DotInstruction(*factors, inner, elements)
     return dot if _fits(dot, along) else None
 
 
@@ -129,22 +132,22 @@ def widened_product_of(
     stage: KernelStage, inner: LoopIndex, along: LoopIndex | None, elements: ExpressionEmitter
 ) -> WidenedProduct | None:
     """The same without it, where what moves lies in pairs."""
-    found = _factors(stage, along)
-    if found is None or not is_float_product(stage):
+    factors = _factors(stage, along)
+    if factors is None or not is_float_product(stage):
         return None
-    _, moving = found
+    _, moving = factors
     storage = elements.access.storages[moving.buffer]
     pairs = isinstance(storage, PackedBuffer) and _is_interleaved(storage, moving, inner)
-    return WidenedProduct(*found, inner, elements) if pairs else None
+    return WidenedProduct(*factors, inner, elements) if pairs else None
 
 
 def _factors(stage: KernelStage, along: LoopIndex | None) -> tuple[BufferLoad, BufferLoad] | None:
     """What all lanes share, and what moves with them."""
-    found = product_operands(stage)
+    operands = product_operands(stage)
     sums = stage.fold is ReductionKind.SUM and WORKING[stage.accumulated] == "float"
-    if found is None or along is None or not sums:
+    if operands is None or along is None or not sums:
         return None
-    moving, shared = sorted(found, key=lambda one: along not in used_indices(one))
+    moving, shared = sorted(operands, key=lambda load: along not in used_indices(load))
     return (
         None
         if along in used_indices(shared) or along not in used_indices(moving)

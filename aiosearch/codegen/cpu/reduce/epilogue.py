@@ -45,32 +45,32 @@ def with_epilogues(
         if reader is not None and reader in stages and _keeps_lanes(fold, panels):
             endings[reader.target] = Epilogue(BufferLoad(fold.target, fold.at), reader.value)
             whole = replace(fold, target=reader.target, at=reader.at)
-            stages = [whole if one == reader else one for one in stages if one != fold]
+            stages = [whole if stage == reader else stage for stage in stages if stage != fold]
     return replace(kernel, stages=tuple(stages)), endings
 
 
 def fused_epilogues(kernel: TileKernel) -> set[Buffer]:
     """Folds that are stored as their one reader makes them, if lanes lie so: one of each reader."""
-    found: dict[KernelStage, Buffer] = {}
+    fused: dict[KernelStage, Buffer] = {}
     for fold in kernel.stages:
         reader = _epilogue_of(fold, kernel, None)
         if reader is not None:
-            found.setdefault(reader, fold.target)
-    return {*found.values()}
+            fused.setdefault(reader, fold.target)
+    return {*fused.values()}
 
 
 def _epilogue_of(
     fold: KernelStage, kernel: TileKernel, serial: LoopIndex | None
 ) -> KernelStage | None:
     """What alone reads a fold, and may be done at once."""
-    readers = [one for one in kernel.stages if _reads(one, fold)]
+    readers = [stage for stage in kernel.stages if _reads(stage, fold)]
     if len(readers) != 1 or not _is_epilogue(readers[0], fold, kernel, serial):
         return None
     return readers[0]
 
 
-def _reads(stage: KernelStage, other: KernelStage) -> bool:
-    return any(load.buffer == other.target for load in stage.loads)
+def _reads(stage: KernelStage, source: KernelStage) -> bool:
+    return any(load.buffer == source.target for load in stage.loads)
 
 
 def _is_epilogue(
@@ -88,10 +88,10 @@ def _is_epilogue(
         or fold.target in kernel.outputs
     ):
         return False
-    others = [one for one in reader.loads if one.buffer != fold.target]
-    if serial is not None and (serial in fold.folded or not _are_inputs(others, kernel)):
+    operands = [load for load in reader.loads if load.buffer != fold.target]
+    if serial is not None and (serial in fold.folded or not _are_inputs(operands, kernel)):
         return False
-    elsewhere = any(one.at != fold.at for one in reader.loads if one.buffer == fold.target)
+    elsewhere = any(load.at != fold.at for load in reader.loads if load.buffer == fold.target)
     same = set(reader.free) == set(fold.free) and working_type(reader) == working_type(fold)
     alike = reader.accumulated == fold.accumulated
     return same and alike and not elsewhere
@@ -114,4 +114,4 @@ def _lanes(layout: PackedLayout | None) -> int:
 
 def _are_inputs(loads: Iterable[BufferLoad], kernel: TileKernel) -> bool:
     """Whether they are there from the beginning, and not made by the kernel."""
-    return all(one.buffer in kernel.inputs for one in loads)
+    return all(load.buffer in kernel.inputs for load in loads)

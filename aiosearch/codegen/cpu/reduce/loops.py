@@ -29,7 +29,7 @@ def sum_in_pieces(
     tile: StageTile,
     turns: LlvmInteger,
     most: int,
-    each: int,
+    turn_terms: int,
     values: list[LlvmValue],
     turn: LoopBody,
 ) -> list[LlvmValue]:
@@ -37,32 +37,32 @@ def sum_in_pieces(
 
     A sum that is long is cut, and what its parts come to is too.
     """
-    length = max(2, piece_length(tile) // max(1, each))
+    length = max(2, piece_length(tile) // max(1, turn_terms))
     if not tile.sums_floats or most <= 2 * length or not values:
         return tile.writer.loop(0, turns, 1, values, turn)
     writer = tile.writer
 
-    def some(number: LlvmInteger, totals: list[LlvmValue]) -> list[LlvmValue]:
+    def piece(number: LlvmInteger, totals: list[LlvmValue]) -> list[LlvmValue]:
         begin = writer.multiply(number, length)
         end = writer.least(writer.add(begin, length), turns)
         part = writer.loop(begin, end, 1, neutral_accumulators(tile, totals), turn)
-        return tile.joined(totals, part)
+        return tile.combined(totals, part)
 
     count = writer.divide(writer.add(turns, length - 1), length)
-    return sum_in_pieces(tile, count, -(-most // length), 1, values, some)
+    return sum_in_pieces(tile, count, -(-most // length), 1, values, piece)
 
 
 def piece_length(tile: StageTile) -> int:
     """How many terms are added before their parts are: as many in all blocks of registers."""
     shape = tile.shape
-    sums = shape.rows * shape.vectors * (shape.unroll if tile.lane_folded else 1)
+    sums = shape.rows * shape.vectors * (shape.unroll if tile.lane_reduction else 1)
     return _SHORT_PIECE_TERMS if sums <= _FEW_PIECES else _PIECE_TERMS
 
 
 def neutral_accumulators(tile: StageTile, values: list[LlvmValue]) -> list[LlvmValue]:
     """Sums of nothing, as many as there are of these and of their kind."""
     vectors = tile.elements.arithmetic.vectors
-    return [vectors.constant(0.0, one.scalar, one.lanes) for one in values]
+    return [vectors.constant(0.0, value.scalar, value.lanes) for value in values]
 
 
 StepEmitter: TypeAlias = Callable[[IndexPlaces, list[LlvmValue]], list[LlvmValue]]
@@ -78,14 +78,14 @@ def unrolled_loop(
     step: StepEmitter,
 ) -> list[LlvmValue]:
     """Whole steps, with what they make of the values; what is left of the index is not done."""
-    own, some, writer = tile.ranges[inner], tile.shape.unroll, tile.writer
-    count = writer.divide(own.extent, width)
-    whole = writer.divide(count, some)
-    most = own.largest // (width * some)
+    inner_range, unroll, writer = tile.ranges[inner], tile.shape.unroll, tile.writer
+    count = writer.divide(inner_range.extent, width)
+    whole = writer.divide(count, unroll)
+    most = inner_range.largest // (width * unroll)
     turn = partial(_unrolled_steps, tile, inner, width, places, step)
-    values = sum_in_pieces(tile, whole, most, some, values, turn(some))
-    if any(rest >= width for rest in own.rests(width * some)):
-        begin = writer.multiply(whole, some)
+    values = sum_in_pieces(tile, whole, most, unroll, values, turn(unroll))
+    if any(remainder >= width for remainder in inner_range.remainders(width * unroll)):
+        begin = writer.multiply(whole, unroll)
         values = writer.loop(begin, count, 1, values, turn(1))
     tile.access.forget()
     return values

@@ -20,36 +20,42 @@ class Prologue:
     stage: KernelStage
     elements: ExpressionEmitter
 
-    def made(self, taking: ExpressionEmitter, spot: LaneAddress) -> ExpressionEmitter:
+    def computed(self, taking: ExpressionEmitter, spot: LaneAddress) -> ExpressionEmitter:
         """Fills it where the fold is, which then takes that from registers."""
         stored, target = self.elements.fill(self.stage, spot), self.stage.target
         value = self.elements.arithmetic.widened(stored, target.dtype)
-        return taking.knowing(BufferLoad(target, self.stage.at), value)
+        return taking.with_loaded(BufferLoad(target, self.stage.at), value)
 
 
 def prologues(
-    stages: Sequence[KernelStage], kept: Collection[Buffer], endings: Mapping[Buffer, Epilogue]
+    stages: Sequence[KernelStage], outputs: Collection[Buffer], endings: Mapping[Buffer, Epilogue]
 ) -> Mapping[Buffer, KernelStage]:
     """The stage that each fold may begin with, by where the fold goes.
 
     It runs when the fold does, so neither what is between them nor what is made of the fold's
     elements reads it. No fold fills an output: not every block does.
     """
-    found: dict[Buffer, KernelStage] = {}
+    producers: dict[Buffer, KernelStage] = {}
     for at, fold in enumerate(stages):
-        firsts = [one for one in stages[:at] if one.target not in kept and _is_prologue(one, fold)]
-        if fold.target in kept or not firsts:
+        firsts = [
+            stage
+            for stage in stages[:at]
+            if stage.target not in outputs and _is_prologue(stage, fold)
+        ]
+        if fold.target in outputs or not firsts:
             continue
         first = firsts[-1]
         between = stages[stages.index(first) + 1 : at]
         read = {load.buffer for stage in between for load in stage.loads}
-        ends = (endings[one.target].value for one in (*between, fold) if one.target in endings)
+        ends = (
+            endings[stage.target].value for stage in (*between, fold) if stage.target in endings
+        )
         read |= {
             load.buffer for value in ends for load in walk(value) if isinstance(load, BufferLoad)
         }
         if first.target not in read:
-            found[fold.target] = first
-    return found
+            producers[fold.target] = first
+    return producers
 
 
 def _is_prologue(first: KernelStage, fold: KernelStage) -> bool:
@@ -59,6 +65,6 @@ def _is_prologue(first: KernelStage, fold: KernelStage) -> bool:
     """
     if fold.fold is ReductionKind.NONE or first.fold is not ReductionKind.NONE:
         return False
-    loads = [one for one in fold.loads if one.buffer == first.target]
+    loads = [load for load in fold.loads if load.buffer == first.target]
     same = set(first.free) == set(fold.indices) and working_type(first) == working_type(fold)
-    return bool(loads) and same and all(one.at == first.at for one in loads)
+    return bool(loads) and same and all(load.at == first.at for load in loads)

@@ -532,8 +532,6 @@ class ReductionSpace:
             ScheduleConstraint(("packed", "laid", "shared"), self._may_be_copied),
             ScheduleConstraint(("packed", "laid", "registers", "shared", "wide"), self._widens),
             ScheduleConstraint(("serial", "unrolled"), self._may_unroll),
-            # From here on, constraints need the tiling, which takes longest to compute: they are
-            # asked last.
             *self._prefetching.constraints,
             *self._lane_reductions.constraints,
             ScheduleConstraint(("serial", "keeps"), self._may_keep),
