@@ -1,4 +1,4 @@
-"""A CPU schedule as text for people."""
+"""A CPU schedule as text for people, as `aiosearch explain --show schedule` prints it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ from .schedule import Schedule, blocked
 
 
 def describe_schedule(kernel: TileKernel, schedule: Schedule) -> str:
-    """The kernel's name, and a line each: blocks, the way through one, registers, inputs."""
+    """The kernel's name, and a line each for blocks, serial loop, registers, vector width and
+    inputs.
+
+    Example, for a bf16 product of 8 rows:
+
+        program
+          128 blocks, each 32 of j's 4096
+          8 rows by 2 vectors of sums in registers, 2 steps a turn
+          fetches 128 rows ahead
+          W packed in panels of 32 along axis 1, rows in pairs, twelve bits for sixteen
+    """
     parts = [_blocks(kernel, schedule), *_way(kernel, schedule), *_registers(kernel, schedule)]
     parts += _width(schedule)
     parts += [_layout(*named_layout) for named_layout in schedule.layouts.items()]
@@ -27,6 +37,7 @@ def describe_schedule(kernel: TileKernel, schedule: Schedule) -> str:
 
 
 def _blocks(kernel: TileKernel, schedule: Schedule) -> str:
+    """The line that says into how many blocks of which size the kernel is cut."""
     cut = [index for index in blocked(kernel) if schedule.tile(index) < index.size]
     if not cut:
         return "one block"
@@ -37,6 +48,7 @@ def _blocks(kernel: TileKernel, schedule: Schedule) -> str:
 
 
 def _way(kernel: TileKernel, schedule: Schedule) -> Iterator[str]:
+    """The line of the serial loop, if there is one."""
     way = tiled_serial_index(kernel, schedule)
     if way is not None:
         retention = ", keeping what it needs again" if schedule.keeps else ""
@@ -44,7 +56,7 @@ def _way(kernel: TileKernel, schedule: Schedule) -> Iterator[str]:
 
 
 def _registers(kernel: TileKernel, schedule: Schedule) -> Iterator[str]:
-    """What is folded stays in registers."""
+    """The lines of register tile, lane counts and prefetch, of a kernel that reduces."""
     if not any(stage.folded for stage in kernel.stages):
         return
     request = schedule.registers
@@ -67,15 +79,18 @@ def _registers(kernel: TileKernel, schedule: Schedule) -> Iterator[str]:
 
 
 def _width(schedule: Schedule) -> Iterator[str]:
+    """The line of the vector width, if it is not the widest."""
     if schedule.width:
         yield f"vectors of {schedule.width} bytes"
 
 
 def _count(number: int, what: str) -> str:
+    """A number with its noun in singular or plural."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _layout(name: str, layout: PackedLayout) -> str:
+    """The line of a packed layout."""
     pairs = ", rows in pairs" if layout.pairs else ""
     coded = ", twelve bits for sixteen" if layout.coded else ""
     return f"{name} packed in panels of {layout.width} along axis {layout.column}{pairs}{coded}"

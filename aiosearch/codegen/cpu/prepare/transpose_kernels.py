@@ -1,8 +1,14 @@
-"""Kernels that transpose inputs beforehand, where rows that columns share are far apart in memory.
+"""Kernels that transpose inputs beforehand, where the rows that columns share are strided in
+memory.
 
-A product of several rows takes from each of them one element a step. Where these lie far apart, and
-by a power of two as they mostly do, a first cache does not keep them until the next step; side by
-side they are one line of it. It is done once for all blocks, and for all kernels that want it so.
+A register tile of r rows loads one element of each row per step. Rows are mostly a power of two
+apart and so compete for one set of L1: with more rows than L1 has ways, a line is evicted before
+its next element is read. In a transposed copy, in panels of r rows, the elements of a step are
+contiguous, one line or less. The copy is made once for all blocks, and for all kernels of a module
+that want the same.
+
+Example: X[16, 4096] of f32 has rows 16 KiB apart, which share one of the 64 sets of an L1 with 8
+ways. Transposed into panels of 16, step k loads 64 contiguous bytes.
 """
 
 from __future__ import annotations
@@ -29,15 +35,17 @@ from ..schedule import Schedule
 from .precision import widened_buffer
 
 _STEPS_PER_BLOCK = 512
-"""Of a block."""
+"""Elements of each row that one block of a transposing kernel copies: long enough that a block's
+lines are mostly its own."""
 _WHOLE_AXIS = (Affine(), 1)
-"""The only place of an axis of size one."""
+"""Position and size of an axis of size one."""
 
 
 def with_transposes(
     module: Module, schedules: Mapping[str, Schedule]
 ) -> tuple[Module, dict[str, Schedule]]:
-    """The same, with nothing left to turn, and a schedule for each kernel."""
+    """The module with a transposing kernel for each input that a schedule transposes, and schedules
+    in which nothing is left to transpose."""
     kernels: list[TileKernel] = []
     transposed_schedules: dict[str, Schedule] = {}
     copies: dict[tuple[Buffer, PackedLayout, DType], Buffer] = {}
@@ -58,6 +66,7 @@ def with_transposes(
         }
         for buffer, layout in requested.items():
             way = buffer, layout, held[buffer]
+            # Two kernels that ask for the same layout and element type share one copy.
             if way not in copies:
                 copy = Buffer(f"{buffer.name}.{next(names)}", held[buffer], buffer.shape)
                 copies[way] = copy
@@ -77,7 +86,7 @@ def with_transposes(
 
 
 def _unused_suffixes(module: Module) -> Iterator[str]:
-    """Endings of names that nothing in the module has."""
+    """Yields `turned0`, `turned1`, ... as far as no buffer or kernel has a name that ends so."""
     buffers = {
         buffer.name for kernel in module.kernels for buffer in (*kernel.inputs, *kernel.outputs)
     }
@@ -93,9 +102,10 @@ def _unused_suffixes(module: Module) -> Iterator[str]:
 
 
 def is_shared(stage: KernelStage, load: BufferLoad) -> bool:
-    """Whether a stage folds what it reads there, whole, with something else, for several columns.
+    """Whether a stage reduces a whole input with another operand, for several columns that all read
+    the same rows.
 
-    Only that is read of a copy.
+    Only such loads read the transposed copy; other loads of the input are left as they are.
     """
     axes = zip(load.at, load.buffer.shape, strict=True)
     sized = [
@@ -109,11 +119,12 @@ def is_shared(stage: KernelStage, load: BufferLoad) -> bool:
 
 
 def transposing_threads(layout: PackedLayout, shape: tuple[int, ...], threads: int) -> int:
-    """How many threads at most have something to turn."""
+    """Threads that have a block to transpose, at most."""
     return max(1, min(threads, -(-shape[layout.row] // _STEPS_PER_BLOCK)))
 
 
 def _transpose_kernel(buffer: Buffer, copy: Buffer) -> TileKernel:
+    """The kernel that copies a buffer; the layout of the copy's schedule makes it a transpose."""
     loops = (LoopIndex(f"i{axis}", size) for axis, size in enumerate(buffer.shape))
     at = tuple(map(index, loops))
     return TileKernel(
@@ -122,12 +133,12 @@ def _transpose_kernel(buffer: Buffer, copy: Buffer) -> TileKernel:
 
 
 def _schedule(copy: Buffer, layout: PackedLayout) -> Schedule:
-    """Blocks of all rows and some steps, whose lines are mostly their own."""
+    """Blocks of all rows and `_STEPS_PER_BLOCK` steps."""
     return Schedule({f"i{layout.row}": _STEPS_PER_BLOCK}, layouts={copy.name: layout})
 
 
 def _reading_transposes(kernel: TileKernel, copies: Mapping[Buffer, Buffer]) -> TileKernel:
-    """The kernel with products of the copies."""
+    """The kernel with its shared loads served by the copies."""
     stages = tuple(_of_copies(stage, copies) for stage in kernel.stages)
     read = {load.buffer for stage in stages for load in stage.loads}
     inputs = tuple(buffer for buffer in (*kernel.inputs, *copies.values()) if buffer in read)
@@ -135,6 +146,8 @@ def _reading_transposes(kernel: TileKernel, copies: Mapping[Buffer, Buffer]) -> 
 
 
 def _of_copies(stage: KernelStage, copies: Mapping[Buffer, Buffer]) -> KernelStage:
+    """The stage with its shared loads served by the copies."""
+
     def changed(load: BufferLoad) -> BufferLoad:
         if load.buffer not in copies or not is_shared(stage, load):
             return load
