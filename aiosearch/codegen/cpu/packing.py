@@ -109,6 +109,7 @@ class PackedBuffer:
         layout = self.layout
         local = [place - first for place, first in zip(at, self.origin, strict=True)]
         batch, odd = Linear(), Linear()
+        # Batch axes come first, in their own order, then panels, rows and columns.
         for axis, size in enumerate(self.sizes):
             if axis not in (layout.row, layout.column):
                 batch = batch * size + local[axis]

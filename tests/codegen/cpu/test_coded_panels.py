@@ -17,7 +17,7 @@ from aiosearch.codegen.cpu.coded_format import (
     UNCODED_PANEL,
     CodedPanelFormat,
 )
-from aiosearch.codegen.cpu.emit.access import PREFETCHED_VECTORS
+from aiosearch.codegen.cpu.emit.access import PREFETCHED_HEAD_LINES
 from aiosearch.codegen.cpu.emit.kernel import print_module
 from aiosearch.codegen.cpu.packing import PackedLayout
 from aiosearch.codegen.cpu.panel_encoder import encode_panels
@@ -270,8 +270,8 @@ def test_they_are_fetched_into_the_cache_that_is_said_and_heads_into_the_second(
 ) -> None:
     lines = fetching(3, nearest).splitlines()
     found = [line[-len("3, i32 1)")] for line in lines if "call void @llvm.prefetch" in line]
-    assert set(found[:PREFETCHED_VECTORS]) == {"2"}
-    assert set(found[PREFETCHED_VECTORS:]) == {"3" if nearest else "2"}
+    assert set(found[:PREFETCHED_HEAD_LINES]) == {"2"}
+    assert set(found[PREFETCHED_HEAD_LINES:]) == {"3" if nearest else "2"}
 
 
 def test_no_more_is_fetched_before_a_panel_than_it_holds() -> None:

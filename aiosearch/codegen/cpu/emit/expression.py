@@ -1,4 +1,15 @@
-"""The value of an expression at one element, or for all lanes of a vector."""
+"""The value of an expression at one element, or for all lanes of a vector.
+
+Most nodes are one LLVM instruction. The rules that are not obvious:
+
+- A literal takes the type of what it meets; one that does not fit i32 makes an integer expression
+  f64.
+- A product that is computed from float sums is added by fused multiply-add, as its rounding does
+  not matter; any other product is rounded before it is added, so that `x * y - y * x` is zero.
+- Many elements divided by one value are multiplied by its reciprocal; the quotient is corrected to
+  the last bit unless the divisor is a float sum.
+- A function that is rounded to bf16, or whose argument is a float sum, has a shorter polynomial.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +44,7 @@ from .addressing import LaneAddress
 
 
 class ExpressionEmitter:
-    """Computes expressions where a writer stands."""
+    """Prints the computation of expressions."""
 
     def __init__(
         self,
@@ -56,18 +67,19 @@ class ExpressionEmitter:
         """Whether what all lanes share is the same for many of them."""
 
     def with_loaded(self, load: BufferLoad, value: LlvmValue) -> ExpressionEmitter:
-        """The same where what is to be loaded is in a register already."""
+        """An emitter that takes a load from a register instead of from memory."""
         return ExpressionEmitter(
             self.access, self.arithmetic, self._working, self._sums, (load, value)
         )
 
     def through(self, access: BufferAccess) -> ExpressionEmitter:
-        """The same where other things are known of where buffers lie."""
+        """An emitter with other knowledge of where buffers are."""
         return ExpressionEmitter(
             access, self.arithmetic, self._working, self._sums, self._loaded, self._maps
         )
 
     def value(self, expression: Expression, spot: LaneAddress) -> LlvmValue:
+        """The value of an expression at a lane address; a scalar where all lanes agree."""
         match expression:
             case Constant(value):
                 return self._vectors.constant(
@@ -93,9 +105,11 @@ class ExpressionEmitter:
                 return self._within(expression, spot)
 
     def _operands(self, arguments: Sequence[Expression], spot: LaneAddress) -> list[LlvmValue]:
+        """The values of arguments, in types that go together."""
         return self._unified(arguments, [self.value(argument, spot) for argument in arguments])
 
     def _applied(self, expression: Apply, operands: Sequence[LlvmValue]) -> LlvmValue:
+        """An operation applied to operands."""
         operation, arguments = expression.operation, expression.arguments
         if operation in INTEGER_OPERATIONS and is_made_of_literals(expression):  # floats, maybe
             operands = [self.arithmetic.convert(operand, "double") for operand in operands]
@@ -104,13 +118,15 @@ class ExpressionEmitter:
         return self.arithmetic.apply(operation, operands, self._working)
 
     def _accumulated(self, expression: Apply, spot: LaneAddress) -> LlvmValue:
-        """A product is added by one instruction, if it is as inexact as sums are.
+        """A sum of two values; one instruction with a product among them, if that product is as
+        inexact as sums are.
 
-        Others are rounded as they stand, and so are both where one is the opposite of something:
-        what is equal has no difference.
+        Other products are rounded first. So are both values where one is the negative of something:
+        equal values have no difference.
         """
         arguments = expression.arguments
         product = next(
+            # The first product decides: the other addend may be a product too, and is rounded.
             (candidate for argument in arguments if (candidate := self._inexact_product(argument))),
             None,
         )
@@ -127,7 +143,8 @@ class ExpressionEmitter:
         return self.arithmetic.apply(Operation.ADD, [product_value, total], self._working)
 
     def _inexact_product(self, expression: Expression) -> Apply | None:
-        """The same, if it may be a product of floats that is made of sums."""
+        """The expression, if it is a product or quotient of floats computed from sums; else
+        `None`."""
         match expression:
             case Apply(Operation.MULTIPLY):
                 is_inexact = is_made_of_sums(expression, self._sums)
@@ -138,7 +155,8 @@ class ExpressionEmitter:
         return expression if is_inexact and self._working == "float" else None
 
     def _factors(self, product: Apply, operands: Sequence[LlvmValue]) -> Sequence[LlvmValue]:
-        """Of a product of floats, or of a quotient that is one; none of any other."""
+        """Two factors of a product of floats, or of a quotient by one value; empty for anything
+        else."""
         if product.operation is Operation.MULTIPLY:
             scalars = {operand.scalar for operand in operands}
             return operands if "float" in scalars <= {"float", "i32"} else ()
@@ -150,7 +168,8 @@ class ExpressionEmitter:
     def _unified(
         self, arguments: Sequence[Expression], values: Sequence[LlvmValue]
     ) -> list[LlvmValue]:
-        """Numbers are as precise as what they meet; too large for whole ones, they are doubles."""
+        """Values of arguments with literals as precise as what they meet; those beyond i32 as
+        f64."""
         pairs = list(zip(arguments, values, strict=True))
         met = {value.scalar for argument, value in pairs if not is_made_of_literals(argument)}
         if "float" in met and "double" not in met:
@@ -170,7 +189,8 @@ class ExpressionEmitter:
         ]
 
     def rounded_value(self, expression: Expression, dtype: DType, spot: LaneAddress) -> LlvmValue:
-        """The value, only as exact as rounding it to a type needs."""
+        """The value, only as exact as rounding it to `dtype` needs."""
+        # bf16 keeps 8 significant bits, so a shorter polynomial does; f64 expressions never use it.
         short = dtype is DType.BF16 and self._working == "float"
         match expression:
             case Apply(operation, (argument,)) if short and operation in SHORT:
@@ -179,23 +199,25 @@ class ExpressionEmitter:
         return self.value(expression, spot)
 
     def _divided(self, operands: Sequence[LlvmValue], divisor: Expression) -> LlvmValue:
-        """By one for many: exact to the last bit, or as inexact as sums are. Or each by its own."""
+        """A quotient: by a literal, by one value for all lanes, or lane by lane."""
         if isinstance(divisor, Constant):
             quotient = self.arithmetic.over_number(operands[0], divisor.value)
             if quotient is not None:
                 return quotient
         if not self._by_one(*operands):
             return self.arithmetic.apply(Operation.DIVIDE, operands, self._working)
+        # Correcting the quotient costs two multiply-adds per vector, wasted on a divisor that is
+        # inexact itself.
         exact = not is_made_of_sums(divisor, self._sums)
         return self.arithmetic.quotients(*operands, exact=exact, root=_is_root(divisor))
 
     def _by_one(self, dividend: LlvmValue, divisor: LlvmValue) -> bool:
-        """Whether many floats are divided by one that others are divided by as well."""
+        """Whether many floats are divided by one value, which others are divided by as well."""
         floats = dividend.scalar == divisor.scalar == "float"
         return self._maps and floats and divisor.lanes == 1 < dividend.lanes
 
     def _is_rounded(self, operation: Operation, argument: Expression) -> bool:
-        """Whether a function is of sums, and there is one for what was rounded."""
+        """Whether a function's argument is a float sum, and there is a polynomial for such."""
         return (
             operation in ROUNDED
             and self._working == "float"
@@ -205,33 +227,38 @@ class ExpressionEmitter:
     def store(
         self, target: Buffer, at: tuple[Position, ...], value: LlvmValue, spot: LaneAddress
     ) -> LlvmValue:
-        """Of a value of any type, the same in all lanes or not; gives it as it is stored."""
+        """Stores a value of any type, broadcast if need be, and returns it as stored."""
         spread = self._vectors.spread(value, spot.lanes)
         stored = self.arithmetic.narrowed(spread, target.dtype)
         self.access.store(target, at, stored, spot)
         return stored
 
     def fill(self, stage: KernelStage, spot: LaneAddress) -> LlvmValue:
-        """Stores what a stage maps to; gives it as it is stored."""
+        """Stores the element of an elementwise stage, and returns it as stored."""
         value = self.rounded_value(stage.value, stage.target.dtype, spot)
         return self.store(stage.target, stage.at, value, spot)
 
     def _count(self, position: Position, spot: LaneAddress) -> LlvmValue:
+        """A position as i32."""
         places = self.access.locator.all(position, spot)
         if not places.text.startswith("%"):
             return LlvmValue(places.text, "i32")
         return self.arithmetic.cast("trunc", places, "i32")
 
     def _within(self, expression: BoundedValue, spot: LaneAddress) -> LlvmValue:
+        """The value of a `BoundedValue`: `value` inside the limits, `otherwise` outside."""
         inside = self._inside(expression, spot)
         true = self._vectors.constant(True, "i1", inside.lanes)
         outside = self._vectors.two("xor", inside, true)
+        # Both branches are computed, each under the mask of its own lanes, so neither loads what is
+        # out of bounds.
         value = self.value(expression.value, self._only(spot, inside))
         otherwise = self.value(expression.otherwise, self._only(spot, outside))
         either = self._unified([expression.value, expression.otherwise], [value, otherwise])
         return self.arithmetic.apply(Operation.SELECT, [inside, *either])
 
     def _inside(self, expression: BoundedValue, spot: LaneAddress) -> LlvmValue:
+        """Whether each lane is inside the limits."""
         inside = LlvmValue("true", "i1")
         for position, low, high in expression.limits:
             places = self.access.locator.all(position, spot)
@@ -243,7 +270,7 @@ class ExpressionEmitter:
         return inside
 
     def _only(self, spot: LaneAddress, where: LlvmValue) -> LaneAddress:
-        """The lanes that count, of those where something holds."""
+        """The lane address, masked to the lanes where a condition holds."""
         mask = self._vectors.spread(where, spot.lanes)
         if spot.mask is not None:
             mask = self._vectors.both(mask, spot.mask)
@@ -251,7 +278,9 @@ class ExpressionEmitter:
 
 
 def lane_invariant_loads(stage: KernelStage, along: LoopIndex) -> list[BufferLoad]:
-    """What a stage that maps reads for all lanes alike: it is read once, before loops."""
+    """Loads of an elementwise stage that are the same for all lanes, to be hoisted out of the loop
+    over vectors."""
+    # Such a load may be out of bounds unless some lane is inside, so it cannot be hoisted.
     if any(isinstance(node, BoundedValue) for node in walk(stage.value)):
         return []
     loads = [load for load in stage.loads if load.buffer != stage.target]
@@ -259,7 +288,7 @@ def lane_invariant_loads(stage: KernelStage, along: LoopIndex) -> list[BufferLoa
 
 
 def _is_negation(expression: Expression) -> bool:
-    """Whether it is less something, as it stands."""
+    """Whether an expression subtracts something as it is written."""
     match expression:
         case Apply(Operation.NEGATIVE):
             return True
@@ -271,11 +300,12 @@ def _is_negation(expression: Expression) -> bool:
 
 
 def _is_root(expression: Expression) -> bool:
+    """Whether an expression is a square root."""
     return isinstance(expression, Apply) and expression.operation is Operation.SQRT
 
 
 def _is_integer_literal(value: float) -> bool:
-    """Whether a number can be written as a whole one: zero below zero cannot."""
+    """Whether a number can be an integer literal; -0.0 cannot."""
     if value == 0:
         return math.copysign(1, value) > 0
     return float(value).is_integer() and is_int32(value)

@@ -129,6 +129,7 @@ def _is_widenable(kernel: TileKernel) -> Iterator[Buffer]:
     """Yields the targets of elementwise stages that hold 16-bit floats and that only the block
     sees."""
     for stage in kernel.stages:
+        # A reduction's target keeps its type: rounding happens once, at its end.
         halves = stage.target.dtype in HALVES and stage.fold is ReductionKind.NONE
         if halves and stage.target not in kernel.outputs:
             yield stage.target

@@ -61,6 +61,8 @@ def prepare_kernel(kernel: TileKernel, schedule: Schedule) -> PreparedKernel:
     )
     summing = with_wide_accumulators(copying, way)
     parallel = blocked(summing)
+    # Private tiles come after accumulators, as an accumulated output is scratch by then; epilogues
+    # last, as they remove stages that others would read.
     tiled = with_private_tiles(summing, parallel)
     laid = {
         buffer: schedule.layouts[buffer.name]
@@ -98,6 +100,7 @@ def with_input_copies(
         # An elementwise stage reads each element once: a copy would only add a store and a load.
         for load in stage.loads if stage.folded else ():
             name = load.buffer.name
+            # Equal loads of two stages share one copy.
             if load in copies or name not in (*schedule.staged, *schedule.panels):
                 continue
             copy = _copy(load, len(copies), schedule.wide)
@@ -149,6 +152,7 @@ def with_wide_accumulators(kernel: TileKernel, serial: LoopIndex | None) -> Tile
         total = Buffer(f"{stage.target.name}.sum", stage.accumulated, sizes)
         places = tuple(map(index, free))
         stages.append(replace(stage, target=total, at=places))
+        # The output is stored once, after all serial tiles, and rounded there.
         stages.append(KernelStage(stage.target, stage.at, BufferLoad(total, places)))
     return replace(kernel, stages=tuple(stages))
 
@@ -167,6 +171,8 @@ def with_private_tiles(kernel: TileKernel, parallel: Iterable[LoopIndex]) -> Til
             stage.value, lambda load: replace(load, buffer=private.get(load.buffer, load.buffer))
         )
         target = stage.target
+        # If each block writes its own part of the output, it may read that part back: no copy is
+        # needed.
         if target in kernel.outputs and target in read and not set(parallel) <= set(stage.free):
             private[target] = replace(target, name=f"{target.name}.own")
         stages.append(replace(stage, target=private.get(target, target), value=value))

@@ -76,6 +76,7 @@ def with_transposes(
             buffer: copies[buffer, layout, held[buffer]] for buffer, layout in requested.items()
         }
         kernels.append(_reading_transposes(kernel, read) if read else kernel)
+        # To the kernel, the copy is an input in a packed layout whose columns all lanes share.
         laid = {
             read[buffer].name: replace(layout, shared=True) for buffer, layout in requested.items()
         }
@@ -112,6 +113,8 @@ def is_shared(stage: KernelStage, load: BufferLoad) -> bool:
         (single_index(position), size) for position, size in axes if (position, size) != _WHOLE_AXIS
     ]
     places = [place for place, _ in sized]
+    # A copy of the whole input serves every block; a part of it would be transposed for elements
+    # nobody reads.
     whole = all(place is not None and place.size == size for place, size in sized)
     once = len(set(places)) == len(places)
     columns = set(stage.free) - set(places)

@@ -1,5 +1,12 @@
-"""Producer fusion: elementwise stages whose elements a reduction takes while they are in
-registers."""
+"""Prologue fusion: elementwise stages whose elements a reduction takes while they are in registers.
+
+Example: in a softmax, `e[l] = exp(s[l] - m)` is followed by `z = sum over l of e[l]`. The sum takes
+each vector of e from the register from which it is stored, so e is not loaded again and its chain
+of additions hides in the polynomial of `exp`.
+
+It is legal if the reduction loads each element exactly where the elementwise stage computes it, in
+the same working type, and if nothing between the two stages reads the elements.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +22,13 @@ from .epilogue import Epilogue
 
 @dataclass(frozen=True)
 class Prologue:
-    """Of one fold."""
+    """The elementwise stage that runs within a reduction."""
 
     stage: KernelStage
     elements: ExpressionEmitter
 
     def computed(self, taking: ExpressionEmitter, spot: LaneAddress) -> ExpressionEmitter:
-        """Fills it where the fold is, which then takes that from registers."""
+        """Stores the element at `spot`, and returns an emitter that takes it from the register."""
         stored, target = self.elements.fill(self.stage, spot), self.stage.target
         value = self.elements.arithmetic.widened(stored, target.dtype)
         return taking.with_loaded(BufferLoad(target, self.stage.at), value)
@@ -30,10 +37,11 @@ class Prologue:
 def prologues(
     stages: Sequence[KernelStage], outputs: Collection[Buffer], endings: Mapping[Buffer, Epilogue]
 ) -> Mapping[Buffer, KernelStage]:
-    """The stage that each fold may begin with, by where the fold goes.
+    """The stage that runs within each reduction, by the target of the reduction.
 
-    It runs when the fold does, so neither what is between them nor what is made of the fold's
-    elements reads it. No fold fills an output: not every block does.
+    The stage runs when the reduction does, so neither a stage between the two nor an epilogue of
+    the reduction may read it. Reductions into `outputs` have none, as only one block of several may
+    run them.
     """
     producers: dict[Buffer, KernelStage] = {}
     for at, fold in enumerate(stages):
@@ -44,7 +52,9 @@ def prologues(
         ]
         if fold.target in outputs or not firsts:
             continue
+        # The nearest stage has the fewest stages between, any of which could read it.
         first = firsts[-1]
+        # Stages between the two would read elements that are not computed yet.
         between = stages[stages.index(first) + 1 : at]
         read = {load.buffer for stage in between for load in stage.loads}
         ends = (
@@ -59,12 +69,10 @@ def prologues(
 
 
 def _is_prologue(first: KernelStage, fold: KernelStage) -> bool:
-    """Whether the fold takes each element of the other stage, and at no other time than the rest.
-
-    Both have to work in the same type, as lanes of one are lanes of the other.
-    """
+    """Whether a reduction can take each element of an elementwise stage as it is computed."""
     if fold.fold is ReductionKind.NONE or first.fold is not ReductionKind.NONE:
         return False
     loads = [load for load in fold.loads if load.buffer == first.target]
+    # Equal index sets make the reduction visit each element exactly once.
     same = set(first.free) == set(fold.indices) and working_type(first) == working_type(fold)
     return bool(loads) and same and all(load.at == first.at for load in loads)
