@@ -113,10 +113,10 @@ class PackedBuffer:
         for axis, size in enumerate(self.sizes):
             if axis not in (layout.row, layout.column):
                 batch = batch * size + local[axis]
-        panel, within = local[layout.column].over(layout.width, writer)
+        panel, within = local[layout.column].divmod(layout.width, writer)
         row = local[layout.row]
         if layout.pairs:
-            row, odd = row.over(2, writer)
+            row, odd = row.divmod(2, writer)
         row_elements = 2 if layout.pairs else 1
         panels = self.shape[-3 - layout.pairs]
         return (

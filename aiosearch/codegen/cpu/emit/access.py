@@ -72,7 +72,7 @@ class CodedBuffer(PackedBuffer):
     ) -> tuple[Linear, Linear]:
         """Byte offsets of an element's second byte and of its code."""
         begin = panel * (2 * self.codes.elements)
-        half, odd_column = within.over(2, writer)
+        half, odd_column = within.divmod(2, writer)
         assert odd_column == Linear(), "codes stand two in a byte"
         return begin + within, begin + self.codes.elements + half
 
@@ -345,15 +345,15 @@ class BufferAccess:
         vectors, lanes = self.vectors, spot.lanes
         stride = self.stride(storage, at, spot.along)
         if stride is not None:
-            first = self.offset(storage, at, spot).whole(vectors.writer)
+            first = self.offset(storage, at, spot).evaluate(vectors.writer)
             return vectors.steps(first, stride, lanes)
         offsets = vectors.constant(0, "i64", lanes)
         for position, origin, axis_stride in zip(at, storage.origin, storage.strides, strict=True):
-            back = vectors.spread(i64(origin.whole(vectors.writer)), lanes)
-            there = vectors.spread(self.locator.all(position, spot), lanes)
-            local = vectors.two("sub", there, back)
-            moved = vectors.two("mul", local, vectors.constant(axis_stride, "i64", lanes))
-            offsets = vectors.two("add", offsets, moved)
+            back = vectors.broadcast(i64(origin.evaluate(vectors.writer)), lanes)
+            there = vectors.broadcast(self.locator.all(position, spot), lanes)
+            local = vectors.binary("sub", there, back)
+            moved = vectors.binary("mul", local, vectors.constant(axis_stride, "i64", lanes))
+            offsets = vectors.binary("add", offsets, moved)
         return offsets
 
     def _of_panel(self, storage: PackedBuffer, load: BufferLoad, spot: LaneAddress) -> LlvmValue:
@@ -375,15 +375,15 @@ class BufferAccess:
         vectors = self.vectors
         # A constant row of a pair is one shuffle; an unknown one needs both and a select.
         if not which.terms:
-            return vectors.every_second(pairs, which.constant)
-        odd = i64(which.whole(vectors.writer))
-        truth = vectors.spread(vectors.writer.pure(f"icmp ne {odd}, 0", "i1"), pairs.lanes // 2)
-        second, first = vectors.every_second(pairs, 1), vectors.every_second(pairs, 0)
-        return vectors.choose(truth, second, first)
+            return vectors.deinterleaved(pairs, which.constant)
+        odd = i64(which.evaluate(vectors.writer))
+        truth = vectors.broadcast(vectors.writer.pure(f"icmp ne {odd}, 0", "i1"), pairs.lanes // 2)
+        second, first = vectors.deinterleaved(pairs, 1), vectors.deinterleaved(pairs, 0)
+        return vectors.select(truth, second, first)
 
     def _any(self, spot: LaneAddress) -> LlvmValue | None:
         """The mask for an element that all lanes share: whether any lane counts, where the element
         may not exist otherwise."""
         if not spot.guarded or spot.mask is None or spot.mask.lanes == 1:
             return spot.mask if spot.guarded else None
-        return self.vectors.some(spot.mask)
+        return self.vectors.any_lane(spot.mask)

@@ -89,21 +89,21 @@ class PositionEmitter:
 
     def _first(self, position: Position, spot: LaneAddress) -> LlvmInteger:
         """The position in the first lane, as one LLVM value."""
-        return self.first(position, spot).whole(self._writer)
+        return self.first(position, spot).evaluate(self._writer)
 
     def _divided(self, position: Quotient | Remainder, spot: LaneAddress) -> Linear:
         """A quotient or remainder in the first lane."""
         # `udiv` by a constant compiles to a multiplication and a shift, where signed floor division
         # needs a correction.
         up, by = _nonnegative_offset(position), position.by
-        inner = (self.first(position.position, spot) + up).whole(self._writer)
+        inner = (self.first(position.position, spot) + up).evaluate(self._writer)
         if isinstance(position, Remainder):
             return linear(self._writer.remainder(inner, by))
         return linear(self._writer.divide(inner, by)) + -(up // by)
 
     def _all_divided(self, position: Quotient | Remainder, spot: LaneAddress) -> LlvmValue:
         """A quotient or remainder in every lane."""
-        two, up = self._vectors.two, _nonnegative_offset(position)
+        two, up = self._vectors.binary, _nonnegative_offset(position)
         by = self._wide(position.by, spot)
         inner = two("add", self.all(position.position, spot), self._wide(up, spot))
         if isinstance(position, Remainder):
@@ -112,9 +112,9 @@ class PositionEmitter:
 
     def _sum(self, position: Mixed, spot: LaneAddress) -> LlvmValue:
         """A sum of positions in every lane."""
-        two, total = self._vectors.two, self._wide(0, spot)
+        two, total = self._vectors.binary, self._wide(0, spot)
         for part, factor in [(position.rest, 1), *position.terms]:
-            term = self._vectors.spread(self.all(part, spot), spot.lanes)
+            term = self._vectors.broadcast(self.all(part, spot), spot.lanes)
             total = two("add", total, two("mul", term, self._wide(factor, spot)))
         return total
 
@@ -172,5 +172,5 @@ def tile_range(size: int, tile: int, number: LlvmInteger, writer: FunctionBuilde
     base = linear(number) * tile
     if size % tile == 0:
         return TileRange(base, tile, (tile,))
-    left = writer.subtract(size, base.whole(writer))
-    return TileRange(base, writer.least(tile, left), (tile, size % tile))
+    left = writer.subtract(size, base.evaluate(writer))
+    return TileRange(base, writer.minimum(tile, left), (tile, size % tile))

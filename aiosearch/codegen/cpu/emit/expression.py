@@ -228,7 +228,7 @@ class ExpressionEmitter:
         self, target: Buffer, at: tuple[Position, ...], value: LlvmValue, spot: LaneAddress
     ) -> LlvmValue:
         """Stores a value of any type, broadcast if need be, and returns it as stored."""
-        spread = self._vectors.spread(value, spot.lanes)
+        spread = self._vectors.broadcast(value, spot.lanes)
         stored = self.arithmetic.narrowed(spread, target.dtype)
         self.access.store(target, at, stored, spot)
         return stored
@@ -249,7 +249,7 @@ class ExpressionEmitter:
         """The value of a `BoundedValue`: `value` inside the limits, `otherwise` outside."""
         inside = self._inside(expression, spot)
         true = self._vectors.constant(True, "i1", inside.lanes)
-        outside = self._vectors.two("xor", inside, true)
+        outside = self._vectors.binary("xor", inside, true)
         # Both branches are computed, each under the mask of its own lanes, so neither loads what is
         # out of bounds.
         value = self.value(expression.value, self._only(spot, inside))
@@ -271,7 +271,7 @@ class ExpressionEmitter:
 
     def _only(self, spot: LaneAddress, where: LlvmValue) -> LaneAddress:
         """The lane address, masked to the lanes where a condition holds."""
-        mask = self._vectors.spread(where, spot.lanes)
+        mask = self._vectors.broadcast(where, spot.lanes)
         if spot.mask is not None:
             mask = self._vectors.both(mask, spot.mask)
         return replace(spot, mask=mask, guarded=True)

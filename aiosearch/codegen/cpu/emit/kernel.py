@@ -329,7 +329,7 @@ def _private_buffers(module: Module) -> list[Buffer]:
 def _text(functions: Sequence[str], printers: Sequence[KernelPrinter], machine: CpuMachine) -> str:
     """The functions, preceded by the definitions of all scalar functions that they call and
     declarations of the others."""
-    requests = {request for printer in printers for request in printer.arithmetic.wanted}
+    requests = {request for printer in printers for request in printer.arithmetic.requests}
     declared = {line for printer in printers for line in printer.writer.declared}
     fused = machine.fma and machine.f16c
     called = library(sorted(requests), fused=fused, scaling=machine.scaling)

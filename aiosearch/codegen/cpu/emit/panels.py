@@ -186,7 +186,9 @@ class TransposePrinter:
         count = 1
         while count < len(transposed):
             pairs = zip(transposed[:half], transposed[half:], strict=True)
-            transposed = [part for pair in pairs for part in self._access.vectors.by_turns(*pair)]
+            transposed = [
+                part for pair in pairs for part in self._access.vectors.interleaved_pair(*pair)
+            ]
             count *= 2
         return transposed
 

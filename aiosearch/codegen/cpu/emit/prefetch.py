@@ -44,7 +44,7 @@ class NextTilePrefetch:
             return
         rows, turns = tile.ranges[shape.row], tile.ranges[inner]
         # The register tile's number along the rows says which share of the next tile is its own.
-        number, _ = (block.places[shape.row] - rows.base).over(block.rows, tile.writer)
+        number, _ = (block.places[shape.row] - rows.base).divmod(block.rows, tile.writer)
         # Rounded up, so that all register tiles together cover the tile.
         share = -(-turns.largest // max(1, rows.largest // block.rows))
 

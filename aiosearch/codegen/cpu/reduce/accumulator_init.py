@@ -33,7 +33,7 @@ class AccumulatorInit:
         """Prints zeros into all sums."""
         for row, column in self._vectors:
             pointer = self.at(row, column)
-            self.writer.say(f"store <{self.lanes} x float> zeroinitializer, ptr {pointer.text}")
+            self.writer.emit(f"store <{self.lanes} x float> zeroinitializer, ptr {pointer.text}")
 
     def add(self, row: int, column: LlvmInteger, factors: Sequence[LlvmValue]) -> None:
         """Adds a product to one sum."""
@@ -42,7 +42,7 @@ class AccumulatorInit:
         values = [str(operand) for operand in (*factors, old)]
         # Rounded once, like the products of the loop that continues this sum.
         new = self.writer.call("llvm.fma.f32", "float", 1, values)
-        self.writer.say(f"store {new}, ptr {pointer.text}, align {_FLOAT_BYTES}")
+        self.writer.emit(f"store {new}, ptr {pointer.text}, align {_FLOAT_BYTES}")
 
     @property
     def values(self) -> list[LlvmValue]:
@@ -56,7 +56,7 @@ class AccumulatorInit:
 
     def at(self, row: int, column: LlvmInteger) -> LlvmValue:
         """The address of a sum."""
-        room = self.writer.room("starts", self.rows * self.stride)
+        room = self.writer.stack_memory("starts", self.rows * self.stride)
         place = self.writer.add(self.writer.multiply(column, _FLOAT_BYTES), row * self.stride)
         return self.writer.pure(f"getelementptr i8, {room}, {i64(place)}", "ptr")
 

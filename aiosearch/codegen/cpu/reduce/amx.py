@@ -137,21 +137,23 @@ class _StagedTiles(_OperandTiles):
         """The half for the step at `places`: the step's number modulo two."""
         inner, writer = self.dot.inner, self.writer
         # The position is a multiple of the step's depth, so the division is exact.
-        number, _ = (places[inner] - self.block.tile.ranges[inner].base).over(AMX_DEPTH, writer)
-        return number.over(2, writer)[1].whole(writer)
+        number, _ = (places[inner] - self.block.tile.ranges[inner].base).divmod(AMX_DEPTH, writer)
+        return number.divmod(2, writer)[1].evaluate(writer)
 
     def at(self, places: IndexPlaces, vector: int) -> tuple[LlvmValue, int]:
-        return self.room(self.which(places), vector), AMX_ROW_BYTES
+        return self.slot_address(self.which(places), vector), AMX_ROW_BYTES
 
     def put(self, which: LlvmInteger, vector: int, pair: Linear, value: LlvmValue) -> None:
         """Stores one row of a tile: two rows of the operand, interleaved."""
-        where = self.room(which, vector, pair)
-        self.writer.say(f"store {value}, ptr {where.text}, align {AMX_ROW_BYTES}")
+        where = self.slot_address(which, vector, pair)
+        self.writer.emit(f"store {value}, ptr {where.text}, align {AMX_ROW_BYTES}")
 
-    def room(self, which: LlvmInteger, vector: int, pair: Linear | None = None) -> LlvmValue:
+    def slot_address(
+        self, which: LlvmInteger, vector: int, pair: Linear | None = None
+    ) -> LlvmValue:
         """The address of a tile, or of one of its rows, in the buffer."""
         vectors = self.block.vectors
-        room = self.writer.room("moving", 2 * vectors * _TILE_BYTES)
+        room = self.writer.stack_memory("moving", 2 * vectors * _TILE_BYTES)
         begin = linear(which) * (vectors * _TILE_BYTES) + vector * _TILE_BYTES
         begin += (pair or Linear()) * AMX_ROW_BYTES
         return self.access.memory.address(as_bytes(room), begin)
@@ -233,7 +235,7 @@ class _InterleavedTiles(_StagedTiles):
         if vector + 1 == self.block.vectors:
             return (vectors.interleaved(*(self._read(spot) for spot in spots)),)
         whole = (replace(spot, lanes=2 * AMX_LANES) for spot in spots)
-        return vectors.by_turns(*(self._read(spot) for spot in whole))
+        return vectors.interleaved_pair(*(self._read(spot) for spot in whole))
 
     def _read(self, spot: LaneAddress) -> LlvmValue:
         """A vector of one row."""

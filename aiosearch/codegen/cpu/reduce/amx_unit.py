@@ -87,7 +87,7 @@ class AmxUnit:
             self._default_rows = rows
             self._writer.first.append(_set(self._configuration(rows)))
         if rows != self._default_rows:
-            self._writer.say(_set(self._configuration(rows)))
+            self._writer.emit(_set(self._configuration(rows)))
         for part in range(len(setting.heights)):
             for vector in range(setting.vectors):
                 tile = setting.sums(part, vector)
@@ -99,7 +99,7 @@ class AmxUnit:
     def end(self, setting: AmxTileAssignment) -> None:
         """Prints the default configuration if `begin` has changed it."""
         if setting.rows_of_tiles != self._default_rows:
-            self._writer.say(_set(self._configuration(self._default_rows)))
+            self._writer.emit(_set(self._configuration(self._default_rows)))
 
     def load(self, tile: int, pointer: LlvmValue, stride: int) -> None:
         """Loads a tile of rows that are `stride` bytes apart."""
@@ -143,11 +143,11 @@ class AmxUnit:
 
     def _emit(self, name: str, *arguments: str) -> None:
         """Prints a tile instruction."""
-        self._writer.does(f"llvm.x86.{name}", arguments)
+        self._writer.call_void(f"llvm.x86.{name}", arguments)
 
     def _at(self, offset: LlvmInteger) -> LlvmValue:
         """An address in the memory where tiles of sums are stored."""
-        room = self._writer.room("sums", AMX_TILES * AMX_ROWS * AMX_ROW_BYTES)
+        room = self._writer.stack_memory("sums", AMX_TILES * AMX_ROWS * AMX_ROW_BYTES)
         return self._writer.pure(f"getelementptr i8, {room}, {i64(offset)}", "ptr")
 
 

@@ -149,9 +149,9 @@ class CodedReduction:
         # A panel is stored pair by pair of rows, so the position is split into pair, column and row
         # within the pair.
         pair = linear(writer.divide(place, 2 * self._width)) * 2
-        row = (pair + linear(writer.remainder(place, 2))).whole(writer)
+        row = (pair + linear(writer.remainder(place, 2))).evaluate(writer)
         column = writer.divide(writer.remainder(place, 2 * self._width), 2)
-        since = writer.subtract(row, inner_range.base.whole(writer))
+        since = writer.subtract(row, inner_range.base.evaluate(writer))
         # A panel is as long as the whole reduction, and a serial tile only a part of it.
         inside = writer.both(writer.below(-1, since), writer.below(since, inner_range.extent))
         writer.only_when(inside, partial(self._add, starts, row, column, difference))

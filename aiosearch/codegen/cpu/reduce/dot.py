@@ -83,13 +83,13 @@ class DotInstruction(PairwiseProduct):
         storage = access.storages[self.shared.buffer]
         if isinstance(storage, PackedBuffer):
             offset, _ = access.in_panels(storage, self.shared, spot)
-            return vectors.spread(access.pair(storage.flat, offset), spot.lanes)
+            return vectors.broadcast(access.pair(storage.flat, offset), spot.lanes)
         offset = access.offset(storage, self.shared.at, spot)
         if whole:
-            return vectors.spread(access.pair(storage, offset), spot.lanes)
+            return vectors.broadcast(access.pair(storage, offset), spot.lanes)
         # Zero-extension puts a zero in place of the element behind the last row.
         last = access.once(storage, offset, 1, None)
-        return vectors.spread(vectors.writer.pure(f"zext {last} to i32", "i32"), spot.lanes)
+        return vectors.broadcast(vectors.writer.pure(f"zext {last} to i32", "i32"), spot.lanes)
 
     def _rows(self, spot: LaneAddress, whole: bool) -> LlvmValue:
         """Two rows of the varying operand, interleaved, as `<2n x i16>`."""

@@ -55,7 +55,7 @@ def sum_in_pieces(
     def piece(number: LlvmInteger, totals: list[LlvmValue]) -> list[LlvmValue]:
         begin = writer.multiply(number, length)
         # The last piece may be shorter.
-        end = writer.least(writer.add(begin, length), turns)
+        end = writer.minimum(writer.add(begin, length), turns)
         # A piece starts from zero, and its sums are added to the totals once: the totals are used
         # once per piece and may spill.
         part = writer.loop(begin, end, 1, neutral_accumulators(tile, totals), turn)

@@ -99,14 +99,14 @@ class ReductionStep:
         on = min(shape.prefetch_distance * shape.vectors * tile.lanes, lane_range.largest)
         # The prefetch wraps around at the end of the tile's row, computed by two selects: a branch
         # would be taken once per row, and mispredicted each time.
-        there = (places[along] - lane_range.base).whole(writer)
+        there = (places[along] - lane_range.base).evaluate(writer)
         # While the tile's row has that many elements left, the prefetch stays in it.
         goes_on = writer.below(writer.add(there, on), lane_range.extent)
         turned = writer.subtract(on, lane_range.extent)
         return {
             **places,
-            along: places[along] + linear(writer.either(goes_on, on, turned)),
-            inner: places[inner] + linear(writer.either(goes_on, 0, down)),
+            along: places[along] + linear(writer.select(goes_on, on, turned)),
+            inner: places[inner] + linear(writer.select(goes_on, 0, down)),
         }
 
     def _fetch(self, load: BufferLoad, places: IndexPlaces, step: int) -> None:
@@ -144,10 +144,10 @@ class ReductionStep:
         """The value combined with the accumulator by the reduction's operation."""
         tile, arithmetic = self._tile, self._arithmetic
         new = arithmetic.convert(elements.value(tile.stage.value, spot), old.scalar)
-        new = arithmetic.vectors.spread(new, old.lanes)
+        new = arithmetic.vectors.broadcast(new, old.lanes)
         if spot.mask is not None and tile.lane_reduction:
             # Masked lanes get the neutral element: 0 for a sum, the least number for a maximum.
-            new = arithmetic.vectors.choose(spot.mask, new, tile.neutral())
+            new = arithmetic.vectors.select(spot.mask, new, tile.neutral())
         return arithmetic.apply(tile.stage.fold.operation, [old, new])
 
 
@@ -236,7 +236,7 @@ class LaneReduction:
         totals = values[:many]
         for begin in range(many, len(values), many):
             totals = tile.combined(totals, values[begin : begin + many])
-        across = tile.elements.arithmetic.vectors.across
+        across = tile.elements.arithmetic.vectors.reduced_lanes
         self._register_tile.hand_on([across(total, tile.stage.fold) for total in totals], take)
 
     @property
