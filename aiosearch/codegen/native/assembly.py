@@ -57,9 +57,9 @@ def instruction_counts(text: str) -> tuple[InstructionCounts, ...]:
 
 def _functions(text: str) -> Iterator[tuple[str, list[str]]]:
     lines = text.splitlines()
-    names = {found[1] for line in lines if (found := _FUNCTION.match(line))}
+    names = {match[1] for line in lines if (match := _FUNCTION.match(line))}
     begins = [
-        at for at, line in enumerate(lines) if (found := _LABEL.match(line)) and found[1] in names
+        at for at, line in enumerate(lines) if (match := _LABEL.match(line)) and match[1] in names
     ]
     for begin in begins:
         ends = (at for at in range(begin, len(lines)) if lines[at].startswith(".Lfunc_end"))
@@ -68,7 +68,7 @@ def _functions(text: str) -> Iterator[tuple[str, list[str]]]:
 
 def _count_instructions(name: str, lines: list[str]) -> InstructionCounts:
     code = [line for line in lines if _INSTRUCTION.match(line)]
-    registers = {one for line in code for one in _VECTOR.findall(_REMARK.sub("", line))}
+    registers = {number for line in code for number in _VECTOR.findall(_REMARK.sub("", line))}
     return InstructionCounts(
         name,
         len(code),

@@ -14,9 +14,9 @@ _texts: dict[str, str] = {}
 @functools.lru_cache(maxsize=256)
 def carried(text: str) -> Call:
     """Gives the function of a program that such lines hold."""
-    found = decode_program(text)
-    call = jax_function(found.native, found.machine, found.effort)
-    _texts[register_program(found.native, found.machine, found.effort)] = text
+    embedded = decode_program(text)
+    call = jax_function(embedded.native, embedded.machine, embedded.effort)
+    _texts[register_program(embedded.native, embedded.machine, embedded.effort)] = text
     return call
 
 

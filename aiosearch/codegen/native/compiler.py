@@ -11,20 +11,27 @@ import functools
 import hashlib
 import itertools
 from dataclasses import dataclass, field
-from typing import Any
 
 from .errors import NativeError
 from .handler import (
     CACHE_LINE_BYTES,
     ENTRY,
-    SEATS,
-    SEATS_SYMBOL,
     SPARE_SYMBOL,
+    WAITING_SLOTS,
+    WAITING_SLOTS_SYMBOL,
     handler_text,
     table_text,
 )
 from .kernel_program import KernelProgram, encode
-from .llvm_library import llvm, llvmlite
+from .llvm_library import (
+    LlvmContext,
+    LlvmLibrary,
+    LlvmLoader,
+    LlvmModule,
+    LlvmTarget,
+    llvm,
+    llvmlite,
+)
 from .machine import CpuMachine, host, request_amx_permission
 
 _LAYOUT = 1
@@ -85,8 +92,8 @@ def compile_handler(machine: CpuMachine) -> bytes:
 
 
 def prepare_module(
-    native: KernelProgram, machine: CpuMachine, target: Any, effort: OptimizationEffort
-) -> Any:
+    native: KernelProgram, machine: CpuMachine, target: LlvmTarget, effort: OptimizationEffort
+) -> LlvmModule:
     """Gives the module of a program and its constants, verified, as instructions are chosen for."""
     context = llvm.create_context()
     module = parse_module(native.text, context)
@@ -98,20 +105,20 @@ def prepare_module(
     return module
 
 
-def _require_phases(native: KernelProgram, module: Any) -> None:
-    defined = {each.name for each in module.functions if not each.is_declaration}
+def _require_phases(native: KernelProgram, module: LlvmModule) -> None:
+    defined = {function.name for function in module.functions if not function.is_declaration}
     for number in range(len(native.phases)):
         if native.symbol(number) not in defined:
             raise NativeError(f"the kernel's text defines no function {native.symbol(number)}")
 
 
-def _with_symbols_placed(module: Any, machine: CpuMachine, target: Any) -> Any:
+def _with_symbols_placed(module: LlvmModule, machine: CpuMachine, target: LlvmTarget) -> LlvmModule:
     module.triple = machine.triple
     module.data_layout = str(target.target_data)
     return module
 
 
-def optimize(module: Any, target: Any) -> None:
+def optimize(module: LlvmModule, target: LlvmTarget) -> None:
     """Tidies a module up. Which loops are unrolled and what is a vector stays as it is written."""
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = False
@@ -122,7 +129,7 @@ def optimize(module: Any, target: Any) -> None:
     builder.getModulePassManager().run(module, builder)
 
 
-def target_machine(machine: CpuMachine) -> Any:
+def target_machine(machine: CpuMachine) -> LlvmTarget:
     """Gives LLVM's own description of the processor."""
     _initialize_llvm()
     try:
@@ -140,7 +147,7 @@ def _initialize_llvm() -> None:
     llvm.initialize_native_asmparser()
 
 
-def parse_module(text: str, context: Any) -> Any:
+def parse_module(text: str, context: LlvmContext) -> LlvmModule:
     """Reads a module and verifies it; raises NativeError."""
     try:
         module = llvm.parse_assembly(text, context)
@@ -162,7 +169,7 @@ class LoadedLibrary:
     handler: int
     """Of what XLA calls."""
     phases: tuple[int, ...]
-    memory: Any = field(repr=False)
+    memory: LlvmLibrary = field(repr=False)
 
 
 def load(native: KernelProgram, code: bytes, handler: bytes) -> LoadedLibrary:
@@ -175,8 +182,10 @@ def load(native: KernelProgram, code: bytes, handler: bytes) -> LoadedLibrary:
     symbols = [native.symbol(number) for number in range(len(native.phases))]
     builder = llvm.JITLibraryBuilder()
     builder.add_object_img(code).add_object_img(handler).add_current_process()
-    builder.import_symbol(SEATS_SYMBOL, _allocate_seats())
-    builder.import_symbol(SPARE_SYMBOL, _allocate_seats() + SEATS * CACHE_LINE_BYTES)
+    builder.import_symbol(WAITING_SLOTS_SYMBOL, _allocate_waiting_slots())
+    builder.import_symbol(
+        SPARE_SYMBOL, _allocate_waiting_slots() + WAITING_SLOTS * CACHE_LINE_BYTES
+    )
     for symbol in (ENTRY, *symbols):
         builder.export_symbol(symbol)
     try:
@@ -187,23 +196,23 @@ def load(native: KernelProgram, code: bytes, handler: bytes) -> LoadedLibrary:
 
 
 @functools.cache
-def _allocate_seats() -> int:
+def _allocate_waiting_slots() -> int:
     """The address of the seats, and of one line more, for what is spare.
 
     All kernels share them, and threads when Python is gone, too.
     """
     address = ctypes.c_void_p()
-    libc, size = ctypes.CDLL(None), (SEATS + 1) * CACHE_LINE_BYTES
+    libc, size = ctypes.CDLL(None), (WAITING_SLOTS + 1) * CACHE_LINE_BYTES
     if libc.posix_memalign(
         ctypes.byref(address), ctypes.c_size_t(CACHE_LINE_BYTES), ctypes.c_size_t(size)
     ):
-        raise MemoryError("no memory for the seats of threads")
+        raise MemoryError("no memory for the waiting slots of threads")
     ctypes.memset(address, 0, size)
     assert address.value is not None
     return address.value
 
 
 @functools.cache
-def _loader() -> Any:
+def _loader() -> LlvmLoader:
     """JITLink keeps code and constants together; LLVM's other linker aborts where they are not."""
     return llvm.create_lljit_compiler(target_machine(host()), use_jit_link=True)

@@ -62,13 +62,13 @@ def embedded_programs(source: str) -> list[tuple[str, EmbeddedProgram]]:
 
     Nothing is run. Raises NativeError where lines are damaged, SyntaxError where it is no Python.
     """
-    found = []
+    programs = []
     for statement in ast.parse(source).body:
         for node in ast.walk(statement):
             match node:
                 case ast.Call(func=ast.Name(id="carried"), args=[ast.Constant(value=str(text))]):
-                    found.append((_name(statement), decode_program(text)))
-    return found
+                    programs.append((_name(statement), decode_program(text)))
+    return programs
 
 
 def _name(statement: ast.stmt) -> str:

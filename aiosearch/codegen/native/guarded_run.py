@@ -101,8 +101,8 @@ def run_guarded(native: KernelProgram, library: LoadedLibrary) -> None:
     """
     _log(f"the kernel {native.name} was at its first run, with forbidden pages around its arrays")
     first, second = _GuardedArrays(native).runs(library)
-    for buffer, one, other in zip(native.outputs, first, second, strict=True):
-        if not np.array_equal(one, other):
+    for buffer, ahead_of_page, behind_page in zip(native.outputs, first, second, strict=True):
+        if not np.array_equal(ahead_of_page, behind_page):
             raise NativeError(
                 f"the kernel {native.name} gave two different {buffer} for the same inputs: it does"
                 " not write to every element, or reads what it has not written"
@@ -126,11 +126,11 @@ class _GuardedArrays:
         for place, poison in enumerate(_POISONS):
             self._prepare(place == 0, poison)
             arrays = [*self._inputs, *self._outputs, *self._temporaries]
-            pointers = (ctypes.c_void_p * len(arrays))(*(each.address for each in arrays))
+            pointers = (ctypes.c_void_p * len(arrays))(*(array.address for array in arrays))
             for address, phase in zip(library.phases, self._native.phases, strict=True):
                 for begin, end in _ranges(phase.blocks, place * (_RANGES - 1) + 1):
                     _Phase(address)(pointers, self._scratch.address, begin, end)
-            yield [each.view.copy() for each in self._outputs]
+            yield [output.view.copy() for output in self._outputs]
 
     def _prepare(self, at_end: bool, poison: int) -> None:
         for buffer, array in zip(self._native.inputs, self._inputs, strict=True):

@@ -37,7 +37,7 @@ _ARM = {"pause": "llvm.aarch64.isb", "kind": "i32", "way": "15"}
 """How a thread says that it only looks."""
 _SPIN_COUNT = 100_000
 """For so many nanoseconds it does so before it goes to sleep."""
-SEATS_SYMBOL, SEATS = "aiosearch.seats", 64
+WAITING_SLOTS_SYMBOL, WAITING_SLOTS = "aiosearch.slots", 64
 """Where threads wait for a call, each on a line of memory; there once in a process."""
 SPARE_SYMBOL = "aiosearch.spare"
 """Memory that the last call needed, for the next one; there once in a process, too."""
@@ -58,14 +58,14 @@ def handler_text(machine: CpuMachine) -> str:
     numbers = {
         "major": major,
         "minor": minor,
-        "seats": SEATS,
+        "slots": WAITING_SLOTS,
         "patience": _SPIN_COUNT,
         "monotonic": time.CLOCK_MONOTONIC,
     }
-    given = {**(_ARM if machine.is_arm else _X86), **{k: str(v) for k, v in numbers.items()}}
+    placeholders = {**(_ARM if machine.is_arm else _X86), **{k: str(v) for k, v in numbers.items()}}
     folder = resources.files(__package__)
     text = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _TEXTS)
-    return re.sub(r"\{(\w+)\}", lambda name: given[name[1]], text)
+    return re.sub(r"\{(\w+)\}", lambda name: placeholders[name[1]], text)
 
 
 def table_text(native: KernelProgram) -> str:
@@ -93,7 +93,10 @@ def _constants(native: KernelProgram) -> Iterator[str]:
     yield _constant("workspace", temporaries[-1] if temporaries else 0)
     yield _constant("scratch", round_up_to_line(scratch))
     yield _constant("phase_count", len(native.phases))
-    yield _list("types", [one for each in (*native.inputs, *native.outputs) for one in _type(each)])
+    yield _list(
+        "types",
+        [number for buffer in (*native.inputs, *native.outputs) for number in _type(buffer)],
+    )
     yield _list("offsets", offsets)
     yield from _phases(native)
 
@@ -124,8 +127,8 @@ def _list(name: str, values: list[int]) -> str:
 @functools.cache
 def interface_version() -> tuple[int, int]:
     """Reads the version of XLA's interface from the header that comes with jaxlib."""
-    found = util.find_spec("jaxlib")
-    folders = (found.submodule_search_locations or ()) if found else ()
+    spec = util.find_spec("jaxlib")
+    folders = (spec.submodule_search_locations or ()) if spec else ()
     for folder in folders:
         text = (Path(folder) / _HEADER).read_text(encoding="utf-8")
         major, minor = (_number(text, f"XLA_FFI_API_{part}") for part in ("MAJOR", "MINOR"))
@@ -136,7 +139,7 @@ def interface_version() -> tuple[int, int]:
 
 
 def _number(text: str, name: str) -> int:
-    found = re.search(rf"^#define {name} (\d+)$", text, re.MULTILINE)
-    if found is None:
+    match = re.search(rf"^#define {name} (\d+)$", text, re.MULTILINE)
+    if match is None:
         raise NativeError(f"jaxlib's {_HEADER} does not define {name}")
-    return int(found[1])
+    return int(match[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import jax
 
@@ -28,7 +28,7 @@ from .kernel_program import KernelProgram
 from .machine import CpuMachine, host
 from .object_cache import default_objects_path, object_cache_in
 
-Call: TypeAlias = Callable[..., tuple[Any, ...]]
+Call: TypeAlias = Callable[..., tuple[jax.Array, ...]]
 
 _registered_programs: dict[str, LoadedLibrary] = {}
 """What XLA knows, by name. XLA forgets nothing, so this does not either."""
@@ -46,10 +46,10 @@ def jax_function(
     it, else in another one. Raises NativeError where it does not pass, or does not run here.
     """
     target = register_program(native, machine or host(), effort)
-    results = [jax.ShapeDtypeStruct(one.shape, ARRAY_NAMES[one.dtype]) for one in native.outputs]  # type: ignore[no-untyped-call]  # jax's
+    results = [_shape_of(buffer) for buffer in native.outputs]
     kernel = jax.ffi.ffi_call(target, results, vmap_method="sequential")
 
-    def call(*arrays: Any) -> tuple[Any, ...]:
+    def call(*arrays: jax.Array) -> tuple[jax.Array, ...]:
         _check(native, arrays)
         return tuple(kernel(*arrays))
 
@@ -79,27 +79,33 @@ def register_program(
 def _library(
     native: KernelProgram, machine: CpuMachine, effort: OptimizationEffort, key: str
 ) -> LoadedLibrary:
-    kept = object_cache_in(default_objects_path())
-    code = kept.get(key, lambda: compile_program(native, machine, effort))
-    handler = kept.get(handler_digest(machine), lambda: compile_handler(machine))
-    if not kept.trusts(key, code):
+    objects = object_cache_in(default_objects_path())
+    code = objects.get(key, lambda: compile_program(native, machine, effort))
+    handler = objects.get(handler_digest(machine), lambda: compile_handler(machine))
+    if not objects.trusts(key, code):
         if is_expendable():
             run_guarded(native, load(native, code, handler))
         else:
             run_in_guarded_process(KernelTrial(native, code, handler))
-        kept.trust(key, code)
+        objects.trust(key, code)
     return load(native, code, handler)
 
 
-def _check(native: KernelProgram, arrays: tuple[Any, ...]) -> None:
+def _check(native: KernelProgram, arrays: tuple[jax.Array, ...]) -> None:
     """XLA's own message would name neither the kernel nor the input."""
     if len(arrays) != len(native.inputs):
         raise NativeError(f"{native.name} takes {len(native.inputs)} arrays, not {len(arrays)}")
     for buffer, array in zip(native.inputs, arrays, strict=True):
         if not _fits(buffer, array):
-            found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
-            raise NativeError(f"{native.name} takes {buffer}, and was given {found}")
+            actual = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+            raise NativeError(f"{native.name} takes {buffer}, and was given {actual}")
 
 
-def _fits(buffer: Buffer, array: Any) -> bool:
+def _shape_of(buffer: Buffer) -> jax.ShapeDtypeStruct:
+    """What XLA is promised as an output."""
+    dtype = ARRAY_NAMES[buffer.dtype]
+    return jax.ShapeDtypeStruct(buffer.shape, dtype)  # type: ignore[no-untyped-call]  # jax's
+
+
+def _fits(buffer: Buffer, array: jax.Array) -> bool:
     return bool(array.dtype == ARRAY_NAMES[buffer.dtype]) and tuple(array.shape) == buffer.shape

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from .errors import NativeError
+
+LlvmModule: TypeAlias = Any
+"""x"""
+LlvmContext: TypeAlias = Any
+"""x"""
+LlvmTarget: TypeAlias = Any
+"""x"""
+LlvmLoader: TypeAlias = Any
+"""x"""
+LlvmLibrary: TypeAlias = Any
+"""x"""
 
 
 class _Absent:

@@ -86,11 +86,11 @@ class CpuMachine:
         """Whether LLVM's feature of this name is on."""
         return f"+{feature}" in _signed(self.features)
 
-    def runs(self, other: CpuMachine) -> bool:
+    def runs(self, target: CpuMachine) -> bool:
         """Whether code for the other one runs here."""
-        here, there = (_signed(one.features) for one in (self, other))
-        wanted = {feature for feature in there if feature.startswith("+")}
-        return wanted <= here and _kind(self) == _kind(other)
+        here, there = (_signed(machine.features) for machine in (self, target))
+        required = {feature for feature in there if feature.startswith("+")}
+        return required <= here and _kind(self) == _kind(target)
 
 
 @functools.lru_cache(maxsize=16)
@@ -117,8 +117,8 @@ def host() -> CpuMachine:
 def masked(machine: CpuMachine, *prefixes: str) -> CpuMachine:
     """The same without all features whose names begin like this: `"avx512"`, `"fma"`."""
     features = [
-        "-" + one[1:] if one[1:].startswith(prefixes) else one
-        for one in machine.features.split(",")
+        "-" + feature[1:] if feature[1:].startswith(prefixes) else feature
+        for feature in machine.features.split(",")
     ]
     return replace(machine, features=",".join(features))
 
@@ -143,9 +143,9 @@ def request_amx_permission() -> bool:
 
 def _supports_amx_state() -> bool:
     """Whether the system would, if it was asked."""
-    found = ctypes.c_uint64()
-    return _arch_prctl(_ARCH_GET_XCOMP_SUPP, ctypes.addressof(found)) and bool(
-        found.value >> _XFEATURE_XTILEDATA & 1
+    supported = ctypes.c_uint64()
+    return _arch_prctl(_ARCH_GET_XCOMP_SUPP, ctypes.addressof(supported)) and bool(
+        supported.value >> _XFEATURE_XTILEDATA & 1
     )
 
 

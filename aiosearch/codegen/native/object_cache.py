@@ -37,11 +37,11 @@ class ObjectCache:
 
     def get(self, digest: str, make: Callable[[], bytes]) -> bytes:
         """Gives what was kept, or makes it and keeps it."""
-        found = self._read(self._object(digest))
-        if found is None:
-            found = make()
-            self._write(self._object(digest), found)
-        return found
+        code = self._read(self._object(digest))
+        if code is None:
+            code = make()
+            self._write(self._object(digest), code)
+        return code
 
     def trusts(self, digest: str, code: bytes) -> bool:
         """Whether exactly this code was tried and harmed nothing."""
@@ -67,8 +67,8 @@ class ObjectCache:
             return None
         with suppress(OSError):  # it may be read where it may not be changed
             os.utime(path)
-        found = whole[_CHECKSUM_BYTES:]
-        return found if whole[:_CHECKSUM_BYTES] == _signed(path, found) else None
+        content = whole[_CHECKSUM_BYTES:]
+        return content if whole[:_CHECKSUM_BYTES] == _signed(path, content) else None
 
     @cached_property
     def _is_own(self) -> bool:
@@ -92,7 +92,9 @@ class ObjectCache:
 
     def _shrink(self) -> None:
         with os.scandir(self.folder) as entries:
-            files = [(each.stat().st_mtime_ns, each.stat().st_size, each.path) for each in entries]
+            files = [
+                (entry.stat().st_mtime_ns, entry.stat().st_size, entry.path) for entry in entries
+            ]
         total = sum(size for _, size, _ in files)
         if total <= self._limit:
             return

@@ -13,9 +13,9 @@
 ; call, of whatever kernel, finds them awake. All kernels of a process share these seats. One is free
 ; (0), or somebody waits there (1) or was given a team; who waits is given none or takes it, so that a
 ; team is never left there.
-%Seat = type { i64, [56 x i8] }
+%Slot = type { i64, [56 x i8] }
 
-@aiosearch.seats = external global [{seats} x %Seat]
+@aiosearch.slots = external global [{slots} x %Slot]
 
 declare i32 @pthread_mutex_init(ptr, ptr)
 declare i32 @pthread_mutex_lock(ptr)
@@ -78,8 +78,8 @@ entry:
   %workers = load i64, ptr %workers.at
   %holders = getelementptr %Team, ptr %team, i64 0, i32 3
   %wanted = sub i64 %workers, 1
-  %seated = call i64 @seated(ptr %team, i64 %wanted)
-  %first = add i64 %seated, 1
+  %offered = call i64 @offer_to_waiting(ptr %team, i64 %wanted)
+  %first = add i64 %offered, 1
   br label %next
 next:
   %i = phi i64 [ %first, %entry ], [ %i.next, %one ]
@@ -102,7 +102,7 @@ work:
 }
 
 ; Gives the team to threads that wait, so many at most; says to how many.
-define internal i64 @seated(ptr %team, i64 %wanted) {
+define internal i64 @offer_to_waiting(ptr %team, i64 %wanted) {
 entry:
   %holders = getelementptr %Team, ptr %team, i64 0, i32 3
   %word = ptrtoint ptr %team to i64
@@ -110,19 +110,19 @@ entry:
 next:
   %i = phi i64 [ 0, %entry ], [ %i.next, %step ]
   %found = phi i64 [ 0, %entry ], [ %found.next, %step ]
-  %seats = icmp ult i64 %i, {seats}
+  %slots = icmp ult i64 %i, {slots}
   %lacks = icmp ult i64 %found, %wanted
-  %more = and i1 %seats, %lacks
+  %more = and i1 %slots, %lacks
   br i1 %more, label %one, label %over
 one:
   %i.next = add i64 %i, 1
-  %seat = getelementptr %Seat, ptr @aiosearch.seats, i64 %i
-  %state = load atomic i64, ptr %seat monotonic, align 8
+  %slot = getelementptr %Slot, ptr @aiosearch.slots, i64 %i
+  %state = load atomic i64, ptr %slot monotonic, align 8
   %waits = icmp eq i64 %state, 1
   br i1 %waits, label %offer, label %step
 offer:
   %0 = atomicrmw add ptr %holders, i32 1 monotonic
-  %exchange = cmpxchg ptr %seat, i64 1, i64 %word release monotonic
+  %exchange = cmpxchg ptr %slot, i64 1, i64 %word release monotonic
   %taken = extractvalue { i64, i1 } %exchange, 1
   br i1 %taken, label %count, label %missed
 missed:
@@ -145,32 +145,32 @@ entry:
   br label %next
 next:
   %i = phi i64 [ 0, %entry ], [ %i.next, %step ], [ 0, %another ]
-  %more = icmp ult i64 %i, {seats}
+  %more = icmp ult i64 %i, {slots}
   br i1 %more, label %one, label %over
 one:
   %i.next = add i64 %i, 1
-  %seat = getelementptr %Seat, ptr @aiosearch.seats, i64 %i
-  %state = load atomic i64, ptr %seat monotonic, align 8
+  %slot = getelementptr %Slot, ptr @aiosearch.slots, i64 %i
+  %state = load atomic i64, ptr %slot monotonic, align 8
   %free = icmp eq i64 %state, 0
   br i1 %free, label %try, label %step
 step:
   br label %next
 try:
-  %exchange = cmpxchg ptr %seat, i64 0, i64 1 monotonic monotonic
+  %exchange = cmpxchg ptr %slot, i64 0, i64 1 monotonic monotonic
   %ours = extractvalue { i64, i1 } %exchange, 1
   br i1 %ours, label %sit, label %step
 sit:
   %begin = call i64 @now()
   br label %look
 look:
-  %state.now = load atomic i64, ptr %seat monotonic, align 8
+  %state.now = load atomic i64, ptr %slot monotonic, align 8
   %still = icmp eq i64 %state.now, 1
   br i1 %still, label %again, label %given
 again:
   %patient = call i1 @pause(i64 %begin)
   br i1 %patient, label %look, label %given
 given:
-  %last = atomicrmw xchg ptr %seat, i64 0 acquire
+  %last = atomicrmw xchg ptr %slot, i64 0 acquire
   %nothing = icmp eq i64 %last, 1
   br i1 %nothing, label %over, label %another
 another:
