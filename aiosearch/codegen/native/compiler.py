@@ -1,6 +1,8 @@
 """The compiler and loader: LLVM IR to object code to functions of this process.
 
-From object code to functions of this process.
+Compilation is deterministic: `digest` names everything that object code depends on, and equal
+digests have equal bytes. So object code is kept on disk (`object_cache`), and the code that was
+tried between guard pages in one process is the very code that another one loads.
 """
 
 from __future__ import annotations
@@ -35,16 +37,17 @@ from .llvm_library import (
 from .machine import CpuMachine, host, request_amx_permission
 
 _LAYOUT = 1
-"""Of what is hashed and kept; goes up when either changes."""
+"""Version of what is hashed and kept; goes up when either changes."""
 
 
 class OptimizationEffort(enum.IntEnum):
     """What LLVM does to the text before it selects instructions."""
 
     NONE = 0
-    """Nothing: the text is optimized as it stands."""
+    """Nothing: the text is compiled as it stands."""
     SCALAR = 1
-    """Tidies up: addresses, common values, what does not change in a loop. No loop is unrolled."""
+    """Simplifies addresses, common values and loop invariants; no loop is unrolled or
+    vectorised."""
 
 
 def digest(
@@ -52,16 +55,18 @@ def digest(
     machine: CpuMachine,
     effort: OptimizationEffort = OptimizationEffort.SCALAR,
 ) -> str:
-    """Says from what a program's object code is made; equal ones have equal code."""
+    """A name for a program's object code: equal digests have equal code."""
     return _digest(machine, str(effort), handler_text(machine), encode(native).decode())
 
 
 def handler_digest(machine: CpuMachine) -> str:
-    """Says the same of the handler's."""
+    """A name for the handler's object code."""
     return _digest(machine, handler_text(machine))
 
 
 def _digest(machine: CpuMachine, *texts: str) -> str:
+    # Another version of LLVM selects other instructions, so its code is other code.
+    """A hash of the compiler's version, the machine and these texts."""
     made_by = (str(_LAYOUT), llvmlite.__version__)
     parts = (*made_by, machine.triple, machine.name, machine.features, *texts)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
@@ -72,7 +77,7 @@ def compile_program(
     machine: CpuMachine,
     effort: OptimizationEffort = OptimizationEffort.SCALAR,
 ) -> bytes:
-    """Compiles a program, equal ones to equal bytes; raises NativeError where the text is wrong."""
+    """The object code of a program. Raises `NativeError` where the text is no valid LLVM IR."""
     target = target_machine(machine)
     module = prepare_module(native, machine, target, effort)
     code: bytes = target.emit_object(module)
@@ -81,7 +86,7 @@ def compile_program(
 
 @functools.cache
 def compile_handler(machine: CpuMachine) -> bytes:
-    """Compiles the handler, which stands beside every program."""
+    """The object code of the handler, which is linked with every program."""
     target = target_machine(machine)
     module = _with_symbols_placed(
         parse_module(handler_text(machine), llvm.create_context()), machine, target
@@ -94,7 +99,7 @@ def compile_handler(machine: CpuMachine) -> bytes:
 def prepare_module(
     native: KernelProgram, machine: CpuMachine, target: LlvmTarget, effort: OptimizationEffort
 ) -> LlvmModule:
-    """Gives the module of a program and its constants, verified, as instructions are chosen for."""
+    """The verified module of a program and its constants, as instructions are selected for it."""
     context = llvm.create_context()
     module = parse_module(native.text, context)
     _require_phases(native, module)
@@ -106,6 +111,7 @@ def prepare_module(
 
 
 def _require_phases(native: KernelProgram, module: LlvmModule) -> None:
+    """Raises `NativeError` unless the module defines a function for each phase."""
     defined = {function.name for function in module.functions if not function.is_declaration}
     for number in range(len(native.phases)):
         if native.symbol(number) not in defined:
@@ -113,14 +119,17 @@ def _require_phases(native: KernelProgram, module: LlvmModule) -> None:
 
 
 def _with_symbols_placed(module: LlvmModule, machine: CpuMachine, target: LlvmTarget) -> LlvmModule:
+    """The module with the target's triple and data layout."""
     module.triple = machine.triple
     module.data_layout = str(target.target_data)
     return module
 
 
 def optimize(module: LlvmModule, target: LlvmTarget) -> None:
-    """Tidies a module up. Which loops are unrolled and what is a vector stays as it is written."""
+    """Runs LLVM's scalar passes. What is unrolled and what is a vector stays as the printer
+    decided."""
     options = llvm.create_pipeline_tuning_options(speed_level=2)
+    # The schedule has decided vectors and unrolling; LLVM's choices would spill accumulators.
     options.loop_vectorization = False
     options.slp_vectorization = False
     options.loop_interleaving = False
@@ -130,7 +139,7 @@ def optimize(module: LlvmModule, target: LlvmTarget) -> None:
 
 
 def target_machine(machine: CpuMachine) -> LlvmTarget:
-    """Gives LLVM's own description of the processor."""
+    """LLVM's description of the processor."""
     _initialize_llvm()
     try:
         target = llvm.Target.from_triple(machine.triple)
@@ -142,13 +151,14 @@ def target_machine(machine: CpuMachine) -> LlvmTarget:
 
 
 def _initialize_llvm() -> None:
+    """Registers this processor's code generator with LLVM."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
 
 
 def parse_module(text: str, context: LlvmContext) -> LlvmModule:
-    """Reads a module and verifies it; raises NativeError."""
+    """A verified module. Raises `NativeError` where the text is no LLVM IR."""
     try:
         module = llvm.parse_assembly(text, context)
         module.verify()
@@ -159,29 +169,31 @@ def parse_module(text: str, context: LlvmContext) -> LlvmModule:
 
 _library_numbers = itertools.count()
 _TILES = "@llvm.x86.ldtilecfg"
-"""Without it, no instruction of the unit does anything."""
+"""The instruction that configures AMX tiles; a text without it uses none."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedLibrary:
-    """Addresses of a program's functions, which are there as long as this is."""
+    """Addresses of a program's functions, valid as long as this object lives."""
 
     handler: int
-    """Of what XLA calls."""
+    """The address of the function that XLA calls."""
     phases: tuple[int, ...]
+    """The address of each phase's function."""
     memory: LlvmLibrary = field(repr=False)
+    """Keeps the code in memory."""
 
 
 def load(native: KernelProgram, code: bytes, handler: bytes) -> LoadedLibrary:
-    """Loads a program and its handler; raises NativeError where it calls what is not there.
-
-    LLVM writes to the standard error what that is. The system is asked where a matrix unit is used.
-    """
+    """Loads a program and its handler. Raises `NativeError` where it calls a function that does not
+    exist, which LLVM names on standard error, or where the system refuses AMX."""
+    # Without permission the first tile instruction would raise SIGILL.
     if _TILES in native.text and not request_amx_permission():
         raise NativeError(f"the system does not let this process use AMX, as {native.name} does")
     symbols = [native.symbol(number) for number in range(len(native.phases))]
     builder = llvm.JITLibraryBuilder()
     builder.add_object_img(code).add_object_img(handler).add_current_process()
+    # The handler is linked once per program, so what programs share comes from outside.
     builder.import_symbol(WAITING_SLOTS_SYMBOL, _allocate_waiting_slots())
     builder.import_symbol(
         SPARE_SYMBOL, _allocate_waiting_slots() + WAITING_SLOTS * CACHE_LINE_BYTES
@@ -197,9 +209,11 @@ def load(native: KernelProgram, code: bytes, handler: bytes) -> LoadedLibrary:
 
 @functools.cache
 def _allocate_waiting_slots() -> int:
-    """The address of the seats, and of one line more, for what is spare.
+    """The address of the slots where threads wait (`team.ll`), with a cache line more for the spare
+    workspace (`workspace.ll`).
 
-    All kernels share them, and threads when Python is gone, too.
+    All kernels of the process share them. They are never freed, as threads of XLA may use them
+    after Python has shut down.
     """
     address = ctypes.c_void_p()
     libc, size = ctypes.CDLL(None), (WAITING_SLOTS + 1) * CACHE_LINE_BYTES
@@ -214,5 +228,6 @@ def _allocate_waiting_slots() -> int:
 
 @functools.cache
 def _loader() -> LlvmLoader:
-    """JITLink keeps code and constants together; LLVM's other linker aborts where they are not."""
+    """The linker. JITLink places code and constants close to each other; LLVM's older linker aborts
+    where relocations do not reach."""
     return llvm.create_lljit_compiler(target_machine(host()), use_jit_link=True)

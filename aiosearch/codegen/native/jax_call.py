@@ -1,4 +1,4 @@
-"""A kernel program as a function of JAX arrays."""
+"""A kernel program as a function of JAX arrays, through XLA's foreign function interface."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ from .machine import CpuMachine, host
 from .object_cache import default_objects_path, object_cache_in
 
 Call: TypeAlias = Callable[..., tuple[jax.Array, ...]]
+"""A function from input arrays to output arrays."""
 
 _registered_programs: dict[str, LoadedLibrary] = {}
-"""What XLA knows, by name. XLA forgets nothing, so this does not either."""
+"""The library behind each name that XLA knows; XLA cannot unregister a name, so libraries are
+kept."""
 _lock = threading.Lock()
 
 
@@ -40,10 +42,11 @@ def jax_function(
     machine: CpuMachine | None = None,
     effort: OptimizationEffort = OptimizationEffort.SCALAR,
 ) -> Call:
-    """Gives a function of the inputs, under `jax.jit` or not, to the tuple of the outputs.
+    """A function of the inputs, under `jax.jit` or not, that returns the tuple of outputs.
 
-    A kernel that was not tried out before is tried out first: here where this process may die of
-    it, else in another one. Raises NativeError where it does not pass, or does not run here.
+    A kernel that has not passed a guarded run on this machine is tried out first: here if this
+    process is expendable, else in one of its own. Raises `NativeError` where it does not pass, or
+    cannot run here.
     """
     target = register_program(native, machine or host(), effort)
     results = [_shape_of(buffer) for buffer in native.outputs]
@@ -62,11 +65,14 @@ def register_program(
     machine: CpuMachine,
     effort: OptimizationEffort = OptimizationEffort.SCALAR,
 ) -> str:
-    """Has XLA know a program, and gives the name by which it does: the same in every process."""
+    """Registers a program with XLA, and returns its name there, which is the same in every
+    process."""
     if not host().runs(machine):
         raise NativeError(f"the kernel {native.name} was made for {machine.name}, not for this one")
     key = digest(native, machine, effort)
     name = f"aiosearch_{key}"
+    # Two threads that register the same program would load it twice, and XLA refuses the second
+    # registration.
     with _lock:
         if name not in _registered_programs:
             library = _library(native, machine, effort, key)
@@ -79,9 +85,11 @@ def register_program(
 def _library(
     native: KernelProgram, machine: CpuMachine, effort: OptimizationEffort, key: str
 ) -> LoadedLibrary:
+    """The loaded library of a program, compiled and tried out as needed."""
     objects = object_cache_in(default_objects_path())
     code = objects.get(key, lambda: compile_program(native, machine, effort))
     handler = objects.get(handler_digest(machine), lambda: compile_handler(machine))
+    # Trust is by content: other bytes under the same digest are tried again.
     if not objects.trusts(key, code):
         if is_expendable():
             run_guarded(native, load(native, code, handler))
@@ -92,7 +100,8 @@ def _library(
 
 
 def _check(native: KernelProgram, arrays: tuple[jax.Array, ...]) -> None:
-    """XLA's own message would name neither the kernel nor the input."""
+    """Raises `NativeError` for wrong arrays, as XLA's own message would name neither kernel nor
+    input."""
     if len(arrays) != len(native.inputs):
         raise NativeError(f"{native.name} takes {len(native.inputs)} arrays, not {len(arrays)}")
     for buffer, array in zip(native.inputs, arrays, strict=True):
@@ -108,4 +117,5 @@ def _shape_of(buffer: Buffer) -> jax.ShapeDtypeStruct:
 
 
 def _fits(buffer: Buffer, array: jax.Array) -> bool:
+    """Whether an array has the type and shape of a buffer."""
     return bool(array.dtype == ARRAY_NAMES[buffer.dtype]) and tuple(array.shape) == buffer.shape
