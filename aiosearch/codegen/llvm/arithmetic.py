@@ -92,6 +92,7 @@ class Arithmetic:
         type for integers."""
         if operation is Operation.SELECT:
             return self._select(*operands)
+        # Before the choice of instruction, as an integer that meets a float is a float.
         same = self._unify(operands)
         if operation in COMPARE:
             return self._comparison(operation, same)
@@ -107,6 +108,7 @@ class Arithmetic:
     def multiplied(self, total: LlvmValue, factors: Sequence[LlvmValue]) -> LlvmValue:
         """A product added to a total, by fused multiply-add where the machine has it."""
         left, right, total = self._unify([*factors, total])
+        # Two roundings instead of one; error bounds count both.
         if not self._machine.fma:
             return self.apply(Operation.ADD, [total, self.apply(Operation.MULTIPLY, [left, right])])
         return self._intrinsic("llvm.fma", [left, right, total])
@@ -146,6 +148,8 @@ class Arithmetic:
         if not root:
             factor, divisor = self._scaled_divisor(divisor)
             dividend = self.vectors.binary("fmul", dividend, self.vectors.broadcast(factor, lanes))
+        # One division for all lanes: LLVM hoists it out of the loop, as the divisor does not change
+        # there.
         inverse = self.vectors.broadcast(self.vectors.binary("fdiv", unit, divisor), lanes)
         return dividend, inverse, self.vectors.broadcast(divisor, lanes)
 
@@ -214,6 +218,7 @@ class Arithmetic:
         if dtype is DType.BOOL:
             return self.cast("zext", self.convert(value, "i1"), "i8")
         worked = self.convert(value, WORKING[dtype])
+        # The instruction exists for 8 and 16 lanes.
         if dtype is DType.BF16 and self._machine.bf16_dot and worked.lanes in (8, 16):
             return self._to_bf16_by_instruction(worked)
         if dtype in HALVES:

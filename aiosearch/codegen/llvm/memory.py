@@ -71,6 +71,7 @@ class Memory:
         addressing mode."""
         scalar, _ = STORED[storage.dtype]
         pointer = storage.pointer
+        # One `getelementptr` per term: addresses with common terms share their beginning.
         for value, factor in offset.terms:
             moved = self._writer.multiply(value, factor)
             text = moved.text if isinstance(moved, LlvmValue) else str(moved)
@@ -94,6 +95,7 @@ class Memory:
             return self._writer.new(
                 f"load {type_}, ptr {pointer.text}, align {size}", scalar, lanes
             )
+        # A masked load of one lane would be a vector operation; a branch is cheaper.
         if lanes == 1:
             return self._guarded(pointer, scalar, size, mask)
         name = f"llvm.masked.load.{suffix(scalar, lanes)}.p0"
@@ -148,6 +150,8 @@ class Memory:
         """
         if not self._llvm_fuses_masks or value.scalar in ("float", "double"):
             return value
+        # A narrower value would be extended around the assembly statement, and narrowed again
+        # behind it.
         least = _LEAST_VECTOR_BITS // int(value.scalar.removeprefix("i"))
         opaque = self._resized(value, max(value.lanes, least))
         opaque = self._writer.pure(opaque_copy(opaque, "v"), opaque.scalar, opaque.lanes)

@@ -172,6 +172,7 @@ class VectorFunctionBody:
         self, condition: OperatorValue, then: Operand, otherwise: OperatorValue
     ) -> OperatorValue:
         """`then` where the condition holds, else `otherwise`."""
+        # The type is that of `otherwise`, as `then` may be a number.
         first = self.operand(then, otherwise.element)
         choices = f"{first.kind} {first.text}, {otherwise.kind} {otherwise.text}"
         return self.line(otherwise.element, f"select {condition.kind} {condition.text}, {choices}")

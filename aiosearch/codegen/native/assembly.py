@@ -63,12 +63,15 @@ def _functions(text: str) -> Iterator[tuple[str, list[str]]]:
         at for at, line in enumerate(lines) if (match := _LABEL.match(line)) and match[1] in names
     ]
     for begin in begins:
+        # LLVM ends each ELF function with such a label; other formats have none, and the text ends
+        # it.
         ends = (at for at in range(begin, len(lines)) if lines[at].startswith(".Lfunc_end"))
         yield lines[begin].partition(":")[0].strip('"'), lines[begin : next(ends, len(lines))]
 
 
 def _count_instructions(name: str, lines: list[str]) -> InstructionCounts:
     """The counts of one function."""
+    # Directives begin with a dot and labels at the margin.
     code = [line for line in lines if _INSTRUCTION.match(line)]
     registers = {number for line in code for number in _VECTOR.findall(_REMARK.sub("", line))}
     return InstructionCounts(

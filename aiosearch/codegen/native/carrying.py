@@ -18,6 +18,7 @@ _texts: dict[str, str] = {}
 def carried(text: str) -> Call:
     """The JAX function of the program in such lines."""
     embedded = decode_program(text)
+    # Registered first, so that a kernel that fails its trial is not listed as carried.
     call = jax_function(embedded.native, embedded.machine, embedded.effort)
     _texts[register_program(embedded.native, embedded.machine, embedded.effort)] = text
     return call

@@ -142,6 +142,7 @@ def target_machine(machine: CpuMachine) -> LlvmTarget:
     """LLVM's description of the processor."""
     _initialize_llvm()
     try:
+        # Position-independent with near calls: all code of a library is linked within 2 GiB.
         target = llvm.Target.from_triple(machine.triple)
         return target.create_target_machine(
             cpu=machine.name, features=machine.features, opt=3, reloc="pic", codemodel="small"

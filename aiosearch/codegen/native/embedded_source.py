@@ -72,6 +72,7 @@ def embedded_programs(source: str) -> list[tuple[str, EmbeddedProgram]]:
     for statement in ast.parse(source).body:
         for node in ast.walk(statement):
             match node:
+                # Only literal calls of `carried` count, so that reading a source never runs it.
                 case ast.Call(func=ast.Name(id="carried"), args=[ast.Constant(value=str(text))]):
                     programs.append((_name(statement), decode_program(text)))
     return programs

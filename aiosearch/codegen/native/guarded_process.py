@@ -36,6 +36,7 @@ def run_in_guarded_process(trial: KernelTrial) -> None:
         ended = _ended(trial)
     if ended.returncode == -signal.SIGKILL:
         raise NativeError(f"what tries out the kernel {name} is killed, twice in two tries")
+    # Any other signal is the guard page's, or that of an instruction that does not exist here.
     if ended.returncode < 0:
         raise NativeError(
             f"the kernel {name} reads or writes outside of its arrays: it died of"

@@ -153,6 +153,8 @@ class _GuardedArrays:
             arrays = [*self._inputs, *self._outputs, *self._temporaries]
             pointers = (ctypes.c_void_p * len(arrays))(*(array.address for array in arrays))
             for address, phase in zip(library.phases, self._native.phases, strict=True):
+                # One range in the first run, many in the second: a block that relies on the one
+                # before gives other outputs.
                 for begin, end in _ranges(phase.blocks, place * (_RANGES - 1) + 1):
                     _Phase(address)(pointers, self._scratch.address, begin, end)
             yield [output.view.copy() for output in self._outputs]

@@ -9,12 +9,15 @@ IR, in the files `handler.ll` (the interface), `workspace.ll` (memory beside the
 The hard part is `team.ll`: waking a thread takes as long as many a kernel, so threads spin for
 `_SPIN_COUNT` nanoseconds between phases and, in slots shared by all kernels, between calls.
 
-Example: the constants of a program with one f32 input of shape [8, 4096] hold `@aiosearch.inputs = 1`
+Example: a program with one f32 input of shape [8, 4096] has the constants `@aiosearch.inputs = 1`
 and `@aiosearch.types = [11, 2, 8, 4096, ...]`: element type 11, rank 2, sizes.
 
 Invariants: a call returns only when all blocks are done; no call waits for a task that XLA has not
 begun, so calls that fill the thread pool cannot deadlock; what is shared between threads is on
 cache lines of its own. The comments of `team.ll` give the reason at each atomic operation.
+
+Cost: two atomic operations per claimed range of blocks and one per thread and phase.
+`docs/why/kernels.md` says why threads stay awake.
 """
 
 from __future__ import annotations
@@ -88,6 +91,7 @@ def handler_text(machine: CpuMachine) -> str:
     }
     placeholders = {**(_ARM if machine.is_arm else _X86), **{k: str(v) for k, v in numbers.items()}}
     folder = resources.files(__package__)
+    # The parts are one module: they call each other's internal functions, which LLVM inlines.
     text = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _TEXTS)
     return re.sub(r"\{(\w+)\}", lambda name: placeholders[name[1]], text)
 
@@ -110,6 +114,7 @@ def round_up_to_line(size: int) -> int:
 
 def _constants(native: KernelProgram) -> Iterator[str]:
     """Yields the constants of a program, a line each."""
+    # Two temporaries on one cache line would be shared between threads that write different ones.
     temporaries = aligned_ends(native.temporaries)
     offsets = [0, *temporaries][:-1]
     scratch = max((phase.scratch_bytes for phase in native.phases), default=0)

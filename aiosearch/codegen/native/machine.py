@@ -41,6 +41,7 @@ class CpuMachine:
         """Bytes of the widest vectors to use."""
         if all(map(self.has, _AVX512_FEATURES)):
             return 64
+        # AVX without AVX2 has no 32-byte integers, which positions and masks need.
         return 32 if self.has("avx2") else 16
 
     @property
@@ -109,6 +110,8 @@ def _signed(features: str) -> frozenset[str]:
 def host() -> CpuMachine:
     """The processor that this process runs on, with the features that the operating system
     supports."""
+    # L1 and L2 sizes come from the system; they steer schedules, and never which instructions are
+    # legal.
     machine = CpuMachine(
         llvm.get_process_triple(),
         llvm.get_host_cpu_name(),

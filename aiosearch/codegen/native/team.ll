@@ -1,18 +1,29 @@
-; The threads that run the phases of one call. They come once and stay until the last phase, for to be
-; woken takes longer than many a phase. A team outlives the call: a task may come to its turn after
-; all is done, and then only lets go of it. So nobody waits for a task that XLA has not begun, and
-; calls that fill the pool cannot wait for each other. What one thread writes and others look at
-; meanwhile is on lines of memory of its own.
-;   0 the phase, above the number of its next block
-;   2 blocks of the phase that are done   3 who holds on to it   4 tasks begun
-;   6 threads   7 buffers   8 scratch memory   9 what one runs who joins it
+; A team: the threads that run the phases of one call. They come once and stay until the last phase, as
+; waking a thread takes longer than many a phase.
+;
+; Problem: XLA may begin a task late, or after the call has returned, and a call that waited for it
+; could deadlock: calls that fill XLA's thread pool would each wait for a task that no thread is left to
+; run. So nobody waits for a task that has not begun; the thread that leads runs all blocks alone if
+; nobody comes, and a late task finds nothing to do. A team is freed by the last who holds it.
+;
+; Example with 2 workers and phases of 64 and 1 blocks: word 0 is (phase 0, block 0). Each worker
+; claims (64 - next) / 8 blocks by compare-and-swap, at least one, runs them, and adds up how many it has
+; run. When no block is left, each adds its number to word 2; whoever reaches 64 resets that word,
+; runs the single block of phase 1 itself, and sets word 0 to (phase 2, block 0), which ends the call.
+;
+; Invariants: a block is run by exactly one worker; phase n + 1 begins after all blocks of phase n are
+; done, and what they wrote is visible (release of word 0 after acquire-release additions to word 2).
+; What one thread writes while others look at it is on cache lines of its own.
+;   0 the phase, above the number of its next block (low 40 bits)
+;   2 blocks of the phase that are done   3 holders   4 tasks begun
+;   6 workers   7 buffers   8 scratch memory   9 the function that a joining thread runs
 ;   11 mutex   12 condition
 %Team = type { i64, [56 x i8], i64, i32, i32, [48 x i8], i64, ptr, ptr, ptr, [32 x i8], [64 x i8], [64 x i8] }
 
-; Where threads of XLA wait that were in a team, for about as long as it takes to be woken: the next
-; call, of whatever kernel, finds them awake. All kernels of a process share these seats. One is free
-; (0), or somebody waits there (1) or was given a team; who waits is given none or takes it, so that a
-; team is never left there.
+; A slot: where a thread of XLA that was in a team waits, for about as long as waking it takes, so that
+; the next call, of whatever kernel, finds it awake. All kernels of a process share the slots. A slot is
+; free (0), has a thread waiting (1), or holds the team that was offered to it. A waiting thread leaves
+; by exchanging the slot for 0, and joins a team that it finds there: an offer is never lost.
 %Slot = type { i64, [56 x i8] }
 
 @aiosearch.slots = external global [{slots} x %Slot]
@@ -28,7 +39,7 @@ declare i32 @pthread_cond_destroy(ptr)
 declare i32 @clock_gettime(i32, ptr)
 declare void @{pause}({kind})
 
-; Gives a team of the one thread that asks, before the first phase, or null where there is no memory.
+; Returns a team whose only holder is the caller, before the first phase; null without memory.
 define internal ptr @gather(i64 %workers, ptr %buffers, ptr %scratch) {
 entry:
   %end = getelementptr %Team, ptr null, i64 1
@@ -63,7 +74,8 @@ failed:
   ret ptr null
 }
 
-; Asks threads that wait, and XLA for the others, works like one of them, and is back when all is done.
+; Offers the team to waiting threads, asks XLA for as many tasks as are missing, works, and returns when
+; all phases are done.
 define internal void @lead(ptr %api, ptr %context, ptr %team) {
 entry:
   %request = alloca %Schedule
@@ -87,6 +99,8 @@ next:
   br i1 %more, label %one, label %work
 one:
   %i.next = add i64 %i, 1
+  ; Counted before the task exists: it may run and release the team before the call of XLA returns.
+  ; No order is needed, as the caller itself holds the team.
   %0 = atomicrmw add ptr %holders, i32 1 monotonic
   %error = call ptr %function(ptr %request)
   %begun = icmp eq ptr %error, null
@@ -101,7 +115,7 @@ work:
   ret void
 }
 
-; Gives the team to threads that wait, so many at most; says to how many.
+; Offers the team to waiting threads, %wanted at most; returns to how many.
 define internal i64 @offer_to_waiting(ptr %team, i64 %wanted) {
 entry:
   %holders = getelementptr %Team, ptr %team, i64 0, i32 3
@@ -122,10 +136,13 @@ one:
   br i1 %waits, label %offer, label %step
 offer:
   %0 = atomicrmw add ptr %holders, i32 1 monotonic
+  ; Release: the thread that takes the offer sees the team's fields. It fails if the thread has stopped
+  ; waiting since the load above.
   %exchange = cmpxchg ptr %slot, i64 1, i64 %word release monotonic
   %taken = extractvalue { i64, i1 } %exchange, 1
   br i1 %taken, label %count, label %missed
 missed:
+  ; The caller still holds the team, so this is never the last release.
   %1 = atomicrmw sub ptr %holders, i32 1 monotonic
   br label %step
 count:
@@ -138,7 +155,7 @@ over:
   ret i64 %found
 }
 
-; What XLA runs on one of its threads: what it was asked for, and then what others are in want of.
+; The task of an XLA thread: joins the team that it was scheduled for, then waits in a slot for another.
 define internal void @task(ptr %team) {
 entry:
   call void @join(ptr %team)
@@ -156,6 +173,7 @@ one:
 step:
   br label %next
 try:
+  ; Claims the slot. Nothing is published by it, so no order is needed.
   %exchange = cmpxchg ptr %slot, i64 0, i64 1 monotonic monotonic
   %ours = extractvalue { i64, i1 } %exchange, 1
   br i1 %ours, label %sit, label %step
@@ -170,6 +188,8 @@ again:
   %patient = call i1 @pause(i64 %begin)
   br i1 %patient, label %look, label %given
 given:
+  ; One exchange both leaves and looks for an offer: between a look and a store an offer could be lost,
+  ; with its holder never released. Acquire pairs with the release of the offer.
   %last = atomicrmw xchg ptr %slot, i64 0 acquire
   %nothing = icmp eq i64 %last, 1
   br i1 %nothing, label %over, label %another
@@ -183,7 +203,7 @@ over:
   ret void
 }
 
-; Works in a team until nothing is left to begin, and lets go of it.
+; Works in a team until no block is left to claim, and releases it.
 define internal void @join(ptr %team) {
   %begun = getelementptr %Team, ptr %team, i64 0, i32 4
   %number = atomicrmw add ptr %begun, i32 1 monotonic
@@ -193,9 +213,9 @@ define internal void @join(ptr %team) {
   ret void
 }
 
-; Takes blocks as long as there are any, fewer at a time towards the end of a phase, so that a slow
-; thread has little left when the others are done. What a thread has done it adds up when no block is
-; left. Thread 0 is back when all is done, others may be back when all is begun.
+; Claims blocks as long as there are any, fewer at a time towards the end of a phase, so that a slow
+; thread has little left when the others are done. Thread 0, which leads, returns when all blocks are
+; done; the others may return when all are claimed.
 define internal void @work(ptr %team, i64 %thread) {
 entry:
   %count = load i64, ptr @aiosearch.phase_count
@@ -234,6 +254,8 @@ try:
   %several = icmp ugt i64 %share, 1
   %chunk = select i1 %several, i64 %share, i64 1
   %after = add i64 %next, %chunk
+  ; The word holds phase and block together, so a claim fails if the phase has ended meanwhile. Acquire:
+  ; blocks of this phase read what those of earlier phases have written.
   %exchange = cmpxchg ptr %team, i64 %next, i64 %after acquire acquire
   %seen = extractvalue { i64, i1 } %exchange, 0
   %ours = extractvalue { i64, i1 } %exchange, 1
@@ -248,11 +270,14 @@ begun:
   %worked = icmp ne i64 %mine, 0
   br i1 %worked, label %report, label %idle
 report:
+  ; One addition per thread and phase, not per block. Release publishes this thread's blocks; acquire
+  ; makes the blocks of all others visible to the thread that completes the count.
   %before = atomicrmw add ptr %done, i64 %mine acq_rel
   %sum = add i64 %before, %mine
   %all = icmp eq i64 %sum, %blocks
   br i1 %all, label %advance, label %idle
 advance:
+  ; Nobody adds to the count before the next phase is published by the release in @proceed.
   store atomic i64 0, ptr %done monotonic, align 8
   %following = add i64 %number, 1
   call void @proceed(ptr %team, i64 %following, ptr %scratch)
@@ -270,8 +295,8 @@ over:
   ret void
 }
 
-; Begins the first phase from here on that has several blocks, and wakes who waits for it: one block
-; is run at once, as nobody else could help.
+; Begins the next phase that has several blocks, and wakes who waits for it. A phase of one block is run
+; at once, as nobody could help.
 define internal void @proceed(ptr %team, i64 %first, ptr %scratch) {
 entry:
   %mutex = getelementptr %Team, ptr %team, i64 0, i32 11
@@ -298,6 +323,7 @@ run:
   br label %next
 tell:
   %word = shl i64 %number, 40
+  ; Under the mutex, so that a thread between its last look and its wait cannot miss the broadcast.
   %0 = call i32 @pthread_mutex_lock(ptr %mutex)
   store atomic i64 %word, ptr %team release, align 8
   %1 = call i32 @pthread_mutex_unlock(ptr %mutex)
@@ -324,8 +350,8 @@ found:
   ret i64 %i
 }
 
-; Says whether it is less than {patience} ns since then, which is about what it takes to be woken, and
-; takes some tens of ns for it.
+; Whether less than {patience} ns have passed since then, about what waking a thread takes. Takes some
+; tens of ns itself, which keeps the line of memory that is looked at quiet.
 define internal i1 @pause(i64 %begin) {
   call void @{pause}({kind} {way})
   call void @{pause}({kind} {way})
@@ -337,7 +363,7 @@ define internal i1 @pause(i64 %begin) {
   ret i1 %patient
 }
 
-; Nanoseconds of a clock that is never set.
+; Nanoseconds of the monotonic clock.
 define internal i64 @now() {
 entry:
   %time = alloca [2 x i64]
@@ -351,7 +377,7 @@ entry:
   ret i64 %all
 }
 
-; Waits for the end of a phase: looks for about as long as it takes to be woken, then sleeps.
+; Waits for the end of a phase: spins for about as long as waking takes, then sleeps.
 define internal void @await(ptr %team, i64 %phase) {
 entry:
   %mutex = getelementptr %Team, ptr %team, i64 0, i32 11
@@ -384,10 +410,11 @@ over:
   ret void
 }
 
-; Lets go of a team; the last one frees it.
+; Releases a team; the last holder frees it.
 define internal void @release(ptr %team) {
 entry:
   %holders = getelementptr %Team, ptr %team, i64 0, i32 3
+  ; Release: this thread is done with the team. Acquire: the last one frees it after all others are.
   %before = atomicrmw sub ptr %holders, i32 1 acq_rel
   %last = icmp eq i32 %before, 1
   br i1 %last, label %end, label %over

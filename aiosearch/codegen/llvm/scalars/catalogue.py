@@ -114,6 +114,7 @@ def _written(
     name: Name, lanes: int, dtype: DType, fused: bool, scaling: bool
 ) -> tuple[str, VectorFunctionBody]:
     """The text of a function, and its body."""
+    # Always inlined, so that constants of the polynomial stay in registers across a loop.
     body = VectorFunctionBody(lanes, fused, scaling)
     function, element = _definition_of(name, dtype)
     operands = [
