@@ -68,7 +68,7 @@ _EXTREMES = {Operation.MAXIMUM: "llvm.smax", Operation.MINIMUM: "llvm.smin"}
 
 
 def working_type(stage: KernelStage) -> str:
-    """The LLVM type in which a stage's floats are computed: the widest that it reads, writes or
+    """The LLVM type in which a `stage`'s floats are computed: the widest that it reads, writes or
     rounds to."""
     dtypes = {stage.target.dtype, *(load.buffer.dtype for load in stage.loads)}
     dtypes |= {node.dtype for node in walk(stage.value) if isinstance(node, Round)}
@@ -76,7 +76,7 @@ def working_type(stage: KernelStage) -> str:
 
 
 class Arithmetic:
-    """Prints arithmetic for a machine."""
+    """Prints arithmetic for a `machine`."""
 
     def __init__(self, writer: FunctionBuilder, machine: CpuMachine) -> None:
         self.vectors = Vectors(writer)
@@ -106,7 +106,7 @@ class Arithmetic:
         return self._float_result(operation, [self._float(operand, working) for operand in same])
 
     def multiplied(self, total: LlvmValue, factors: Sequence[LlvmValue]) -> LlvmValue:
-        """A product added to a total, by fused multiply-add where the machine has it."""
+        """A product added to a `total`, by fused multiply-add where the machine has it."""
         left, right, total = self._unify([*factors, total])
         # Two roundings instead of one; error bounds count both.
         if not self._machine.fma:
@@ -163,7 +163,7 @@ class Arithmetic:
         return self.quotients(dividend, divisor, exact=True, root=False)
 
     def _scaled_divisor(self, divisor: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
-        """A power of two, and the divisor times it, whose reciprocal is a normal number."""
+        """A power of two, and the `divisor` times it, whose reciprocal is a normal number."""
         size = self._intrinsic("llvm.fabs", [divisor])
         usual, small, large = (
             self.vectors.constant(number, "float")
@@ -182,7 +182,7 @@ class Arithmetic:
         return factor, self.vectors.binary("fmul", divisor, factor)
 
     def convert(self, value: LlvmValue, scalar: str) -> LlvmValue:
-        """The value in another working type; towards zero, saturating, from float to integer."""
+        """The `value` in another working type; towards zero, saturating, from float to integer."""
         if value.scalar == scalar:
             return value
         if scalar == "i1":
@@ -194,7 +194,7 @@ class Arithmetic:
         return self.cast(_CONVERSIONS[value.scalar, scalar], value, scalar)
 
     def widened(self, stored: LlvmValue, dtype: DType) -> LlvmValue:
-        """A stored value in its working type."""
+        """A `stored` value in its working type."""
         if dtype in HALVES:
             return self.function(Conversion.WIDEN, [stored], dtype, "float")
         if dtype is DType.BOOL:
@@ -214,7 +214,7 @@ class Arithmetic:
         return self.cast("bitcast", widened, "float")
 
     def narrowed(self, value: LlvmValue, dtype: DType) -> LlvmValue:
-        """A value in its stored type."""
+        """A `value` in its stored type."""
         if dtype is DType.BOOL:
             return self.cast("zext", self.convert(value, "i1"), "i8")
         worked = self.convert(value, WORKING[dtype])
@@ -228,7 +228,7 @@ class Arithmetic:
         return worked
 
     def rounded(self, value: LlvmValue, dtype: DType) -> LlvmValue:
-        """A value rounded to an element type, in its working type."""
+        """A `value` rounded to an element type, in its working type."""
         return self.widened(self.narrowed(value, dtype), dtype)
 
     def function(
@@ -243,7 +243,7 @@ class Arithmetic:
         return self._writer.pure(text, result, lanes)
 
     def _unify(self, operands: Sequence[LlvmValue]) -> list[LlvmValue]:
-        """The operands with as many lanes, and in the widest type among them."""
+        """The `operands` with as many lanes, and in the widest type among them."""
         lanes = max(operand.lanes for operand in operands)
         scalar = max((operand.scalar for operand in operands), key=_ORDER.index)
         return [
@@ -284,7 +284,7 @@ class Arithmetic:
         return None
 
     def _float_result(self, operation: Operation, same: Sequence[LlvmValue]) -> LlvmValue:
-        """The result of an operation on floats."""
+        """The result of an `operation` on floats."""
         first = same[0]
         match operation:
             case _ if operation in _FLOAT_INSTRUCTIONS:
@@ -309,7 +309,7 @@ class Arithmetic:
         return self.cast("bitcast", short, "i16")
 
     def cast(self, how: str, value: LlvmValue, scalar: str) -> LlvmValue:
-        """The value under another type, by a cast instruction."""
+        """The `value` under another type, by a cast instruction."""
         text = f"{how} {value} to {typed(scalar, value.lanes)}"
         return self._writer.pure(text, scalar, value.lanes)
 

@@ -64,7 +64,7 @@ def splat(scalar: str, text: str, lanes: int) -> str:
 
 
 def i64(value: LlvmInteger) -> LlvmValue:
-    """An integer as a value."""
+    """An integer as a `value`."""
     return value if isinstance(value, LlvmValue) else LlvmValue(str(value), "i64")
 
 
@@ -350,7 +350,7 @@ class FunctionBuilder:
 
 
 def opaque_copy(value: LlvmValue, register_class: str) -> str:
-    """An instruction that copies a value through a register of the class ("r" or "v") by an empty
+    """An instruction that copies a `value` through a register of the class ("r" or "v") by an empty
     assembly statement, so that LLVM cannot reason about where it came from."""
     return (
         f'call {value.type} asm "", "={register_class},0"({value}) nounwind willreturn memory(none)'

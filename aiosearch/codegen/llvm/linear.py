@@ -77,7 +77,7 @@ class Linear:
         return writer.add(self.variable_part(writer), self.constant)
 
     def variable_part(self, writer: FunctionBuilder) -> LlvmInteger:
-        """The sum without its constant, computed here."""
+        """The sum without its `constant`, computed here."""
         total: LlvmInteger = 0
         for value, factor in self.terms:
             total = writer.add(total, writer.multiply(value, factor))

@@ -79,7 +79,7 @@ class Memory:
         return self._gep(scalar, pointer, str(offset.constant)) if offset.constant else pointer
 
     def read(self, storage: Storage, offset: Linear, scalar: str, lanes: int = 1) -> LlvmValue:
-        """What is at an offset, loaded as another type."""
+        """What is at an `offset`, loaded as another type."""
         pointer, (_, size) = self.address(storage, offset), STORED[storage.dtype]
         text = f"load {typed(scalar, lanes)}, ptr {pointer.text}, align {size}"
         return self._writer.new(text, scalar, lanes)
@@ -87,7 +87,7 @@ class Memory:
     def load(
         self, storage: Storage, offset: Linear, lanes: int, mask: LlvmValue | None
     ) -> LlvmValue:
-        """Contiguous elements in their stored type; zero where the mask is false."""
+        """Contiguous elements in their stored type; zero where the `mask` is false."""
         scalar, size = STORED[storage.dtype]
         pointer = self.address(storage, offset)
         type_ = typed(scalar, lanes)
@@ -106,7 +106,7 @@ class Memory:
         return self._opaque_load(self._writer.new(text, scalar, lanes))
 
     def _opaque_load(self, loaded: LlvmValue) -> LlvmValue:
-        """The loaded value, opaque to LLVM.
+        """The `loaded` value, opaque to LLVM.
 
         LLVM 22 would let a multiply-add under the same mask do the load, and then split both again,
         without the mask: an access to memory that may not exist.
@@ -116,7 +116,7 @@ class Memory:
         return self._writer.pure(opaque_copy(loaded, "v"), loaded.scalar, loaded.lanes)
 
     def gather(self, storage: Storage, offsets: LlvmValue, mask: LlvmValue | None) -> LlvmValue:
-        """Elements at any offsets; zero where the mask is false."""
+        """Elements at any offsets; zero where the `mask` is false."""
         scalar, size = STORED[storage.dtype]
         lanes = offsets.lanes
         type_, pointers = typed(scalar, lanes), typed("ptr", lanes)
@@ -143,7 +143,7 @@ class Memory:
         self._writer.emit(f"call void @{name}({value}, ptr {pointer.text}, i32 {size}, {mask})")
 
     def _opaque_value(self, value: LlvmValue) -> LlvmValue:
-        """The value to store, opaque to LLVM.
+        """The `value` to store, opaque to LLVM.
 
         LLVM 22 would store the single element that a mask lets through, of integers that were
         truncated just before, together with the bytes behind it, which may not exist.
@@ -158,7 +158,7 @@ class Memory:
         return self._resized(opaque, value.lanes)
 
     def _resized(self, value: LlvmValue, lanes: int) -> LlvmValue:
-        """The first lanes of a value, or more lanes of undefined content."""
+        """The first lanes of a `value`, or more lanes of undefined content."""
         if value.lanes == lanes:
             return value
         order = (f"i32 {lane}" if lane < value.lanes else "i32 poison" for lane in range(lanes))
@@ -168,7 +168,7 @@ class Memory:
     def scatter(
         self, storage: Storage, offsets: LlvmValue, value: LlvmValue, mask: LlvmValue | None
     ) -> None:
-        """Stores elements at any offsets, those under the mask."""
+        """Stores elements at any offsets, those under the `mask`."""
         _, size = STORED[storage.dtype]
         lanes = value.lanes
         where = self._pointers(storage, offsets)
@@ -179,7 +179,7 @@ class Memory:
         )
 
     def prefetch(self, storage: Storage, offset: Linear, to_l1: bool) -> None:
-        """Prefetches the cache line of an offset, which need not exist, to L2 or to L1."""
+        """Prefetches the cache line of an `offset`, which need not exist, to L2 or to L1."""
         pointer = self.address(storage, offset)
         self._declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         arguments = f"ptr {pointer.text}, i32 0, i32 {3 if to_l1 else 2}, i32 1"
@@ -217,7 +217,7 @@ def _zero(scalar: str) -> str:
 
 
 def _all_lanes(mask: LlvmValue | None, lanes: int) -> str:
-    """The mask, or one that is true in all lanes."""
+    """The `mask`, or one that is true in all lanes."""
     if mask is not None:
         return str(mask)
     return f"<{lanes} x i1> {splat('i1', 'true', lanes)}"

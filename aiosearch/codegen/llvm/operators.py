@@ -107,7 +107,7 @@ class OperatorValue:
 
     @property
     def is_float(self) -> bool:
-        """Whether the element type is a float."""
+        """Whether the `element` type is a float."""
         return self.element in WHOLE
 
     @property
@@ -141,7 +141,7 @@ class VectorFunctionBody:
     """The texts of functions that are called, by symbol."""
 
     def kind(self, element: str) -> str:
-        """The LLVM type of an element type in all lanes."""
+        """The LLVM type of an `element` type in all lanes."""
         return element if self.lanes == 1 else f"<{self.lanes} x {element}>"
 
     def line(self, element: str, text: str) -> OperatorValue:
@@ -165,7 +165,7 @@ class VectorFunctionBody:
         return self.line(element or left.element, f"{how} {left.kind} {left.text}, {second.text}")
 
     def operand(self, value: Operand, element: str) -> OperatorValue:
-        """The value, or the number as a value."""
+        """The `value`, or the number as a value."""
         return value if isinstance(value, OperatorValue) else self.number(value, element)
 
     def select(

@@ -19,7 +19,7 @@ class Vectors:
         return LlvmValue(text if lanes == 1 else splat(scalar, text, lanes), scalar, lanes)
 
     def broadcast(self, value: LlvmValue, lanes: int) -> LlvmValue:
-        """The value of one lane in every lane."""
+        """The `value` of one lane in every lane."""
         scalar = value.scalar
         if value.lanes == lanes:
             return value

@@ -20,7 +20,8 @@ _VECTOR = re.compile(r"(?:%[xyz]mm|\b[vqdsh])(\d+)\b")
 
 @dataclass(frozen=True, slots=True)
 class InstructionCounts:
-    """Instructions of one function, counted as they are written and not as often as they run."""
+    """Instructions of one function of `assembly`, counted as they are written and not as often as
+    they run."""
 
     function: str
     instructions: int

@@ -60,13 +60,13 @@ def digest(
 
 
 def handler_digest(machine: CpuMachine) -> str:
-    """A name for the handler's object code."""
+    """A name for the object code of `handler_text`."""
     return _digest(machine, handler_text(machine))
 
 
 def _digest(machine: CpuMachine, *texts: str) -> str:
     # Another version of LLVM selects other instructions, so its code is other code.
-    """A hash of the compiler's version, the machine and these texts."""
+    """A hash of the compiler's version, the `machine` and these texts."""
     made_by = (str(_LAYOUT), llvmlite.__version__)
     parts = (*made_by, machine.triple, machine.name, machine.features, *texts)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
@@ -119,7 +119,7 @@ def _require_phases(native: KernelProgram, module: LlvmModule) -> None:
 
 
 def _with_symbols_placed(module: LlvmModule, machine: CpuMachine, target: LlvmTarget) -> LlvmModule:
-    """The module with the target's triple and data layout."""
+    """The `module` with the target's triple and data layout."""
     module.triple = machine.triple
     module.data_layout = str(target.target_data)
     return module
@@ -182,7 +182,7 @@ class LoadedLibrary:
     phases: tuple[int, ...]
     """The address of each phase's function."""
     memory: LlvmLibrary = field(repr=False)
-    """Keeps the code in memory."""
+    """Keeps the code in memory; an `LlvmLibrary` is unloaded with its last reference."""
 
 
 def load(native: KernelProgram, code: bytes, handler: bytes) -> LoadedLibrary:

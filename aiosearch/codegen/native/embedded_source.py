@@ -79,7 +79,7 @@ def embedded_programs(source: str) -> list[tuple[str, EmbeddedProgram]]:
 
 
 def _name(statement: ast.stmt) -> str:
-    """The name that a statement defines; empty for other statements."""
+    """The name that a `statement` defines; empty for other statements."""
     match statement:
         case ast.FunctionDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]):
             return name

@@ -112,9 +112,9 @@ class GuardedBytes:
 _TILE = 1 << 16
 """Random numbers that are drawn; larger arrays repeat them."""
 _RANGES = 16
-"""Ranges of blocks in the second run, which takes the last one first."""
+"""Ranges of blocks in the second run of `run_guarded`, which takes the last one first."""
 _POISONS = (0xFF, 0x00)
-"""What memory holds before each run; 0xFF is NaN in every float type."""
+"""What memory holds before each run of `run_guarded`; 0xFF is NaN in every float type."""
 _Phase = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -172,7 +172,7 @@ class _GuardedArrays:
 
 
 def _ranges(blocks: int, parts: int) -> Sequence[tuple[int, int]]:
-    """The blocks in ranges, the last one first."""
+    """The `blocks` in ranges, the last one first."""
     step = max(1, -(-blocks // parts))
     return [(begin, min(begin + step, blocks)) for begin in range(0, blocks, step)][::-1]
 
@@ -202,6 +202,6 @@ def _random_bytes(dtype: DType) -> Bytes:
 
 
 def _log(line: str) -> None:
-    """Writes a line to standard error, unbuffered: the parent quotes the last line of a process
+    """Writes a `line` to standard error, unbuffered: the parent quotes the last line of a process
     that died."""
     os.write(2, f"{line}\n".encode())

@@ -80,7 +80,7 @@ _MAJOR = 0
 
 @functools.cache
 def handler_text(machine: CpuMachine) -> str:
-    """The text of the handler for a machine, the same for all programs."""
+    """The text of the handler for a `machine`, the same for all programs."""
     major, minor = interface_version()
     numbers = {
         "major": major,

@@ -117,5 +117,5 @@ def _shape_of(buffer: Buffer) -> jax.ShapeDtypeStruct:
 
 
 def _fits(buffer: Buffer, array: jax.Array) -> bool:
-    """Whether an array has the type and shape of a buffer."""
+    """Whether an `array` has the type and shape of a buffer."""
     return bool(array.dtype == ARRAY_NAMES[buffer.dtype]) and tuple(array.shape) == buffer.shape

@@ -90,7 +90,7 @@ class CpuMachine:
         return self.triple.startswith(("aarch64", "arm64"))
 
     def has(self, feature: str) -> bool:
-        """Whether LLVM's feature of this name is on."""
+        """Whether LLVM's feature of this `name` is on."""
         return f"+{feature}" in _signed(self.features)
 
     def runs(self, target: CpuMachine) -> bool:
@@ -102,7 +102,7 @@ class CpuMachine:
 
 @functools.lru_cache(maxsize=16)
 def _signed(features: str) -> frozenset[str]:
-    """The features, each with its sign; cached, as every schedule asks."""
+    """The `features`, each with its sign; cached, as every schedule asks."""
     return frozenset(features.split(","))
 
 

@@ -28,7 +28,7 @@ def default_objects_path() -> Path:
 
 
 class ObjectCache:
-    """A folder of object code, which any number of processes may use at once.
+    """A `folder` of object code, which any number of processes may use at once.
 
     A damaged file, or one under another name, counts as absent, and a folder that cannot be used as
     empty. So do files and folders that other users can write.
@@ -48,11 +48,11 @@ class ObjectCache:
         return code
 
     def trusts(self, digest: str, code: bytes) -> bool:
-        """Whether exactly this code has passed its guarded run."""
+        """Whether exactly this `code` has passed its guarded run."""
         return self._read(self._trial(digest)) == _checksum(code)
 
     def trust(self, digest: str, code: bytes) -> None:
-        """Records that this code has passed its guarded run."""
+        """Records that this `code` has passed its guarded run."""
         self._write(self._trial(digest), _checksum(code))
 
     def _object(self, digest: str) -> Path:
@@ -60,7 +60,7 @@ class ObjectCache:
         return self.folder / f"{digest}.o"
 
     def _trial(self, digest: str) -> Path:
-        """The path of the record of a guarded run."""
+        """The path of the record that `trust` writes."""
         return self.folder / f"{digest}.tried"
 
     def _read(self, path: Path) -> bytes | None:
@@ -119,12 +119,13 @@ class ObjectCache:
 
 @functools.cache
 def object_cache_in(folder: Path) -> ObjectCache:
-    """The cache of a folder, one per process."""
+    """The cache of a `folder`, one per process."""
     return ObjectCache(folder)
 
 
 def _signed(path: Path, content: bytes) -> bytes:
-    """The checksum of name and content."""
+    """The checksum of name and content, as `ObjectCache._read` expects it at the begin of a
+    file."""
     return _checksum(path.name.encode() + b"\0" + content)
 
 

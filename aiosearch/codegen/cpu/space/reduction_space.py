@@ -238,7 +238,7 @@ class LaneReductionSpace:
         chains: int,
     ) -> bool:
         """Allows only chain counts that differ from the default, fit the registers and have a
-        vector each to add in a serial tile."""
+        vector each to add in a `serial` tile."""
         sums, along = self.sum_tile(packed, laid, lanes), self._shapes[packed, laid].along
         if not chains:
             return True
@@ -383,7 +383,7 @@ class PrefetchSpace:
         return serial[1] != L1_WAYS_TILE or self._reads_unpacked(packed, laid)
 
     def _steps_down_rows(self, serial: SerialTile) -> bool:
-        """Whether the serial index is the one that the main stage reduces innermost."""
+        """Whether the `serial` index is the one that the main stage reduces innermost."""
         name, _ = serial
         return self.inner is not None and name == self.inner.name
 
@@ -724,7 +724,7 @@ class ReductionSpace:
         )
 
     def _may_unroll(self, serial: SerialTile, unrolled: int) -> bool:
-        """Drops unroll factors that a serial tile is too short for; a step takes two rows where
+        """Drops unroll factors that a `serial` tile is too short for; a step takes two rows where
         rows are interleaved in pairs."""
         pairs = any(layout.pairs for laid in self._laid.values() for layout in laid.values())
         # The dot instruction takes two rows even where no layout has interleaved them.
@@ -733,13 +733,13 @@ class ReductionSpace:
         return unrolled == usual or max(unrolled, usual) * step <= self._depth(serial)
 
     def _depth(self, serial: SerialTile) -> int:
-        """Length of the innermost reduced index within a serial tile."""
+        """Length of the innermost reduced index within a `serial` tile."""
         inner = self._roles.shape.inner
         assert inner is not None
         return self._tile_length(inner, serial)
 
     def _tile_length(self, index: LoopIndex, serial: SerialTile) -> int:
-        """Length of an index within a serial tile."""
+        """Length of an `index` within a serial tile."""
         name, length = serial
         return length if name == index.name else index.size
 

@@ -73,7 +73,7 @@ def erf(x: OperatorValue) -> OperatorValue:
 
 
 def _beyond(size: OperatorValue) -> OperatorValue:
-    """erf of a number from 1 on."""
+    """`erf` of a number from 1 on."""
     body = size.body
     middle, flat = ERF_TAIL_MIDDLE[size.element]
     x = at_most(size, flat)
@@ -113,7 +113,7 @@ ERFC = {
 erfc, rounded so that erfc 0 is one."""
 
 FLAT = {"float": 10.1, "double": 27.3}
-"""From here on erfc is zero."""
+"""From here on `erfc` is zero."""
 
 
 def erfc(x: OperatorValue) -> OperatorValue:
@@ -128,7 +128,7 @@ def erfc(x: OperatorValue) -> OperatorValue:
 
 
 def _exp_minus_square_times(x: OperatorValue, factor: OperatorValue) -> OperatorValue:
-    """e^-x² times a factor, with the rounding error of x² corrected."""
+    """e^-x² times a `factor`, with the rounding error of x² corrected."""
     body, form = x.body, format_of(x)
     squared, lost = two_product(x, x)
     # The error of the square is far below r, so it is simply subtracted from the reduced argument.

@@ -25,7 +25,7 @@ LN2 = {
 """ln 2 in two parts; the first has 9 bits in f32 and 32 in f64."""
 
 LOG2_E = 1.4426950408889634
-"""1 / ln 2."""
+"""1 / ln 2, by which `reduced` scales its argument."""
 
 EXP = {
     # |r| <= 0.347, minimax by Remez' exchange: 2^-27.9 and 2^-60 of e^r.
@@ -47,22 +47,24 @@ EXP2 = (
     0.6931471824645996, 0.24022647738456726, 0.05550359934568405, 0.009618505835533142,
     0.0013390806270763278, 0.00015326461289077997,
 )  # fmt: skip
-"""Coefficients of (2^r - 1) / r for |r| <= 0.5, in f32: 2^-28.3 of 2^r, and exact at zero."""
+"""Coefficients of (2^r - 1) / r for |r| <= 0.5, in f32, for `rounded_exp`: 2^-28.3 of 2^r, and
+exact at zero."""
 
 EXP2_SHORT = (0.6932829022407532, 0.2422109991312027, 0.0550089292228222)
-"""Coefficients of (2^r - 1) / r for results that are rounded to bf16: 2^-13.2 of 2^r."""
+"""Coefficients of (2^r - 1) / r for `short_exp`, whose results are rounded to bf16: 2^-13.2 of
+2^r."""
 
 LIMITS = {"float": (-104.0, 89.0), "double": (-746.0, 710.0)}
-"""At and below the first number e^x is zero, at and above the second it is infinite."""
+"""At and below the first number `exp` is zero, at and above the second it is infinite."""
 
 POWERS = (-150.0, 129.0)
 """At and below the first exponent 2^x is zero in f32, at and above the second it is infinite."""
 
 FLAT = {"float": 9.1, "double": 19.1}
-"""From here on tanh x rounds to one."""
+"""From here on `tanh` rounds to one."""
 
 LOWEST = {"float": -18.0, "double": -38.0}
-"""From here down e^x - 1 rounds to minus one."""
+"""From here down `expm1` rounds to minus one."""
 
 
 def exp(x: OperatorValue) -> OperatorValue:
@@ -113,7 +115,7 @@ def reduced(x: OperatorValue, offset: int) -> tuple[OperatorValue, OperatorValue
 
 
 def scaled(value: OperatorValue, near: OperatorValue, times: OperatorValue) -> OperatorValue:
-    """The value times 2^n, given a number whose lowest bits are n plus twice the bias.
+    """The `value` times 2^n, given a number whose lowest bits are n plus twice the bias.
 
     Without an instruction for it, two factors are multiplied: a single power of two could neither
     be as small as a denormal result needs nor twice the largest number.
@@ -155,6 +157,6 @@ def tanh(x: OperatorValue) -> OperatorValue:
 
 
 def _grown(remainder: OperatorValue) -> OperatorValue:
-    """e^r - 1 for a reduced argument."""
+    """e^r - 1 for an argument that `reduced` has returned."""
     tail = remainder.body.polynomial(remainder, EXP[remainder.element])
     return remainder.body.fma(tail * remainder, remainder, remainder)

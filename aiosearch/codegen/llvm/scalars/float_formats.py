@@ -42,12 +42,12 @@ FORMATS = {"float": FloatFormat(23, 127), "double": FloatFormat(52, 1023)}
 
 
 def format_of(value: OperatorValue) -> FloatFormat:
-    """The format of a value."""
+    """The format of a `value`."""
     return FORMATS[value.element]
 
 
 def absolute(value: OperatorValue) -> OperatorValue:
-    """The value without its sign bit."""
+    """The `value` without its sign bit."""
     return (value.bits & ~format_of(value).sign).cast("bitcast", value.element)
 
 

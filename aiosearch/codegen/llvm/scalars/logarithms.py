@@ -81,7 +81,7 @@ def split(x: OperatorValue) -> tuple[OperatorValue, OperatorValue]:
 
 
 def _number(stored: OperatorValue, x: OperatorValue, tiny: OperatorValue) -> OperatorValue:
-    """A stored exponent as a float with the magic number added."""
+    """A `stored` exponent as a float with the magic number added."""
     form = format_of(x)
     magic = x.body.number(form.magic - form.bias, x.element).bits
     less = x.body.number(form.magic - form.bias - form.mantissa, x.element).bits

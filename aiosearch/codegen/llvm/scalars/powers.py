@@ -26,7 +26,7 @@ from .float_formats import absolute, at_least, at_most, format_of, signed_like
 from .logarithms import log, special, split
 
 THIRDS = (0.6666666666666666, 3.700743415417188e-17)
-"""2/3 as a double-double."""
+"""2/3 as a `DoubleDouble`."""
 
 ARTANH = (
     0.39999999999999997, 0.2857142857143293, 0.22222222220347623,
@@ -103,7 +103,7 @@ def _logarithm(x: OperatorValue, power: OperatorValue) -> DoubleDouble:
 
 
 def _quotient(f: OperatorValue) -> DoubleDouble:
-    """s = f / (2 + f) as a double-double."""
+    """s = f / (2 + f) as a `DoubleDouble`."""
     below, lost = fast_two_sum(f.body.number(2.0, f.element), f)
     near = f / below
     back, error = two_product(near, below)
@@ -111,13 +111,13 @@ def _quotient(f: OperatorValue) -> DoubleDouble:
 
 
 def _pair(like: OperatorValue, numbers: tuple[float, float]) -> DoubleDouble:
-    """A constant as a double-double."""
+    """A constant as a `DoubleDouble`."""
     high, low = numbers
     return like.body.number(high, like.element), like.body.number(low, like.element)
 
 
 def _signed(x: OperatorValue, y: OperatorValue, size: OperatorValue) -> OperatorValue:
-    """x^y from |x|^y."""
+    """x^y from |x|^y, as `power` defines it for zeros, infinities, NaN and negative numbers."""
     body = x.body
     # (-1)^infinity is one.
     ones = absolute(x).equals(1.0) & absolute(y).equals(inf)

@@ -21,7 +21,7 @@ from ..operators import OperatorValue, VectorFunctionBody
 from .double_double import DoubleDouble, fast_two_sum, multiply_pairs
 
 HALF_PI = (1.5707963267948966, 6.123233995736766e-17)
-"""π/2 as a double-double."""
+"""π/2 as a `DoubleDouble`."""
 
 TWO_OVER_PI = (
     0, 0xA2F9836E4E441529, 0xFC2757D1F534DDC0, 0xDB6295993C439041, 0xFE5163ABDEBBC561,
@@ -33,10 +33,10 @@ TWO_OVER_PI = (
 """Bits of 2/π, after 64 zero bits."""
 
 NEAREST = 1023 + 20
-"""The stored exponent of 2^20, from which on angles are reduced here."""
+"""The stored exponent of `FAR_ANGLE`, from which on angles are reduced here."""
 
 TABLE = "@aio.two_over_pi"
-"""Symbol of the bits of 2/π."""
+"""Symbol of the bits of `TWO_OVER_PI`."""
 SCALAR_FUNCTION = "@aio.turned"
 """Symbol of the reduction of one angle."""
 
@@ -121,7 +121,7 @@ def _fraction_as_pair(fraction: OperatorValue, sign: OperatorValue) -> DoubleDou
 
 
 def _scaled(number: OperatorValue, stored: OperatorValue, sign: OperatorValue) -> OperatorValue:
-    """An integer times the power of two with this stored exponent."""
+    """An integer times the power of two with this `stored` exponent."""
     factor = ((stored << 52) | sign).cast("bitcast", "double")
     return number.cast("sitofp", "double") * factor
 

@@ -22,7 +22,7 @@ from .float_formats import format_of
 from .range_reduction import reduce_far_angles
 
 QUARTERS = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21, 8.4784276603689e-32)
-"""π/2 in four parts, three of which have so few bits that a product with 2^20 is exact."""
+"""π/2 in four parts, three of which have so few bits that a product with `FAR_ANGLE` is exact."""
 
 SIN = {
     # |x| <= 0.786, minimax by Remez' exchange: 2^-28 and 2^-62 of the sine.
@@ -104,7 +104,7 @@ def _turns(angle: OperatorValue) -> tuple[OperatorValue, OperatorValue]:
 
 
 def _sine(x: OperatorValue, tail: OperatorValue) -> OperatorValue:
-    """The sine of a reduced angle."""
+    """The sine of an angle that `_reduced` has returned."""
     body = x.body
     first, *higher = SIN[x.element]
     z = x * x
@@ -116,7 +116,7 @@ def _sine(x: OperatorValue, tail: OperatorValue) -> OperatorValue:
 
 
 def _cosine(x: OperatorValue, tail: OperatorValue) -> OperatorValue:
-    """The cosine of a reduced angle."""
+    """The cosine of an angle that `_reduced` has returned."""
     z = x * x
     half = z * 0.5
     # 1 - x²/2 is rounded; what it lost is added with the small terms.
