@@ -68,14 +68,14 @@ def embedded_programs(source: str) -> list[tuple[str, EmbeddedProgram]]:
 
     Raises `NativeError` where lines are damaged, and `SyntaxError` where the text is no Python.
     """
-    programs = []
+    embedded = []
     for statement in ast.parse(source).body:
         for node in ast.walk(statement):
             match node:
                 # Only literal calls of `carried` count, so that reading a source never runs it.
                 case ast.Call(func=ast.Name(id="carried"), args=[ast.Constant(value=str(text))]):
-                    programs.append((_name(statement), decode_program(text)))
-    return programs
+                    embedded.append((_name(statement), decode_program(text)))
+    return embedded
 
 
 def _name(statement: ast.stmt) -> str:
