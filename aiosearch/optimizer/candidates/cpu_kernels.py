@@ -219,7 +219,7 @@ def _packing(name: str, layout: PackedLayout, sizes: tuple[int, ...]) -> str:
     return f"encoded({found})" if layout.coded else found
 
 
-_CODING = "    from aiosearch.codegen.cpu.panel_encoder import encoded\n\n"
+_CODING = "    from aiosearch.codegen.cpu.coding import encoded\n\n"
 
 _FUNCTION = '''def {name}({taken}):
     from aiosearch.codegen.native.carrying import carried
