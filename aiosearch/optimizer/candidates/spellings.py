@@ -19,7 +19,7 @@ class ProductSpelling(StrEnum):
     """Half types are added up in 32 bits and rounded after, where XLA may else widen the matrix."""
     TWO_ROWS = "two rows"
     """A single row is padded to two, which takes another way through XLA."""
-    TURNED = "turned"
+    TRANSPOSED = "turned"
     """As the transposed product of the transposed factors."""
 
 
@@ -51,7 +51,7 @@ def choices(term: Term) -> list[ProductSpelling]:
         if term.shape[-2] == 1:
             found.append(ProductSpelling.TWO_ROWS)
     if term.shape[-1] == 1 or "transpose" in (left, right):
-        found.append(ProductSpelling.TURNED)
+        found.append(ProductSpelling.TRANSPOSED)
     return found
 
 
@@ -85,7 +85,7 @@ def _effect(chosen: tuple[ProductSpelling, ...]) -> int:
     expected = {
         ProductSpelling.TWO_ROWS: 3,
         ProductSpelling.ACCUMULATE: 1,
-        ProductSpelling.TURNED: -1,
+        ProductSpelling.TRANSPOSED: -1,
     }
     return sum(expected[choice] for choice in chosen)
 
