@@ -1,4 +1,8 @@
-"""What an element is: a number, another buffer's element, a function of values."""
+"""Expressions: what an element is, a number, another buffer's element, a function of values.
+
+`Apply(Operation.MULTIPLY, (BufferLoad(X, (i, k)), BufferLoad(W, (k, j))))` prints as `multiply(X[i,
+k], W[k, j])`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,9 @@ from .positions import Affine, LoopIndex, Position, indices
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """An array in row-major order: of the kernel's caller, or only for as long as it runs."""
+    """An array in row-major order: of the kernel's caller, or only for as long as the kernel
+    runs.
+    """
 
     name: str
     dtype: DType
@@ -83,13 +89,13 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class BoundedValue:
-    """A value where every position is inside its limits, and another one elsewhere.
+    """A value where every position is inside its limits, and another value elsewhere.
 
     Each is computed only where it counts: what it loads may lie outside of its buffer elsewhere.
     """
 
     limits: tuple[tuple[Position, int, int], ...]
-    """Positions, each with the first place inside and the first one behind."""
+    """Positions, each with the first place inside and the first place behind."""
     value: Expression
     otherwise: Expression
 
@@ -102,14 +108,14 @@ Expression: TypeAlias = Constant | PositionValue | BufferLoad | Apply | Round | 
 
 
 class Operation(StrEnum):
-    """The scalar functions. Truth values are one and zero."""
+    """The scalar functions; truth values are one and zero."""
 
     ADD = "add"
     SUBTRACT = "subtract"
     MULTIPLY = "multiply"
     DIVIDE = "divide"
     MAXIMUM = "maximum"
-    """Not a number where an operand is none, like jax's."""
+    """NaN where an operand is NaN, like jax's."""
     MINIMUM = "minimum"
     NEGATIVE = "negative"
     ABSOLUTE = "absolute"
@@ -132,11 +138,13 @@ class Operation(StrEnum):
     EQUAL = "equal"
     NOT_EQUAL = "not_equal"
     SELECT = "select"
-    """The second where the first is not zero, else the third."""
+    """The second operand where the first is not zero, else the third."""
 
 
 def walk(value: Expression) -> Iterator[Expression]:
-    """An expression and all in it, operands after what takes them; shared ones as often as met."""
+    """An expression and all in it, operands after what takes them; a shared one as often as it is
+    met.
+    """
     yield value
     match value:
         case Apply():
@@ -151,14 +159,14 @@ def walk(value: Expression) -> Iterator[Expression]:
 
 def places(value: Expression) -> Iterator[Position]:
     """Every position in an expression."""
-    for one in walk(value):
-        match one:
+    for part in walk(value):
+        match part:
             case PositionValue():
-                yield one.position
+                yield part.position
             case BufferLoad():
-                yield from one.at
+                yield from part.at
             case BoundedValue():
-                yield from (at for at, _, _ in one.limits)
+                yield from (at for at, _, _ in part.limits)
 
 
 def used_indices(value: Expression) -> Iterator[LoopIndex]:
