@@ -36,16 +36,17 @@ from . import (
 )
 
 Atom: TypeAlias = LoopIndex | Quotient | Remainder
-"""What is not a sum: an index, or a quotient or remainder that could not be taken apart."""
+"""What is not a sum: a `LoopIndex`, or a `Quotient` or `Remainder` that could not be taken
+apart."""
 Sum: TypeAlias = dict[Atom, int]
-"""What is added up to a position, each atom with its factor, but for the constant."""
+"""What is added up to a position: each `Atom` with its factor, but for the constant."""
 
 ZERO = Affine()
 """The first place of an axis."""
 
 
 def position_sum(parts: Iterable[tuple[Position, int]], offset: int = 0) -> Position:
-    """The sum of positions, each times a factor, and a constant."""
+    """The sum of `parts`, each a position times a factor, and of the constant `offset`."""
     total: Sum = {}
     for position, factor in parts:
         atoms, constant = _atoms(position)
@@ -56,12 +57,12 @@ def position_sum(parts: Iterable[tuple[Position, int]], offset: int = 0) -> Posi
 
 
 def shifted(position: Position, by: int) -> Position:
-    """The position plus a constant."""
+    """`position` plus the constant `by`."""
     return position_sum([(position, 1)], by)
 
 
 def bounds(position: Position) -> tuple[int, int]:
-    """The least and the greatest value of a position, as far as the sizes of its indices tell."""
+    """The least and the greatest value of `position`, as far as the sizes of its indices tell."""
     match position:
         case Quotient():
             low, high = bounds(position.position)
@@ -78,7 +79,7 @@ def bounds(position: Position) -> tuple[int, int]:
 
 
 def quotient(position: Position, by: int) -> Position:
-    """A position divided by a number, rounded down."""
+    """`position` divided by the number `by`, rounded down."""
     if by == 1:
         return position
     whole, left = _divided(position, by)
@@ -90,7 +91,7 @@ def quotient(position: Position, by: int) -> Position:
 
 
 def remainder(position: Position, by: int) -> Position:
-    """What a division by a number leaves, never below zero."""
+    """What `position` leaves when it is divided by `by`; never below zero."""
     if by == 1:
         return ZERO
     _, undivided = _divided(position, by)
@@ -121,7 +122,7 @@ def unravelled(flat: Position, shape: Sequence[int]) -> tuple[Position, ...]:
 
 
 def substituted(position: Position, replacements: Mapping[LoopIndex, Position]) -> Position:
-    """The position with other positions for some indices, simplified."""
+    """`position` with other positions for the indices in `replacements`, simplified."""
     match position:
         case Quotient():
             return quotient(substituted(position.position, replacements), position.by)
@@ -134,7 +135,7 @@ def substituted(position: Position, replacements: Mapping[LoopIndex, Position]) 
 
 
 def nested_divisions(position: Position) -> Iterator[Quotient | Remainder]:
-    """Every quotient and remainder in a position, outer ones first."""
+    """Every `Quotient` and `Remainder` in a position, outer ones first."""
     match position:
         case Quotient() | Remainder():
             yield position
@@ -145,7 +146,7 @@ def nested_divisions(position: Position) -> Iterator[Quotient | Remainder]:
 
 
 def sums(position: Position) -> Iterator[Affine]:
-    """Every affine part of a position."""
+    """Every `Affine` part of a position."""
     match position:
         case Affine():
             yield position
@@ -265,11 +266,11 @@ def _remainder(position: Position, by: int) -> Position:
 
 
 IndexSubstitution = Mapping[LoopIndex, Position]
-"""Positions for indices."""
+"""Positions by the `LoopIndex` that they replace."""
 
 
 def substitute_indices(position: Position, places: IndexSubstitution) -> Position:
-    """The position with indices replaced by positions, without simplifying divisions."""
+    """`position` with indices replaced as `places` says, without simplifying divisions."""
     match position:
         case Affine():
             return _substituted_sum(
@@ -355,7 +356,7 @@ def solve_indices(
 
 
 def _digits(at: Position, place: Position) -> dict[LoopIndex, Position] | None:
-    """A position as digits: each index counts how many of what the ones after it span."""
+    """`place` as the digits of `at`: each index counts how many of what the ones after it span."""
     single = single_index(at)
     if single is not None:
         return {single: place}

@@ -17,8 +17,8 @@ from .positions import Affine, LoopIndex, Position, indices
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """An array in row-major order: of the kernel's caller, or only for as long as the kernel
-    runs.
+    """An array in row-major order: of the kernel's caller, or scratch that lasts as long as the
+    kernel runs. It prints as `t0: f32[8, 64]`.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class PositionValue:
-    """A position, as a value."""
+    """A position, as a value: `value(8i + j)`."""
 
     position: Position
 
@@ -51,14 +51,14 @@ class PositionValue:
 
 @dataclass(frozen=True, slots=True)
 class BufferLoad:
-    """An element of a buffer, as a value of the buffer's type widened to the working type."""
+    """An element of `buffer`, as a value of its type widened to the working type: `X[i, j]`."""
 
     buffer: Buffer
     at: tuple[Position, ...]
 
     @property
     def moving(self) -> tuple[int, ...]:
-        """The axes along which it moves; of the others it reads the first place alone."""
+        """The axes along which `at` moves; of the others the load reads the first place alone."""
         return tuple(axis for axis, position in enumerate(self.at) if position != Affine())
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class BufferLoad:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A scalar function of values."""
+    """A scalar function of values: `add(X[i], 1)`."""
 
     operation: Operation
     arguments: tuple[Expression, ...]
@@ -78,7 +78,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A value rounded to an element type, and widened again: to a half type, to whole numbers."""
+    """`value` rounded to `dtype`, and widened again: to a half type, or to whole numbers."""
 
     value: Expression
     dtype: DType
@@ -89,7 +89,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class BoundedValue:
-    """A value where every position is inside its limits, and another value elsewhere.
+    """`value` where every position is inside its limits, and `otherwise` elsewhere.
 
     Each is computed only where it counts: what it loads may lie outside of its buffer elsewhere.
     """
@@ -142,8 +142,8 @@ class Operation(StrEnum):
 
 
 def walk(value: Expression) -> Iterator[Expression]:
-    """An expression and all in it, operands after what takes them; a shared one as often as it is
-    met.
+    """`value` and all expressions in it, operands after what takes them; a shared one as often as
+    it is met.
     """
     yield value
     match value:
@@ -158,7 +158,7 @@ def walk(value: Expression) -> Iterator[Expression]:
 
 
 def places(value: Expression) -> Iterator[Position]:
-    """Every position in an expression."""
+    """Every position in the expression `value`."""
     for part in walk(value):
         match part:
             case PositionValue():
@@ -170,6 +170,6 @@ def places(value: Expression) -> Iterator[Position]:
 
 
 def used_indices(value: Expression) -> Iterator[LoopIndex]:
-    """The indices that a value depends on; some more than once."""
+    """The indices that `value` depends on; some more than once."""
     for place in places(value):
         yield from indices(place)

@@ -32,7 +32,9 @@ class Move(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Broadcast(Move):
-    """Repeats axes of size one; what has no axes is repeated along all."""
+    """Repeats axes of size one of an operand of shape `old`; what has no axes is repeated along
+    all.
+    """
 
     old: tuple[int, ...]
 
@@ -42,7 +44,7 @@ class Broadcast(Move):
 
 @dataclass(frozen=True, slots=True)
 class Reshape(Move):
-    """Other axes over the same elements in row-major order."""
+    """The axes `new` in place of `old`, over the same elements in row-major order."""
 
     old: tuple[int, ...]
     new: tuple[int, ...]
@@ -64,7 +66,7 @@ class Reshape(Move):
 
 @dataclass(frozen=True, slots=True)
 class Transpose(Move):
-    """Another order of axes."""
+    """The axes of the operand in the order of `axes`."""
 
     axes: tuple[int, ...]
 
@@ -122,7 +124,7 @@ def broadcast_places(shape: Sequence[int], at: AxisPositions) -> AxisPositions:
 
 
 def _groups(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[slice, slice]]:
-    """The smallest runs of axes that have as many elements before as after."""
+    """The smallest runs of axes that have as many elements in `old` as in `new`."""
     left = right = 0
     while left < len(old) or right < len(new):
         first, second = left, right

@@ -47,7 +47,9 @@ _NUMPY_REDUCTIONS: dict[ReductionKind, Callable[..., Any]] = {
 
 
 def interpret(module: Module, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs, given the inputs in order; all floats are float64, and none is rounded."""
+    """The outputs of `module`, given its inputs in order; all floats are float64, and none is
+    rounded.
+    """
     held: dict[str, Array] = {
         buffer.name: np.asarray(array, dtype=np.float64)
         for buffer, array in zip(module.inputs, inputs, strict=True)
@@ -60,12 +62,12 @@ def interpret(module: Module, inputs: Sequence[Array]) -> list[Array]:
 
 
 def _of(buffer: Buffer, held: dict[str, Array]) -> Array:
-    """The array of a buffer; one that nothing has filled yet is NaN everywhere."""
+    """The array of `buffer`; one that nothing has filled yet is NaN everywhere."""
     return held.setdefault(buffer.name, np.full(buffer.shape, np.nan))
 
 
 def _fill(stage: KernelStage, held: dict[str, Array]) -> None:
-    """Computes a stage into its buffer."""
+    """Computes `stage` into its buffer in `held`."""
     running = stage.indices
     value = _value(stage.value, _grid(running), held)
     # A value that does not depend on an index still counts once for each of its values in a sum.

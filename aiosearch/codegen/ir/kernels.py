@@ -26,12 +26,12 @@ class ReductionKind(StrEnum):
 
     @property
     def operation(self) -> Operation:
-        """The operation that combines two values of a reduction."""
+        """The operation that combines two values of a reduction: `ADD` of a `SUM`."""
         return {ReductionKind.SUM: Operation.ADD, ReductionKind.MAX: Operation.MAXIMUM}[self]
 
     @property
     def neutral(self) -> float:
-        """The result of a reduction over nothing, as a float."""
+        """The result of a reduction over nothing, as a float: minus infinity of a `MAX`."""
         return {ReductionKind.SUM: 0.0, ReductionKind.MAX: -math.inf}[self]
 
 
@@ -55,15 +55,15 @@ class KernelStage:
 
     @property
     def indices(self) -> tuple[LoopIndex, ...]:
-        """All indices that the stage runs along: the free ones, and then those that it reduces
+        """All indices that the stage runs along: the `free` ones, and then those that it reduces
         over.
         """
         return (*self.free, *self.folded)
 
     @property
     def accumulated(self) -> DType:
-        """The type in which it is reduced: half types and truth values are too narrow for many
-        summands.
+        """The type in which it is reduced, f32 for a `target` of f16: half types and truth values
+        are too narrow for many summands.
         """
         return _WIDER.get(self.target.dtype, self.target.dtype)
 
@@ -94,8 +94,8 @@ class KernelStage:
 
 @dataclass(frozen=True, slots=True)
 class TileKernel:
-    """Stages that run in one launch, operands first; a buffer that they fill and that is no output
-    is scratch.
+    """Stages that run in one launch, operands first; a buffer that they fill and that is not in
+    `outputs` is scratch.
     """
 
     name: str

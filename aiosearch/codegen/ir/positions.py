@@ -24,7 +24,7 @@ class LoopIndex:
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """A sum of indices, each times a factor, and a constant; no factor is zero."""
+    """A sum of indices, each times a factor, and a constant; no factor is zero: `8i + j + 3`."""
 
     terms: tuple[tuple[LoopIndex, int], ...] = ()
     """Each index once, sorted by name."""
@@ -42,7 +42,7 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Quotient:
-    """A position divided by a number, rounded down."""
+    """`position` divided by the number `by`, rounded down."""
 
     position: Position
     by: int
@@ -53,7 +53,7 @@ class Quotient:
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """What a division leaves; never below zero."""
+    """What `position` leaves when it is divided by `by`; never below zero."""
 
     position: Position
     by: int
@@ -64,7 +64,7 @@ class Remainder:
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """A sum of quotients and remainders, each times a factor, and an affine part."""
+    """A sum of quotients and remainders, each times a factor, and the affine `rest`."""
 
     terms: tuple[tuple[Quotient | Remainder, int], ...]
     rest: Affine = Affine()
@@ -89,7 +89,7 @@ def affine(terms: Mapping[LoopIndex, int], offset: int = 0) -> Affine:
 
 
 def indices(position: Position) -> Iterator[LoopIndex]:
-    """The indices that a position depends on; some more than once."""
+    """The indices that `position` depends on; some more than once."""
     match position:
         case Affine():
             yield from (part for part, _ in position.terms)
@@ -102,7 +102,7 @@ def indices(position: Position) -> Iterator[LoopIndex]:
 
 
 def single_index(position: Position) -> LoopIndex | None:
-    """The index, where a position is an index as it is, else None."""
+    """The index, where `position` is an index as it is, else None."""
     match position:
         case Affine(terms=((loop_index, 1),), offset=0):
             return loop_index

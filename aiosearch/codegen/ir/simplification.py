@@ -84,7 +84,9 @@ def _is_normal(number: float) -> bool:
 
 
 def fold_cast(value: Expression, source: DType, target: DType) -> Expression:
-    """A cast. Half types are worked on in 32 bits, so that only a cast into a half type rounds."""
+    """`value` of the type `source` cast to `target`. Half types are worked on in 32 bits, so that
+    only a cast into a half type rounds.
+    """
     if target is DType.BOOL:
         return fold_operation(Operation.NOT_EQUAL, value, Constant(0.0))
     if target is DType.I32 and isinstance(value, Constant) and math.isfinite(value.value):
@@ -97,7 +99,7 @@ def fold_cast(value: Expression, source: DType, target: DType) -> Expression:
 
 
 def is_made_of_literals(value: Expression) -> bool:
-    """Whether a value is made of literals alone, so that nothing says whether it is a float or
+    """Whether `value` is made of literals alone, so that nothing says whether it is a float or
     whole.
     """
     match value:
@@ -113,7 +115,7 @@ def is_made_of_literals(value: Expression) -> bool:
 
 
 def is_made_of_integer_literals(value: Expression) -> bool:
-    """Whether a value is made of whole literals alone, by operations whose result is whole."""
+    """Whether `value` is made of whole literals alone, by `INTEGER_OPERATIONS`."""
     match value:
         case Constant(number):
             return float(number).is_integer() and is_int32(number)
@@ -136,7 +138,7 @@ def is_int32(number: float) -> bool:
 
 
 def as_integer_literals(value: Expression) -> Expression:
-    """Rounds the literals of a value to whole numbers, as they are where they meet whole
+    """Rounds the literals of `value` to whole numbers, as they are where they meet whole
     numbers.
     """
     match value:
@@ -208,7 +210,7 @@ def map_loads(value: Expression, change: Callable[[BufferLoad], BufferLoad]) -> 
 
 
 def is_cheap_as_load(value: Expression) -> bool:
-    """Whether a value is as good as a load: a load, rounded, or times something that does not
+    """Whether `value` is as good as a load: a load, rounded, or times something that does not
     move.
     """
     match value:

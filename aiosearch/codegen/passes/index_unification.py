@@ -47,7 +47,7 @@ def unify_indices(stages: Sequence[KernelStage]) -> list[KernelStage]:
 
 
 def rename_indices(stage: KernelStage, replacements: dict[LoopIndex, LoopIndex]) -> KernelStage:
-    """The stage with other indices for some."""
+    """`stage` with other indices for those in `replacements`."""
     # Substitution simplifies positions again, so a renamed index may cancel a division.
     instead = {old: index(new) for old, new in replacements.items()}
 
@@ -63,7 +63,8 @@ def rename_indices(stage: KernelStage, replacements: dict[LoopIndex, LoopIndex])
 
 
 def is_read_as_written(stages: Sequence[KernelStage]) -> bool:
-    """Whether everything is read at the positions, and along the indices, that it is written by.
+    """Whether all of `stages` read what the others fill at the positions, and along the indices, at
+    which it is written.
 
     If so, all stages can run in one loop nest: an element is read in the iteration that has written
     it.
@@ -74,7 +75,7 @@ def is_read_as_written(stages: Sequence[KernelStage]) -> bool:
 
 
 class _IndexClasses:
-    """Which indices are to be one."""
+    """Which indices are to be one: `head` of two of them is then the same."""
 
     def __init__(self, stages: Sequence[KernelStage]) -> None:
         self._members: dict[LoopIndex, frozenset[LoopIndex]] = {}
@@ -92,8 +93,8 @@ class _IndexClasses:
         return {loop_index: self.head(loop_index) for loop_index in self._members}
 
     def join(self, left: LoopIndex, right: LoopIndex) -> bool:
-        """Makes two indices one, where sizes agree and no stage has both; returns whether that is
-        new.
+        """Makes `left` and `right` one, where sizes agree and no stage has both; returns whether
+        that is new.
         """
         # `heads` depends on names alone, so the result is the same in whatever order pairs were
         # joined.
@@ -134,7 +135,9 @@ def _matching_result_axes(stages: Sequence[KernelStage]) -> Iterator[tuple[LoopI
 
 
 def _matched(left: Position, right: Position) -> Iterator[tuple[LoopIndex, LoopIndex]]:
-    """The pairs of indices of two positions that are equal but for them."""
+    """The pairs of indices of two positions that are equal but for them: `8i + j` and `8k + l` give
+    (j, l) and (i, k).
+    """
     if isinstance(left, Affine) and isinstance(right, Affine) and left.offset == right.offset:
         left_terms, right_terms = (
             sorted(at.terms, key=lambda term: term[1]) for at in (left, right)
@@ -169,6 +172,6 @@ def _matching_load_indices(
 
 
 def _by_representative(position: Position, classes: _IndexClasses) -> Position:
-    """The position with each index replaced by the head of its class."""
+    """`position` with each index replaced by the head of its class."""
     heads = {loop_index: index(classes.head(loop_index)) for loop_index in indices(position)}
     return substituted(position, heads)

@@ -29,13 +29,13 @@ from .index_unification import is_read_as_written, rename_indices, unify_indices
 _ENOUGH_BLOCKS = 64
 """So many blocks keep a machine busy: as many threads as a large CPU has. An estimate."""
 _MOST_RECOMPUTATION = 8
-"""How many blocks may compute what a block computes for itself."""
+"""How many blocks may compute what a block computes for itself; see `_is_profitable`."""
 _SMALL_WORK_SHARE = 0.1
 """The share of all work that may be done that often."""
 
 
 def fuse_kernels(module: Module) -> Module:
-    """The module with kernels moved into the one kernel that reads what they leave, as far as that
+    """`module` with kernels moved into the one kernel that reads what they leave, as far as that
     pays.
 
     All heavy stages of a fused kernel have indices in common, so many that blocks along these fill
@@ -76,7 +76,7 @@ def _into_a_later(kernels: list[TileKernel], place: int, module: Module) -> list
 def _joined(first: TileKernel, second: TileKernel) -> TileKernel | None:
     # Names are unique within a kernel only: the primes keep the indices of the two apart until they
     # are unified.
-    """The kernel of both, or None where that is not legal or does not pay."""
+    """The kernel of `first` and `second`, or None where that is not legal or does not pay."""
     primed = {item: LoopIndex(f"{item.name}'", item.size) for item in first.indices}
     stages = unify_indices(
         [*(rename_indices(stage, primed) for stage in first.stages), *second.stages]
@@ -90,7 +90,9 @@ def _joined(first: TileKernel, second: TileKernel) -> TileKernel | None:
 
 
 def _is_profitable(stages: list[KernelStage], outputs: tuple[Buffer, ...]) -> bool:
-    """Whether blocks along the indices that all heavy stages share are enough for a machine."""
+    """Whether blocks along the indices that all heavy stages share are at least
+    `_ENOUGH_BLOCKS`.
+    """
     folded = {loop_index for stage in stages for loop_index in stage.folded}
     free = {
         loop_index for stage in stages if stage.target in outputs for loop_index in stage.free

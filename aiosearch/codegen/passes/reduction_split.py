@@ -53,7 +53,7 @@ class IndexCut:
 
 
 def without_unused_reduction_indices(draft: StageDraft, dtype: DType = DType.F32) -> StageDraft:
-    """The draft without reductions over indices that nothing depends on: a sum becomes a
+    """`draft` without reductions over indices that nothing depends on: a sum becomes a
     multiplication.
     """
     seen = set(used_indices(draft.value))
@@ -73,7 +73,7 @@ def without_unused_reduction_indices(draft: StageDraft, dtype: DType = DType.F32
 
 
 def split_at_condition(draft: StageDraft) -> IndexCut | None:
-    """Where the first condition that depends on one index alone changes, or None."""
+    """Where the first condition of `draft` that depends on one index alone changes, or None."""
     # Only a reduction is worth splitting: elsewhere the condition is a single select.
     if draft.fold is ReductionKind.NONE:
         return None
@@ -93,13 +93,15 @@ def split_at_condition(draft: StageDraft) -> IndexCut | None:
 def split_stages(
     draft: StageDraft, cut: IndexCut, fresh: FreshIndex
 ) -> list[tuple[StageDraft, AxisPositions]]:
-    """The drafts of the two parts, and the positions at which the whole reads what each fills."""
+    """The drafts of the two parts at `cut`, and the positions at which the whole reads what each
+    fills.
+    """
     ends = (0, cut.place), (cut.place, cut.index.size)
     return [_part(draft, cut.index, *end, fresh) for end in ends]
 
 
 def joining_stage(draft: StageDraft, cut: IndexCut, loads: Sequence[BufferLoad]) -> StageDraft:
-    """The draft that puts the parts together from their loads."""
+    """The draft that puts the two parts at `cut` together from their `loads`."""
     first, second = loads
     value: Expression
     # A border inside the reduction leaves two partial results of one element; a border along a free

@@ -26,15 +26,16 @@ from ..ir.affine_maps import ZERO, nested_divisions, substituted, sums
 from ..ir.simplification import map_positions
 
 FreshIndex = Callable[[int], LoopIndex]
-"""Makes an index of a size that is in use nowhere."""
+"""Makes a `LoopIndex` of a size that is in use nowhere."""
 
 Layout = tuple[tuple[tuple[int, int], ...], ...]
-"""For each axis of a buffer the axes of a value that it runs along, each with its factor."""
+"""For each axis of a buffer the axes of a value that it runs along, each with its factor: `((0, 8),
+(1, 1))` runs along axis 0 in steps of 8 and along axis 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageDraft:
-    """A stage before its buffer is there."""
+    """A `KernelStage` before its buffer is there."""
 
     at: tuple[Position, ...]
     layout: Layout
@@ -46,7 +47,7 @@ class StageDraft:
 
     @property
     def free(self) -> list[LoopIndex]:
-        """The indices that are positions as they are."""
+        """The indices that are positions of `at` as they are."""
         return [single for at in self.at if (single := single_index(at)) is not None]
 
     def positions(self) -> Iterator[Position]:
@@ -58,8 +59,8 @@ class StageDraft:
 
 
 def fuse_index_pair(draft: StageDraft, fresh: FreshIndex) -> StageDraft:
-    """The draft where two indices that only come as one flat position, over its whole range, are
-    one index.
+    """`draft` where two indices that only come as one flat position, over its whole range, are one
+    index.
     """
     # Every fusion removes an index, so this ends.
     while (pair := _pair(draft)) is not None:
@@ -69,7 +70,7 @@ def fuse_index_pair(draft: StageDraft, fresh: FreshIndex) -> StageDraft:
 
 
 def split_divided_index(draft: StageDraft, fresh: FreshIndex) -> StageDraft:
-    """The draft where an index that is read through a quotient or a remainder is two, if that ends
+    """`draft` where an index that is read through a quotient or a remainder is two, if that ends
     them all.
     """
     tried = draft
@@ -143,7 +144,7 @@ def _axis(draft: StageDraft, loop_index: LoopIndex) -> int:
 
 
 def _with(draft: StageDraft, replacements: Mapping[LoopIndex, Position]) -> StageDraft:
-    """The draft with other positions for some indices."""
+    """`draft` with other positions for the indices in `replacements`."""
 
     def change(position: Position) -> Position:
         return substituted(position, replacements)

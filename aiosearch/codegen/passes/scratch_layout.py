@@ -47,7 +47,7 @@ class _TiledAxis:
 
     @property
     def tiled(self) -> Buffer:
-        """The buffer with an axis for the tiles, and an axis for the place in a tile."""
+        """The `buffer` with an axis for the tiles, and an axis for the place in a tile."""
         shape, axis = self.buffer.shape, self.axis
         split = (shape[axis] // self.length, self.length)
         return replace(self.buffer, shape=(*shape[:axis], *split, *shape[axis + 1 :]))
@@ -77,7 +77,7 @@ def tile_scratch(
 
 
 def _candidates(stages: Sequence[KernelStage], fixed: Collection[Buffer]) -> Iterator[_TiledAxis]:
-    """Axes of scratch that some stage reads or writes tile by tile."""
+    """Axes of buffers that are not `fixed` and that some stage reads or writes tile by tile."""
     # What other kernels or the caller see keeps its shape.
     scratch = {stage.target for stage in stages} - set(fixed)
     for stage in stages:
@@ -89,8 +89,8 @@ def _candidates(stages: Sequence[KernelStage], fixed: Collection[Buffer]) -> Ite
 
 
 def _length(at: Position, size: int) -> int | None:
-    """The length of tiles of an axis, where a position is a place of a tile, for all tiles; or
-    None.
+    """The length of the tiles of an axis of `size`, where `at` is a place of a tile, for all tiles;
+    or None.
     """
     match at:
         case (
@@ -146,7 +146,7 @@ def _load(load: BufferLoad, tiles: _TiledAxis) -> BufferLoad:
 
 
 def _is_read_affinely(stage: KernelStage, buffer: Buffer) -> bool:
-    """Whether a buffer is read at sums of indices only."""
+    """Whether `stage` reads `buffer` at sums of indices only."""
     return all(
         isinstance(at, Affine) for load in stage.loads if load.buffer == buffer for at in load.at
     )
@@ -213,7 +213,7 @@ def _axis_permutation(stage: KernelStage, order: Sequence[LoopIndex]) -> _AxisPe
 
 
 def _permuted(stage: KernelStage, turns: Mapping[Buffer, _AxisPermutation]) -> KernelStage:
-    """The stage with permuted targets and loads."""
+    """`stage` with the target and the loads that `turns` permutes."""
 
     def change(load: BufferLoad) -> BufferLoad:
         return turns[load.buffer].load(load) if load.buffer in turns else load

@@ -27,7 +27,7 @@ ScheduleT = TypeVar("ScheduleT")
 ChoiceSelection: TypeAlias = Callable[
     [Sequence[ScheduleChoice[ScheduleT]], int], Sequence[ScheduleChoice[ScheduleT]]
 ]
-"""Picks at most so many of choices that come best first."""
+"""Picks at most so many of `ScheduleChoice`s that come best first."""
 
 
 class Predicted(Protocol):
@@ -41,11 +41,11 @@ PredictedT = TypeVar("PredictedT", bound=Predicted)
 
 
 class IllegalPointError(AiosearchError):
-    """Raised for a point at which there is no schedule."""
+    """Raised for a `Point` at which there is no schedule."""
 
 
 def best_plans(ways: Sequence[Sequence[PredictedT]], most: int) -> list[PredictedT]:
-    """Those of all lists that should be fastest, and the first of each list at any rate."""
+    """The `most` of all lists that should be fastest, and the first of each list at any rate."""
     firsts = [plans[0] for plans in ways if plans]
     later = sorted((plan for plans in ways for plan in plans[1:]), key=lambda plan: plan.seconds)
     return sorted([*firsts, *later][:most], key=lambda plan: plan.seconds)
@@ -53,7 +53,7 @@ def best_plans(ways: Sequence[Sequence[PredictedT]], most: int) -> list[Predicte
 
 @dataclass(frozen=True, eq=False)
 class ModulePlan(Generic[ScheduleT]):
-    """How each kernel of a module is to run."""
+    """How each kernel of `module` is to run."""
 
     module: Module
     choices: tuple[ScheduleChoice[ScheduleT], ...]
@@ -82,7 +82,7 @@ class ModulePlan(Generic[ScheduleT]):
 
 @dataclass(frozen=True, eq=False)
 class ModulePlans(Generic[ScheduleT]):
-    """The plans of one module."""
+    """The plans of one `Module`."""
 
     module: Module
     spaces: Sequence[ScheduleSpace[ScheduleT]]
@@ -106,7 +106,7 @@ class ModulePlans(Generic[ScheduleT]):
             yield self._plan([choices[min(turn, len(choices) - 1)] for choices in options])
 
     def at(self, points: Sequence[Point]) -> ModulePlan[ScheduleT]:
-        """The plan that has these points; raises IllegalPointError where a point is not legal."""
+        """The plan that has `points`; raises `IllegalPointError` where a point is not legal."""
         choices = [choice_at(*pair) for pair in zip(self.spaces, points, strict=True)]
         legal = [choice for choice in choices if choice is not None]
         if len(legal) < len(choices):
@@ -114,7 +114,9 @@ class ModulePlans(Generic[ScheduleT]):
         return self._plan(legal)
 
     def beside(self, points: Sequence[Point]) -> Iterator[ModulePlan[ScheduleT]]:
-        """The plans in which one kernel's schedule differs in one parameter."""
+        """The plans in which one kernel's schedule differs from that at `points` in one
+        parameter.
+        """
         choices = self.at(points).choices
         for at, (space, point) in enumerate(zip(self.spaces, points, strict=True)):
             for neighbour in neighbouring_choices(space, point):

@@ -18,7 +18,9 @@ ScheduleT = TypeVar("ScheduleT")
 
 @dataclass(frozen=True)
 class ScheduleParameter:
-    """A free choice. The first of its values is the one to begin with."""
+    """A free choice, such as `ScheduleParameter("unroll", (1, 4))`. The first of its values is the
+    one to begin with.
+    """
 
     name: str
     values: tuple[Any, ...]
@@ -28,16 +30,20 @@ class ScheduleParameter:
 
 @dataclass(frozen=True)
 class ScheduleConstraint:
-    """Which values of some parameters go together, whatever the others are."""
+    """Which values of some parameters go together, whatever the others are.
+
+    `ScheduleConstraint(("rows", "unroll"), lambda rows, unroll: rows * unroll <= 8)` is an
+    example.
+    """
 
     of: tuple[str, ...]
     """The names of the parameters."""
     holds: Callable[..., bool]
-    """Called with the values of these parameters, in this order."""
+    """Called with the values of these parameters, in the order of `of`."""
 
 
 class ScheduleSpace(Protocol[ScheduleT]):
-    """The schedules of one kernel on one device."""
+    """The schedules of one kernel on one device, as `parameters` and `constraints`."""
 
     @property
     def parameters(self) -> Sequence[ScheduleParameter]: ...
@@ -46,11 +52,11 @@ class ScheduleSpace(Protocol[ScheduleT]):
     def constraints(self) -> Sequence[ScheduleConstraint]: ...
 
     def schedule(self, chosen: Mapping[str, Any]) -> ScheduleT:
-        """The schedule of these values, which go together."""
+        """The schedule of the values in `chosen`, which go together."""
         ...
 
     def seconds(self, schedule: ScheduleT) -> float:
-        """What the schedule should take."""
+        """What `schedule` should take."""
         ...
 
 
@@ -64,7 +70,7 @@ class ScheduleChoice(Generic[ScheduleT]):
 
 
 def ranked_choices(space: ScheduleSpace[ScheduleT]) -> list[ScheduleChoice[ScheduleT]]:
-    """All legal choices that a prediction tells apart, the best predicted first."""
+    """All legal choices of `space` that a prediction tells apart, the best predicted first."""
     free = [range(1 if parameter.fine else len(parameter.values)) for parameter in space.parameters]
     return _sorted(space, _legal_points(space, free))
 
@@ -72,19 +78,21 @@ def ranked_choices(space: ScheduleSpace[ScheduleT]) -> list[ScheduleChoice[Sched
 def neighbouring_choices(
     space: ScheduleSpace[ScheduleT], point: Point
 ) -> list[ScheduleChoice[ScheduleT]]:
-    """The legal choices that differ in one parameter, the best predicted first."""
+    """The legal choices that differ from `point` in one parameter, the best predicted first."""
     return _sorted(
         space, (neighbour for neighbour in _changed(space, point) if _is_legal(space, neighbour))
     )
 
 
 def choice_at(space: ScheduleSpace[ScheduleT], point: Point) -> ScheduleChoice[ScheduleT] | None:
-    """The point as a choice, or None where it is not legal."""
+    """`point` as a choice, or None where it is not legal."""
     return _choice(space, point) if _is_legal(space, point) else None
 
 
 def _legal_points(space: ScheduleSpace[ScheduleT], free: Sequence[Sequence[int]]) -> list[Point]:
-    """All points whose values go together: what cannot is left out as soon as that is certain."""
+    """All points whose values go together, from the positions that are `free` for each
+    parameter.
+    """
     names = [position.name for position in space.parameters]
     assert len({*names}) == len(names), "parameters have names of their own"
     assert all(
@@ -111,8 +119,8 @@ def _legal_points(space: ScheduleSpace[ScheduleT], free: Sequence[Sequence[int]]
 def _cached_constraint(
     points: Iterable[Point], constraint: ScheduleConstraint, parameters: Sequence[ScheduleParameter]
 ) -> list[Point]:
-    """The points at which a constraint holds, which is asked once for each combination of its
-    values.
+    """Those of `points` at which `constraint` holds, which is asked once for each combination of
+    its values.
     """
     named = {name.name: at for at, name in enumerate(parameters)}
     places = [named[name] for name in constraint.of]
