@@ -82,11 +82,11 @@ def quotient(position: Position, by: int) -> Position:
     """`position` divided by the number `by`, rounded down."""
     if by == 1:
         return position
-    whole, left = _divided(position, by)
+    whole, left = _split_off(position, by)
     low, high = bounds(left)
     if low // by == high // by:
         return shifted(whole, low // by)
-    common, small, _ = _reduced(left, by)
+    common, small, _ = _without_common_factor(left, by)
     return position_sum([(whole, 1), (_quotient(small, by // common), 1)])
 
 
@@ -94,11 +94,11 @@ def remainder(position: Position, by: int) -> Position:
     """What `position` leaves when it is divided by `by`; never below zero."""
     if by == 1:
         return ZERO
-    _, undivided = _divided(position, by)
+    _, undivided = _split_off(position, by)
     low, high = bounds(undivided)
     if low // by == high // by:
         return shifted(undivided, -(low // by) * by)
-    common, small, left = _reduced(undivided, by)
+    common, small, left = _without_common_factor(undivided, by)
     return position_sum([(_remainder(small, by // common), common)], left)
 
 
@@ -208,7 +208,7 @@ def _substitute_atom(atom: Atom, replacements: Mapping[LoopIndex, Position]) -> 
     return substituted(atom, replacements)
 
 
-def _divided(position: Position, by: int) -> tuple[Position, Position]:
+def _split_off(position: Position, by: int) -> tuple[Position, Position]:
     """What surely divides: a position whose multiple by `by` is split off, and what is left."""
     atoms, offset = _atoms(position)
     # Terms whose factor `by` divides leave nothing, whatever their index is.
@@ -227,7 +227,7 @@ def _divided(position: Position, by: int) -> tuple[Position, Position]:
     return whole, left
 
 
-def _reduced(position: Position, by: int) -> tuple[int, Position, int]:
+def _without_common_factor(position: Position, by: int) -> tuple[int, Position, int]:
     """What divides all factors and the number; the position over it; and the constant that is left
     out.
     """

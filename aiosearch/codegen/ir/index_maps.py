@@ -60,7 +60,9 @@ class Reshape(Move):
             # Only within a group of axes are elements renumbered: a reshape of [6, 4, 5] to [24, 5]
             # leaves the last axis alone.
             flat = row_major(at[right], self.new[right])
-            places += at[right] if _same(self, left, right) else unravelled(flat, self.old[left])
+            places += (
+                at[right] if _is_unchanged(self, left, right) else unravelled(flat, self.old[left])
+            )
         return tuple(places)
 
 
@@ -137,6 +139,6 @@ def _groups(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[slice, sli
         yield slice(first, left), slice(second, right)
 
 
-def _same(reshape: Reshape, left: slice, right: slice) -> bool:
+def _is_unchanged(reshape: Reshape, left: slice, right: slice) -> bool:
     """Whether a group of axes is not reshaped at all."""
     return reshape.old[left] == reshape.new[right]

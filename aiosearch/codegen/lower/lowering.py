@@ -136,10 +136,10 @@ def _may_share_kernel(stage: KernelStage, unit: StageGroup) -> bool:
         not folds or set(joining.free) <= set(folds[0].free)
     ):
         return True
-    return _chained(stages, folds)
+    return _share_rows(stages, folds)
 
 
-def _chained(stages: Sequence[KernelStage], folds: Sequence[KernelStage]) -> bool:
+def _share_rows(stages: Sequence[KernelStage], folds: Sequence[KernelStage]) -> bool:
     """Whether all stages run along the same rows, and only reduce or fill a row."""
     rows = set(folds[0].free) if folds else set(stages[0].free)
     along = {part for fold in folds for part in fold.folded}

@@ -75,9 +75,9 @@ class MaterializationPlan:
     """Which of the values below `roots` get a buffer, and who reads them."""
 
     def __init__(self, roots: Sequence[TensorValue]) -> None:
-        self._wanted = frozenset(roots)
+        self._roots = frozenset(roots)
         self._order = list(values_below(roots))
-        self._carriers = self._carrying()
+        self._carriers = self._find_carriers()
         self._users: dict[TensorValue, list[TensorValue]] = {value: [] for value in self._order}
         self._repeated: set[TensorValue] = set()
         """Values that are read for each row anew and differ along it: something of each column,
@@ -89,7 +89,7 @@ class MaterializationPlan:
 
     def moves(self, value: TensorValue) -> bool:
         """Whether `value` is only another value's elements at other places."""
-        fixed = value in self._wanted or value in self._carriers
+        fixed = value in self._roots or value in self._carriers
         return isinstance(value.what, Move) and not fixed
 
     def source(self, value: TensorValue) -> TensorValue:
@@ -100,13 +100,13 @@ class MaterializationPlan:
 
     def once(self, value: TensorValue) -> bool:
         """Whether only one other value is made of `value`."""
-        return len(self._users[value]) == 1 and value not in self._wanted
+        return len(self._users[value]) == 1 and value not in self._roots
 
     def kept_in(self, owner: Kernel | None) -> list[TensorValue]:
         """What is kept for sure, outside of custom kernels or in `owner`, operands first."""
-        return [value for value in self._order if self._surely(value, owner)]
+        return [value for value in self._order if self._is_certain(value, owner)]
 
-    def _surely(self, value: TensorValue, owner: Kernel | None) -> bool:
+    def _is_certain(self, value: TensorValue, owner: Kernel | None) -> bool:
         """Whether `value` is kept in `owner` whatever its readers turn out to be."""
         if isinstance(value.what, StoredValue):
             return owner is None
@@ -115,7 +115,9 @@ class MaterializationPlan:
         # A reduction that only another reduction or a move reads may become one with it, so its
         # buffer is not certain yet.
         may_join = isinstance(value.what, ReductionValue) or value in self._carriers
-        return value in self._wanted or not (may_join and all(map(_takes, self._users[value])))
+        return value in self._roots or not (
+            may_join and all(map(_may_absorb_reduction, self._users[value]))
+        )
 
     def stored(self, kernel: Kernel) -> list[TensorValue]:
         """The values that the custom kernel stores."""
@@ -126,14 +128,14 @@ class MaterializationPlan:
 
         Its other readers then get what the program says: the rounded value.
         """
-        return any(map(self._half, self._users[value]))
+        return any(map(self._is_half_product, self._users[value]))
 
-    def _half(self, user: TensorValue) -> bool:
+    def _is_half_product(self, user: TensorValue) -> bool:
         if isinstance(user.what, Concatenation):
             return self.feeds(user)
         return isinstance(user.what, MatmulProduct) and user.dtype in HALVES
 
-    def _carrying(self) -> frozenset[TensorValue]:
+    def _find_carriers(self) -> frozenset[TensorValue]:
         """For each reduction, the last shape that it takes before anything is computed of it, which
         is kept in its place.
 
@@ -148,14 +150,14 @@ class MaterializationPlan:
             top = value
             # Keepdims reductions are followed by reshapes and broadcasts. Storing the value after
             # them, under its final shape, spares the reader their index arithmetic.
-            while len(parents[top]) == 1 and top not in self._wanted:
+            while len(parents[top]) == 1 and top not in self._roots:
                 (parent,) = parents[top]
                 if not _rearranged(parent) or parent.size != top.size:
                     break
                 top = parent
             if isinstance(value.what, ReductionValue) and top is not value:
                 carriers.add(top)
-        return frozenset(carriers - self._wanted)
+        return frozenset(carriers - self._roots)
 
     def _count(self) -> None:
         """Records who computes something of each value, through whatever moves lie between."""
@@ -184,7 +186,7 @@ class MaterializationPlan:
 
         That ends at what is kept, and what is dear is kept where it would be computed again.
         """
-        heavy, dear = self._heavy(), self._dear()
+        heavy, dear = self._long(), self._expensive()
         again: set[TensorValue] = set()
         # Readers first: whether a value is computed again depends on its readers being so.
         for value in reversed(self._order):
@@ -195,7 +197,7 @@ class MaterializationPlan:
             if shared or any(user in again for user in users):
                 again.add(value)
             worth = value in dear or self._ends_a_product(value)
-            if self._must(value) or value in heavy or (value in again and worth):
+            if self._is_always_kept(value) or value in heavy or (value in again and worth):
                 self.kept.add(value)
                 again.discard(value)
 
@@ -211,7 +213,7 @@ class MaterializationPlan:
         if len(numberless) != 1:
             return False
         product = self.source(numberless[0])
-        alone = product not in self._wanted and set(self._users[product]) == {value}
+        alone = product not in self._roots and set(self._users[product]) == {value}
         return alone and product.size == value.size and self._is_product(product)
 
     def _is_product(self, value: TensorValue) -> bool:
@@ -221,12 +223,12 @@ class MaterializationPlan:
             value.arguments[0].what, MatmulProduct
         )
 
-    def _must(self, value: TensorValue) -> bool:
+    def _is_always_kept(self, value: TensorValue) -> bool:
         """Whether `value` is kept whatever it costs."""
-        stored = value in self._wanted or value in self._carriers
+        stored = value in self._roots or value in self._carriers
         return stored or isinstance(value.what, ReductionValue | StoredValue)
 
-    def _heavy(self) -> Collection[TensorValue]:
+    def _long(self) -> Collection[TensorValue]:
         """Values that take many operations, above all where they are used several times."""
         weights: dict[TensorValue, int] = {}
         heavy: set[TensorValue] = set()
@@ -236,24 +238,26 @@ class MaterializationPlan:
             # A tree of operands is written out in full for every reader, so its size is bounded.
             if weights[value] > most and isinstance(value.what, _WRITTEN):
                 heavy.add(value)
-            if value in heavy or self._must(value):
+            if value in heavy or self._is_always_kept(value):
                 # What has a buffer costs its readers a load, so counting begins anew.
                 weights[value] = 0
         return heavy
 
-    def _dear(self) -> Collection[TensorValue]:
+    def _expensive(self) -> Collection[TensorValue]:
         """Values that take an expensive function for each element; one for each row, say, does not
         count.
         """
         expensive: set[TensorValue] = set()
         for value in self._order:
             sources = [
-                operand for operand in map(self.source, value.arguments) if not self._must(operand)
+                operand
+                for operand in map(self.source, value.arguments)
+                if not self._is_always_kept(operand)
             ]
             # A value as large as an expensive operand repeats its cost; one that reduces it first
             # does not.
             alike = any(operand in expensive and operand.size == value.size for operand in sources)
-            if _computes(value) and (_own(value) or alike):
+            if _computes(value) and (_is_expensive(value) or alike):
                 expensive.add(value)
         return expensive
 
@@ -268,7 +272,7 @@ def _by_rows(old: Sequence[int], new: Sequence[int]) -> bool:
     return repeated and old[-1] > 1
 
 
-def _takes(value: TensorValue) -> bool:
+def _may_absorb_reduction(value: TensorValue) -> bool:
     """Whether a value may be written together with a reduction that it is made of."""
     return isinstance(value.what, ReductionValue | StoredValue | Move)
 
@@ -281,7 +285,7 @@ def _computes(value: TensorValue) -> bool:
     return isinstance(value.what, Pointwise | Cast)
 
 
-def _own(value: TensorValue) -> bool:
+def _is_expensive(value: TensorValue) -> bool:
     """Whether computing the value itself is expensive; a division by a literal is a
     multiplication.
     """

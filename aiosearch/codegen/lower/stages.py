@@ -13,9 +13,9 @@ needed; moves change the positions and write nothing. A reduction opens the body
 another reduction, or an expensive value that does not depend on all running indices, is asked of
 the `ValueStore`, which fills its buffer first.
 
-Invariants: stages come in an order in which they can run (`StageBuilder._hold` fills operands
-before their reader); at most one reduction per stage; every expression depends only on indices that
-its stage runs along.
+Invariants: stages come in an order in which they can run (`StageBuilder._materialize` fills
+operands before their reader); at most one reduction per stage; every expression depends only on
+indices that its stage runs along.
 
 Cost: an expression is as long as the values without a buffer in it, which `MaterializationPlan`
 bounds.
@@ -107,8 +107,8 @@ class StageWriter:
     def __init__(
         self, uses: MaterializationPlan, shelf: ValueStore, fresh: Callable[[int], LoopIndex]
     ) -> None:
-        self._uses = uses
-        self._shelf = shelf
+        self._plan = uses
+        self._store = shelf
         self._fresh = fresh
 
     def write(self, value: TensorValue, at: AxisPositions) -> tuple[Expression, StageBody]:
@@ -120,22 +120,24 @@ class StageWriter:
         """All of a stage: a reduction, if the value is nothing but moved elements of one."""
         match value.what:
             case ReductionValue():
-                return self._folded(value, value.what, at, body)
+                return self._reduction(value, value.what, at, body)
             case StoredValue():
-                return self._under(value.arguments[0], at, body)
+                return self._reduction_or_value(value.arguments[0], at, body)
             case Move():
-                return self._under(value.arguments[0], value.what.places(at), body)
+                return self._reduction_or_value(value.arguments[0], value.what.places(at), body)
         return self._written(value, at, body)
 
-    def _under(self, value: TensorValue, at: AxisPositions, body: StageBody) -> Expression:
-        fold, what, places = self._fold(value, at)
+    def _reduction_or_value(
+        self, value: TensorValue, at: AxisPositions, body: StageBody
+    ) -> Expression:
+        fold, what, places = self._whole_reduction(value, at)
         # Without `_covers`, the reduction would be computed anew for each value of a running index
         # that its positions do not depend on.
         if what is not None and _covers(places, body):
-            return self._folded(fold, what, places, body)
+            return self._reduction(fold, what, places, body)
         return self._value(value, at, body)
 
-    def _fold(
+    def _whole_reduction(
         self, value: TensorValue, at: AxisPositions
     ) -> tuple[TensorValue, ReductionValue | None, AxisPositions]:
         """The reduction that a value consists of, where nothing else is made of it; the value, its
@@ -143,19 +145,19 @@ class StageWriter:
         """
         # Moves between a reduction and its reader are only other positions, so the reduction is
         # looked for behind them.
-        while isinstance(value.what, Move) and value not in self._shelf:
-            if not self._uses.moves(value) and not self._uses.once(value):
+        while isinstance(value.what, Move) and value not in self._store:
+            if not self._plan.moves(value) and not self._plan.once(value):
                 break
             at, value = value.what.places(at), value.arguments[0]
         if (
             isinstance(value.what, ReductionValue)
-            and self._uses.once(value)
-            and value not in self._shelf
+            and self._plan.once(value)
+            and value not in self._store
         ):
             return value, value.what, at
         return value, None, at
 
-    def _folded(
+    def _reduction(
         self, value: TensorValue, what: ReductionValue, at: AxisPositions, body: StageBody
     ) -> Expression:
         """Opens the reduction of the stage: each reduced axis gets a new index."""
@@ -177,11 +179,11 @@ class StageWriter:
                 for operand in value.arguments
             ]
             return fold_operation(Operation.MULTIPLY, *operands)
-        fold, what, places = self._fold(value, at)
+        fold, what, places = self._whole_reduction(value, at)
         # max of max, and sum of sum, but only if the inner one is needed at every position anew:
         # else it would be computed once for each value of an index that it does not depend on.
         if what is not None and what.fold is body.fold and _covers(places, body):
-            return self._folded(fold, what, places, body)
+            return self._reduction(fold, what, places, body)
         return self._value(value, at, body)
 
     def _operand(self, value: TensorValue, at: AxisPositions, body: StageBody) -> Expression:
@@ -189,14 +191,14 @@ class StageWriter:
         once.
         """
         source, places = value, at
-        while self._uses.moves(source):
+        while self._plan.moves(source):
             assert isinstance(source.what, Move)
             places, source = source.what.places(places), source.arguments[0]
         # A cast into a half type that feeds a matrix product is stored once: converting is not
         # free, and the product would convert each element for every row.
-        rounds = isinstance(source.what, Cast) and self._uses.feeds(source)
+        rounds = isinstance(source.what, Cast) and self._plan.feeds(source)
         if rounds and not _covers(places, body):
-            return self._shelf.load(source, places)
+            return self._store.load(source, places)
         expression = self._value(value, at, body)
         # An operand of a matmul is read once for each row of the other operand. A load can be
         # repeated; an expression is computed once into a buffer instead.
@@ -206,18 +208,18 @@ class StageWriter:
         # Weights side by side: the reduction can be split at their border, so each part is prepared
         # by itself and none is copied.
         if isinstance(value.what, Concatenation) and _single(at[value.what.axis]):
-            return self._joined(value.arguments, value.what.axis, at, body, self._operand)
-        return self._shelf.load(value, at)
+            return self._concatenated(value.arguments, value.what.axis, at, body, self._operand)
+        return self._store.load(value, at)
 
     def _value(self, value: TensorValue, at: AxisPositions, body: StageBody) -> Expression:
         """The expression of a value: a load, where it has a buffer or is worth one here."""
         # An array without elements is never read; any expression does.
         if not value.size:
             return Constant(0.0)
-        if value in self._shelf or value in self._uses.kept:
-            return self._shelf.load(value, at)
+        if value in self._store or value in self._plan.kept:
+            return self._store.load(value, at)
         if body.folded and isinstance(value.what, Pointwise) and self._repeats(value, at, body):
-            return self._shelf.load(value, at)
+            return self._store.load(value, at)
         return self._written(value, at, body)
 
     def _repeats(self, value: TensorValue, at: AxisPositions, body: StageBody) -> bool:
@@ -246,7 +248,7 @@ class StageWriter:
             case Padding():
                 return self._padded(value.arguments[0], value.what, at, body)
             case Concatenation(axis):
-                return self._joined(value.arguments, axis, at, body, self._value)
+                return self._concatenated(value.arguments, axis, at, body, self._value)
             case Move():
                 return self._value(value.arguments[0], value.what.places(at), body)
         raise TypeError("a value that is always kept is written only where it is filled")
@@ -268,7 +270,7 @@ class StageWriter:
         inside = self._value(value, replace_axis(at, what.axis, place), body)
         return bounded([(place, 0, value.shape[what.axis])], inside, Constant(what.fill))
 
-    def _joined(
+    def _concatenated(
         self,
         values: Sequence[TensorValue],
         axis: int,
@@ -283,7 +285,7 @@ class StageWriter:
             return write(first, at, body)
         # Positions behind the first operand, counted from its end.
         behind = replace_axis(at, axis, shifted(at[axis], -size))
-        otherwise = self._joined(following, axis, behind, body, write)
+        otherwise = self._concatenated(following, axis, behind, body, write)
         inside = write(first, at, body) if size else Constant(0.0)
         return bounded([(at[axis], 0, size)], inside, otherwise)
 
@@ -365,41 +367,41 @@ class StageBuilder:
 
     def __init__(self, outputs: Mapping[TensorValue, Buffer], names: Callable[[], str]) -> None:
         self.units: list[StageGroup] = []
-        self._wanted = outputs
+        self._outputs = outputs
         self._names = names
-        self._uses = MaterializationPlan(list(outputs))
-        self._held: dict[TensorValue, MaterializedValue] = {}
+        self._plan = MaterializationPlan(list(outputs))
+        self._stored: dict[TensorValue, MaterializedValue] = {}
         self._open: dict[Kernel, StageGroup] = {}
         self._indices = 0
-        self._writer = StageWriter(self._uses, self, self.fresh)
-        self._hold_all(None)
+        self._writer = StageWriter(self._plan, self, self.fresh)
+        self._materialize_all(None)
 
     def __contains__(self, value: TensorValue) -> bool:
-        return value in self._held
+        return value in self._stored
 
     def load(self, value: TensorValue, at: AxisPositions) -> BufferLoad:
-        return self._hold(value).load(at)
+        return self._materialize(value).load(at)
 
-    def _hold_all(self, owner: Kernel | None) -> None:
+    def _materialize_all(self, owner: Kernel | None) -> None:
         """Stores what is kept, operands first, so that recursion stays shallow."""
-        for value in self._uses.kept_in(owner):
-            self._hold(value)
+        for value in self._plan.kept_in(owner):
+            self._materialize(value)
 
-    def _hold(self, value: TensorValue) -> MaterializedValue:
-        if value not in self._held:
+    def _materialize(self, value: TensorValue) -> MaterializedValue:
+        if value not in self._stored:
             if isinstance(value.what, StoredValue):
                 self._run(value.owner)
             else:
                 self._fill(value)
-        return self._held[value]
+        return self._stored[value]
 
     def _run(self, kernel: Kernel | None) -> None:
         """Writes everything that a custom kernel stores, as one group."""
         assert kernel is not None
         # While the kernel is open, every value of its body that is asked for gets its stage in it.
         self._open[kernel] = StageGroup(kernel, [])
-        self._hold_all(kernel)
-        for value in self._uses.stored(kernel):
+        self._materialize_all(kernel)
+        for value in self._plan.stored(kernel):
             self._fill(value)
         self.units.append(self._open.pop(kernel))
 
@@ -408,21 +410,21 @@ class StageBuilder:
         at = tuple(index(self.fresh(size)) if size > 1 else ZERO for size in value.shape)
         # The caller sees an output's axes, so they stay in place; a scratch buffer drops axes of
         # size one and may get any layout.
-        pinned = value in self._wanted
+        pinned = value in self._outputs
         axes = [axis for axis, place in enumerate(at) if pinned or place != ZERO]
         layout = tuple(((axis, 1),) for axis in axes)
         if not value.size:
             shape = tuple(value.shape[axis] for axis in axes)
-            self._held[value] = MaterializedValue(
-                self._wanted.get(value) or self._buffer(value, shape), layout
+            self._stored[value] = MaterializedValue(
+                self._outputs.get(value) or self._buffer(value, shape), layout
             )
             return
         written, body = self._writer.write(value, at)
         places = tuple(at[axis] for axis in axes)
         draft = StageDraft(places, layout, pinned, written, tuple(body.folded), body.fold)
-        self._held[value] = self._filled(draft, value, self._wanted.get(value))
+        self._stored[value] = self._write_stages(draft, value, self._outputs.get(value))
 
-    def _filled(
+    def _write_stages(
         self, draft: StageDraft, value: TensorValue, buffer: Buffer | None
     ) -> MaterializedValue:
         """The buffer of a draft, written as several stages where a condition splits it."""
@@ -430,7 +432,7 @@ class StageBuilder:
         # Parts are drafts of their own and may be split again at a further condition.
         if (place := split_at_condition(draft)) is not None:
             loads = [
-                self._filled(part, value, None).load(at)
+                self._write_stages(part, value, None).load(at)
                 for part, at in split_stages(draft, place, self.fresh)
             ]
             draft = joining_stage(draft, place, loads)
@@ -456,7 +458,7 @@ class StageBuilder:
         """A scratch buffer. Half types are stored in 32 bits, but for what products of half types
         are made of.
         """
-        half = value.dtype in HALVES and not self._uses.feeds(value)
+        half = value.dtype in HALVES and not self._plan.feeds(value)
         wide = half or value.dtype is DType.WEAK
         return Buffer(self._names(), DType.F32 if wide else value.dtype, shape)
 

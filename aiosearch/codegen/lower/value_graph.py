@@ -165,7 +165,7 @@ class ValueAlgebra:
     """The algebra whose values are `TensorValue`s; what is made belongs to `owner`."""
 
     owner: Kernel | None = None
-    _made: dict[tuple[object, ...], TensorValue] = field(default_factory=dict)
+    _values: dict[tuple[object, ...], TensorValue] = field(default_factory=dict)
 
     def make(
         self,
@@ -179,9 +179,9 @@ class ValueAlgebra:
         # Arguments are unique objects that the table keeps alive, so their ids name them; comparing
         # them by content would be quadratic in the depth.
         key = (what, *map(id, arguments), sizes, dtype, id(self.owner))
-        if key not in self._made:
-            self._made[key] = TensorValue(what, tuple(arguments), sizes, dtype, self.owner)
-        return self._made[key]
+        if key not in self._values:
+            self._values[key] = TensorValue(what, tuple(arguments), sizes, dtype, self.owner)
+        return self._values[key]
 
     def complementing(self) -> ValueAlgebra:
         """This algebra, where the negative of a whole number is its complement `-1 - x`.
@@ -189,7 +189,7 @@ class ValueAlgebra:
         That reverses the order of whole numbers as well, and the least of them, which has no
         negative in 32 bits, has a complement. So `min(x)` is `-1 - max(-1 - x)`.
         """
-        return _Complements(self.owner, self._made)
+        return _ComplementAlgebra(self.owner, self._values)
 
     def constant(self, value: Fraction | float) -> TensorValue:
         return self.make(LiteralValue(float(value)), (), (), DType.WEAK)
@@ -240,10 +240,10 @@ class ValueAlgebra:
         return self._pointwise(Operation(function.name), *arguments)
 
     def sum(self, x: TensorValue, axes: Sequence[int]) -> TensorValue:
-        return self._folded(ReductionKind.SUM, x, axes)
+        return self._reduced(ReductionKind.SUM, x, axes)
 
     def largest(self, x: TensorValue, axes: Sequence[int]) -> TensorValue:
-        return self._folded(ReductionKind.MAX, x, axes)
+        return self._reduced(ReductionKind.MAX, x, axes)
 
     def matmul(self, x: TensorValue, y: TensorValue) -> TensorValue:
         lead, rows, inner, columns = x.shape[:-2], x.shape[-2], x.shape[-1], y.shape[-1]
@@ -273,18 +273,20 @@ class ValueAlgebra:
 
     def slice(self, x: TensorValue, axis: int, start: Dim, stop: Dim, step: int) -> TensorValue:
         count = len(range(known_shape(start), known_shape(stop), step))
-        return self._moved(Slice(axis, known_shape(start), step), x, _with(x.shape, axis, count))
+        return self._moved(
+            Slice(axis, known_shape(start), step), x, _with_axis(x.shape, axis, count)
+        )
 
     def concatenate(self, xs: Sequence[TensorValue], axis: int) -> TensorValue:
         if len(xs) == 1:
             return xs[0]
         count = sum(x.shape[axis] for x in xs)
         return self.make(
-            Concatenation(axis), xs, _with(xs[0].shape, axis, count), _broadcast_shape(xs)
+            Concatenation(axis), xs, _with_axis(xs[0].shape, axis, count), _broadcast_shape(xs)
         )
 
     def pad(self, x: TensorValue, axis: int, low: Dim, high: Dim, value: Fraction) -> TensorValue:
-        shape = _with(x.shape, axis, known_shape(low) + x.shape[axis] + known_shape(high))
+        shape = _with_axis(x.shape, axis, known_shape(low) + x.shape[axis] + known_shape(high))
         return self.make(Padding(axis, known_shape(low), float(value)), (x,), shape, x.dtype)
 
     def diagonal(self, x: TensorValue) -> TensorValue:
@@ -318,7 +320,7 @@ class ValueAlgebra:
         moved = tuple(shape) != x.shape or isinstance(move, Transpose | Slice)
         return self.make(move, (x,), shape, x.dtype) if moved else x
 
-    def _folded(self, fold: ReductionKind, x: TensorValue, axes: Sequence[int]) -> TensorValue:
+    def _reduced(self, fold: ReductionKind, x: TensorValue, axes: Sequence[int]) -> TensorValue:
         # A reduction over a single element is that element.
         several = tuple(axis for axis in axes if x.shape[axis] != 1)
         shape = [1 if axis in several else size for axis, size in enumerate(x.shape)]
@@ -330,7 +332,7 @@ class ValueAlgebra:
         return self.make(ReductionValue(fold, several), (x,), shape, x.dtype)
 
 
-class _Complements(ValueAlgebra):
+class _ComplementAlgebra(ValueAlgebra):
     """The algebra in which `negative` of a whole number is its complement."""
 
     def negative(self, x: TensorValue) -> TensorValue:
@@ -344,7 +346,7 @@ def known_shape(size: Dim) -> int:
     return size
 
 
-def _with(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
+def _with_axis(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
     """A shape with another size along `axis`."""
     return (*shape[:axis], size, *shape[axis + 1 :])
 

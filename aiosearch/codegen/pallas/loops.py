@@ -36,21 +36,21 @@ class Loops:
         """The loops that are over before `node` at any rate, and the maxima that may be running
         with it.
         """
-        least, most = 0, frozenset[TileNode]()
+        least, maxima_running = 0, frozenset[TileNode]()
         for operand in node.reads.values():
             if self.accumulates(operand) and operand.fold is ir.ReductionKind.MAX:
-                most |= {operand}
+                maxima_running |= {operand}
             elif self.accumulates(operand) or not self.repeats(operand):
                 least = max(least, self._levels[operand] + self.accumulates(operand))
             else:
                 inner, maxima = self._open[operand]
-                least, most = max(least, inner), most | maxima
-        return least, most
+                least, maxima_running = max(least, inner), maxima_running | maxima
+        return least, maxima_running
 
     def _leveled(self, node: TileNode) -> int:
         """How many loops are over before `node` is computed."""
-        least, most = self._open[node]
-        weights = {maximum: self._weight(node, maximum) for maximum in most}
+        least, maxima_running = self._open[node]
+        weights = {maximum: self._weight(node, maximum) for maximum in maxima_running}
         # A maximum with which the node can be scaled may still be running; any other has to be
         # complete, which is one loop later.
         late = (self._levels[maximum] + (weight is None) for maximum, weight in weights.items())
@@ -61,17 +61,17 @@ class Loops:
         self._running[node] = {maximum: weight for maximum, weight in along.items() if weight}
         return level
 
-    def _weight(self, node: TileNode, most: TileNode) -> float | None:
-        """How an accumulator scales with the maximum `most`, where it may run along with it."""
-        return online_weight(node, most) if self.accumulates(node) else None
+    def _weight(self, node: TileNode, maximum: TileNode) -> float | None:
+        """How an accumulator scales with `maximum`, where it may run along with it."""
+        return online_weight(node, maximum) if self.accumulates(node) else None
 
-    def heeds(self, most: TileNode) -> bool:
+    def heeds(self, maximum: TileNode) -> bool:
         """Whether something would go on with numbers if a maximum passed over NaN.
 
         What scales with it alone does not count: that is NaN then by itself.
         """
-        readers = (node for node in self._nodes if most in node.reads.values())
-        return most in self._stored or not all(map(RescalingWeights(most).of, readers))
+        readers = (node for node in self._nodes if maximum in node.reads.values())
+        return maximum in self._stored or not all(map(RescalingWeights(maximum).of, readers))
 
     @property
     def count(self) -> range:

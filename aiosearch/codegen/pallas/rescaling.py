@@ -30,17 +30,17 @@ _LINEAR_OPERATIONS = {
 
 
 class RescalingWeights:
-    """By how much nodes scale with the maximum `most`."""
+    """By how much nodes scale with `maximum`."""
 
-    def __init__(self, most: TileNode) -> None:
-        self._most = most
+    def __init__(self, maximum: TileNode) -> None:
+        self._maximum = maximum
         self._known: dict[TileNode, float | None] = {}
 
     def of(self, node: TileNode) -> float | None:
         """The w of `node`'s exp(w * maximum); 0 where the maximum changes nothing, None where it
         does otherwise.
         """
-        if node is self._most:
+        if node is self._maximum:
             return None
         if node not in self._known:
             self._known[node] = self._folded(node)
@@ -49,7 +49,7 @@ class RescalingWeights:
     def _folded(self, node: TileNode) -> float | None:
         """The weight of a node, whose reduction has to scale alike everywhere."""
         weight = self._value(node.value, node)
-        return None if weight and self._most.indices & set(node.folded) else weight
+        return None if weight and self._maximum.indices & set(node.folded) else weight
 
     def _value(self, value: ir.Expression, node: TileNode) -> float | None:
         match value:
@@ -101,7 +101,7 @@ class RescalingWeights:
         """What the exponent `value` changes by as the maximum does: -1 for x - maximum."""
         match value:
             case ir.Apply(operation=ir.Operation.SUBTRACT, arguments=(x, ir.BufferLoad() as load)):
-                if x == self._most.value and node.reads.get(load) is self._most:
+                if x == self._maximum.value and node.reads.get(load) is self._maximum:
                     return -1.0
             case ir.Apply(operation=ir.Operation.MULTIPLY, arguments=(x, ir.Constant(factor))):
                 return _times(self._exponent(x, node), factor)
@@ -120,16 +120,16 @@ def _times(weight: float | None, factor: float) -> float | None:
     return weight * factor if 0 < factor < math.inf else None
 
 
-def online_weight(total: TileNode, most: TileNode) -> float | None:
-    """How the sum `total` scales with `most`, where both may be reduced at once; None where they
+def online_weight(total: TileNode, maximum: TileNode) -> float | None:
+    """How the sum `total` scales with `maximum`, where both may be reduced at once; None where they
     may not.
 
     A maximum that is rounded is not what is seen of it on the way; and what is divided by such
     values would have to be scaled up from nothing.
     """
-    if (total.fold, most.fold) != (ir.ReductionKind.SUM, ir.ReductionKind.MAX):
+    if (total.fold, maximum.fold) != (ir.ReductionKind.SUM, ir.ReductionKind.MAX):
         return None
-    if most.stage.target.dtype in HALVES:
+    if maximum.stage.target.dtype in HALVES:
         return None
-    weight = RescalingWeights(most).of(total)
+    weight = RescalingWeights(maximum).of(total)
     return weight if weight is not None and weight <= 0 else None

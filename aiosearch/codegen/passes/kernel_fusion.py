@@ -44,7 +44,7 @@ def fuse_kernels(module: Module) -> Module:
     kernels = list(module.kernels)
     place = 0
     while place < len(kernels):
-        fused = _into_a_later(kernels, place, module)
+        fused = _fused_into_reader(kernels, place, module)
         if fused is None:
             place += 1
         else:
@@ -52,7 +52,9 @@ def fuse_kernels(module: Module) -> Module:
     return replace(module, kernels=tuple(kernels))
 
 
-def _into_a_later(kernels: list[TileKernel], place: int, module: Module) -> list[TileKernel] | None:
+def _fused_into_reader(
+    kernels: list[TileKernel], place: int, module: Module
+) -> list[TileKernel] | None:
     """The kernels with that at `place` moved into a later one, if only that one reads what it
     fills.
     """
@@ -67,13 +69,13 @@ def _into_a_later(kernels: list[TileKernel], place: int, module: Module) -> list
         return None
     (reader,) = readers
     # The kernels between the two do not read what the first one fills, so it may run later.
-    joined = _joined(first, kernels[reader])
+    joined = _fused(first, kernels[reader])
     if joined is None:
         return None
     return [*kernels[:place], *kernels[place + 1 : reader], joined, *kernels[reader + 1 :]]
 
 
-def _joined(first: TileKernel, second: TileKernel) -> TileKernel | None:
+def _fused(first: TileKernel, second: TileKernel) -> TileKernel | None:
     # Names are unique within a kernel only: the primes keep the indices of the two apart until they
     # are unified.
     """The kernel of `first` and `second`, or None where that is not legal or does not pay."""

@@ -65,7 +65,7 @@ def fuse_index_pair(draft: StageDraft, fresh: FreshIndex) -> StageDraft:
     # Every fusion removes an index, so this ends.
     while (pair := _pair(draft)) is not None:
         outer, inner = pair
-        draft = _joined(draft, outer, inner, fresh(outer.size * inner.size))
+        draft = _with_fused_pair(draft, outer, inner, fresh(outer.size * inner.size))
     return draft
 
 
@@ -74,13 +74,13 @@ def split_divided_index(draft: StageDraft, fresh: FreshIndex) -> StageDraft:
     them all.
     """
     tried = draft
-    while (division := _divided(tried)) is not None:
+    while (division := _divided_index(tried)) is not None:
         divided_index, by = division
         # k = by·high + low, with low below `by`: k / by is high and k % by is low for all k below
         # the size, which `by` divides.
         high, low = fresh(divided_index.size // by), fresh(by)
         instead = Affine(((high, by), (low, 1)))
-        tried = _with(tried, {divided_index: instead})
+        tried = _with_positions(tried, {divided_index: instead})
         if divided_index in tried.folded:
             place = tried.folded.index(divided_index)
             folded = (*tried.folded[:place], high, low, *tried.folded[place + 1 :])
@@ -95,12 +95,12 @@ def _pair(draft: StageDraft) -> tuple[LoopIndex, LoopIndex] | None:
     # A free index cannot be fused with a reduced one: their loops end at different places.
     for group in (draft.free, draft.folded):
         for outer, inner in permutations(group, 2):
-            if _together(draft, outer, inner):
+            if _always_together(draft, outer, inner):
                 return outer, inner
     return None
 
 
-def _together(draft: StageDraft, outer: LoopIndex, inner: LoopIndex) -> bool:
+def _always_together(draft: StageDraft, outer: LoopIndex, inner: LoopIndex) -> bool:
     """Whether everywhere the factor of `outer` is that of `inner` times the size of `inner`."""
     met = False
     for at in draft.positions():
@@ -113,10 +113,12 @@ def _together(draft: StageDraft, outer: LoopIndex, inner: LoopIndex) -> bool:
     return met
 
 
-def _joined(draft: StageDraft, outer: LoopIndex, inner: LoopIndex, both: LoopIndex) -> StageDraft:
+def _with_fused_pair(
+    draft: StageDraft, outer: LoopIndex, inner: LoopIndex, both: LoopIndex
+) -> StageDraft:
     # Since outer·size + inner is `both`, the terms of outer vanish and inner becomes `both`.
     """The draft with `both` in the place of `outer` and `inner`."""
-    changed = _with(draft, {outer: ZERO, inner: index(both)})
+    changed = _with_positions(draft, {outer: ZERO, inner: index(both)})
     if inner in draft.folded:
         folded = tuple(
             both if loop_index is inner else loop_index
@@ -143,7 +145,7 @@ def _axis(draft: StageDraft, loop_index: LoopIndex) -> int:
     return next(axis for axis, at in enumerate(draft.at) if single_index(at) is loop_index)
 
 
-def _with(draft: StageDraft, replacements: Mapping[LoopIndex, Position]) -> StageDraft:
+def _with_positions(draft: StageDraft, replacements: Mapping[LoopIndex, Position]) -> StageDraft:
     """`draft` with other positions for the indices in `replacements`."""
 
     def change(position: Position) -> Position:
@@ -153,7 +155,7 @@ def _with(draft: StageDraft, replacements: Mapping[LoopIndex, Position]) -> Stag
     return replace(draft, at=at, value=map_positions(draft.value, change))
 
 
-def _divided(draft: StageDraft) -> tuple[LoopIndex, int] | None:
+def _divided_index(draft: StageDraft) -> tuple[LoopIndex, int] | None:
     """An index to split, and how large its inner part has to be for a division to vanish; or
     None.
     """

@@ -68,7 +68,7 @@ def tile_scratch(
     # each makes an axis shorter, and what was refused is not tried again.
     while tiles := next((t for t in _candidates(tiled_stages, fixed) if t not in refused), None):
         # All stages change together, as writer and readers must agree on the layout.
-        changed = [_changed(stage, tiles, fresh) for stage in tiled_stages]
+        changed = [_tiled_stage(stage, tiles, fresh) for stage in tiled_stages]
         if all(_is_read_affinely(stage, tiles.tiled) for stage in changed):
             tiled_stages = changed
         else:
@@ -84,11 +84,11 @@ def _candidates(stages: Sequence[KernelStage], fixed: Collection[Buffer]) -> Ite
         for load in (BufferLoad(stage.target, stage.at), *stage.loads):
             if load.buffer in scratch:
                 for axis, (at, size) in enumerate(zip(load.at, load.buffer.shape, strict=True)):
-                    if (length := _length(at, size)) is not None:
+                    if (length := _tile_length(at, size)) is not None:
                         yield _TiledAxis(load.buffer, axis, length)
 
 
-def _length(at: Position, size: int) -> int | None:
+def _tile_length(at: Position, size: int) -> int | None:
     """The length of the tiles of an axis of `size`, where `at` is a place of a tile, for all tiles;
     or None.
     """
@@ -102,7 +102,7 @@ def _length(at: Position, size: int) -> int | None:
     return None
 
 
-def _changed(stage: KernelStage, tiles: _TiledAxis, fresh: FreshIndex) -> KernelStage:
+def _tiled_stage(stage: KernelStage, tiles: _TiledAxis, fresh: FreshIndex) -> KernelStage:
     """The stage with the buffer's new layout, and with an index along the old axis in two."""
     seen = [(stage.target, stage.at), *((load.buffer, load.at) for load in stage.loads)]
     # An index that runs along the untiled axis is split in two first: its position is then a sum of
@@ -178,7 +178,7 @@ def order_scratch_axes(
     for stage in reversed(stages):
         order = [loop_index for at in stage.at if (loop_index := single_index(at)) is not None]
         if stage.target not in fixed and len(order) == len(stage.at):
-            preferred = _copied(stage, stages) or running.get(stage.target, order)
+            preferred = _order_of_copied(stage, stages) or running.get(stage.target, order)
             order = sorted(
                 order,
                 key=lambda loop_index: (
@@ -192,7 +192,7 @@ def order_scratch_axes(
     return [_permuted(stage, turns) for stage in stages]
 
 
-def _copied(stage: KernelStage, stages: Sequence[KernelStage]) -> list[LoopIndex] | None:
+def _order_of_copied(stage: KernelStage, stages: Sequence[KernelStage]) -> list[LoopIndex] | None:
     """The indices of an array from outside that has all of a stage's, in its order."""
     scratch = {item.target for item in stages}
     for load in stage.loads if stage.fold is ReductionKind.NONE else ():

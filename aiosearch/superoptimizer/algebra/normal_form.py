@@ -33,7 +33,7 @@ See docs/why/superoptimizer.md, "What stands for a value".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from fractions import Fraction
 from functools import reduce
 from operator import or_
@@ -85,7 +85,7 @@ class NormalForms:
         self._unit_of: dict[Unit, int] = {}
         self._form_of: dict[tuple[tuple[Monomial, Exact], ...], int] = {}
         self._free: list[Mask] = []
-        self._made: dict[tuple[Any, ...], int] = {}
+        self._results: dict[Hashable, int] = {}
         self._inputs: dict[int, frozenset[str]] = {}
         self.one = self.number(ONE)
 
@@ -95,12 +95,12 @@ class NormalForms:
 
     def bound(self, form: int) -> Mask:
         """The index parts that `form` sums over or takes the largest of, at any depth."""
-        mask = self._made.get(("bound", form))
+        mask = self._results.get(("bound", form))
         if mask is None:
             mask = 0
             for (above, below, _, _), _ in self.items[form]:
                 mask |= self._bound_in((*above, *below))
-            self._made["bound", form] = mask
+            self._results["bound", form] = mask
         return mask
 
     def _bound_in(self, powers: Powers) -> Mask:
@@ -156,7 +156,7 @@ class NormalForms:
 
     def size(self, mask: Mask) -> int:
         """How many values the index parts in `mask` take together."""
-        return self._once(("size", mask), lambda: self._size(mask))
+        return self._remembered(("size", mask), lambda: self._size(mask))
 
     def _size(self, mask: Mask) -> int:
         return self._form(dict([self._scaled(ONE, ((), (), ONE, ()), self._count(mask))]))
@@ -165,25 +165,25 @@ class NormalForms:
 
     def add(self, a: int, b: int) -> int:
         # Sorted operands share one key, so that a commuted sum costs a look-up.
-        return self._once(("add", *sorted((a, b))), lambda: self._add(a, b, ONE))
+        return self._remembered(("add", *sorted((a, b))), lambda: self._add(a, b, ONE))
 
     def subtract(self, a: int, b: int) -> int:
-        return self._once(("subtract", a, b), lambda: self._add(a, b, -ONE))
+        return self._remembered(("subtract", a, b), lambda: self._add(a, b, -ONE))
 
     def multiply(self, a: int, b: int) -> int:
-        return self._once(("multiply", *sorted((a, b))), lambda: self._multiply(a, b))
+        return self._remembered(("multiply", *sorted((a, b))), lambda: self._multiply(a, b))
 
     def divide(self, a: int, b: int) -> int:
-        return self._once(("divide", a, b), lambda: self._multiply(a, self.inverse(b)))
+        return self._remembered(("divide", a, b), lambda: self._multiply(a, self.inverse(b)))
 
     def negative(self, a: int) -> int:
         return self.multiply(a, self.number(-ONE))
 
     def exp(self, a: int) -> int:
-        return self._once(("exp", a), lambda: self._exp(a))
+        return self._remembered(("exp", a), lambda: self._exp(a))
 
     def sqrt(self, a: int) -> int:
-        return self._once(("sqrt", a), lambda: self._sqrt(a))
+        return self._remembered(("sqrt", a), lambda: self._sqrt(a))
 
     def sum(self, a: int, mask: Mask) -> int:
         """Adds up over the parts in `mask`; a monomial that does not depend on a part is multiplied
@@ -191,23 +191,23 @@ class NormalForms:
         """
         if not mask:
             return a
-        return self._once(("sum", a, mask), lambda: self._sum(a, mask))
+        return self._remembered(("sum", a, mask), lambda: self._sum(a, mask))
 
     def largest(self, a: int, mask: Mask) -> int:
         """The largest over the parts in `mask`; parts that `a` does not depend on change
         nothing.
         """
         mask &= self.free(a)
-        return self._once(("largest", a, mask), lambda: self._largest(a, mask)) if mask else a
+        return self._remembered(("largest", a, mask), lambda: self._largest(a, mask)) if mask else a
 
     def inverse(self, a: int) -> int:
-        return self._once(("inverse", a), lambda: self._inverse(a))
+        return self._remembered(("inverse", a), lambda: self._inverse(a))
 
-    def _once(self, key: tuple[Any, ...], make: Callable[[], int]) -> int:
+    def _remembered(self, key: Hashable, make: Callable[[], int]) -> int:
         """Remembers the form of `key`, which is an operation with its operands."""
-        form = self._made.get(key)
+        form = self._results.get(key)
         if form is None:
-            form = self._made[key] = make()
+            form = self._results[key] = make()
         return form
 
     # Tables
@@ -259,7 +259,7 @@ class NormalForms:
         # programs that differ by such a distribution get two forms: a loss of completeness, never
         # of soundness.
         if min(terms) > 1 and terms[0] * terms[1] > MOST_TERMS:
-            return self._joint(a, b)
+            return self._unexpanded_product(a, b)
         total: dict[Monomial, Exact] = {}
         expanded: list[int] = []
         for left_mono, left in self.items[a]:
@@ -282,13 +282,13 @@ class NormalForms:
                     total[mono] = total.get(mono, 0) + factor
         return reduce(self.add, expanded, self._form(total))
 
-    def _joint(self, a: int, b: int) -> int:
+    def _unexpanded_product(self, a: int, b: int) -> int:
         """The product of two sums that is not multiplied out, with what the terms of each sum share
         pulled out.
 
         So `(2x + 2y + 2z)·(u + v)` and `2·(x + y + z)·(u + v)` have one form.
         """
-        (content, left), (right_content, right) = self._parted(a), self._parted(b)
+        (content, left), (right_content, right) = self._factored(a), self._factored(b)
         total: dict[Monomial, Exact] = {}
         for (above, below, root, sizes), factor in self.items[
             self._multiply(content, right_content)
@@ -355,7 +355,7 @@ class NormalForms:
 
     def _inverse(self, a: int) -> int:
         if len(self.items[a]) != 1:
-            content, inner = self._parted(a)
+            content, inner = self._factored(a)
             # 1/(2x + 2y) and (1/2)·1/(x + y) have to agree: what the terms share is inverted by
             # itself.
             if content != self.one:
@@ -372,7 +372,7 @@ class NormalForms:
             return self._expand(inverted, scaled)
         return self.of_monomial(inverted, scaled)
 
-    def _parted(self, a: int) -> tuple[int, int]:
+    def _factored(self, a: int) -> tuple[int, int]:
         """What all terms of a sum have in common, and the sum without it: `2xy + 4xz` is `2x` and
         `y + 2z`.
         """
@@ -408,7 +408,7 @@ class NormalForms:
         powers are even.
         """
         if len(self.items[a]) > 1:
-            content, inner = self._parted(a)
+            content, inner = self._factored(a)
             if content != self.one and self.items[content][0][1] > 0:
                 return self._multiply(self.sqrt(content), self.sqrt(inner))
         # The root of a proper sum is a unit to the power one half; squaring it gives the sum back
@@ -470,7 +470,7 @@ class NormalForms:
                     continue
                 covered |= touched
                 sides = _with(((), ()), side, unit, power)
-                joined, groups = _joined((touched, *sides), groups)
+                joined, groups = _merged_groups((touched, *sides), groups)
                 groups.append(joined)
         up = outside[0]
         for bound, over, under in groups:
@@ -558,7 +558,7 @@ def _with(sides: tuple[Powers, Powers], side: int, unit: int, power: int) -> tup
     return (above, merged(below, factor)) if side else (merged(above, factor), below)
 
 
-def _joined(
+def _merged_groups(
     new: tuple[Mask, Powers, Powers], groups: Iterable[tuple[Mask, Powers, Powers]]
 ) -> tuple[tuple[Mask, Powers, Powers], list[tuple[Mask, Powers, Powers]]]:
     """Merges `new` with every group that shares an index with it; returns the merged group and the

@@ -82,7 +82,7 @@ def read(program: Program) -> NormalFormProgram:
                 continue
             if label not in names:
                 names[label] = len(names)
-                called.append(_called(label.name, term.parameter("name"), axis, called))
+                called.append(_label_name(label.name, term.parameter("name"), axis, called))
                 sizes.append(size)
             axes.append((WHOLE << BITS * names[label],))
         # X[i, i] would be a diagonal: index parts tell axes apart, so no two may share one.
@@ -118,7 +118,7 @@ def _evaluate(program: Program, algebra: FormalAlgebra, values: dict[Term, Label
             values[term] = step(term, algebra, operands)
 
 
-def _called(label: str | None, tensor: str, axis: int, names: Sequence[str]) -> str:
+def _label_name(label: str | None, tensor: str, axis: int, names: Sequence[str]) -> str:
     """A name of a label for people: its own, or that of the tensor and axis it came up at first."""
     plain = label if label is not None and not label.isdigit() else f"{tensor}{axis}"
     return plain if plain not in names else f"{plain}{len(names)}"
@@ -146,8 +146,10 @@ class FormalAlgebra:
             if not axes or not x.axes:
                 axes = axes or x.axes
                 continue
-            axes = tuple(_met(left, right) for left, right in zip(axes, x.axes, strict=True))
-        return _apart(axes)
+            axes = tuple(
+                _matching_axis(left, right) for left, right in zip(axes, x.axes, strict=True)
+            )
+        return _distinct_axes(axes)
 
     def add(self, x: LabelledTensor, y: LabelledTensor) -> LabelledTensor:
         return LabelledTensor(self._forms.add(x.form, y.form), self._axes(x, y))
@@ -213,10 +215,10 @@ class FormalAlgebra:
         return LabelledTensor(self._forms.largest(x.form, _mask(x, axes)), _without_label(x, axes))
 
     def matmul(self, x: LabelledTensor, y: LabelledTensor) -> LabelledTensor:
-        inner = _met(x.axes[-1], y.axes[-2])
+        inner = _matching_axis(x.axes[-1], y.axes[-2])
         lead = self._axes(LabelledTensor(x.form, x.axes[:-2]), LabelledTensor(y.form, y.axes[:-2]))
         product = self._forms.multiply(x.form, y.form)
-        _apart((*lead, x.axes[-2], inner, y.axes[-1]))
+        _distinct_axes((*lead, x.axes[-2], inner, y.axes[-1]))
         return LabelledTensor(self._forms.sum(product, sum(inner)), (*lead, x.axes[-2], y.axes[-1]))
 
     def size(self, x: LabelledTensor, axis: int) -> LabelledTensor:
@@ -234,10 +236,10 @@ class FormalAlgebra:
         for left, right in regroup(NUMBERS, old_shape, tuple(shape)):
             pieces = [piece for axis in left for piece in x.axes[axis]]
             for axis in right:
-                axes[axis], pieces = self._taken(pieces, shape[axis])
+                axes[axis], pieces = self._leading_pieces(pieces, shape[axis])
         return LabelledTensor(x.form, tuple(axes))
 
-    def _taken(self, pieces: list[Mask], size: Dim) -> tuple[Axis, list[Mask]]:
+    def _leading_pieces(self, pieces: list[Mask], size: Dim) -> tuple[Axis, list[Mask]]:
         """The pieces of an axis of `size`, from the front of `pieces`, and the pieces that are
         left.
         """
@@ -302,14 +304,14 @@ def overlap(axes: Axes) -> bool:
     return False
 
 
-def _apart(axes: Axes) -> Axes:
+def _distinct_axes(axes: Axes) -> Axes:
     """The axes, where no two run over parts of one index; raises UnsearchableError else."""
     if overlap(axes):
         raise UnsearchableError("two axes of a tensor that run over one index")
     return axes
 
 
-def _met(left: Axis, right: Axis) -> Axis:
+def _matching_axis(left: Axis, right: Axis) -> Axis:
     """The axis of two that meet, where one may have a single element."""
     if left and right and left != right:
         raise UnsearchableError("axes meet that run over different indices")
@@ -333,7 +335,7 @@ def uncast(program: Program) -> Program:
     values: dict[Term, Term] = {}
     try:
         for term in program.terms():
-            values[term] = _without(term, [values[output] for output in term.arguments])
+            values[term] = _without_cast(term, [values[output] for output in term.arguments])
     except TensorError:
         return program
     outputs = tuple(values[output] for output in program.outputs)
@@ -342,7 +344,7 @@ def uncast(program: Program) -> Program:
     return Program(program.name, program.inputs, outputs)
 
 
-def _without(term: Term, arguments: list[Term]) -> Term:
+def _without_cast(term: Term, arguments: list[Term]) -> Term:
     if term.operator is RESULT or not arguments:
         return term
     if term.operator.name == "cast" and {term.dtype, term.arguments[0].dtype} <= FLOATING:

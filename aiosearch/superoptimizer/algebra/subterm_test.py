@@ -148,7 +148,7 @@ class SubtermTest:
             self._add_host(key[2])
             # A largest may be taken in two steps, over some of the indices in a loop and the
             # remainder behind it.
-            for mask in _some_of(key[1]):
+            for mask in _proper_subsets(key[1]):
                 self._add_host(self._forms.largest(key[2], mask))
         elif key[0] == "sum of":
             self._add_host(key[1])
@@ -206,15 +206,15 @@ class SubtermTest:
     def _spots_of(self, unit: int) -> dict[Spot, None]:
         spots = self._spots_known.get(unit)
         if spots is None:
-            spots = self._spots_known[unit] = dict.fromkeys(self._found(unit))
+            spots = self._spots_known[unit] = dict.fromkeys(self._placements(unit))
         return spots
 
-    def _found(self, unit: int) -> Iterator[Spot]:
+    def _placements(self, unit: int) -> Iterator[Spot]:
         """Where `unit` is a factor, or, if it is a sum, where its first factor is."""
         yield from self._places.get(unit, ())
         key = self._forms.units[unit]
         if key[0] == "sum":
-            yield from self._found((*key[2], *key[3])[0][0])
+            yield from self._placements((*key[2], *key[3])[0][0])
 
     def _fits(self, form: int, first: Monomial, host: int, mono: Monomial) -> bool:
         """Whether `form`, by its first monomial, can become the monomial `mono` of `host`."""
@@ -231,7 +231,7 @@ class SubtermTest:
         sides = [(first[0], 0), (first[1], 1)]
         units = [(unit, power, side) for powers, side in sides for unit, power in powers]
         ratio = -1  # computed only where there is room, which is rare
-        for room in self._placed(units, _Remainder((mono[0], mono[1]))):
+        for room in self._assignments(units, _Remainder((mono[0], mono[1]))):
             if ratio < 0:
                 ratio = self._forms.divide(self._number(first, factor), whole)
             if ratio in self._ratios(room, () if spelled else (mono[0], mono[1])) and self._agree(
@@ -310,7 +310,9 @@ class SubtermTest:
         )
         return {(image[0], image[1]) for image, _ in forms.items[whole]}
 
-    def _placed(self, units: list[tuple[int, int, int]], room: _Remainder) -> Iterator[_Remainder]:
+    def _assignments(
+        self, units: list[tuple[int, int, int]], room: _Remainder
+    ) -> Iterator[_Remainder]:
         """Every way to place each of `units`: beside the sums of the monomial, or inside a sum that
         is opened.
         """
@@ -319,14 +321,14 @@ class SubtermTest:
             return
         (unit, power, side), *unplaced = units
         if _has_power(room.left[side], unit, power):
-            left = _less(room.left, side, ((unit, power),))
-            yield from self._placed(unplaced, _Remainder(left, room.sums))
+            left = _without_side(room.left, side, ((unit, power),))
+            yield from self._assignments(unplaced, _Remainder(left, room.sums))
         for opened in self._opened(room):
             for number, inner in enumerate(opened.sums):
-                reduced = self._inside(unit, power, side, inner)
+                reduced = self._removed_from_sum(unit, power, side, inner)
                 if reduced is not None:
                     sums = (*opened.sums[:number], reduced, *opened.sums[number + 1 :])
-                    yield from self._placed(unplaced, _Remainder(opened.left, sums))
+                    yield from self._assignments(unplaced, _Remainder(opened.left, sums))
 
     def _opened(self, room: _Remainder) -> Iterator[_Remainder]:
         """The remainder as it is, and with one further sum of it opened."""
@@ -338,14 +340,16 @@ class SubtermTest:
             # plain sum can be entered.
             if key[0] == "sum" and power == 2:
                 sums = (*room.sums, _Sum(key[1], key[1], (key[2], key[3])))
-                yield _Remainder(_less(room.left, 0, ((unit, power),)), sums)
+                yield _Remainder(_without_side(room.left, 0, ((unit, power),)), sums)
 
-    def _inside(self, unit: int, power: int, side: int, entered: _Sum) -> _Sum | None:
+    def _removed_from_sum(self, unit: int, power: int, side: int, entered: _Sum) -> _Sum | None:
         """The sum without a factor `unit`, or without the factors and indices of a partial sum
         `unit`; None where neither fits.
         """
         if _has_power(entered.left[side], unit, power):
-            return _Sum(entered.whole, entered.bound, _less(entered.left, side, ((unit, power),)))
+            return _Sum(
+                entered.whole, entered.bound, _without_side(entered.left, side, ((unit, power),))
+            )
         key = self._forms.units[unit]
         if key[0] != "sum" or power != 2 or side or key[1] & ~entered.bound:
             return None
@@ -360,7 +364,7 @@ class SubtermTest:
         return _Sum(entered.whole, entered.bound & ~key[1], left)
 
 
-def _some_of(mask: Mask) -> Iterator[Mask]:
+def _proper_subsets(mask: Mask) -> Iterator[Mask]:
     """Every proper, nonempty subset of a mask, in falling order."""
     part = mask & mask - 1
     while part:
@@ -383,7 +387,7 @@ def _has_power(powers: Powers, unit: int, power: int) -> bool:
     return False
 
 
-def _less(product: Product, side: int, part: Powers) -> Product:
+def _without_side(product: Product, side: int, part: Powers) -> Product:
     """A product without `part` on one `side`: 0 is above the line, 1 below."""
     above, below = product
     return (above, without(below, part)) if side else (without(above, part), below)

@@ -29,7 +29,7 @@ def plain(program: Program, reference: NormalFormProgram) -> Program | None:
                     values[inner] = _unblocked(inner, values)
                 values[term] = values[kernel.outputs[term.parameter("index")][0]]
             elif term not in values and term.place in (Place.DEVICE, Place.ANYWHERE):
-                values[term] = _again(term, values)
+                values[term] = _reapplied(term, values)
         outputs = tuple(values[output] for output in program.outputs)
         unblocked = Program(program.name, program.inputs, outputs)
         same = read_with(unblocked, reference) == list(reference.outputs)
@@ -38,7 +38,7 @@ def plain(program: Program, reference: NormalFormProgram) -> Program | None:
     return unblocked if same else None
 
 
-def _again(term: Term, values: dict[Term, Term]) -> Term:
+def _reapplied(term: Term, values: dict[Term, Term]) -> Term:
     """`term` with new operands from `values`."""
     if not term.arguments:
         return term
@@ -56,7 +56,7 @@ def _unblocked(term: Term, values: dict[Term, Term]) -> Term:
         return _accumulated(term, source)
     if any(parameter.kind is ParameterKind.SHAPE for parameter in term.operator.parameters):
         raise TensorError("a shape that a tile has")
-    return _again(term, values)
+    return _reapplied(term, values)
 
 
 def _accumulated(term: Term, source: Term) -> Term:

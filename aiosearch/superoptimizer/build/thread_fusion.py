@@ -19,15 +19,15 @@ def threaded(program: Program) -> Program:
         if term.operator is RESULT:
             kernel: Kernel = term.parameter("kernel")
             if kernel not in stored:
-                stored[kernel] = _Threads(kernel, values).results()
+                stored[kernel] = _ThreadedKernel(kernel, values).results()
             values[term] = stored[kernel][term.parameter("index")]
         elif term not in values and term.place in (Place.DEVICE, Place.ANYWHERE):
-            values[term] = _again(term, [values[operand] for operand in term.arguments])
+            values[term] = _reapplied(term, [values[operand] for operand in term.arguments])
     outputs = tuple(values[output] for output in program.outputs)
     return Program(program.name, program.inputs, outputs)
 
 
-class _Threads:
+class _ThreadedKernel:
     """Rebuilds a kernel with threads."""
 
     def __init__(self, kernel: Kernel, values: dict[Term, Term]) -> None:
@@ -45,10 +45,10 @@ class _Threads:
     def _tile(self, term: Term) -> Term:
         tile = self._tiles.get(term)
         if tile is None:
-            tile = self._tiles[term] = self._made(term)
+            tile = self._tiles[term] = self._rebuilt(term)
         return tile
 
-    def _made(self, term: Term) -> Term:
+    def _rebuilt(self, term: Term) -> Term:
         """The tile of `term` in the new block."""
         if term.operator is LOAD:
             (source,) = term.arguments
@@ -63,7 +63,7 @@ class _Threads:
         # to the next in a register.
         if _pointwise(term) and any(map(_pointwise, term.arguments)):
             return write(self._register(term))
-        return _again(term, [self._tile(argument) for argument in term.arguments])
+        return _reapplied(term, [self._tile(argument) for argument in term.arguments])
 
     def _register(self, term: Term) -> Term:
         """What a thread holds of a tile."""
@@ -72,7 +72,9 @@ class _Threads:
             if term.place is Place.ANYWHERE:
                 return term
             if _pointwise(term):
-                register = _again(term, [self._register(argument) for argument in term.arguments])
+                register = _reapplied(
+                    term, [self._register(argument) for argument in term.arguments]
+                )
             else:
                 register = read(self._tile(term))
             self._registers[term] = register
@@ -84,6 +86,6 @@ def _pointwise(term: Term) -> bool:
     return term.operator.pointwise and term.place in (Place.LOOP, Place.AFTER)
 
 
-def _again(term: Term, operands: list[Term]) -> Term:
+def _reapplied(term: Term, operands: list[Term]) -> Term:
     """`term` with new `operands`."""
     return apply(term.operator, *operands, **dict(term.parameters)) if operands else term

@@ -51,7 +51,7 @@ class Composer:
 
     def __init__(self, device: Device, seconds: float) -> None:
         self._device = device
-        self._until = time.monotonic() + seconds
+        self._deadline = time.monotonic() + seconds
         self._searched: dict[Program, _Piece | None] = {}
 
     def unfused(self, program: Program, most: int) -> list[Program]:
@@ -95,7 +95,7 @@ class Composer:
 
     def _plain(self, piece: Program, most: int) -> list[Program]:
         searched = self._piece(piece)
-        programs = searched.plain(self._device, most, self._until) if searched else []
+        programs = searched.plain(self._device, most, self._deadline) if searched else []
         return programs or [piece]
 
     def _least(self, piece: Program) -> float:
@@ -104,31 +104,31 @@ class Composer:
     def _price(self, piece: Program) -> float | None:
         searched = self._piece(piece)
         try:
-            seconds = searched.seconds(self._device, self._going) if searched else None
-        except _LateError:
+            seconds = searched.seconds(self._device, self._may_continue) if searched else None
+        except _OutOfTimeError:
             seconds = None
         # A piece of a single operator always has a price, that of the library's kernel: otherwise a
         # program with one operator that cannot be searched would have no partition.
-        if seconds is None and sum(map(_counts, piece.terms())) == 1:
+        if seconds is None and sum(map(_is_counted, piece.terms())) == 1:
             return predict(piece, self._device).seconds
         return seconds
 
     def _piece(self, piece: Program) -> _Piece | None:
         if piece not in self._searched:
             try:
-                self._searched[piece] = _Piece(piece, self._going)
-            except (_LateError, TensorError):
+                self._searched[piece] = _Piece(piece, self._may_continue)
+            except (_OutOfTimeError, TensorError):
                 self._searched[piece] = None
         return self._searched[piece]
 
-    def _going(self, text: str) -> bool:
+    def _may_continue(self, text: str) -> bool:
         """The `ShouldContinue` of the searches: raises at the end of the time."""
-        if time.monotonic() > self._until:
-            raise _LateError
+        if time.monotonic() > self._deadline:
+            raise _OutOfTimeError
         return True
 
 
-class _LateError(Exception):
+class _OutOfTimeError(Exception):
     """Raised where there is no more time."""
 
 
@@ -140,7 +140,9 @@ class _Piece:
         self._problem = Fusion(to_json(program), ONE)
         self._problem.prepare(going)
         children = self._problem.expand(self._problem.root())
-        self._found = [graph for child in children for graph in self._problem.solutions(child)]
+        self._kernel_graphs = [
+            graph for child in children for graph in self._problem.solutions(child)
+        ]
         self._best: Filling | None = None
 
     @property
@@ -150,8 +152,8 @@ class _Piece:
 
     def seconds(self, device: Device, going: ShouldContinue) -> float | None:
         """What the best kernel should take; None where there is none."""
-        if self._best is None and self._found:
-            ranked = Ranking(self._problem.skeletons, device).best(self._found, 1, going)
+        if self._best is None and self._kernel_graphs:
+            ranked = Ranking(self._problem.skeletons, device).best(self._kernel_graphs, 1, going)
             self._best = ranked[0].filling if ranked else None
         return None if self._best is None else self._best.prediction.seconds
 
@@ -168,10 +170,10 @@ class _Piece:
         return sorted(costs, key=lambda operators: costs[operators])[:most]
 
     def _programs(self) -> Iterator[BuiltKernels]:
-        for graph in self._found:
-            yield from self._of(graph)
+        for graph in self._kernel_graphs:
+            yield from self._built(graph)
 
-    def _of(self, graph: Found) -> Iterator[BuiltKernels]:
+    def _built(self, graph: Found) -> Iterator[BuiltKernels]:
         (kernel,) = graph.kernels
         if kernel.step >= 0:
             yield BuiltKernels(graph.kernels, (None,))
@@ -185,6 +187,6 @@ def _searchable(term: Term) -> bool:
     return all(isinstance(size, int) for size in term.shape)
 
 
-def _counts(term: Term) -> bool:
+def _is_counted(term: Term) -> bool:
     """Whether `term` computes something, rather than move elements or stand for an input."""
     return bool(term.arguments) and not moves(term)

@@ -61,7 +61,7 @@ class Dependencies:
 
 def dependencies(program: Program, searchable: Callable[[Term], bool]) -> Dependencies:
     """Finds what needs what; custom kernels stand alone, and so does what is not `searchable`."""
-    builder = _Found(program)
+    builder = _DependencyBuilder(program)
     alone = [
         number
         for number, results in enumerate(builder.results)
@@ -71,11 +71,13 @@ def dependencies(program: Program, searchable: Callable[[Term], bool]) -> Depend
         program,
         tuple(map(tuple, builder.results)),
         tuple(builder.needs),
-        tuple(_turned(builder.needs)),
+        tuple(_reversed_edges(builder.needs)),
         # Operators are numbered in an order in which they can run, so their needs have smaller
         # numbers: closing in that order, and over `feeds` in the reverse, takes one pass.
-        tuple(_closed(builder.needs, range(len(builder.needs)))),
-        tuple(_closed(_turned(builder.needs), reversed(range(len(builder.needs))))),
+        tuple(_transitive_closure(builder.needs, range(len(builder.needs)))),
+        tuple(
+            _transitive_closure(_reversed_edges(builder.needs), reversed(range(len(builder.needs))))
+        ),
         builder.union(program.outputs),
         bits(alone),
         builder.sources,
@@ -83,7 +85,7 @@ def dependencies(program: Program, searchable: Callable[[Term], bool]) -> Depend
     )
 
 
-class _Found:
+class _DependencyBuilder:
     def __init__(self, program: Program) -> None:
         self.results: list[list[Term]] = []
         self.needs: list[Bits] = []
@@ -132,7 +134,7 @@ def operands_of(term: Term) -> tuple[Term, ...]:
     return tuple(dict.fromkeys(tile.arguments[0] for tile in body if tile.operator is LOAD))
 
 
-def _turned(edges: list[Bits]) -> list[Bits]:
+def _reversed_edges(edges: list[Bits]) -> list[Bits]:
     """The edges in the other direction."""
     reversed_edges = [0] * len(edges)
     for number, needed in enumerate(edges):
@@ -141,7 +143,7 @@ def _turned(edges: list[Bits]) -> list[Bits]:
     return reversed_edges
 
 
-def _closed(edges: list[Bits], order: Iterable[int]) -> list[Bits]:
+def _transitive_closure(edges: list[Bits], order: Iterable[int]) -> list[Bits]:
     """What `edges` lead to in any number of steps; in `order`, each operator comes after where it
     leads.
     """

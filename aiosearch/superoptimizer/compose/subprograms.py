@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ...tensor import Program, Term, tensor, walk
 from ...tensor.analysis.cost import moves
@@ -129,7 +129,7 @@ class Subprograms:
     def key(self, boundary: Boundary) -> Key:
         """What is computed there, whatever it is called."""
         places: dict[Term, int] = {}
-        lines: list[tuple[Any, ...]] = []
+        lines: list[tuple[Hashable, ...]] = []
         # Labels and terms are numbered in the order in which they come up, so that two cuts of one
         # shape have one key whatever their names are.
         called: dict[str | None, int] = {None: 0}
@@ -194,7 +194,7 @@ def _names(terms: Sequence[Term]) -> Iterable[str]:
         yield name
 
 
-def _parameters(term: Term) -> Any:
+def _parameters(term: Term) -> Hashable:
     """The parameters of `term`; of a kernel without its tiles, which are terms of the key
     themselves.
     """

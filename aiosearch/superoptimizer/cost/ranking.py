@@ -75,7 +75,7 @@ class Ranking:
             # either.
             if len(ranked) >= most and self._least(graph) > _seconds(ranked[most - 1][0]):
                 break
-            best = self._quickly(graph)
+            best = self._estimated(graph)
             if best is not None:
                 ranked = sorted([*ranked, (best, graph)], key=lambda pair: rank_of(pair[0]))
         return sorted(self._refined(ranked[:most], going), key=rank_of)
@@ -90,7 +90,7 @@ class Ranking:
         for number, (quick, graph) in enumerate(ranked, 1):
             if not going(f"trying more block graphs for {number} of {len(ranked)}"):
                 return [*refined, *(quick for quick, _ in ranked[number - 1 :])]
-            refined.append(self._of(graph) or quick)
+            refined.append(self._refined_graph(graph) or quick)
         return refined
 
     def _least(self, graph: Found) -> float:
@@ -99,22 +99,26 @@ class Ranking:
         moved = graph.least_bytes / device.bytes_per_second
         return moved + len(graph.kernels) * device.launch_seconds
 
-    def _quickly(self, graph: Found) -> Ranked | None:
+    def _estimated(self, graph: Found) -> Ranked | None:
         """The program with the shortest block graphs; with others where that does not fit the
         device.
         """
-        ways = [self._ways(kernel) for kernel in graph.kernels]
+        ways = [self._block_graphs(kernel) for kernel in graph.kernels]
         if not all(ways):
             return None
         built = BuiltKernels(graph.kernels, tuple(way[0] for way in ways))
         filling = filled(self._builder, built, self._device)
-        return self._of(graph) if filling is None else Ranked(built, filling, graph.programs)
+        return (
+            self._refined_graph(graph)
+            if filling is None
+            else Ranked(built, filling, graph.programs)
+        )
 
-    def _of(self, kernel_graph: Found) -> Ranked | None:
+    def _refined_graph(self, kernel_graph: Found) -> Ranked | None:
         """One kernel after the other gets the block graph that is best beside those of the
         others.
         """
-        choices = [self._ways(kernel) for kernel in kernel_graph.kernels]
+        choices = [self._block_graphs(kernel) for kernel in kernel_graph.kernels]
         if not all(choices):
             return None
         chosen = [options[0] for options in choices]
@@ -139,7 +143,7 @@ class Ranking:
             BuiltKernels(kernel_graph.kernels, tuple(chosen)), best, kernel_graph.programs
         )
 
-    def _ways(self, kernel: SkeletonKernel) -> list[DerivedBlockGraph | None]:
+    def _block_graphs(self, kernel: SkeletonKernel) -> list[DerivedBlockGraph | None]:
         """The shortest block graphs of a kernel, with a loop and without; `[None]` for an
         operator.
         """
@@ -147,13 +151,13 @@ class Ranking:
             return [None]
         shortest = self._shortest.get(kernel)
         if shortest is None:
-            graphs = self._few(kernel)
+            graphs = self._listed_graphs(kernel)
             looped = [graph for graph in graphs if self._loops(graph)]
             still = [graph for graph in graphs if not self._loops(graph)]
             shortest = self._shortest[kernel] = [*looped[:TRIED], *still[:TRIED]]
         return list(shortest)
 
-    def _few(self, kernel: SkeletonKernel) -> list[DerivedBlockGraph]:
+    def _listed_graphs(self, kernel: SkeletonKernel) -> list[DerivedBlockGraph]:
         """The shortest block graphs of a kernel, at least `ENOUGH` where there are as many."""
         graphs: list[DerivedBlockGraph] = []
         # By rising length: listing with the full limit would meet long graphs first, of which there

@@ -240,20 +240,20 @@ class _Layout:
         if term.operator is LOAD and self._looped and term.parameter("loop") is None:
             self._held.append(size)
             self._homes[term] = ()
-        elif self._is_seen(term):
+        elif self._needs_no_step(term):
             self._homes[term] = reads
-        elif self._adds_up(term):
+        elif self._accumulates(term):
             self._add(term, 0, reads)
         else:
             self._add(term, size, reads, self._over(term))
 
-    def _adds_up(self, term: Term) -> bool:
+    def _accumulates(self, term: Term) -> bool:
         """Whether the value of `term` goes into a tile that the loop keeps."""
         only_summed = term in self._summed and self._uses[term] == 1
         accumulates = self._looped and term.operator is ACCUMULATE
         return accumulates or (only_summed and term.operator is not LOAD)
 
-    def _is_seen(self, term: Term) -> bool:
+    def _needs_no_step(self, term: Term) -> bool:
         """Whether `term` needs no step: it is in registers, or where its operands are."""
         if term.place in (Place.LOOP_REGISTER, Place.AFTER_REGISTER):
             return True
@@ -276,7 +276,7 @@ class _Layout:
     def _over(self, term: Term) -> tuple[int, ...]:
         """The tiles that threads may write over as they read them, element by element."""
         if term.operator is WRITE:
-            return tuple(home for tile in _under(term) for home in self._own(tile))
+            return tuple(home for tile in _tiles_read(term) for home in self._own(tile))
         if not term.operator.pointwise:
             return ()
         return tuple(home for tile in _tiles(term.arguments) for home in self._own(tile))
@@ -288,7 +288,7 @@ class _Layout:
         return () if is_view(term) else self._homes[term]
 
 
-def _under(write: Term) -> list[Term]:
+def _tiles_read(write: Term) -> list[Term]:
     """The tiles that threads read for what they write."""
     tiles: dict[Term, None] = {}
     stack = list(write.arguments)

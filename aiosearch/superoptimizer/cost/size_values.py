@@ -52,11 +52,11 @@ def _spread(numbers: list[int], most: int) -> list[int]:
 
 def takes_all(extents: Mapping[str, int]) -> bool:
     """Whether `SizeValues.of` takes every combination of divisors."""
-    most = _most(extents)
+    most = _divisors_each(extents)
     return all(len(divisors(extent, most + 1)) <= most for extent in extents.values())
 
 
-def _most(extents: Mapping[str, int]) -> int:
+def _divisors_each(extents: Mapping[str, int]) -> int:
     return int(CHOICES ** (1 / max(1, len(extents))))
 
 
@@ -65,7 +65,7 @@ class SizeValues:
 
     def __init__(self, arrays: Mapping[str, Numbers], count: int) -> None:
         self._arrays = arrays
-        self._known: dict[Dim, Numbers] = {}
+        self._cache: dict[Dim, Numbers] = {}
         self.count = count
 
     @classmethod
@@ -73,7 +73,7 @@ class SizeValues:
         """Every combination of divisors, one of each extent, as far as there are not more than
         `CHOICES`.
         """
-        most = _most(extents)
+        most = _divisors_each(extents)
         values = [divisors(extent, most) for extent in extents.values()]
         grids = np.meshgrid(*(np.array(column, dtype=float) for column in values), indexing="ij")
         arrays = dict(zip(extents, (grid.ravel() for grid in grids), strict=True))
@@ -89,9 +89,9 @@ class SizeValues:
         return {name: int(numbers[index]) for name, numbers in self._arrays.items()}
 
     def __call__(self, dim: Dim) -> Numbers:
-        numbers = self._known.get(dim)
+        numbers = self._cache.get(dim)
         if numbers is None:
-            numbers = self._known[dim] = self._evaluated(dim)
+            numbers = self._cache[dim] = self._evaluated(dim)
         return numbers
 
     def _evaluated(self, dim: Dim) -> Numbers:

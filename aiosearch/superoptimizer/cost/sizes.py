@@ -11,8 +11,8 @@ is a search), and only what is given back is built again, with its numbers.
 Worked example: with `extents` = {"column0": 4096, "range0": 256} there are 13 * 9 = 117 choices;
 `SizeChoices.ranked` plans memory for the best until none that is still to come can be better.
 
-Invariant: the time with all memory there is (`_Part.least`) is a lower bound of the time with
-planned memory, so the order in which choices are given back is exact.
+Invariant: the time with all memory there is (`_KernelCosts.least`) is a lower bound of the time
+with planned memory, so the order in which choices are given back is exact.
 
 Cost: array arithmetic over at most `CHOICES` choices, and one memory plan for each choice that is
 taken up.
@@ -48,13 +48,13 @@ class SizeChoices:
     def __init__(self, program: Program, extents: Mapping[str, int], device: Device) -> None:
         needed = works(program)
         every = SizeValues.of(extents)
-        self._values = every.where(_whole(needed, every))
-        self._parts = [_Part(work, self._values, device) for work in needed]
-        self._traffic = sum((part.traffic for part in self._parts), np.zeros(self._values.count))
+        self._values = every.where(_has_whole_tiles(needed, every))
+        self._kernels = [_KernelCosts(work, self._values, device) for work in needed]
+        self._traffic = sum((part.traffic for part in self._kernels), np.zeros(self._values.count))
 
     def least(self) -> float:
         """What no choice costs less than, with all memory there is; infinite where none fits."""
-        seconds = sum((part.least for part in self._parts), np.zeros(self._values.count))
+        seconds = sum((part.least for part in self._kernels), np.zeros(self._values.count))
         return float(min(seconds, default=math.inf))
 
     def ranked(self) -> Iterator[dict[str, int]]:
@@ -63,7 +63,7 @@ class SizeChoices:
         They come in the order of what they cost with all the memory that there is. Each waits, with
         its memory planned, until none that is still to come can be better.
         """
-        least = sum((part.least for part in self._parts), np.zeros(self._values.count))
+        least = sum((part.least for part in self._kernels), np.zeros(self._values.count))
         waiting: list[tuple[tuple[float, float], int]] = []
         # lexsort takes its last key first: by the least time, and among equals by traffic, as
         # `rank` does.
@@ -72,39 +72,41 @@ class SizeChoices:
                 break
             while waiting and waiting[0][0] <= rank(least[index], self._traffic[index]):
                 yield self._values.sizes(heappop(waiting)[1])
-            seconds = sum(part.seconds(index) for part in self._parts)
+            seconds = sum(part.seconds(index) for part in self._kernels)
             if seconds < math.inf:
                 heappush(waiting, (rank(seconds, self._traffic[index]), index))
         while waiting:
             yield self._values.sizes(heappop(waiting)[1])
 
 
-class _Part:
+class _KernelCosts:
     """What one kernel costs by each choice."""
 
     def __init__(self, work: KernelWork, values: SizeValues, device: Device) -> None:
         load = times(work, device, values)
         self.traffic: Numbers = load.cache_bytes
         self._values, self._device = values, device
-        self._alone: Numbers = load.seconds(1)
+        self._serial_seconds: Numbers = load.seconds(1)
         """The seconds where a unit has room for one block, so that loads and arithmetic add up."""
-        self._shared: Numbers = load.seconds(math.inf)
+        self._overlapped_seconds: Numbers = load.seconds(math.inf)
         self._plans = {} if work.kernel is None else _plans(work.kernel)
-        self.least: Numbers = self._shared
+        self.least: Numbers = self._overlapped_seconds
         if work.kernel is not None:
             self._range = values(work.kernel.range)
-            self.least = np.where(self._bound() <= device.shared_bytes, self._shared, math.inf)
+            self.least = np.where(
+                self._bound() <= device.shared_bytes, self._overlapped_seconds, math.inf
+            )
 
     def seconds(self, index: int) -> float:
         """What the choice at `index` costs; infinite where a block needs too much memory."""
         if not self._plans:
-            return float(self._shared[index])
+            return float(self._overlapped_seconds[index])
         phases = self._plans[bool(self._range[index] > 1)]
         shared = max(phase.least(lambda dim: int(self._values(dim)[index])) for phase in phases)
         resident = self._device.resident(shared)
         if not resident:
             return math.inf
-        return float((self._alone if resident < 2 else self._shared)[index])
+        return float((self._serial_seconds if resident < 2 else self._overlapped_seconds)[index])
 
     def _bound(self) -> Numbers:
         """The bytes of shared memory that no order of steps does without."""
@@ -120,7 +122,7 @@ def _plans(kernel: Kernel) -> dict[bool, tuple[BlockPhase, ...]]:
     return {looped: phases(kernel, looped) for looped in (True, False)}
 
 
-def _whole(needed: list[KernelWork], values: SizeValues) -> NDArray[np.bool_]:
+def _has_whole_tiles(needed: list[KernelWork], values: SizeValues) -> NDArray[np.bool_]:
     """Where every tile has whole sizes of at least one."""
     fits = np.ones(values.count, dtype=bool)
     for dim in dict.fromkeys(dim for work in needed for dim in _sizes(work)):
@@ -161,7 +163,7 @@ def fill(build: Build, extents: Mapping[str, int], device: Device, most: int = 1
     names, where that would be too much, powers of two and some others. There is nothing where no
     choice fits the device.
     """
-    named = _named(build, extents)
+    named = _named_program(build, extents)
     fillings: list[Filling] = []
     for sizes in SizeChoices(named, extents, device).ranked():
         if len(fillings) == most:
@@ -181,10 +183,10 @@ def least_of(build: Build, extents: Mapping[str, int], device: Device) -> float:
     if not takes_all(extents):
         return 0.0
     try:
-        return SizeChoices(_named(build, extents), extents, device).least()
+        return SizeChoices(_named_program(build, extents), extents, device).least()
     except ShapeError:
         return math.inf
 
 
-def _named(build: Build, extents: Mapping[str, int]) -> Program:
+def _named_program(build: Build, extents: Mapping[str, int]) -> Program:
     return build({name: Size.named(Divisor(name)) for name in extents})

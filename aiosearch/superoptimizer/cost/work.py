@@ -49,14 +49,14 @@ def works(program: Program) -> list[KernelWork]:
         if term.operator is RESULT:
             custom: Kernel = term.parameter("kernel")
             if custom not in kernels:
-                kernels[custom] = _custom(custom)
+                kernels[custom] = _block_kernel(custom)
         elif term.place is Place.DEVICE and term.operator is not INPUT and not moves(term):
-            kernels[term] = _library(term)
-    copies = [_copy(output) for output in dict.fromkeys(program.outputs) if _left(output)]
+            kernels[term] = _library_kernel(term)
+    copies = [_copy(output) for output in dict.fromkeys(program.outputs) if _needs_copy(output)]
     return [*kernels.values(), *copies]
 
 
-def _left(output: Term) -> bool:
+def _needs_copy(output: Term) -> bool:
     """Whether no kernel writes `output` as it is."""
     while output.operator.name == "reshape":
         (output,) = output.arguments
@@ -71,7 +71,7 @@ def _copy(output: Term) -> KernelWork:
     return KernelWork("copy", (TensorRead(read, read),), size, ())
 
 
-def _library(term: Term) -> KernelWork:
+def _library_kernel(term: Term) -> KernelWork:
     cost = operator_cost(term)
     reads = tuple(_whole(operand) for operand in dict.fromkeys(term.arguments))
     return KernelWork(term.operator.name, reads, cost.bytes_written, ((_dtype(term), cost.flops),))
@@ -82,7 +82,7 @@ def _whole(operand: Term) -> TensorRead:
     return TensorRead(size, size)
 
 
-def _custom(kernel: Kernel) -> KernelWork:
+def _block_kernel(kernel: Kernel) -> KernelWork:
     blocks = product(kernel.grid)
     written: Dim = 0
     for tile, _ in kernel.outputs:

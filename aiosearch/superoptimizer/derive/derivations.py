@@ -193,13 +193,15 @@ class DerivationGraph:
         self.pruned: Counter[str] = Counter()
         self._known: dict[ValueClass, int] = {}
         self._algebra = FormalAlgebra(self.forms, reference.sizes)
-        self._alike: dict[Scope, dict[tuple[Axes, Mask], list[int]]] = {zone: {} for zone in Scope}
-        self._meetings = AxisMatches()
+        self._by_axes: dict[Scope, dict[tuple[Axes, Mask], list[int]]] = {
+            zone: {} for zone in Scope
+        }
+        self._axis_matches = AxisMatches()
         self._walked: list[Mask] = []
         """By class, the index parts that its grid and its loop walk."""
-        self._together: dict[tuple[int, int, bool], PointwiseForms] = {}
+        self._pointwise_forms: dict[tuple[int, int, bool], PointwiseForms] = {}
         self._results: dict[tuple[str, int, int, Mask], int] = {}
-        self._fresh: deque[int] = deque()
+        self._worklist: deque[int] = deque()
         self._accumulators = [
             kind for kind in space.accumulators if kind != "max" or self.parts.largest
         ]
@@ -275,7 +277,7 @@ class DerivationGraph:
             self.classes.append(entered)
             self.steps.append([])
             self._walked.append(entered.grid | entered.loop)
-            self._fresh.append(number)
+            self._worklist.append(number)
         if step is not None:
             self.steps[number].append(step)
         return number
@@ -284,10 +286,10 @@ class DerivationGraph:
         """Takes up new classes until there are none; breadth first, so that a class meets all
         earlier ones.
         """
-        while self._fresh:
+        while self._worklist:
             # There is no stopping early: what is missing would look as if it could not be
             going(f"computing tables: {len(self.classes):,} values so far")
-            self._grow(self._fresh.popleft())
+            self._grow(self._worklist.popleft())
 
     def _grow(self, number: int) -> None:
         """Applies everything to the class `number`, alone and with each class before it."""
@@ -295,7 +297,7 @@ class DerivationGraph:
         # Classes are grouped by their axes and loop: whether two of them can meet is decided once
         # for a group. The class itself is in its group before it is paired, so that x·x comes
         # about.
-        self._alike[cls.zone].setdefault((cls.axes, cls.loop), []).append(number)
+        self._by_axes[cls.zone].setdefault((cls.axes, cls.loop), []).append(number)
         if cls.zone is Scope.DEVICE:
             self._load(number, cls)
         elif cls.zone is Scope.LOOP:
@@ -318,7 +320,9 @@ class DerivationGraph:
             if operator.name == "rms_norm" and not (cls.axes and cls.axes[-1]):
                 continue
             tensor = self._meaning(operator, cls)
-            self._made(Derivation(operator.name, (number,)), cls.zone, tensor, cls.grid, cls.loop)
+            self._enter_part(
+                Derivation(operator.name, (number,)), cls.zone, tensor, cls.grid, cls.loop
+            )
         for place, (_, form) in enumerate(self.numbers):
             self._with_number(number, cls, place, form)
 
@@ -350,7 +354,7 @@ class DerivationGraph:
                 form = self._reduced(name, cls.form, sum(pieces))
                 axes = (*cls.axes[:axis], ROW, *cls.axes[axis + 1 :])
                 step = Derivation(name, (number,), str(axis))
-                self._made(step, cls.zone, LabelledTensor(form, axes), cls.grid, cls.loop)
+                self._enter_part(step, cls.zone, LabelledTensor(form, axes), cls.grid, cls.loop)
             # An axis of several pieces was put together by a store: its first piece is a grid's,
             # and summing over just that is the second half of a reduction that was split over
             # blocks.
@@ -358,7 +362,7 @@ class DerivationGraph:
                 form = self.forms.sum(cls.form, pieces[0])
                 axes = (*cls.axes[:axis], pieces[1:], *cls.axes[axis + 1 :])
                 step = Derivation("fold", (number,), str(axis))
-                self._made(step, cls.zone, LabelledTensor(form, axes), cls.grid, cls.loop)
+                self._enter_part(step, cls.zone, LabelledTensor(form, axes), cls.grid, cls.loop)
 
     def _reduced(self, name: str, form: int, mask: Mask) -> int:
         if name == "max":
@@ -366,7 +370,7 @@ class DerivationGraph:
         total = self.forms.sum(form, mask)
         return total if name == "sum" else self.forms.divide(total, self.forms.size(mask))
 
-    def _made(
+    def _enter_part(
         self, step: Derivation, zone: Scope, tensor: LabelledTensor, grid: Mask, loop: Mask
     ) -> None:
         """Enters `tensor` by `step`, unless it is no part of the reference."""
@@ -379,13 +383,13 @@ class DerivationGraph:
 
     def _pair(self, number: int, cls: ValueClass) -> None:
         """Enters what comes of the class `number` and every class of its scope that it can meet."""
-        for (axes, loop), candidates in list(self._alike[cls.zone].items()):
+        for (axes, loop), candidates in list(self._by_axes[cls.zone].items()):
             # A block has a single loop: tiles of different loops never exist in one iteration.
             if loop and cls.loop and loop != cls.loop:
                 self.pruned["loops over different indices"] += 1
                 continue
-            joined, across, inner = self._meetings.of(cls.axes, axes)
-            back, within = self._back(cls.axes, axes)
+            joined, across, inner = self._axis_matches.of(cls.axes, axes)
+            back, within = self._reversed_product(cls.axes, axes)
             if joined is None and across is None and back is None:
                 continue
             partners = self._uncrossed(cls, axes, candidates)
@@ -400,11 +404,11 @@ class DerivationGraph:
                     if partner != number:
                         self._product(partner, number, back, within)
 
-    def _back(self, left: Axes, right: Axes) -> tuple[Axes | None, Mask]:
+    def _reversed_product(self, left: Axes, right: Axes) -> tuple[Axes | None, Mask]:
         """The axes and the sum of the product in the other order, where that is another product."""
         if right == left and len(left) == 1:
             return None, 0
-        _, back, within = self._meetings.of(right, left)
+        _, back, within = self._axis_matches.of(right, left)
         return back, within
 
     def _uncrossed(self, cls: ValueClass, axes: Axes, candidates: list[int]) -> list[int]:
@@ -413,10 +417,10 @@ class DerivationGraph:
         No grid or loop of one may walk an index that the other lies along: in a block that has a
         part of the rows, no tile with all rows is at the same rows.
         """
-        if (cls.grid | cls.loop) & self._meetings.along(axes):
+        if (cls.grid | cls.loop) & self._axis_matches.along(axes):
             uncrossed = []
         else:
-            along = self._meetings.along(cls.axes)
+            along = self._axis_matches.along(cls.axes)
             uncrossed = [
                 candidate for candidate in candidates if not self._walked[candidate] & along
             ]
@@ -428,9 +432,9 @@ class DerivationGraph:
         """Enters the pointwise results of two classes, whose axes are `axes`."""
         a, b = self.classes[left], self.classes[right]
         key = (a.form, b.form, left != right)
-        forms = self._together.get(key)
+        forms = self._pointwise_forms.get(key)
         if forms is None:
-            forms = self._together[key] = self._of_two(*key)
+            forms = self._pointwise_forms[key] = self._pointwise_results(*key)
         if forms.lost:
             self.pruned["no part of the reference"] += forms.lost
         for name, turned, form in forms.results:
@@ -440,7 +444,7 @@ class DerivationGraph:
             entered = ValueClass(form, axes, a.zone, a.grid | b.grid, a.loop | b.loop)
             self._enter(entered, Derivation(name, operands))
 
-    def _of_two(self, a: int, b: int, distinct: bool) -> PointwiseForms:
+    def _pointwise_results(self, a: int, b: int, distinct: bool) -> PointwiseForms:
         """The pointwise results of two forms; of a class with itself, quotients have one order
         only.
         """
@@ -470,21 +474,21 @@ class DerivationGraph:
         key = (name, left, right, inner)
         result = self._results.get(key)
         if result is None:
-            form = self._of(name, left, right, inner)
+            form = self._form_of_two(name, left, right, inner)
             is_part = form in self.parts and not (
                 # x + x has the form of 2x. Allowing such sums would build every multiple by
                 # addition, of which none is shorter than the product with a number.
-                name in ("add", "sub") and self._joins(form, left, right)
+                name in ("add", "sub") and self._merges_terms(form, left, right)
             )
             result = self._results[key] = form if is_part else -1
         return result
 
-    def _joins(self, form: int, left: int, right: int) -> bool:
+    def _merges_terms(self, form: int, left: int, right: int) -> bool:
         """Whether terms of a sum became one: a multiple of what was there, or nothing."""
         items = self.forms.items
         return len(items[form]) < len(items[left]) + len(items[right])
 
-    def _of(self, name: str, left: int, right: int, inner: Mask) -> int:
+    def _form_of_two(self, name: str, left: int, right: int, inner: Mask) -> int:
         forms = self.forms
         if name == "add":
             return forms.add(left, right)
@@ -509,14 +513,14 @@ class DerivationGraph:
 
     def _splits(self, axes: Axes) -> Iterator[Split]:
         """Every way in which a grid and a loop can split a tensor with these axes."""
-        for ways in product(*map(self._ways, axes)):
+        for ways in product(*map(self._axis_splits, axes)):
             grid = reduce(or_, (way[1] for way in ways), 0)
             loops = [way[2] for way in ways if way[2]]
             # At most one axis is split by the loop, as a block loops over one index.
             if len(loops) <= 1 and sum(way[1] > 0 for way in ways) <= self.space.grid_axes:
                 yield tuple(way[0] for way in ways), grid, sum(loops)
 
-    def _ways(self, axis: Axis) -> list[tuple[Axis, Mask, Mask]]:
+    def _axis_splits(self, axis: Axis) -> list[tuple[Axis, Mask, Mask]]:
         """How an axis can be split: left whole, by the grid, by the loop, or by both; only its
         outermost index is.
         """
@@ -551,9 +555,9 @@ class DerivationGraph:
             # and rms over all of them are those of a single one, so they may stand behind a loop
             # that splits something else; a sum would count the tile once for each iteration.
             if still and kind != "max":
-                self._made(step, Scope.STILL, tensor, cls.grid, 0)
+                self._enter_part(step, Scope.STILL, tensor, cls.grid, 0)
             if not still or kind in ("max", "mean", "rms"):
-                self._made(step, Scope.AFTER, tensor, cls.grid, 0)
+                self._enter_part(step, Scope.AFTER, tensor, cls.grid, 0)
 
     def _accumulated(self, kind: str, cls: ValueClass) -> LabelledTensor | None:
         """The tensor that an accumulator of `kind` leaves, or None where the axes do not allow

@@ -38,7 +38,7 @@ class OperatorBounds:
         """Fewest operators on the longest way to it in its own block."""
         self.always = self._always()
         """As bits, those that every way to it goes through within its block; -1 where none is."""
-        self.sizes = self._fewest()
+        self.sizes = self._block_sizes()
         """Fewest operators of a block that computes it, itself included."""
         self.below = self._below()
         """As bits, those that some way to it goes through within its block."""
@@ -103,10 +103,10 @@ class OperatorBounds:
             shared = -1 if ways == -1 and not self._loads(number) else ways | 1 << number
             if shared != common[number]:
                 common[number] = shared
-                fresh += [user for user in users[number] if not self._outside(user)]
+                fresh += [user for user in users[number] if not self._on_device(user)]
         return common
 
-    def _fewest(self) -> list[int]:
+    def _block_sizes(self) -> list[int]:
         """By class, the fewest operators of a block that computes it, from the sizes of its
         operands and what they need in common.
         """
@@ -116,14 +116,14 @@ class OperatorBounds:
         while changed:
             changed = False
             for number, ways in enumerate(steps):
-                if self._outside(number) or self.always[number] < 0:
+                if self._on_device(number) or self.always[number] < 0:
                     continue
-                size = max(min(map(self._through(sizes), ways), default=FAR), sizes[number])
+                size = max(min(map(self._size_through(sizes), ways), default=FAR), sizes[number])
                 changed |= size > sizes[number]
                 sizes[number] = size
         return sizes
 
-    def _through(self, sizes: Sequence[int]) -> Callable[[Derivation], int]:
+    def _size_through(self, sizes: Sequence[int]) -> Callable[[Derivation], int]:
         """A function that gives the fewest operators of a block whose last is this derivation."""
 
         def least(step: Derivation) -> int:
@@ -143,7 +143,7 @@ class OperatorBounds:
     def _loads(self, number: int) -> bool:
         return any(step.operator == "load" for step in self._tables.steps[number])
 
-    def _outside(self, number: int) -> bool:
+    def _on_device(self, number: int) -> bool:
         return self._tables.classes[number].zone is Scope.DEVICE
 
     def _below(self) -> list[int]:
@@ -155,12 +155,12 @@ class OperatorBounds:
             for step in ways:
                 for operand in step.operands if step.operator != "load" else ():
                     users[operand].append(number)
-        fresh = [number for number in range(len(steps)) if not self._outside(number)]
+        fresh = [number for number in range(len(steps)) if not self._on_device(number)]
         while fresh:
             number = fresh.pop()
             reached = involved[number] | 1 << number
             for user in users[number]:
-                if not self._outside(user) and reached & ~involved[user]:
+                if not self._on_device(user) and reached & ~involved[user]:
                     involved[user] |= reached
                     fresh.append(user)
         return involved

@@ -107,12 +107,12 @@ class BlockGraphs:
         """A bit beside those of the classes: that a loop splits something, as it has to where a
         tile is behind a loop."""
         self._counted: dict[BlockSearchState, dict[Loads, int]] = {}
-        self._dead: set[tuple[OpenBlock, Loads]] = set()
-        self._ways_to: dict[int, dict[int, DerivationChoice]] = {}
+        self._dead_ends: set[tuple[OpenBlock, Loads]] = set()
+        self._choices_of: dict[int, dict[int, DerivationChoice]] = {}
 
     def counts(self, outputs: Iterable[int], kernels: int) -> dict[Loads, int]:
         """How many graphs there are for `outputs`, by the tensors that they load."""
-        return self._ways(self._first(outputs, kernels))
+        return self._endings(self._first(outputs, kernels))
 
     def ahead(
         self, outputs: Sequence[int], loads: Loads, kernels: int, steps: Steps
@@ -131,7 +131,7 @@ class BlockGraphs:
         return [
             (number, place)
             for place, way in self._steps(number).items()
-            if (after := self._with(state, number, way)) and loads in self._ways(after)
+            if (after := self._with(state, number, way)) and loads in self._endings(after)
         ]
 
     def graph(self, outputs: tuple[int, ...], steps: Steps) -> DerivedBlockGraph | None:
@@ -148,10 +148,10 @@ class BlockGraphs:
         return None if ordered is None else DerivedBlockGraph(outputs, ordered)
 
     def _first(self, outputs: Iterable[int], kernels: int) -> BlockSearchState:
-        begun = self._begun(outputs, self._limit)
+        begun = self._opened(outputs, self._limit)
         return BlockSearchState(begun.pending, begun.done, begun.left, begun.loaded, kernels, ())
 
-    def _begun(self, outputs: Iterable[int], most: int) -> OpenBlock:
+    def _opened(self, outputs: Iterable[int], most: int) -> OpenBlock:
         pending, done = 0, self._looped
         for number in outputs:
             pending |= 1 << number
@@ -159,7 +159,7 @@ class BlockGraphs:
                 done = 0
         return OpenBlock(pending, done, most, ())
 
-    def _ways(self, state: BlockSearchState) -> dict[Loads, int]:
+    def _endings(self, state: BlockSearchState) -> dict[Loads, int]:
         """How many graphs a state can end in, by what they load; most states come up many times."""
         if not state.pending:
             return {state.loaded: 1} if state.done & self._looped else {}
@@ -169,18 +169,18 @@ class BlockGraphs:
             number = state.pending.bit_length() - 1
             for way in self._steps(number).values():
                 if after := self._with(state, number, way):
-                    for loads, count in self._ways(after).items():
+                    for loads, count in self._endings(after).items():
                         counts[loads] = counts.get(loads, 0) + count
         return counts
 
     def _steps(self, number: int) -> dict[int, DerivationChoice]:
         """The derivations of a class that do not take the class itself, by their positions."""
-        choices = self._ways_to.get(number)
+        choices = self._choices_of.get(number)
         if choices is None:
             ways = (
                 self._way(number, *numbered) for numbered in enumerate(self._tables.steps[number])
             )
-            choices = self._ways_to[number] = {
+            choices = self._choices_of[number] = {
                 way.place: way for way in ways if not way.operands >> number & 1
             }
         return choices
@@ -213,7 +213,7 @@ class BlockGraphs:
         # lets more states meet in the memory of counts.
         reusable = after.done & (self._reach(pending) | self._looped)
         if way.back:
-            circles = self._circled(number, way.back, circles)
+            circles = self._with_circles(number, way.back, circles)
         if circles:
             # A threat to a class that is no longer wanted has passed: its derivation is chosen.
             circles = tuple(pair for pair in circles if pending >> pair[0] & 1)
@@ -236,7 +236,7 @@ class BlockGraphs:
         left = state.left - 1
         return OpenBlock(pending, done, left, loaded) if self._fits(pending, done, left) else None
 
-    def _circled(self, number: int, back: Sequence[int], circles: Circles) -> Circles:
+    def _with_circles(self, number: int, back: Sequence[int], circles: Circles) -> Circles:
         """Adds that the operands `back` must not be made of the class `number`, nor of what it must
         not be made of.
         """
@@ -284,7 +284,7 @@ class BlockGraphs:
 
         It has at most `most` operators, by default the limit of the space.
         """
-        begun = self._begun(outputs, self._limit if most is None else min(most, self._limit))
+        begun = self._opened(outputs, self._limit if most is None else min(most, self._limit))
         if self._fits(begun.pending, begun.done, begun.left):
             yield from self._complete(tuple(outputs), {}, begun, loads)
 
@@ -306,7 +306,7 @@ class BlockGraphs:
             return whole
         reusable = at.done & (self._reach(at.pending) | self._looped)
         state = (OpenBlock(at.pending, reusable, at.left, at.loaded), loads)
-        if state in self._dead:
+        if state in self._dead_ends:
             return False
         led = False
         number = at.pending.bit_length() - 1
@@ -319,7 +319,7 @@ class BlockGraphs:
                 longer = {**steps, number: way.step}
                 led |= yield from self._complete(outputs, longer, after, loads)
         if not led:
-            self._dead.add(state)
+            self._dead_ends.add(state)
         return led
 
 

@@ -80,7 +80,7 @@ class ProgramDrafts:
         custom = [kernel for kernel in draft.kernels if kernel.step < 0]
         if draft.graphs:
             *before, last = draft.graphs
-            longer = list(self._longer(last, custom[len(before)]))
+            longer = list(self._extended(last, custom[len(before)]))
             if longer:
                 yield from (ProgramDraft(draft.kernels, (), (*before, choice)) for choice in longer)
                 return
@@ -88,7 +88,7 @@ class ProgramDrafts:
             for tiles in self._skeletons.tilings(kernel):
                 yield ProgramDraft(draft.kernels, (), (*draft.graphs, BlockChoice(tiles)))
 
-    def _longer(self, choice: BlockChoice, kernel: SkeletonKernel) -> Iterator[BlockChoice]:
+    def _extended(self, choice: BlockChoice, kernel: SkeletonKernel) -> Iterator[BlockChoice]:
         """The block graph `choice` with one derivation more, in every way that can end well."""
         for step in self._skeletons.ahead(kernel, choice.outputs, choice.steps):
             yield BlockChoice(choice.outputs, (*choice.steps, step))
@@ -178,16 +178,16 @@ class Fastest:
 
     def _first_seconds(self, first: BuiltKernels) -> float:
         """What the first kernels of a program take at least, whatever comes after them."""
-        seconds = self._known.get(first)
+        seconds = self._first_kernel_seconds.get(first)
         if seconds is None:
             builder = self.fusion.builder
-            seconds = self._known[first] = least_of(
+            seconds = self._first_kernel_seconds[first] = least_of(
                 partial(builder.part, first), builder.extents(first), self.device
             )
         return seconds
 
     @cached_property
-    def _known(self) -> dict[BuiltKernels, float]:
+    def _first_kernel_seconds(self) -> dict[BuiltKernels, float]:
         return {}
 
     def key(self, node: ProgramDraft) -> bytes:

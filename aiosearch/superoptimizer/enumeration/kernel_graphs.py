@@ -84,7 +84,7 @@ class Skeletons:
                 yield from self._with((*node.kernels, kernel), kernel.loads, needed)
         for number, kernel in enumerate(node.kernels):
             unchanged = (*node.kernels[:number], *node.kernels[number + 1 :])
-            for joined in self._joined(kernel, tensor):
+            for joined in self._extended(kernel, tensor):
                 yield from self._with((*unchanged, joined), joined.loads, needed)
 
     def _with(
@@ -103,20 +103,20 @@ class Skeletons:
         custom = self._space.custom_kernels - sum(kernel.step < 0 for kernel in kernels)
         further_outputs = min(left, custom) * (self._space.block_outputs - 1)
         # A block kernel that is yet to come serves up to `block_outputs` tensors, an operator one.
-        if len(needed) > left + further_outputs + sum(map(self._room, kernels)):
+        if len(needed) > left + further_outputs + sum(map(self._free_outputs, kernels)):
             return False
         return all(
             self.blocks.needs.kernels[tensor] <= left
-            or any(self._room(kernels[place]) for place in _apart(kernels, tensor))
+            or any(self._free_outputs(kernels[place]) for place in _independent_of(kernels, tensor))
             for tensor in needed
         )
 
     def lacking(self, kernels: tuple[SkeletonKernel, ...], needed: tuple[int, ...]) -> int:
         """How many kernels more it takes at least for what is needed."""
-        homeless = len(needed) - sum(map(self._room, kernels))
+        homeless = len(needed) - sum(map(self._free_outputs, kernels))
         return max(0, -(-homeless // max(1, self._space.block_outputs)))
 
-    def _room(self, kernel: SkeletonKernel) -> int:
+    def _free_outputs(self, kernel: SkeletonKernel) -> int:
         """How many outputs `kernel` may still get."""
         return self._space.block_outputs - len(kernel.tensors) if kernel.step < 0 else 0
 
@@ -129,9 +129,9 @@ class Skeletons:
             for loads in self._loads((tensor,)):
                 yield SkeletonKernel((tensor,), loads)
 
-    def _joined(self, kernel: SkeletonKernel, tensor: int) -> Iterator[SkeletonKernel]:
+    def _extended(self, kernel: SkeletonKernel, tensor: int) -> Iterator[SkeletonKernel]:
         """The block kernels that store `wanted` beside what `kernel` stores."""
-        if not self._room(kernel):
+        if not self._free_outputs(kernel):
             return
         tensors = tuple(sorted((*kernel.tensors, tensor)))
         for loads in self._loads(tensors):
@@ -151,7 +151,7 @@ class Skeletons:
             counts = self._counted[tensors] = {}
             for tiles in self._stored(tensors):
                 for loads, count in self.blocks.counts(tiles, self._space.kernels - 1).items():
-                    if self._sensible(tensors, tiles, loads):
+                    if self._is_distinct(tensors, tiles, loads):
                         counts[loads] = counts.get(loads, 0) + count
         return counts
 
@@ -164,7 +164,7 @@ class Skeletons:
 
     def _tilings(self, kernel: SkeletonKernel) -> Iterator[tuple[int, ...]]:
         for tiles in self._stored(kernel.tensors):
-            if self._sensible(kernel.tensors, tiles, kernel.loads):
+            if self._is_distinct(kernel.tensors, tiles, kernel.loads):
                 yield tiles
 
     def tilings(self, kernel: SkeletonKernel) -> Iterator[tuple[int, ...]]:
@@ -187,19 +187,19 @@ class Skeletons:
         for tiles in product(*map(self._tiles, tensors)):
             kinds = {(classes[tile].zone, classes[tile].grid) for tile in tiles}
             alike = len(kinds) == 1 and len(set(tiles)) == len(tiles)
-            if alike and not self.finer(tiles) & ~self._behind_any:
+            if alike and not self.finer(tiles) & ~self._inner_labels_anywhere:
                 yield tiles
 
     def _tiles(self, tensor: int) -> list[int]:
         """The classes that are stored as `tensor`."""
         return [step.operands[0] for step in self.tables.steps[tensor] if step.operator == "store"]
 
-    def _sensible(self, tensors: tuple[int, ...], tiles: tuple[int, ...], loads: Loads) -> bool:
+    def _is_distinct(self, tensors: tuple[int, ...], tiles: tuple[int, ...], loads: Loads) -> bool:
         """Whether the kernel loads nothing that it stores, and could not have one more grid
         axis.
         """
         finer = self.finer(tiles)
-        behind = reduce(or_, (self._behind(load) for load in loads), 0) if finer else 0
+        behind = reduce(or_, (self._inner_labels(load) for load in loads), 0) if finer else 0
         # An index behind another on an axis of a loaded tensor cannot be split by a grid, so a
         # coarser grid is no duplicate there.
         return not set(tensors) & set(loads) and not finer & ~behind
@@ -213,9 +213,9 @@ class Skeletons:
         walked = [bit for bit in bits if outputs[0].grid >> bit & GRID]
         if len(walked) >= self._space.grid_axes:
             return 0
-        return reduce(and_, (self._whole(tile_class, walked) for tile_class in outputs))
+        return reduce(and_, (self._splittable(tile_class, walked) for tile_class in outputs))
 
-    def _whole(self, tile_class: ValueClass, walked: Sequence[int]) -> Mask:
+    def _splittable(self, tile_class: ValueClass, walked: Sequence[int]) -> Mask:
         """The labels of a tile that one more grid axis could split."""
         cut = [axis for axis in tile_class.axes if axis and not is_whole(axis[0])]
         axes = list(tile_class.axes)
@@ -226,16 +226,16 @@ class Skeletons:
         whole = [piece for axis in axes for piece in axis if is_whole(piece)]
         return sum(piece for piece in whole if not piece & bound)
 
-    def _behind(self, tensor: int) -> Mask:
+    def _inner_labels(self, tensor: int) -> Mask:
         """The labels that a tensor has behind another on an axis, where no grid splits them."""
         axes = self.tables.classes[tensor].axes
         return reduce(or_, (piece for axis in axes for piece in axis[1:]), 0)
 
     @cached_property
-    def _behind_any(self) -> Mask:
+    def _inner_labels_anywhere(self) -> Mask:
         classes = self.tables.classes
         tensors = [number for number, cls in enumerate(classes) if cls.zone is Scope.DEVICE]
-        return reduce(or_, map(self._behind, tensors), 0)
+        return reduce(or_, map(self._inner_labels, tensors), 0)
 
 
 def _order(kernel: SkeletonKernel) -> tuple[tuple[int, ...], Loads, int]:
@@ -243,7 +243,7 @@ def _order(kernel: SkeletonKernel) -> tuple[tuple[int, ...], Loads, int]:
     return kernel.tensors, kernel.loads, kernel.step
 
 
-def _apart(kernels: tuple[SkeletonKernel, ...], tensor: int) -> set[int]:
+def _independent_of(kernels: tuple[SkeletonKernel, ...], tensor: int) -> set[int]:
     """The positions of the kernels that do not need `tensor`, neither directly nor through
     others.
     """

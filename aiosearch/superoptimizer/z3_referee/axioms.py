@@ -23,7 +23,7 @@ _FUNCTIONS = """\
 (declare-fun sum (Int T) T) (declare-fun largest (Int T) T) (declare-fun both (T T) T)
 (declare-fun part (T T) Bool) (declare-const target T)
 """
-_KNOWN = {"add", "mul", "div", "exp", "sqrt", "sum", "largest", "both"}
+_INTERPRETED = {"add", "mul", "div", "exp", "sqrt", "sum", "largest", "both"}
 _EQUAL_BOTH_WAYS = (
     *EQUAL_BOTH_WAYS,
     ("x y z", "(div (div x y) z)", "(div x (mul y z))"),
@@ -83,7 +83,7 @@ class SubtermQuestions:
         if not inner:
             return self._symbol(str(term), 0)
         name = _NAMES.get(term.symbol, term.symbol)
-        if name not in _KNOWN:
+        if name not in _INTERPRETED:
             name = self._symbol(term.symbol, len(inner))
         size = [str(logarithm(term.size))] if name in _SIZED else []
         return f"({name} {' '.join([*size, *inner])})"
@@ -101,12 +101,12 @@ class SubtermQuestions:
         reversed_rules = [(names, after, before) for names, before, after in _EQUAL_BOTH_WAYS]
         for names, before, after in (*EQUAL, *_EQUAL_BOTH_WAYS, *reversed_rules):
             yield axiom_text(names, before, f"(= {before} {after})")
-        for names, whole, part in (*_PARTS, *self._own_parts()):
+        for names, whole, part in (*_PARTS, *self._argument_parts()):
             yield axiom_text(names, whole, f"(part {part} {whole})")
         for rule in ORDER:
             yield axiom_text(*rule)
 
-    def _own_parts(self) -> Iterator[tuple[str, str, str]]:
+    def _argument_parts(self) -> Iterator[tuple[str, str, str]]:
         for place, arity in enumerate(self._arities.values()):
             names = "xyz"[:arity]
             for name in names:

@@ -64,9 +64,9 @@ class UnlabelledTerms:
         if step.operator == "accumulate":
             return self._accumulated(step.detail, operand_class, operands[0].term)
         if step.operator == "fold":
-            return self._over("sum", operands[0].term, operand_class.axes[int(step.detail)][0])
+            return self._reduced("sum", operands[0].term, operand_class.axes[int(step.detail)][0])
         if step.detail.isdecimal():
-            return self._over(
+            return self._reduced(
                 step.operator, operands[0].term, sum(operand_class.axes[int(step.detail)])
             )
         if step.detail:
@@ -83,7 +83,7 @@ class UnlabelledTerms:
         axes = self._tables.classes[number].axes
         return Shaped(self.terms[number], tuple(self._count(sum(axis)) for axis in axes))
 
-    def _over(self, name: str, term: Abstract, mask: Mask) -> Abstract:
+    def _reduced(self, name: str, term: Abstract, mask: Mask) -> Abstract:
         """A reduction over parts of indices."""
         flat = Shaped(term, (self._count(mask),))
         reduced: Shaped = OPERATORS[name].meaning(self._algebra, flat, axes=(0,), keep=True)
@@ -91,15 +91,15 @@ class UnlabelledTerms:
 
     def _accumulated(self, kind: str, operand_class: ValueClass, term: Abstract) -> Abstract:
         if kind in ("none", "max"):
-            return self._over("max" if kind == "max" else "sum", term, operand_class.loop)
+            return self._reduced("max" if kind == "max" else "sum", term, operand_class.loop)
         last = operand_class.axes[-1]
         if kind == "redtox":
-            return self._over("sum", term, operand_class.loop | last[0])
+            return self._reduced("sum", term, operand_class.loop | last[0])
         mask = operand_class.loop | sum(last)
         if kind != "rms":
-            return self._over(kind, term, mask)
+            return self._reduced(kind, term, mask)
         square = self._algebra.multiply(Shaped(term, ()), Shaped(term, ()))
-        return self._algebra.sqrt(Shaped(self._over("mean", square.term, mask), ())).term
+        return self._algebra.sqrt(Shaped(self._reduced("mean", square.term, mask), ())).term
 
 
 def without_sizes(term: Abstract) -> str:

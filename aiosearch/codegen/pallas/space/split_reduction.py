@@ -125,12 +125,12 @@ def _rescaling_maxima(
     return weights
 
 
-def _weight(node: TileNode, most: TileNode) -> float | None:
-    """How the total `node` scales with `most`, where both are read at the positions that they fill;
+def _weight(node: TileNode, maximum: TileNode) -> float | None:
+    """How the total `node` scales with `maximum`, where both are read where they are filled;
     else None.
     """
-    moved_ = any(node_or_most.at != node_or_most.stage.at for node_or_most in (node, most))
-    return None if moved_ or not most.indices <= node.indices else online_weight(node, most)
+    moved_ = any(total.at != total.stage.at for total in (node, maximum))
+    return None if moved_ or not maximum.indices <= node.indices else online_weight(node, maximum)
 
 
 def _totals_below(node: TileNode, whole: ir.LoopIndex) -> Iterator[TileNode]:
@@ -181,21 +181,21 @@ def _combining_stage(
     if stage.target not in partial:
         return stage
     value: ir.Expression = _of_part(ir.BufferLoad(stage.target, stage.at), part, partial)
-    for most, weight in paces.get(stage.target, {}).items():
-        whole = ir.BufferLoad(most.stage.target, most.at)
+    for maximum, weight in paces.get(stage.target, {}).items():
+        whole = ir.BufferLoad(maximum.stage.target, maximum.at)
         value = _scaled(value, _of_part(whole, part, partial), whole, weight)
     return ir.KernelStage(stage.target, stage.at, value, (part,), stage.fold)
 
 
 def _scaled(
-    total: ir.Expression, part_maximum: ir.BufferLoad, most: ir.BufferLoad, weight: float
+    total: ir.Expression, part_maximum: ir.BufferLoad, maximum: ir.BufferLoad, weight: float
 ) -> ir.Expression:
     """The sum of a part, scaled from its own maximum to that of all parts.
 
     A part that has seen nothing but minus infinity has added up NaN; it counts only where no other
     part has seen more. So it goes unseen if a factor was infinite there.
     """
-    over = ir.Apply(ir.Operation.SUBTRACT, (part_maximum, most))
+    over = ir.Apply(ir.Operation.SUBTRACT, (part_maximum, maximum))
     # Of exp(w·maximum), the part has its own maximum and needs that of all: times exp(w·most -
     # w·own), which is exp(-w·(own - most)).
     if weight != -1:
@@ -204,7 +204,7 @@ def _scaled(
     nothing = ir.Apply(ir.Operation.EQUAL, (part_maximum, ir.Constant(-math.inf)))
     # Where the part has the largest maximum the factor is 1; selecting spares infinity minus
     # infinity, which is NaN.
-    alike = ir.Apply(ir.Operation.EQUAL, (part_maximum, most))
+    alike = ir.Apply(ir.Operation.EQUAL, (part_maximum, maximum))
     scaled = ir.Apply(ir.Operation.MULTIPLY, (total, scale))
     otherwise = ir.Apply(ir.Operation.SELECT, (nothing, ir.Constant(0.0), scaled))
     return ir.Apply(ir.Operation.SELECT, (alike, total, otherwise))
