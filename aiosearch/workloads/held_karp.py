@@ -18,7 +18,7 @@ def spanning_tree(weights: Matrix, cities: list[int]) -> tuple[int, list[tuple[i
     anchors = [cities[0]] * len(remaining)
     total, edges = 0, []
     while remaining:
-        # Prim's algorithm on lists: with a dozen cities, a heap would cost more than it saves.
+        # Prim's algorithm on lists: a dozen cities need no heap.
         least = min(near)
         place = near.index(least)
         del near[place]

@@ -50,9 +50,9 @@ class Reshape(Move):
     new: tuple[int, ...]
 
     def places(self, at: AxisPositions) -> AxisPositions:
+        """Where the operand is read for the element at `at` of the result."""
         # An array without elements is read nowhere, and the products of sizes below would not tell
         # axes apart.
-        """Where the operand is read for the element at `at` of the result."""
         if 0 in self.old:
             return tuple(ZERO for _ in self.old)
         places: list[Position] = []

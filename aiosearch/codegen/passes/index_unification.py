@@ -96,8 +96,8 @@ class _IndexClasses:
         """Makes `left` and `right` one, where sizes agree and no stage has both; returns whether
         that is new.
         """
-        # `heads` depends on names alone, so the result is the same in whatever order pairs were
-        # joined.
+        # The head of a class is its first member by name, so names do not depend on the order
+        # of joins.
         both = self._members[left] | self._members[right]
         if left.size != right.size or self._members[left] == self._members[right]:
             return False

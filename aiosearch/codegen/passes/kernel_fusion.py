@@ -76,9 +76,9 @@ def _fused_into_reader(
 
 
 def _fused(first: TileKernel, second: TileKernel) -> TileKernel | None:
+    """The kernel of `first` and `second`, or None where that is not legal or does not pay."""
     # Names are unique within a kernel only: the primes keep the indices of the two apart until they
     # are unified.
-    """The kernel of `first` and `second`, or None where that is not legal or does not pay."""
     primed = {item: LoopIndex(f"{item.name}'", item.size) for item in first.indices}
     stages = unify_indices(
         [*(rename_indices(stage, primed) for stage in first.stages), *second.stages]

@@ -116,8 +116,8 @@ def _always_together(draft: StageDraft, outer: LoopIndex, inner: LoopIndex) -> b
 def _with_fused_pair(
     draft: StageDraft, outer: LoopIndex, inner: LoopIndex, both: LoopIndex
 ) -> StageDraft:
-    # Since outer·size + inner is `both`, the terms of outer vanish and inner becomes `both`.
     """The draft with `both` in the place of `outer` and `inner`."""
+    # Since outer·size + inner is `both`, the terms of outer vanish and inner becomes `both`.
     changed = _with_positions(draft, {outer: ZERO, inner: index(both)})
     if inner in draft.folded:
         folded = tuple(

@@ -75,8 +75,8 @@ class Skeletons:
         """Gives the next needed tensor a kernel, in every way; some nodes come up in several."""
         if not node.needed:
             return
-        # Only one tensor is served at a time, always the last: any order would reach the same
-        # graphs, and this one reaches each of them less often.
+        # Only one tensor is served at a time, always the last: serving each in
+        # turn would reach the same graphs, only more often.
         tensor, needed = node.needed[-1], node.needed[:-1]
         left = self._space.kernels - len(node.kernels) - 1
         if left >= 0:

@@ -121,7 +121,7 @@ def zero_preserving_indices(
     if operation not in _KEEP_ZERO:
         return frozenset()
     tiles = [tile for tile in operands if tile.dtype is not DType.WEAK]
-    # 0 + 1 is no zero, but 0 times any literal is: then no mask is needed before a sum.
+    # 0 + 1 is no zero, but 0 times a finite literal is: then no mask is needed before a sum.
     if (len(tiles) < len(operands) and operation is not ir.Operation.MULTIPLY) or not tiles:
         return frozenset()
     return frozenset.intersection(*(tile.zeros for tile in tiles))

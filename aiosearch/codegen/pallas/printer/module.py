@@ -43,7 +43,7 @@ class _ModulePrinter:
     def text(self) -> str:
         inputs = [self._array(buffer) for buffer in self._module.inputs]
         for buffer in dict.fromkeys(self._module.outputs):
-            # A kernel launch over no blocks is an error; an empty array is made at once.
+            # An output without elements needs no launch.
             if 0 in buffer.shape and buffer not in self._module.inputs:
                 self._calls.append(f"{self._array(buffer)} = {_empty(buffer)}")
         for kernel in self._module.kernels:

@@ -64,7 +64,7 @@ class SplitSpace:
     def __init__(self, kernel: ir.TileKernel, device: Device) -> None:
         self._kernel, self._device = kernel, device
         self._whole = (TilingSpace(kernel, device),)
-        # Four constraints and the schedule ask for one split each: it is made once.
+        # Three constraints and the schedule ask for the same split: it is made once.
         self._halves = cache(self._halved)
         folded = serial(TileNodes(kernel))
         self.parameters = [
