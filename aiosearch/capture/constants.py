@@ -32,8 +32,8 @@ class ClosedOverConstants:
         return {term: self._arrays[term] for term in walk(outputs) if term in self._arrays}
 
     def _kept(self, array: NDArray[Any], dtype: DType) -> TracedValue:
-        named = f"{dtype}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
-        digest = hashlib.blake2b(named, digest_size=4).hexdigest()
+        content = f"{dtype}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
+        digest = hashlib.blake2b(content, digest_size=4).hexdigest()
         term = tensor(f"constant_{digest}", dtype, array.shape)
         self._arrays[term] = array
         return whole(term, dtype)
@@ -54,11 +54,11 @@ def _counted(array: NDArray[Any], dtype: DType) -> TracedValue | None:
         return None
     for axis in range(array.ndim):
         row = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)[:, 0]
-        sizes = [-1 if own == axis else 1 for own in range(array.ndim)]
+        sizes = [-1 if dimension == axis else 1 for dimension in range(array.ndim)]
         step = int(row[1] - row[0]) if len(row) > 1 else 0
         steps = int(row[0]) + step * np.arange(len(row))
         if step and np.array_equal(np.broadcast_to(steps.reshape(sizes), array.shape), array):
-            shape = tuple(len(row) if own == axis else 1 for own in range(array.ndim))
+            shape = tuple(len(row) if dimension == axis else 1 for dimension in range(array.ndim))
             places = apply("iota", shape=shape, axis=axis, dtype=dtype)
             return TracedValue(places * literal(step) + literal(int(row[0])), array.shape, dtype)
     return None

@@ -37,8 +37,8 @@ def capture(function: Callable[..., Any], *args: Any, name: str | None = None) -
     """
     closed = _traced(function, args)
     inputs = [
-        tensor(own, element_type(var.aval.dtype), _sizes(var.aval))
-        for own, var in zip(input_names(function, args), closed.jaxpr.invars, strict=True)
+        tensor(name_of_input, element_type(var.aval.dtype), _sizes(var.aval))
+        for name_of_input, var in zip(input_names(function, args), closed.jaxpr.invars, strict=True)
     ]
     constants = ClosedOverConstants()
     reader = JaxprReader(constants)

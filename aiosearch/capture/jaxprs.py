@@ -23,7 +23,7 @@ from .primitives import pointwise as _pointwise
 from .primitives import reductions as _reductions
 from .primitives.data_movement import row, stacked
 from .primitives.registry import RULES
-from .values import TracedValue, known, uniform
+from .values import TracedValue, known_array, uniform
 
 _INLINED = frozenset(
     {
@@ -58,7 +58,7 @@ class JaxprReader:
         self.constants = constants
 
     def closed(self, closed: ClosedJaxpr, arguments: Sequence[Known]) -> list[Known]:
-        return self.open(closed.jaxpr, [self.constant(one) for one in closed.consts], arguments)
+        return self.open(closed.jaxpr, [self.constant(array) for array in closed.consts], arguments)
 
     def open(
         self, jaxpr: Jaxpr, constants: Sequence[Known], arguments: Sequence[Known]
@@ -70,8 +70,8 @@ class JaxprReader:
             return self.constant(atom.val, atom.aval) if isinstance(atom, Literal) else values[atom]
 
         for equation in jaxpr.eqns:
-            found = self.equation(equation, [value(atom) for atom in equation.invars])
-            values.update(zip(equation.outvars, found, strict=True))
+            results = self.equation(equation, [value(atom) for atom in equation.invars])
+            values.update(zip(equation.outvars, results, strict=True))
         return [value(atom) for atom in jaxpr.outvars]
 
     def constant(self, held: Any, aval: Any = None) -> Known:
@@ -82,12 +82,12 @@ class JaxprReader:
 
     def equation(self, equation: JaxprEqn, operands: Sequence[Known]) -> list[Known]:
         before = {id(operand) for operand in operands}
-        found: Sequence[TracedValue | TensorError]
+        results: Sequence[TracedValue | TensorError]
         try:
-            found = self.read(equation, operands)
+            results = self.read(equation, operands)
         except TensorError as error:
-            found = [error] * len(equation.outvars)
-        return [_located(value, equation, before) for value in found]
+            results = [error] * len(equation.outvars)
+        return [_located(value, equation, before) for value in results]
 
     def read(self, equation: JaxprEqn, operands: Sequence[Known]) -> Sequence[Known]:
         primitive, params = equation.primitive.name, equation.params
@@ -106,7 +106,7 @@ class JaxprReader:
     ) -> Sequence[Known]:
         """A choice that is made beforehand, such as one by platform."""
         (which,) = _readable(operands[:1])
-        place = known(which)
+        place = known_array(which)
         if place is None:
             raise CaptureError("", "on what is computed")
         chosen = min(max(int(place), 0), len(branches) - 1)
@@ -128,9 +128,11 @@ class JaxprReader:
         rows = _readable(operands[constants + carries :])
         steps: list[Sequence[Known]] = []
         for step in reversed(range(length)) if reverse else range(length):
-            found = self.closed(jaxpr, [*fixed, *carried, *(row(one, step) for one in rows)])
-            carried = found[:carries]
-            steps.append(found[carries:])
+            results = self.closed(
+                jaxpr, [*fixed, *carried, *(row(operand, step) for operand in rows)]
+            )
+            carried = results[:carries]
+            steps.append(results[carries:])
         steps = steps[::-1] if reverse else steps
         return [*carried, *(stacked(_readable(parts)) for parts in zip(*steps, strict=True))]
 
@@ -152,16 +154,16 @@ def _read(equation: JaxprEqn, operands: Sequence[Known]) -> Sequence[TracedValue
     if unsigned and primitive in {"neg", "sub"}:
         raise CaptureError("", "of numbers without a sign")
     read = partial(rule, **_plain(equation.params))
-    found = _several(read(*values))
+    results = _several(read(*values))
     if not _of_int32(equation):
-        return found
-    if any(map(_may_wrap, found)):
-        found = _several(read(*map(_settled, values)))
-    return [*map(_wrapped, found)]
+        return results
+    if any(map(_may_wrap, results)):
+        results = _several(read(*map(_settled, values)))
+    return [*map(_wrapped, results)]
 
 
-def _several(found: TracedValue | Sequence[TracedValue]) -> Sequence[TracedValue]:
-    return [found] if isinstance(found, TracedValue) else found
+def _several(results: TracedValue | Sequence[TracedValue]) -> Sequence[TracedValue]:
+    return [results] if isinstance(results, TracedValue) else results
 
 
 def _of_int32(equation: JaxprEqn) -> bool:
@@ -172,8 +174,8 @@ def _of_int32(equation: JaxprEqn) -> bool:
 
 def _dtype(atom: Any) -> np.dtype[Any]:
     """Of what is none of NumPy's, that of objects."""
-    found = getattr(atom.aval, "dtype", None)
-    return found if isinstance(found, np.dtype) else np.dtype(object)
+    dtype = getattr(atom.aval, "dtype", None)
+    return dtype if isinstance(dtype, np.dtype) else np.dtype(object)
 
 
 def _may_wrap(value: TracedValue) -> bool:
@@ -196,12 +198,12 @@ def _wrapped(value: TracedValue) -> TracedValue:
 
 
 def _readable(operands: Iterable[Known]) -> list[TracedValue]:
-    found = []
+    values = []
     for operand in operands:
         if isinstance(operand, CaptureError):
             raise operand
-        found.append(operand)
-    return found
+        values.append(operand)
+    return values
 
 
 def _plain(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,8 +18,8 @@ def title(function: Callable[..., Any], name: str | None) -> str:
     """
     while isinstance(function, functools.partial):
         function = function.func
-    own = name if name is not None else str(getattr(function, "__name__", type(function).__name__))
-    return re.sub(r"\W", "_", own).strip("_") or "captured"
+    text = name if name is not None else str(getattr(function, "__name__", type(function).__name__))
+    return re.sub(r"\W", "_", text).strip("_") or "captured"
 
 
 def shown(function: Callable[..., Any]) -> str:
@@ -54,9 +54,9 @@ def parameter(function: Callable[..., Any], position: int) -> str:
     return f"x{position}"
 
 
-def _free(name: str, taken: Sequence[str]) -> str:
-    found, count = name, 1
-    while found in taken:
+def _free(name: str, used: Sequence[str]) -> str:
+    free, count = name, 1
+    while free in used:
         count += 1
-        found = f"{name}_{count}"
-    return found
+        free = f"{name}_{count}"
+    return free

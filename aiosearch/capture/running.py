@@ -22,12 +22,12 @@ from .values import element_type
 def placeholders(types: Sequence[TensorType]) -> list[Any]:
     """What a function of arguments of these types is traced with."""
     struct: Any = jax.ShapeDtypeStruct  # which jax leaves without annotations
-    return [struct(one.shape, _numpy(one.dtype)) for one in types]
+    return [struct(array_type.shape, _numpy(array_type.dtype)) for array_type in types]
 
 
 def precision(types: Sequence[TensorType]) -> AbstractContextManager[Any]:
     """Where arguments of these types keep them: float64 has to be switched on."""
-    return _wide() if any(one.dtype is DType.F64 for one in types) else nullcontext()
+    return _wide() if any(array_type.dtype is DType.F64 for array_type in types) else nullcontext()
 
 
 class JaxFunction:
@@ -54,7 +54,7 @@ class JaxFunction:
 
     def own(self, inputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         """The outputs on arrays of its own element types."""
-        types = [_numpy(one.dtype) for one in self.inputs]
+        types = [_numpy(array_type.dtype) for array_type in self.inputs]
         with precision(self.inputs):
             return self._run(inputs, types)
 
@@ -63,13 +63,13 @@ class JaxFunction:
 
         Casts that the function makes to a type that it names stay what they are.
         """
-        wide = [DType.F64 if one.dtype in FLOATING else one.dtype for one in self.inputs]
+        wide = [DType.F64 if output.dtype in FLOATING else output.dtype for output in self.inputs]
         with _wide(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about types that nobody asked for but this
-            found = self._run(inputs, [_numpy(dtype) for dtype in wide], " in float64")
-        if [one.shape for one in found] != [one.shape for one in self.outputs]:
+            outputs = self._run(inputs, [_numpy(dtype) for dtype in wide], " in float64")
+        if [output.shape for output in outputs] != [output.shape for output in self.outputs]:
             raise RunError(f"{self.name} gives other shapes in float64")
-        return found
+        return outputs
 
     def _types(self) -> tuple[TensorType, ...]:
         with precision(self.inputs):
@@ -82,12 +82,12 @@ class JaxFunction:
     def _run(
         self, inputs: Sequence[NDArray[Any]], types: Sequence[Any], how: str = ""
     ) -> list[NDArray[Any]]:
-        arrays = [np.asarray(x).astype(own) for x, own in zip(inputs, types, strict=True)]
+        arrays = [np.asarray(x).astype(dtype) for x, dtype in zip(inputs, types, strict=True)]
         try:
-            found = jax.device_get(self._function(*arrays))
+            result = jax.device_get(self._function(*arrays))
         except Exception as error:
             raise RunError(self._failed(error, how)) from error
-        return [_plain(leaf) for leaf in jax.tree_util.tree_leaves(found)]
+        return [_plain(leaf) for leaf in jax.tree_util.tree_leaves(result)]
 
     def _failed(self, error: object, how: str = "") -> str:
         kind = f"{type(error).__name__}: " if isinstance(error, Exception) else ""

@@ -38,7 +38,7 @@ def optimized(function: Callable[..., Any] | None = None, /, **options: Any) -> 
     one object. Raises OptimizeError for an option that cannot be one.
     """
     if function is None:
-        return lambda given: OptimizedOnCall(given, options)
+        return lambda decorated: OptimizedOnCall(decorated, options)
     return OptimizedOnCall(function, options)
 
 
@@ -61,28 +61,31 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
         return tuple(self._found)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        for one in reversed(self._found):  # the last first, where several take such a call
-            found = one.attempt(args, kwargs)
-            if found is not OTHER:
-                return found  # type: ignore[no-any-return]
-            if one.takes(*args, **kwargs):
+        for candidate in reversed(self._found):  # the last first, where several take such a call
+            result = candidate.attempt(args, kwargs)
+            if result is not OTHER:
+                return result  # type: ignore[no-any-return]
+            if candidate.takes(*args, **kwargs):
                 return self.original(*args, **kwargs)
-        made = self._first(args, kwargs)
-        return self.original(*args, **kwargs) if made is None else made(*args, **kwargs)
+        fresh = self._first(args, kwargs)
+        return self.original(*args, **kwargs) if fresh is None else fresh(*args, **kwargs)
 
     async def optimize(self, *args: P.args, **kwargs: P.kwargs) -> Optimized[P, R]:
         """Finds what is faster for calls like this one, which then take it.
 
         Options are those that it was decorated with.
         """
-        made = await optimize(self.original, *args, **self._options, kwargs=kwargs)
-        self._keep(made)
-        return made
+        fresh = await optimize(self.original, *args, **self._options, kwargs=kwargs)
+        self._keep(fresh)
+        return fresh
 
-    def _keep(self, made: Optimized[P, R]) -> None:
+    def _keep(self, fresh: Optimized[P, R]) -> None:
         """In the place of what was found before for the same kind of call."""
         with self._lock:
-            self._found = [*(one for one in self._found if one.kind != made.kind), made]
+            self._found = [
+                *(earlier for earlier in self._found if earlier.kind != fresh.kind),
+                fresh,
+            ]
 
     def _first(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Optimized[P, R] | None:
         """What is found now for a kind of call, if anything can be."""
@@ -111,19 +114,21 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
     def _attempt(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Optimized[P, R] | None:
         """Finds it; whatever goes wrong, the function is called as it is."""
         try:
-            made = optimize_sync(self.original, *args, **self._options, kwargs=kwargs)
+            fresh = optimize_sync(self.original, *args, **self._options, kwargs=kwargs)
         except Exception as error:
             ours = isinstance(error, AiosearchError)
-            told = str(error) if ours else f"{type(error).__name__}: {error}"
-            self._warn(f"runs as it is: {told}", deeper=1)
+            problem = str(error) if ours else f"{type(error).__name__}: {error}"
+            self._warn(f"runs as it is: {problem}", deeper=1)
             return None
-        self._keep(made)
-        return made
+        self._keep(fresh)
+        return fresh
 
-    def _warn(self, told: str, deeper: int = 0) -> None:
-        if told not in self._told:
-            self._told.add(told)
-            warnings.warn(f"{shown(self.original)} {told}", RuntimeWarning, stacklevel=4 + deeper)
+    def _warn(self, message: str, deeper: int = 0) -> None:
+        if message not in self._told:
+            self._told.add(message)
+            warnings.warn(
+                f"{shown(self.original)} {message}", RuntimeWarning, stacklevel=4 + deeper
+            )
 
     def __reduce__(self) -> str:
         """Is copied and pickled as functions are: by its name."""

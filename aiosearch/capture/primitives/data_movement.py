@@ -53,9 +53,9 @@ def _squeeze(x: TracedValue, dimensions: Sequence[int], **params: Any) -> Traced
 
 @reads("expand_dims")
 def _expand_dims(x: TracedValue, dimensions: Sequence[int], **params: Any) -> TracedValue:
-    rest = iter(x.shape)
+    sizes = iter(x.shape)
     rank = x.rank + len(dimensions)
-    return x.over(1 if axis in dimensions else next(rest) for axis in range(rank))
+    return x.over(1 if axis in dimensions else next(sizes) for axis in range(rank))
 
 
 @reads("transpose")
@@ -216,7 +216,9 @@ def _platform_index(platforms: Sequence[Sequence[str] | None], **params: Any) ->
 
 @reads("iota")
 def _iota(dtype: Any, shape: Sequence[int], dimension: int, **params: Any) -> TracedValue:
-    own = DType.I32 if dtype == np.uint32 else element_type(dtype)
-    demand(own not in NARROW, f"counts in {own}")
+    element = DType.I32 if dtype == np.uint32 else element_type(dtype)
+    demand(element not in NARROW, f"counts in {element}")
     row = tuple(size if axis == dimension else 1 for axis, size in enumerate(shape))
-    return TracedValue(apply("iota", shape=row, axis=dimension, dtype=own), tuple(shape), own)
+    return TracedValue(
+        apply("iota", shape=row, axis=dimension, dtype=element), tuple(shape), element
+    )

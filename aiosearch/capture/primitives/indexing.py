@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...tensor import apply
-from ..values import TracedValue, known, whole
+from ..values import TracedValue, known_array, whole
 from .data_movement import joined, sliced, transposed
 from .registry import demand, reads
 
@@ -52,20 +52,22 @@ def _dynamic_update_slice(
     """Along the axes where the old array goes on, its rest is put around the new one."""
     firsts, sizes = _firsts(x, starts, new.shape), new.shape
     for axis in reversed(range(x.rank)):
-        rest = x
-        for other in range(axis):
-            rest = sliced(rest, other, firsts[other], firsts[other] + sizes[other])
-        before = sliced(rest, axis, 0, firsts[axis])
-        after = sliced(rest, axis, firsts[axis] + sizes[axis], x.shape[axis])
+        surrounding = x
+        for earlier in range(axis):
+            surrounding = sliced(
+                surrounding, earlier, firsts[earlier], firsts[earlier] + sizes[earlier]
+            )
+        before = sliced(surrounding, axis, 0, firsts[axis])
+        after = sliced(surrounding, axis, firsts[axis] + sizes[axis], x.shape[axis])
         new = joined([before, new, after], axis)
     return new
 
 
 def _index(value: TracedValue) -> NDArray[Any]:
-    found = known(value)
-    demand(found is not None, "at a place that is computed")
-    assert found is not None
-    return found
+    array = known_array(value)
+    demand(array is not None, "at a place that is computed")
+    assert array is not None
+    return array
 
 
 @reads("gather")
@@ -90,10 +92,10 @@ def _gather(
     for axis, size in enumerate(slice_sizes):
         start, step, by = _start(numbers, table, axis)
         if axis not in gone:
-            own = next(offsets)
-            shape[own] = size
+            counted_axis = next(offsets)
+            shape[counted_axis] = size
             demand(step == 0, "of windows that move")
-            pick = PickedIndices(start, 1, size, own)
+            pick = PickedIndices(start, 1, size, counted_axis)
         elif by is None or step == 0:
             pick = PickedIndices(start, 1, 1, None)
         else:
@@ -125,7 +127,7 @@ def _start(numbers: Any, table: NDArray[Any], axis: int) -> tuple[int, int, int 
 
 
 def _along(row: NDArray[Any], axis: int, shape: Sequence[int]) -> NDArray[Any]:
-    sizes = [-1 if own == axis else 1 for own in range(len(shape))]
+    sizes = [-1 if dimension == axis else 1 for dimension in range(len(shape))]
     return np.broadcast_to(row.reshape(sizes), shape)
 
 
@@ -140,8 +142,8 @@ def picked(x: TracedValue, picks: Sequence[PickedIndices], shape: Sequence[int])
         x, counts = _diagonal(x, counts, by)
     x = transposed(x, sorted(range(len(counts)), key=counts.__getitem__))
     sizes = tuple(size if axis in counts else 1 for axis, size in enumerate(shape))
-    found = x.over(sizes)
-    return TracedValue(found.term, tuple(shape), x.dtype)
+    ordered = x.over(sizes)
+    return TracedValue(ordered.term, tuple(shape), x.dtype)
 
 
 def _diagonal(x: TracedValue, counts: list[int], by: int) -> tuple[TracedValue, list[int]]:
@@ -149,8 +151,8 @@ def _diagonal(x: TracedValue, counts: list[int], by: int) -> tuple[TracedValue, 
     while counts.count(by) > 1:
         first = counts.index(by)
         second = counts.index(by, first + 1)
-        rest = [axis for axis in range(x.rank) if axis not in (first, second)]
-        wide = transposed(x, [*rest, first, second]).full()
+        leading = [axis for axis in range(x.rank) if axis not in (first, second)]
+        wide = transposed(x, [*leading, first, second]).full()
         x = whole(apply("diagonal", wide), x.dtype)
-        counts = [*(counts[axis] for axis in rest), by]
+        counts = [*(counts[axis] for axis in leading), by]
     return x, counts

@@ -13,7 +13,7 @@ import numpy as np
 from ...tensor import DType, apply, literal
 from ...tensor.sizes import product
 from ...tensor.types import ARRAY_NAMES, FLOATING, NARROW
-from ..values import TracedValue, element_type, known, pointwise, reshaped, truth, uniform
+from ..values import TracedValue, element_type, known_array, pointwise, reshaped, truth, uniform
 from .registry import demand, reads
 
 _SAME = {
@@ -61,8 +61,8 @@ def _declare_same(primitive: str, name: str) -> None:
         logic = operands[0].dtype is DType.BOOL
         demand(not logic or primitive not in {"add", "mul", "sub"}, "arithmetic on truth values")
         demand(logic or primitive not in _LOGIC, "on the bits of a number")
-        demand(not any(one.dtype in NARROW for one in operands), "arithmetic in eight bits")
-        return _folded(primitive, *operands) or pointwise(name, *operands)
+        demand(not any(operand.dtype in NARROW for operand in operands), "arithmetic in eight bits")
+        return _simplified(primitive, *operands) or pointwise(name, *operands)
 
 
 def _declare_comparison(primitive: str, name: str, turned: bool) -> None:
@@ -75,21 +75,21 @@ def _declare_comparison(primitive: str, name: str, turned: bool) -> None:
 _NEUTRAL = {"max": -math.inf, "min": math.inf}
 
 
-def _folded(primitive: str, x: TracedValue, y: TracedValue | None = None) -> TracedValue | None:
+def _simplified(primitive: str, x: TracedValue, y: TracedValue | None = None) -> TracedValue | None:
     """What need not be computed: arithmetic on plain numbers, and neutral operands."""
     if y is None:
-        return _folded_alone(primitive, x)
+        return _simplified_unary(primitive, x)
     shape = np.broadcast_shapes(x.shape, y.shape)
     a, b = x.number, y.number
     if isinstance(a, int) and isinstance(b, int) and primitive in _ARITHMETIC:
         return uniform(_ARITHMETIC[primitive](a, b), shape, x.dtype)
-    for one, other in ((x, y), (y, x)):
-        if _neutral(primitive, one):
-            return replace(other, shape=shape)
+    for neutral, operand in ((x, y), (y, x)):
+        if _neutral(primitive, neutral):
+            return replace(operand, shape=shape)
     return None
 
 
-def _folded_alone(primitive: str, x: TracedValue) -> TracedValue | None:
+def _simplified_unary(primitive: str, x: TracedValue) -> TracedValue | None:
     """The same of one that is whole, and so wraps."""
     number = x.number
     if isinstance(number, int) and x.dtype is DType.I32 and primitive in _OF_ONE:
@@ -155,10 +155,10 @@ def _mean(total: TracedValue, count: TracedValue) -> TracedValue | None:
     inner = term.arguments[0] if term.operator.name == "reshape" else term
     if inner.operator.name != "sum":
         return None
-    summed, given = inner.arguments[0], dict(inner.parameters)
-    if product(summed.shape[axis] for axis in given["axes"]) != count.number:
+    summed, parameters = inner.arguments[0], dict(inner.parameters)
+    if product(summed.shape[axis] for axis in parameters["axes"]) != count.number:
         return None
-    mean = apply("mean", summed, **given)
+    mean = apply("mean", summed, **parameters)
     return replace(total, term=reshaped(mean, term.shape))
 
 
@@ -212,17 +212,17 @@ def _odd(x: TracedValue) -> TracedValue:
 @reads("polynomial")
 def _polynomial(x: TracedValue, *factors: TracedValue, **params: Any) -> TracedValue:
     """From the constant term on."""
-    found = factors[-1]
+    total = factors[-1]
     for factor in reversed(factors[:-1]):
-        found = pointwise("add", pointwise("mul", found, x), factor)
-    return found
+        total = pointwise("add", pointwise("mul", total, x), factor)
+    return total
 
 
 @reads("one_minus_square")
 def _one_minus_square(x: TracedValue, **params: Any) -> TracedValue:
     """As jax computes it: the square has lost digits where it is near one."""
-    one = _scalar(1, x)
-    return pointwise("mul", pointwise("add", one, x), pointwise("sub", one, x))
+    unit = _scalar(1, x)
+    return pointwise("mul", pointwise("add", unit, x), pointwise("sub", unit, x))
 
 
 @reads("tan")
@@ -236,8 +236,8 @@ def _sign(x: TracedValue, **params: Any) -> TracedValue:
     zero = _scalar(0, x)
     above = pointwise("less", zero, x, dtype=DType.BOOL)
     below = pointwise("less", x, zero, dtype=DType.BOOL)
-    rest = pointwise("select", below, _scalar(-1, x), x)
-    return pointwise("select", above, _scalar(1, x), rest)
+    not_above = pointwise("select", below, _scalar(-1, x), x)
+    return pointwise("select", above, _scalar(1, x), not_above)
 
 
 @reads("ceil")
@@ -275,7 +275,7 @@ def _select_n(which: TracedValue, *cases: TracedValue, **params: Any) -> TracedV
     otherwise, then = cases
     if truth(then) is True and truth(otherwise) is False and which.shape == then.shape:
         return which
-    fixed = known(which) if not which.term.shape else None
+    fixed = known_array(which) if not which.term.shape else None
     if fixed is not None:
         return then if fixed.all() else otherwise
     return pointwise("select", which, then, otherwise)
@@ -305,5 +305,5 @@ def _truncated(x: TracedValue) -> TracedValue:
     if x.number is not None and math.isfinite(x.number):
         return uniform(int(x.number), x.shape, DType.I32)
     below = pointwise("less", x, _scalar(0, x), dtype=DType.BOOL)
-    found = pointwise("select", below, _ceil(x), pointwise("floor", x))
-    return replace(found, term=apply("cast", found.term, dtype=DType.I32), dtype=DType.I32)
+    truncated = pointwise("select", below, _ceil(x), pointwise("floor", x))
+    return replace(truncated, term=apply("cast", truncated.term, dtype=DType.I32), dtype=DType.I32)

@@ -53,8 +53,8 @@ def _reduce_and(x: TracedValue, axes: Sequence[int], **params: Any) -> TracedVal
 def _any(x: TracedValue, axes: Sequence[int]) -> TracedValue:
     """Counts, so that nothing but numbers is ever reduced."""
     demand(x.dtype is DType.BOOL, "on the bits of a number")
-    one, zero = uniform(1, (), DType.I32), uniform(0, (), DType.I32)
-    count = _reduced("sum", pointwise("select", x, one, zero), axes)
+    unit, zero = uniform(1, (), DType.I32), uniform(0, (), DType.I32)
+    count = _reduced("sum", pointwise("select", x, unit, zero), axes)
     return pointwise("less", zero, count, dtype=DType.BOOL)
 
 
@@ -102,20 +102,20 @@ def _diagonal(x: TracedValue, axes: tuple[int, ...]) -> tuple[TracedValue, tuple
     """A sum of what is masked by the identity, as the sum of a diagonal; and its axes."""
     if x.term.operator.name != "select":
         return x, axes
-    mask, kept, other = x.term.arguments
+    mask, entries, elsewhere = x.term.arguments
     pair = sorted(_counted(mask))
-    if len(pair) != 2 or other is not literal(0) or not set(pair) & set(axes):
+    if len(pair) != 2 or elsewhere is not literal(0) or not set(pair) & set(axes):
         return x, axes
     first, second = pair
-    if x.shape[first] != x.shape[second] or not kept.shape:
+    if x.shape[first] != x.shape[second] or not entries.shape:
         return x, axes
-    rest = [axis for axis in range(x.rank) if axis not in pair]
-    square = transposed(TracedValue(kept, x.shape, x.dtype), [*rest, *pair]).full()
+    leading = [axis for axis in range(x.rank) if axis not in pair]
+    square = transposed(TracedValue(entries, x.shape, x.dtype), [*leading, *pair]).full()
     row = whole(apply("diagonal", square), x.dtype)
     gone = first if first in axes else second
     stays = second if gone == first else first
     places = [axis for axis in range(x.rank) if axis != gone]
-    held = [*rest, stays]
+    held = [*leading, stays]
     turned = transposed(row, [held.index(axis) for axis in places])
     return turned, tuple(places.index(axis) for axis in axes if axis != gone)
 

@@ -55,7 +55,7 @@ def estimate(program: Program, constant: Collection[int] = ()) -> float:
             read.update(_source(argument, ready) for argument in term.arguments)
         elif uses[term] > 1 and not _moves(term):
             total += 0.1 * _bytes(term) * _WRITE
-    return total + sum(_bytes(one) for one in read) * _READ
+    return total + sum(_bytes(source) for source in read) * _READ
 
 
 def worth(cost: float, constant: Collection[int]) -> float:
@@ -67,29 +67,31 @@ def least(term: Term, ready: frozenset[Term]) -> float:
     """The microseconds that a term adds to any program that has it, whatever else that has."""
     if term.operator in (INPUT, LITERAL) or term in ready:
         return 0.0
-    found = _EACH if named(term, "transpose") else _EACH + _work(term, ready)
+    total = _EACH if named(term, "transpose") else _EACH + _work(term, ready)
     if named(term, *_STORED, *_JOINED):
-        found += _LAUNCH + _bytes(term) * _WRITE
-    return found
+        total += _LAUNCH + _bytes(term) * _WRITE
+    return total
 
 
 def _absorbed(program: Program) -> set[Term]:
     """What is turned for products alone, which look after it."""
-    found = {term for term in program.terms() if rank_swap(term) is not None}
+    absorbed = {term for term in program.terms() if rank_swap(term) is not None}
     for term in program.terms():
         if not named(term, "matmul"):
-            found.difference_update(term.arguments)
-    return found.difference(program.outputs)
+            absorbed.difference_update(term.arguments)
+    return absorbed.difference(program.outputs)
 
 
 def _stored_for_products(program: Program) -> set[Term]:
     """What is computed as the operand of a product, which takes nothing unfinished."""
-    found: set[Term] = set()
+    stored: set[Term] = set()
     for term in program.terms():
         if term.operator.name in ("matmul", "convolution"):
             operands = [_source(argument) for argument in term.arguments]
-            found.update(one for one in operands if one.operator not in (INPUT, LITERAL))
-    return found
+            stored.update(
+                operand for operand in operands if operand.operator not in (INPUT, LITERAL)
+            )
+    return stored
 
 
 def _source(term: Term, ready: frozenset[Term] = frozenset()) -> Term:
@@ -107,9 +109,9 @@ def _count(term: Term) -> int:
 
 
 def _bytes(term: Term) -> int:
-    found = bytes_of(term.type)
-    assert isinstance(found, int)
-    return found
+    count = bytes_of(term.type)
+    assert isinstance(count, int)
+    return count
 
 
 def _work(term: Term, ready: frozenset[Term]) -> float:
@@ -140,8 +142,8 @@ def _reduced(term: Term) -> float:
 
 def _turns(term: Term) -> bool:
     """Whether elements come in another order."""
-    kept = [axis for axis in term.parameter("axes") if term.arguments[0].shape[axis] != 1]
-    return kept != sorted(kept)
+    order = [axis for axis in term.parameter("axes") if term.arguments[0].shape[axis] != 1]
+    return order != sorted(order)
 
 
 def _product(term: Term, ready: frozenset[Term]) -> float:

@@ -101,7 +101,7 @@ class ProgramValues:
         """What the terms are, where that can be told."""
         (named_sizes,), (small,) = self.general.programs, self.general.reduced()
         arrays = prints.evaluated(small.inputs, small.outputs)
-        found = dict[Term, ProgramValue]()
+        values = dict[Term, ProgramValue]()
         every = zip(self.terms, named_sizes.outputs, arrays, _amounts(small), strict=True)
         for term, sized, array, amounts in every:
             if array is not None:
@@ -111,8 +111,8 @@ class ProgramValues:
                 name = prints.name(flat, shape, term.dtype, term.digest)
                 plain = reshaped(term, [term.shape[axis] for axis in axes])
                 work = self.work(plain)
-                found[term] = ProgramValue(shape, amounts.at(()), plain, flat, name, work)
-        return found
+                values[term] = ProgramValue(shape, amounts.at(()), plain, flat, name, work)
+        return values
 
     def floor(self, target: RecomputationTarget, added: Iterable[ProgramValue]) -> float:
         """The least that a program takes which has these values in the place of the target."""
@@ -128,21 +128,23 @@ class ProgramValues:
 
     def targets(self) -> list[RecomputationTarget]:
         """Those that may save time, the most first."""
-        found = [target for term in self.terms if (target := self._target(term)) is not None]
-        return sorted(found, key=lambda target: -target.spare)
+        targets = [target for term in self.terms if (target := self._target(term)) is not None]
+        return sorted(targets, key=lambda target: -target.spare)
 
     def _target(self, term: Term) -> RecomputationTarget | None:
         value = self.values.get(term)
         if value is None or not self._work[term] or named(term, "reshape", "transpose"):
             return None
         stays = frozenset(_needed(self.program, term))
-        floor = sum(self._work[one] for one in self.terms if one in stays)
+        floor = sum(self._work[candidate] for candidate in self.terms if candidate in stays)
         if floor > worth(self.cost, self.constant):
             return None
         cone, near = list(walk([term])), list(self._near(term, stays))
-        same = next((one for one in near if one.name == value.name), None)
-        shapes = frozenset(spelled(self.values[one].shape) for one in cone if one in self.values)
-        calls = vocabulary((one, self._sized[one]) for one in cone)
+        same = next((candidate for candidate in near if candidate.name == value.name), None)
+        shapes = frozenset(
+            spelled(self.values[below].shape) for below in cone if below in self.values
+        )
+        calls = vocabulary((below, self._sized[below]) for below in cone)
         choices, leaves = StepChoices(calls, value.amounts, shapes), _leaves(value, near)
         return RecomputationTarget(
             term, value, same, leaves, choices, stays, floor, self.cost - floor
@@ -151,19 +153,21 @@ class ProgramValues:
     def _near(self, term: Term, stays: Collection[Term]) -> Iterator[ProgramValue]:
         """The values below it, the nearest first but the inputs soon, and what stays anyhow."""
         above, below = _above(self.terms, term), list(_nearest(term))
-        inputs = (one for one in below if one.operator is INPUT)
-        besides = (one for one in self.terms if one in stays and one not in above)
-        for one in dict.fromkeys([*below[:_NEAREST], *inputs, *below, *besides]):
-            if one in self.values:
-                yield self.values[one]
+        inputs = (candidate for candidate in below if candidate.operator is INPUT)
+        besides = (
+            candidate for candidate in self.terms if candidate in stays and candidate not in above
+        )
+        for candidate in dict.fromkeys([*below[:_NEAREST], *inputs, *below, *besides]):
+            if candidate in self.values:
+                yield self.values[candidate]
 
 
 def _leaves(value: ProgramValue, near: Iterable[ProgramValue]) -> tuple[ProgramValue, ...]:
-    found: dict[bytes, ProgramValue] = {}
-    for one in near:
-        if one.name != value.name and one.amounts.within(value.amounts):
-            found.setdefault(one.name, one)
-    return tuple(found.values())[:MOST_LEAVES]
+    leaves: dict[bytes, ProgramValue] = {}
+    for candidate in near:
+        if candidate.name != value.name and candidate.amounts.within(value.amounts):
+            leaves.setdefault(candidate.name, candidate)
+    return tuple(leaves.values())[:MOST_LEAVES]
 
 
 def _general(program: Program) -> Generalised:
@@ -175,13 +179,14 @@ def _general(program: Program) -> Generalised:
 
 def _amounts(program: Program) -> list[Amounts]:
     algebra: Any = Ingredients()
-    found: dict[Term, Amounts] = {
-        one: Amounts(sizes(one), Counter([one.parameter("name")])) for one in program.inputs
+    amounts: dict[Term, Amounts] = {
+        operand: Amounts(sizes(operand), Counter([operand.parameter("name")]))
+        for operand in program.inputs
     }
     for term in program.outputs:
-        if term not in found:
-            found[term] = step(term, algebra, [found[one] for one in term.arguments])
-    return [found[term] for term in program.outputs]
+        if term not in amounts:
+            amounts[term] = step(term, algebra, [amounts[operand] for operand in term.arguments])
+    return [amounts[term] for term in program.outputs]
 
 
 def _needed(program: Program, without: Term) -> Iterator[Term]:
@@ -196,22 +201,22 @@ def _needed(program: Program, without: Term) -> Iterator[Term]:
 
 
 def _above(terms: Iterable[Term], below: Term) -> set[Term]:
-    found = {below}
+    above = {below}
     for term in terms:
-        if not found.isdisjoint(term.arguments):
-            found.add(term)
-    return found
+        if not above.isdisjoint(term.arguments):
+            above.add(term)
+    return above
 
 
 def _nearest(term: Term) -> Iterator[Term]:
     """What it is computed from, level by level."""
     seen, waiting = {term}, deque(term.arguments)
     while waiting:
-        one = waiting.popleft()
-        if one not in seen:
-            seen.add(one)
-            yield one
-            waiting.extend(one.arguments)
+        operand = waiting.popleft()
+        if operand not in seen:
+            seen.add(operand)
+            yield operand
+            waiting.extend(operand.arguments)
 
 
 pass
@@ -315,16 +320,18 @@ class EnumerationSearch:
             if value is None or value.name in there:
                 self.tally["undefined" if value is None else "known"] += 1
                 continue
-            way = self._way(node, operator_step, [*values[len(target.leaves) :], value])
-            if way.bound > self._worth:
+            sequence = self._extended(node, operator_step, [*values[len(target.leaves) :], value])
+            if sequence.bound > self._worth:
                 self.tally["dear"] += 1
-            elif way.arrived or len(way.steps) < LONGEST:
+            elif sequence.arrived or len(sequence.steps) < LONGEST:
                 self.tally["known" if value.name in best else "new"] += 1
-                found = (way.bound, len(value.work)), way
-                best[value.name] = min(best.get(value.name, found), found, key=itemgetter(0))
-        yield from (way for _, way in best.values())
+                candidate = (sequence.bound, len(value.work)), sequence
+                best[value.name] = min(
+                    best.get(value.name, candidate), candidate, key=itemgetter(0)
+                )
+        yield from (sequence for _, sequence in best.values())
 
-    def _way(
+    def _extended(
         self, node: StepSequence, step: OperatorStep, added: Sequence[ProgramValue]
     ) -> StepSequence:
         target, steps = self._targets[node.target], (*node.steps, step)
@@ -356,24 +363,24 @@ class EnumerationSearch:
     def _computed(
         self, call: OperatorCall, operands: tuple[ProgramValue, ...], step: OperatorStep
     ) -> ProgramValue | None:
-        arrays = [one.array for one in operands]
+        arrays = [operand.array for operand in operands]
         array = self._prints.computed(lambda: apply_step(self._arrays, call, step, arrays))
         if array is None:
             return None
         try:
-            term = apply_step(self._terms, call, step, [one.term for one in operands])
+            term = apply_step(self._terms, call, step, [operand.term for operand in operands])
         except ShapeError:
             return None
-        shape = step_shape(call, step, [one.shape for one in operands])
-        amounts = made_of(call, [one.amounts for one in operands])
+        shape = step_shape(call, step, [operand.shape for operand in operands])
+        amounts = made_of(call, [operand.amounts for operand in operands])
         name = self._prints.name(array, shape, term.dtype, term.digest)
         return ProgramValue(shape, amounts, term, array, name, self._parts.work(term))
 
     def _replaced(self, target: RecomputationTarget, value: ProgramValue) -> Program:
         """The program with the value computed as it was found, and put into its shape."""
         order = self._prints.order(value.array, value.shape, target.value.array, target.value.shape)
-        found = reshaped(transposed(value.term, order), sizes(target.term))
-        return substituted(self._parts.program, {target.term: found})
+        replacement = reshaped(transposed(value.term, order), sizes(target.term))
+        return substituted(self._parts.program, {target.term: replacement})
 
     @cached_property
     def tally(self) -> Counter[str]:

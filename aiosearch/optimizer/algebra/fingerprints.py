@@ -61,17 +61,17 @@ class Series:
 
     def written(self, value: Value) -> bytes:
         """As bytes: equal values in normal form give equal ones."""
-        return b"".join(one.to_bytes(_WIDTH, "little") for one in self.jet(value))
+        return b"".join(coefficient.to_bytes(_WIDTH, "little") for coefficient in self.jet(value))
 
     def jet(self, value: Value) -> Jet:
         if isinstance(value, int):
             return value, 0, 0
         total, prime = (0, 0, 0), self._field.prime
         for (exponent, generators), coefficient in value.terms.items():
-            own = self._exponential(exponent, coefficient)
+            summand = self._exponential(exponent, coefficient)
             for generator in generators:
-                own = self._times(own, self._generator(generator))
-            total = (total[0] + own[0], total[1] + own[1], total[2] + own[2])
+                summand = self._times(summand, self._generator(generator))
+            total = (total[0] + summand[0], total[1] + summand[1], total[2] + summand[2])
         return total[0] % prime, total[1] % prime, total[2] % prime
 
     def _exponential(self, exponent: int, factor: int) -> Jet:
@@ -90,8 +90,8 @@ class Series:
     def _generator(self, generator: int) -> Jet:
         if generator not in self._generators:
             below = self._field.factors.get(generator)
-            found = self._inverse(below) if below is not None else None
-            self._generators[generator] = found or (self._symbol(generator), 0, 0)
+            inverse = self._inverse(below) if below is not None else None
+            self._generators[generator] = inverse or (self._symbol(generator), 0, 0)
         return self._generators[generator]
 
     def _inverse(self, below: ExponentialSum) -> Jet | None:
@@ -99,9 +99,9 @@ class Series:
         prime, (a, b, c) = self._field.prime, self.jet(below)
         if not a:
             return None
-        one = pow(a, -1, prime)
-        slope = -b * one * one % prime
-        return one, slope, -(b * slope + c * one) * one % prime
+        reciprocal = pow(a, -1, prime)
+        slope = -b * reciprocal * reciprocal % prime
+        return reciprocal, slope, -(b * slope + c * reciprocal) * reciprocal % prime
 
     def _symbol(self, generator: int) -> int:
         return self._field.symbol("series", generator)
@@ -141,7 +141,7 @@ class Fingerprints:
         values = {term: self._drawn(index, sizes(term)) for index, term in enumerate(inputs)}
         for term in terms:
             if term not in values:
-                values[term] = self._value(term, [values[one] for one in term.arguments])
+                values[term] = self._value(term, [values[operand] for operand in term.arguments])
         return [values[term] for term in terms]
 
     def _drawn(self, index: int, shape: Sequence[int]) -> Array | None:
@@ -153,10 +153,10 @@ class Fingerprints:
         return array(values).reshape(shape)
 
     def _value(self, term: Term, operands: list[Array | None]) -> Array | None:
-        known = [one for one in operands if one is not None]
-        if len(known) < len(operands) or prod(sizes(term)) > _MOST_ELEMENTS:
+        arrays = [operand for operand in operands if operand is not None]
+        if len(arrays) < len(operands) or prod(sizes(term)) > _MOST_ELEMENTS:
             return None
-        return self.computed(lambda: step(term, self.algebra, known))
+        return self.computed(lambda: step(term, self.algebra, arrays))
 
     def name(self, value: Array, shape: Shape, dtype: DType, origin: bytes) -> bytes:
         """The name of a value of this type: the `origin` of the first that was equal."""
@@ -164,20 +164,20 @@ class Fingerprints:
         kind = f"{dtype}[{','.join(sorted(named))}]".encode()
         written = self._written(value)
         orders = (written.transpose(order) for order in _orders(named))
-        print_ = _digest(kind, min(b"".join(one.flat) for one in orders))
+        print_ = _digest(kind, min(b"".join(arranged.flat) for arranged in orders))
         return self._names.setdefault(print_, origin)
 
-    def order(self, value: Array, shape: Shape, other: Array, wanted: Shape) -> list[int]:
+    def order(self, value: Array, shape: Shape, target: Array, target_shape: Shape) -> list[int]:
         """The order of axes in which a value is one of the same name and the wanted shape."""
-        ours, theirs = self._written(value), self._written(other)
+        ours, theirs = self._written(value), self._written(target)
         for order in permutations(range(len(shape))):
-            fits = tuple(shape[axis] for axis in order) == wanted
+            fits = tuple(shape[axis] for axis in order) == target_shape
             if fits and np.array_equal(ours.transpose(order), theirs):
                 return list(order)
         raise ValueError("values of different names")
 
     def _written(self, value: Array) -> Array:
-        return array([self._series.written(one) for one in value.flat]).reshape(value.shape)
+        return array([self._series.written(element) for element in value.flat]).reshape(value.shape)
 
 
 def _orders(sizes: Sequence[str]) -> Iterator[list[int]]:
@@ -260,8 +260,8 @@ class Ingredients(FactAlgebra[Amounts]):
 
     def function(self, function: Function, *arguments: Amounts) -> Amounts:
         if function.means is not None:
-            found: Amounts = function.means(self, *arguments)
-            return found
+            amounts: Amounts = function.means(self, *arguments)
+            return amounts
         return self._under(function.name, *arguments)
 
     def sum(self, x: Amounts, axes: Sequence[int]) -> Amounts:

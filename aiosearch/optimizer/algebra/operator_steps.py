@@ -32,7 +32,7 @@ class OperatorCall(Struct, frozen=True):
     """An operator, with the parameters that are no axes."""
 
     operator: str
-    given: tuple[tuple[str, Any], ...] = ()
+    parameters: tuple[tuple[str, Any], ...] = ()
     """In named sizes."""
     size: Dim | None = None
     """Of the axes that a slice is taken of."""
@@ -56,7 +56,7 @@ class StepDomain(Protocol[V]):
     def sizes(self) -> Mapping[str, int]:
         """What each named size is there."""
 
-    def apply(self, name: str, *operands: V, **given: Any) -> V: ...
+    def apply(self, name: str, *operands: V, **parameters: Any) -> V: ...
 
     def shape(self, x: V) -> tuple[int, ...]: ...
 
@@ -67,14 +67,16 @@ class Terms:
 
     sizes: Mapping[str, int]
 
-    def apply(self, name: str, *operands: Term, **given: Any) -> Term:
+    def apply(self, name: str, *operands: Term, **parameters: Any) -> Term:
         x = operands[0]
         if name == "reshape":
             source = x.arguments[0] if named(x, "reshape") else x
-            return source if source.shape == given["shape"] else apply(name, source, **given)
-        if name == "transpose" and given["axes"] == tuple(range(len(given["axes"]))):
+            return (
+                source if source.shape == parameters["shape"] else apply(name, source, **parameters)
+            )
+        if name == "transpose" and parameters["axes"] == tuple(range(len(parameters["axes"]))):
             return x
-        return apply(name, *operands, **given)
+        return apply(name, *operands, **parameters)
 
     def shape(self, x: Term) -> tuple[int, ...]:
         return x.shape  # type: ignore[return-value]
@@ -87,8 +89,8 @@ class Meanings:
     sizes: Mapping[str, int]
     algebra: Algebra[Any]
 
-    def apply(self, name: str, *operands: Any, **given: Any) -> Any:
-        return find(name).meaning(self.algebra, *operands, **given)
+    def apply(self, name: str, *operands: Any, **parameters: Any) -> Any:
+        return find(name).meaning(self.algebra, *operands, **parameters)
 
     def shape(self, x: Any) -> tuple[int, ...]:
         return self.algebra.shape(x)  # type: ignore[return-value]
@@ -101,14 +103,14 @@ def apply_step(
     if call.operator == "matmul":
         return _contracted(world, step, *operands)
     if call.operator == "diagonal":
-        rest = _others(len(world.shape(operands[0])), step.axes)
-        return world.apply("diagonal", _ordered(world, operands[0], [*rest, *step.axes]))
+        lead = _remaining_axes(len(world.shape(operands[0])), step.axes)
+        return world.apply("diagonal", _ordered(world, operands[0], [*lead, *step.axes]))
     if call.operator == "slice":
-        return _cut(world, call, step, operands[0])
+        return _sliced(world, call, step, operands[0])
     if step.axes:
         return world.apply(call.operator, operands[0], axes=step.axes, keep=False)
     met = _aligned(world, step, *operands) if len(operands) == 2 else operands
-    return world.apply(call.operator, *met, **dict(call.given))
+    return world.apply(call.operator, *met, **dict(call.parameters))
 
 
 def step_shape(call: OperatorCall, step: OperatorStep, shapes: Sequence[Shape]) -> Shape:
@@ -117,33 +119,33 @@ def step_shape(call: OperatorCall, step: OperatorStep, shapes: Sequence[Shape]) 
     if call.operator == "diagonal":
         return (*(size for axis, size in enumerate(first) if axis not in gone), first[step.axes[0]])
     if call.operator == "slice":
-        (axis,), given = step.axes, dict(call.given)
-        length = given["stop"] - given["start"]
-        kept = (length,) if length != 1 else ()
-        return (*first[:axis], *kept, *first[axis + 1 :])
-    own = [size for axis, size in enumerate(first) if axis not in gone]
+        (axis,), parameters = step.axes, dict(call.parameters)
+        length = parameters["stop"] - parameters["start"]
+        remaining = (length,) if length != 1 else ()
+        return (*first[:axis], *remaining, *first[axis + 1 :])
+    sizes = [size for axis, size in enumerate(first) if axis not in gone]
     if len(shapes) == 1:
-        return tuple(own)
+        return tuple(sizes)
     if call.operator == "matmul":
-        batch = [one for one, _ in step.pairs if one not in gone]
-        free = _others(len(first), [one for one, _ in step.pairs])
-        own = [first[axis] for axis in (*batch, *free)]
-    added = _others(len(shapes[1]), [other for _, other in step.pairs])
-    return (*own, *(shapes[1][axis] for axis in added))
+        batch = [axis for axis, _ in step.pairs if axis not in gone]
+        free = _remaining_axes(len(first), [axis for axis, _ in step.pairs])
+        sizes = [first[axis] for axis in (*batch, *free)]
+    added = _remaining_axes(len(shapes[1]), [axis for _, axis in step.pairs])
+    return (*sizes, *(shapes[1][axis] for axis in added))
 
 
-def _cut(world: StepDomain[V], call: OperatorCall, step: OperatorStep, x: V) -> V:
-    given = dict(call.given)
-    ends = {name: n if isinstance(n, int) else n.at(world.sizes) for name, n in given.items()}
+def _sliced(world: StepDomain[V], call: OperatorCall, step: OperatorStep, x: V) -> V:
+    parameters = dict(call.parameters)
+    ends = {name: n if isinstance(n, int) else n.at(world.sizes) for name, n in parameters.items()}
     (axis,) = step.axes
-    found = world.apply("slice", x, axis=axis, **ends)
-    if given["stop"] - given["start"] != 1:
-        return found
-    shape = world.shape(found)
-    return world.apply("reshape", found, shape=(*shape[:axis], *shape[axis + 1 :]))
+    piece = world.apply("slice", x, axis=axis, **ends)
+    if parameters["stop"] - parameters["start"] != 1:
+        return piece
+    shape = world.shape(piece)
+    return world.apply("reshape", piece, shape=(*shape[:axis], *shape[axis + 1 :]))
 
 
-def _others(rank: int, axes: Iterable[int]) -> tuple[int, ...]:
+def _remaining_axes(rank: int, axes: Iterable[int]) -> tuple[int, ...]:
     chosen = set(axes)
     return tuple(axis for axis in range(rank) if axis not in chosen)
 
@@ -158,7 +160,7 @@ def _aligned(world: StepDomain[V], step: OperatorStep, x: V, y: V) -> tuple[V, V
     if not ours or not theirs:
         return x, y
     meets = dict(step.pairs)
-    added = _others(len(theirs), meets.values())
+    added = _remaining_axes(len(theirs), meets.values())
     turned = _ordered(world, y, [*(meets[axis] for axis in sorted(meets)), *added])
     repeated = [theirs[meets[axis]] if axis in meets else 1 for axis in range(len(ours))]
     wide = world.apply("reshape", x, shape=(*ours, *(1 for _ in added)))
@@ -172,22 +174,22 @@ def _contracted(world: StepDomain[V], step: OperatorStep, x: V, y: V) -> V:
     ours, theirs = world.shape(x), world.shape(y)
     batch = [pair for pair in step.pairs if pair[0] not in step.axes]
     inner = [pair for pair in step.pairs if pair[0] in step.axes]
-    rows = _others(len(ours), [one for one, _ in step.pairs])
-    columns = _others(len(theirs), [other for _, other in step.pairs])
+    rows = _remaining_axes(len(ours), [axis for axis, _ in step.pairs])
+    columns = _remaining_axes(len(theirs), [axis for _, axis in step.pairs])
     if not rows and not columns:
         product = world.apply("mul", *_aligned(world, step, x, y))
         return world.apply("sum", product, axes=step.axes, keep=False)
-    lead = tuple(ours[one] for one, _ in batch)
-    length = prod(ours[one] for one, _ in inner)
+    lead = tuple(ours[axis] for axis, _ in batch)
+    length = prod(ours[axis] for axis, _ in inner)
     height, width = (ours[axis] for axis in rows), (theirs[axis] for axis in columns)
     left = _ordered(world, x, [*(a for a, _ in batch), *rows, *(a for a, _ in inner)])
     right = _ordered(world, y, [*(b for _, b in batch), *(b for _, b in inner), *columns])
-    found = world.apply(
+    contracted = world.apply(
         "matmul",
         world.apply("reshape", left, shape=(*lead, prod(ours[a] for a in rows), length)),
         world.apply("reshape", right, shape=(*lead, length, prod(theirs[b] for b in columns))),
     )
-    return world.apply("reshape", found, shape=(*lead, *height, *width))
+    return world.apply("reshape", contracted, shape=(*lead, *height, *width))
 
 
 pass
@@ -218,7 +220,7 @@ class StepChoices:
     """Steps that may lead to one value."""
 
     calls: tuple[OperatorCall, ...]
-    wanted: Amounts
+    limit: Amounts
     """What the value is made of: nothing on the way to it is made of more."""
     shapes: frozenset[Spelled]
     """Those in which values of more axes than their operands come about."""
@@ -250,33 +252,35 @@ class StepChoices:
         operands: tuple[int, ...],
         values: Sequence[KnownValue],
     ) -> Iterator[OperatorStep]:
-        chosen = [values[one] for one in operands]
-        if made_of(call, [one.amounts for one in chosen]).within(self.wanted):
-            shapes = tuple(one.shape for one in chosen)
+        chosen = [values[operand] for operand in operands]
+        if made_of(call, [operand.amounts for operand in chosen]).within(self.limit):
+            shapes = tuple(operand.shape for operand in chosen)
             if (call, shapes) not in self._met:
                 self._met[call, shapes] = list(self._meetings(call, shapes))
             for pairs, axes in self._met[call, shapes]:
                 yield OperatorStep(number, operands, pairs, axes)
 
     def _meetings(self, call: OperatorCall, shapes: tuple[Shape, ...]) -> Iterator[Meeting]:
-        (x, *others), pointwise = shapes, find(call.operator).pointwise
-        if others:
-            yield from (one for one in _met(call, x, *others) if self._fits(call, shapes, *one))
+        (x, *tail), pointwise = shapes, find(call.operator).pointwise
+        if tail:
+            yield from (
+                meeting for meeting in _met(call, x, *tail) if self._fits(call, shapes, *meeting)
+            )
         elif pointwise:
             yield (), ()
         elif call.operator == "diagonal":
             pairs = combinations(range(len(x)), 2)
-            yield from (((), (one, other)) for one, other in pairs if x[one] == x[other])
+            yield from (((), (first, second)) for first, second in pairs if x[first] == x[second])
         elif call.operator == "slice":
             yield from (((), (axis,)) for axis, size in enumerate(x) if size == call.size)
         else:
-            yield from (((), axes) for axes in _some(range(len(x))))
+            yield from (((), axes) for axes in _nonempty_subsets(range(len(x))))
 
     def _fits(
         self, call: OperatorCall, shapes: Sequence[Shape], pairs: Pairs, axes: tuple[int, ...]
     ) -> bool:
-        found = step_shape(call, OperatorStep(0, (0, 1), pairs, axes), shapes)
-        return len(found) <= max(map(len, shapes)) or spelled(found) in self.shapes
+        shape = step_shape(call, OperatorStep(0, (0, 1), pairs, axes), shapes)
+        return len(shape) <= max(map(len, shapes)) or spelled(shape) in self.shapes
 
 
 def spelled(shape: Shape) -> Spelled:
@@ -285,37 +289,41 @@ def spelled(shape: Shape) -> Spelled:
 
 def unused(steps: Sequence[OperatorStep], leaves: int) -> set[int]:
     """The steps, by their numbers, whose results no other step takes."""
-    used = {one - leaves for step in steps for one in step.operands}
+    used = {operand - leaves for step in steps for operand in step.operands}
     return {number for number in range(len(steps)) if number not in used}
 
 
 def made_of(call: OperatorCall, operands: Sequence[Amounts]) -> Amounts:
     """What the result of a call is made of."""
     if call.operator == "matmul":
-        found: Amounts = _INGREDIENTS.multiply(*operands)
+        amounts: Amounts = _INGREDIENTS.multiply(*operands)
     elif find(call.operator).pointwise:
-        found = find(call.operator).meaning(_INGREDIENTS, *operands, **dict(call.given))
+        amounts = find(call.operator).meaning(_INGREDIENTS, *operands, **dict(call.parameters))
     elif call.operator in ("max", "min"):
-        found = _INGREDIENTS.largest(operands[0], ())
+        amounts = _INGREDIENTS.largest(operands[0], ())
     else:
-        (found,) = operands
-    return found
+        (amounts,) = operands
+    return amounts
 
 
 def _operands(call: OperatorCall, count: int) -> Iterator[tuple[int, ...]]:
     operator = find(call.operator)
     if operator.arity == 1:
-        yield from ((one,) for one in range(count))
+        yield from ((first,) for first in range(count))
         return
-    for one, other in product(range(count), repeat=2):
-        if one < other or (one != other and not operator.commutative) or operator.name in _SQUARES:
-            yield one, other
+    for first, second in product(range(count), repeat=2):
+        if (
+            first < second
+            or (first != second and not operator.commutative)
+            or operator.name in _SQUARES
+        ):
+            yield first, second
 
 
 def _met(call: OperatorCall, x: Shape, y: Shape) -> Iterator[Meeting]:
     for pairs in _pairs(x, y):
         if call.operator == "matmul":
-            yield from ((pairs, axes) for axes in _some([one for one, _ in pairs]))
+            yield from ((pairs, axes) for axes in _nonempty_subsets([axis for axis, _ in pairs]))
         else:
             yield pairs, ()
 
@@ -323,15 +331,15 @@ def _met(call: OperatorCall, x: Shape, y: Shape) -> Iterator[Meeting]:
 def _pairs(x: Shape, y: Shape, start: int = 0) -> Iterator[Pairs]:
     """Every way in which axes of equal sizes meet, each at most one."""
     yield ()
-    for one in range(start, len(x)):
-        for other, size in enumerate(y):
-            if size == x[one]:
-                for rest in _pairs(x, y, one + 1):
-                    if all(other != taken for _, taken in rest):
-                        yield ((one, other), *rest)
+    for axis in range(start, len(x)):
+        for partner, size in enumerate(y):
+            if size == x[axis]:
+                for tail in _pairs(x, y, axis + 1):
+                    if all(partner != taken_axis for _, taken_axis in tail):
+                        yield ((axis, partner), *tail)
 
 
-def _some(axes: Collection[int]) -> Iterator[tuple[int, ...]]:
+def _nonempty_subsets(axes: Collection[int]) -> Iterator[tuple[int, ...]]:
     """Every choice of at least one."""
     return chain.from_iterable(combinations(axes, count + 1) for count in range(len(axes)))
 
@@ -369,5 +377,5 @@ def _calls(term: Term, sized: Term) -> Iterator[OperatorCall]:
     elif named(term, "sum", "mean", "max", "min", "diagonal"):
         yield OperatorCall(operator.name)
     elif named(term, "slice") and term.parameter("step") == 1:
-        given = tuple(one for one in sized.parameters if one[0] != "axis")
-        yield OperatorCall("slice", given, sized.arguments[0].shape[term.parameter("axis")])
+        parameters = tuple(parameter for parameter in sized.parameters if parameter[0] != "axis")
+        yield OperatorCall("slice", parameters, sized.arguments[0].shape[term.parameter("axis")])

@@ -68,11 +68,11 @@ class RewriteSearch:
         """Gives every program one rule away."""
         program = self._read(node.program)
         seen = {program}
-        for name, found in neighbours(program, self._tidier):
-            if found not in seen:
-                seen.add(found)
-                step = self._step(found, (*node.trail, name))
-                if self._promising(found, step):
+        for name, neighbour in neighbours(program, self._tidier):
+            if neighbour not in seen:
+                seen.add(neighbour)
+                step = self._step(neighbour, (*node.trail, name))
+                if self._promising(neighbour, step):
                     yield step
 
     def solutions(self, node: RewrittenProgram) -> tuple[RewrittenProgram, ...]:
@@ -128,11 +128,11 @@ class RewriteSearch:
 
     def _read(self, document: bytes) -> Program:
         """The program of a node; the one that was asked for last is kept."""
-        found = self._recent.get(document)
-        if found is None:
+        program = self._recent.get(document)
+        if program is None:
             self._recent.clear()
-            found = self._recent[document] = from_json(document)
-        return found
+            program = self._recent[document] = from_json(document)
+        return program
 
 
 def neighbours(program: Program, tidier: Tidier) -> Iterator[tuple[str, Program]]:
@@ -143,9 +143,9 @@ def neighbours(program: Program, tidier: Tidier) -> Iterator[tuple[str, Program]
     places: dict[str, dict[Term, Term]] = {}
     single: list[tuple[str, dict[Term, Term]]] = []
     for term in program.terms():
-        for name, found in rewritten(term):
-            places.setdefault(name, {}).setdefault(term, found)
-            single.append((name, {term: found}))
+        for name, equal in rewritten(term):
+            places.setdefault(name, {}).setdefault(term, equal)
+            single.append((name, {term: equal}))
     several = [(name, changes) for name, changes in places.items() if len(changes) > 1]
     for name, changes in [*several, *single]:
         try:
@@ -195,13 +195,13 @@ def improve(
     """
     if not searchable(program):
         return []
-    found = _Answers(program, constant, time.monotonic() + seconds, nodes)
-    found.rewrite(found.original, 1 / 2)
-    if not found.enumerate(found.best, 1 / 2):
-        found.enumerate(found.original, 1)
-    elif found.rewrite(found.best, 1 / 2):
-        found.enumerate(found.best, 1)
-    return found.chosen(most)
+    answers = _Answers(program, constant, time.monotonic() + seconds, nodes)
+    answers.rewrite(answers.original, 1 / 2)
+    if not answers.enumerate(answers.best, 1 / 2):
+        answers.enumerate(answers.original, 1)
+    elif answers.rewrite(answers.best, 1 / 2):
+        answers.enumerate(answers.best, 1)
+    return answers.chosen(most)
 
 
 class _Answers:
@@ -241,15 +241,15 @@ class _Answers:
             return False
         limits = Limits(seconds=left * share, nodes=self._nodes)
         result = solve(problem, order=order, workers=0, limits=limits, cache=None)
-        for one in result.solutions:
-            self._add(from_json(one.program), (*start.trail, *one.trail))
+        for solution in result.solutions:
+            self._add(from_json(solution.program), (*start.trail, *solution.trail))
         return self.best is not before
 
     def _add(self, program: Program, trail: tuple[str, ...]) -> None:
         tidy = Tidier().program(program)
         step = RewrittenProgram(to_json(tidy), round(estimate(tidy, self._constant), 4), trail)
-        known = self._found.setdefault(identity(tidy), step)
-        if _order(step) < _order(known):
+        earlier = self._found.setdefault(identity(tidy), step)
+        if _order(step) < _order(earlier):
             self._found[identity(tidy)] = step
 
     def chosen(self, most: int) -> list[Program]:

@@ -29,8 +29,8 @@ def value(term: Term) -> Fraction | None:
     """What a finite literal means."""
     if term.operator is not LITERAL:
         return None
-    given = term.parameter("value")
-    return exact(given) if math.isfinite(given) else None
+    number = term.parameter("value")
+    return exact(number) if math.isfinite(number) else None
 
 
 def constant(number: Fraction) -> Term:
@@ -75,8 +75,8 @@ def again(term: Term, *arguments: Term, **changed: Any) -> Term:
 
 def filled(x: Term, number: int) -> Term:
     """A number in the place of a term."""
-    one = apply("cast", literal(number), dtype=x.dtype)
-    return apply("broadcast", one, shape=x.shape) if x.shape else one
+    scalar = apply("cast", literal(number), dtype=x.dtype)
+    return apply("broadcast", scalar, shape=x.shape) if x.shape else scalar
 
 
 def kept_shape(term: Term) -> tuple[int, ...]:
@@ -98,8 +98,8 @@ def kept_axes(term: Term) -> list[tuple[int, int]] | None:
 
 def settled(program: Program, constant: Collection[int]) -> frozenset[Term]:
     """The inputs at these places, and all that is computed from them, and numbers, alone."""
-    given = {program.inputs[at] for at in constant}
-    found: set[Term] = set(given)
+    inputs = {program.inputs[at] for at in constant}
+    dependent: set[Term] = set(inputs)
     numbers: set[Term] = set()
     for term in program.terms():
         if term.operator is INPUT:
@@ -107,6 +107,6 @@ def settled(program: Program, constant: Collection[int]) -> frozenset[Term]:
         arguments = set(term.arguments)
         if arguments <= numbers:
             numbers.add(term)
-        elif arguments <= found | numbers:
-            found.add(term)
-    return frozenset(found)
+        elif arguments <= dependent | numbers:
+            dependent.add(term)
+    return frozenset(dependent)

@@ -48,14 +48,18 @@ class SourceExpression:
 
 def number(value: Any, whole: bool) -> SourceExpression:
     """A literal; written with a point unless it is whole and may be written so."""
-    found = float(value)
-    if math.isinf(found):
+    numeric = float(value)
+    if math.isinf(numeric):
         return (
             SourceExpression("jnp.inf")
-            if found > 0
+            if numeric > 0
             else SourceExpression("-jnp.inf", Precedence.SIGN)
         )
-    text = str(int(found)) if whole and found == int(found) and abs(found) < 2**24 else repr(found)
+    text = (
+        str(int(numeric))
+        if whole and numeric == int(numeric) and abs(numeric) < 2**24
+        else repr(numeric)
+    )
     return SourceExpression(text, Precedence.SIGN if text.startswith("-") else Precedence.ATOM)
 
 
@@ -193,17 +197,17 @@ def _reduction(
     term: Term, x: SourceExpression, axes: tuple[int, ...], keep: bool
 ) -> SourceExpression:
     operand = term.arguments[0]
-    given = [x.text]
+    arguments = [x.text]
     if keep or len(axes) != len(operand.shape):
-        given.append(f"axis={axis_text(axes, len(operand.shape))}")
+        arguments.append(f"axis={axis_text(axes, len(operand.shape))}")
     if keep:
-        given.append("keepdims=True")
+        arguments.append("keepdims=True")
     name = term.operator.name
     if name == "sum" and term.dtype is DType.I32:
-        given.append("dtype=jnp.int32")
+        arguments.append("dtype=jnp.int32")
     if name in ("max", "min") and any(operand.shape[axis] == 0 for axis in axes):
-        given.append(f"initial={'-' if name == 'max' else ''}jnp.inf")
-    return call(f"jnp.{name}", *given)
+        arguments.append(f"initial={'-' if name == 'max' else ''}jnp.inf")
+    return call(f"jnp.{name}", *arguments)
 
 
 def _fold(term: Term, x: SourceExpression, axis: int, size: Any) -> SourceExpression:
@@ -293,9 +297,9 @@ def _joined(term: Term, *xs: SourceExpression, axis: int) -> SourceExpression:
 def _pad(
     term: Term, x: SourceExpression, axis: int, low: Any, high: Any, value: Any
 ) -> SourceExpression:
-    widths = [(low, high) if own == axis else (0, 0) for own in range(len(term.shape))]
-    own = [] if value == 0 else [f"constant_values={number(value, True).text}"]
-    return call("jnp.pad", x.text, sized(widths), *own)
+    widths = [(low, high) if dimension == axis else (0, 0) for dimension in range(len(term.shape))]
+    options = [] if value == 0 else [f"constant_values={number(value, True).text}"]
+    return call("jnp.pad", x.text, sized(widths), *options)
 
 
 def _diagonal(term: Term, x: SourceExpression) -> SourceExpression:
@@ -304,10 +308,10 @@ def _diagonal(term: Term, x: SourceExpression) -> SourceExpression:
 
 
 def _iota(term: Term, shape: Sequence[Any], axis: int, dtype: DType) -> SourceExpression:
-    own = JAX_NAMES[dtype]
+    dtype_name = JAX_NAMES[dtype]
     if product(shape) == shape[axis] and len(shape) == 1:
-        return call("jnp.arange", str(shape[0]), f"dtype={own}")
-    return call("lax.broadcasted_iota", own, sized(shape), str(axis))
+        return call("jnp.arange", str(shape[0]), f"dtype={dtype_name}")
+    return call("lax.broadcasted_iota", dtype_name, sized(shape), str(axis))
 
 
 _OWN: dict[str, OperatorExpression] = {

@@ -31,8 +31,8 @@ class CallGuard:
         with use_settings(cut.settings):
             usual, meant = _scalar(), _scalar(device)
         self._concrete = type(usual)
-        known = next((one for one in cut.places if one is not None), meant.sharding)
-        self._kind = _kind(known)
+        sharding = next((place for place in cut.places if place is not None), meant.sharding)
+        self._kind = _kind(sharding)
         self.is_usual = self._kind in (None, _kind(usual.sharding))
         """Whether arrays that lie nowhere yet come to that kind of device."""
         self._met: list[tuple[Any, Any]] = [(None, None)] * len(cut.avals)
@@ -69,12 +69,12 @@ class CallGuard:
             return False
         if aval != self._avals[at]:
             return False
-        own = array_sharding(leaf)
-        if own is None:
+        sharding = array_sharding(leaf)
+        if sharding is None:
             return True
-        if own != self._places[at] and (self._kind is None or _kind(own) != self._kind):
+        if sharding != self._places[at] and (self._kind is None or _kind(sharding) != self._kind):
             return False
-        self._met[at] = leaf.aval, own
+        self._met[at] = leaf.aval, sharding
         return True
 
 

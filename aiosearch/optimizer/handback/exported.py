@@ -47,9 +47,9 @@ def of_bits(array: Any, like: Any) -> Any:
 
 def _kind(like: Any) -> Any:
     """How such keys are made; jax tells it of keys, and not of their type."""
-    found: list[Any] = []
-    jax.eval_shape(lambda key: found.append(jax.random.key_impl(key)), like)
-    return found[0]
+    kinds: list[Any] = []
+    jax.eval_shape(lambda key: kinds.append(jax.random.key_impl(key)), like)
+    return kinds[0]
 
 
 pass
@@ -89,12 +89,12 @@ def exported(spliced: Spliced, settings: JaxSettings) -> Exported | Failure:
         try:
             specs = [*map(_spec, packs), *map(bits_type, cut.avals)]
             jax.eval_shape(flat, *specs)  # the kernels in it are known from now on
-            known = carried_texts()
-            checks = [*map(export.DisabledSafetyCheck.custom_call, known)]
-            found = export.export(jax.jit(flat), disabled_checks=checks)(*specs)
-            module = found.mlir_module()
-            used = [text for name, text in known.items() if name in module]
-            data = found.serialize()
+            kernel_texts = carried_texts()
+            checks = [*map(export.DisabledSafetyCheck.custom_call, kernel_texts)]
+            lowered = export.export(jax.jit(flat), disabled_checks=checks)(*specs)
+            module = lowered.mlir_module()
+            used = [text for name, text in kernel_texts.items() if name in module]
+            data = lowered.serialize()
         except (TypeError, ValueError, NotImplementedError) as error:
             reason = str(error).partition("\n")[0]
             return Failure(title(cut.function, None), Stage.COMPILE, Cause.RAISED, reason)

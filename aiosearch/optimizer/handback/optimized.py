@@ -54,13 +54,13 @@ def original_of(function: Callable[P, R]) -> Callable[P, R]:
     match function:
         case FunctionWrapper():
             return original_of(function.original)
-        case MethodType(__func__=FunctionWrapper() as own):
-            return original_of(MethodType(own.original, function.__self__))
-        case functools.partial(func=given) if type(function) in _PARTIALS:
-            if (inner := original_of(given)) is not given:
-                found = type(function)(inner, *function.args, **function.keywords)
-                vars(found).update(vars(function))
-                return found
+        case MethodType(__func__=FunctionWrapper() as wrapper):
+            return original_of(MethodType(wrapper.original, function.__self__))
+        case functools.partial(func=wrapped) if type(function) in _PARTIALS:
+            if (inner := original_of(wrapped)) is not wrapped:
+                rebuilt = type(function)(inner, *function.args, **function.keywords)
+                vars(rebuilt).update(vars(function))
+                return rebuilt
     return function
 
 
@@ -124,8 +124,8 @@ class Optimized(FunctionWrapper[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._runs is None:
             return self._original(*args, **kwargs)
-        found = self._runs(args, kwargs)
-        return self._original(*args, **kwargs) if found is OTHER else found
+        result = self._runs(args, kwargs)
+        return self._original(*args, **kwargs) if result is OTHER else result
 
     def attempt(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What a call gives if it is of the kind that it was made for; else `OTHER`."""

@@ -98,10 +98,10 @@ class AsCalledRace:
         ours, theirs = [], []
         for turn in range(ROUNDS):
             first, second = (fast, usual) if turn % 2 else (usual, fast)
-            found = {first: sample(first)}
-            found[second] = sample(second)
-            ours.append(found[usual])
-            theirs.append(found[fast])
+            seconds = {first: sample(first)}
+            seconds[second] = sample(second)
+            ours.append(seconds[usual])
+            theirs.append(seconds[fast])
         return ours, theirs
 
     def _sample(self, function: Callable[..., Any], count: int) -> float:
@@ -115,8 +115,8 @@ class AsCalledRace:
         settle(lambda: wait_for(self._call(function)))
         started = time.perf_counter()
         for _ in range(count):
-            found = self._call(function)
-        wait_for(found)
+            result = self._call(function)
+        wait_for(result)
         return (time.perf_counter() - started) / count
 
     def _call(self, function: Callable[..., Any]) -> Any:

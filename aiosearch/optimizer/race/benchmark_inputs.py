@@ -38,11 +38,11 @@ class BenchmarkInputs:
     """The share of the outputs' elements that are finite."""
 
     def __str__(self) -> str:
-        told: dict[Draw, list[str]] = {}
+        names_by_draw: dict[Draw, list[str]] = {}
         for at, draw in self.draws.items():
-            told.setdefault(draw, []).append(self.names[at])
-        parts = [f"{', '.join(names)} {draw}" for draw, names in told.items()]
-        text = "; ".join(parts) if set(told) - {NORMAL} else "normal inputs"
+            names_by_draw.setdefault(draw, []).append(self.names[at])
+        parts = [f"{', '.join(names)} {draw}" for draw, names in names_by_draw.items()]
+        text = "; ".join(parts) if set(names_by_draw) - {NORMAL} else "normal inputs"
         lost = f"{100 * (1 - self.finite):.2g} % of the outputs not finite"
         return text if self.finite == 1.0 else f"{text}; {lost}"
 
@@ -65,9 +65,9 @@ async def find_benchmark_inputs(
     it can be. The failure is the original's.
     """
     search = _Search(executor, original, seed, _free(program))
-    known = BenchmarkInputs(_names(program), _indices(program))
+    start = BenchmarkInputs(_names(program), _indices(program))
     try:
-        best = await search.first(known)
+        best = await search.first(start)
         for part in _halves(search.free):
             best = await search.plainer(best, part)
     except _CannotRunError as error:
@@ -89,14 +89,14 @@ class _Search:
     free: Sequence[int]
     """The inputs that are no whole numbers."""
 
-    async def first(self, known: BenchmarkInputs) -> BenchmarkInputs:
+    async def first(self, start: BenchmarkInputs) -> BenchmarkInputs:
         """The first plan on which everything is finite, or the best one."""
         best: BenchmarkInputs | None = None
         for plan in PLANS if self.free else PLANS[:1]:
-            found = await self.tried(known, dict.fromkeys(self.free, plan))
-            if best is None or found.finite > best.finite:
-                best = found
-            if found.finite == 1.0:
+            inputs = await self.tried(start, dict.fromkeys(self.free, plan))
+            if best is None or inputs.finite > best.finite:
+                best = inputs
+            if inputs.finite == 1.0:
                 break
         assert best is not None
         return best
@@ -105,19 +105,19 @@ class _Search:
         """The same with normal inputs at all of these places that do not matter."""
         if all(best.draws[at] == NORMAL for at in places):
             return best
-        found = await self.tried(best, dict.fromkeys(places, NORMAL))
-        if found.finite >= best.finite:
-            return found
+        inputs = await self.tried(best, dict.fromkeys(places, NORMAL))
+        if inputs.finite >= best.finite:
+            return inputs
         for part in _halves(places):
             best = await self.plainer(best, part)
         return best
 
     async def tried(self, base: BenchmarkInputs, draws: Mapping[int, Draw]) -> BenchmarkInputs:
-        wanted = replace(base, draws=dict(sorted({**base.draws, **draws}.items())))
-        found = await self.executor.run(wanted.on(self.original), self.seed)
-        if isinstance(found, Failure):
-            raise _CannotRunError(found)
-        return replace(wanted, finite=await to_thread.run_sync(_finite, found))
+        inputs = replace(base, draws=dict(sorted({**base.draws, **draws}.items())))
+        outputs = await self.executor.run(inputs.on(self.original), self.seed)
+        if isinstance(outputs, Failure):
+            raise _CannotRunError(outputs)
+        return replace(inputs, finite=await to_thread.run_sync(_finite, outputs))
 
 
 def _halves(places: Sequence[int]) -> tuple[Sequence[int], ...]:
@@ -130,9 +130,9 @@ def _finite(outputs: Sequence[Any]) -> float:
     """The share of the elements that are finite."""
     import numpy as np
 
-    total = sum(one.size for one in outputs)
+    total = sum(output.size for output in outputs)
     with np.errstate(all="ignore"):
-        count = sum(int(np.count_nonzero(np.isfinite(one))) for one in outputs)
+        count = sum(int(np.count_nonzero(np.isfinite(output))) for output in outputs)
     return count / total if total else 1.0
 
 
@@ -147,22 +147,22 @@ def _free(program: Program) -> tuple[int, ...]:
 def _indices(program: Program) -> dict[int, Draw]:
     """Whole numbers that are compared with places are places; with 0 or 1, truth values."""
     whole = {term: at for at, term in enumerate(program.inputs) if term.dtype is DType.I32}
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for term, count in _compared(program):
         if term in whole:
-            found[whole[term]] = max(count, found.get(whole[term], 0))
-    return {at: Draw(0.0, float(count)) for at, count in found.items()}
+            counts[whole[term]] = max(count, counts.get(whole[term], 0))
+    return {at: Draw(0.0, float(count)) for at, count in counts.items()}
 
 
 def _compared(program: Program) -> Iterator[tuple[Term, int]]:
     """What is compared with some of the numbers from 0 on, and how many these are."""
     for term in program.terms():
         if term.operator.name in ("equal", "not_equal"):
-            one, other = map(_unmoved, term.arguments)
-            for known, value in ((one, other), (other, one)):
-                if known.operator.name == "iota":
-                    yield value, int(str(known.shape[known.parameter("axis")]))
-                elif known.operator is LITERAL and known.parameter("value") in (0, 1):
+            left, right = map(_unmoved, term.arguments)
+            for places, value in ((left, right), (right, left)):
+                if places.operator.name == "iota":
+                    yield value, int(str(places.shape[places.parameter("axis")]))
+                elif places.operator is LITERAL and places.parameter("value") in (0, 1):
                     yield value, 2
 
 

@@ -99,17 +99,21 @@ class Entrants:
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
         self._require_original(self.original in self.compiled)
-        self.compiled = {one: self.compiled[one] for one in contenders if one in self.compiled}
+        self.compiled = {
+            contender: self.compiled[contender]
+            for contender in contenders
+            if contender in self.compiled
+        }
         compiled = self.compiled[self.original]
-        found = await find_benchmark_inputs(self.executor, self.program, compiled, self.seed)
-        if isinstance(found, Failure):
-            self.fails(self.original, found)
+        inputs = await find_benchmark_inputs(self.executor, self.program, compiled, self.seed)
+        if isinstance(inputs, Failure):
+            self.fails(self.original, inputs)
             raise OptimizeError(self._not_running)
-        self.inputs = found
+        self.inputs = inputs
         self._makings = PrepackedInputs(self.executor, self.program, self.settings, self.seed)
         for contender in list(self.compiled):
             await self._suit(contender)
-        return found
+        return inputs
 
     async def enter(self, contender: CandidateSource) -> bool:
         """One more; says whether it compiles, and what it makes beforehand can be made."""
@@ -125,7 +129,7 @@ class Entrants:
     ) -> RaceResult:
         """Whoever fails is out; raises OptimizeError where the original does."""
         race = await self.executor.race(
-            [self.compiled[one] for one in entrants],
+            [self.compiled[entrant] for entrant in entrants],
             seed=self.seed + seed,
             rounds=rounds,
             seconds=seconds,
@@ -159,22 +163,24 @@ class Entrants:
 
     def fit(self, contender: CandidateSource) -> CandidateSource:
         """The contender, watched where kernels of the same form have overflown."""
-        alike = any(one.form == contender.form for one in self.overflown if one.kernels)
+        alike = any(
+            overflown.form == contender.form for overflown in self.overflown if overflown.kernels
+        )
         return guard_candidate(contender, self.program) if alike else contender
 
     async def instead(self, contender: CandidateSource) -> CandidateSource | None:
         """The same watched, entered, where that is all that it lacks."""
         if contender not in self.overflown:
             return None
-        found = guard_candidate(contender, self.program)
-        return found if found in self.compiled or await self.enter(found) else None
+        watched = guard_candidate(contender, self.program)
+        return watched if watched in self.compiled or await self.enter(watched) else None
 
     def fails(self, contender: CandidateSource, failure: Failure) -> None:
-        told = str(failure)
+        reason = str(failure)
         if failure.cause is Cause.MEMORY and jax.default_backend() != "cpu":
-            told += MEMORY
-        self.notes[contender] = told
-        self.tell(told)
+            reason += MEMORY
+        self.notes[contender] = reason
+        self.tell(reason)
 
     def is_out(self, contender: CandidateSource, why: str) -> None:
         self.notes[contender] = why
@@ -186,11 +192,11 @@ class Entrants:
             self.notes.setdefault(contender, why)
 
     async def _compile(self, contender: CandidateSource) -> bool:
-        found = await self.executor.compile(candidate(self.program, contender, self.settings))
-        if isinstance(found, Failure):
-            self.fails(contender, found)
+        compiled = await self.executor.compile(candidate(self.program, contender, self.settings))
+        if isinstance(compiled, Failure):
+            self.fails(contender, compiled)
             return False
-        self.compiled[contender] = found
+        self.compiled[contender] = compiled
         return True
 
     async def _suit(self, contender: CandidateSource) -> bool:
@@ -198,13 +204,13 @@ class Entrants:
         before = contender.beforehand
         packed = before.positions if before else ()
         suited = self.inputs.on(self.compiled[contender], packed)
-        made = await self._makings.of(contender, self.inputs.draws)
-        if isinstance(made, Failure):
+        constants = await self._makings.of(contender, self.inputs.draws)
+        if isinstance(constants, Failure):
             del self.compiled[contender]
-            self.fails(contender, made)
+            self.fails(contender, constants)
             return False
-        one = replace(suited.candidate, constants={**suited.candidate.constants, **made})
-        self.compiled[contender] = replace(suited, candidate=one)
+        prepared = replace(suited.candidate, constants={**suited.candidate.constants, **constants})
+        self.compiled[contender] = replace(suited, candidate=prepared)
         return True
 
     def _require_original(self, runs: bool) -> None:

@@ -60,9 +60,9 @@ class KernelTuning:
 
     lanes = 1  # a device times one thing at a time
 
-    def __init__(self, known: Sequence[TimedKernel], beside: Neighbours, time: Time) -> None:
-        self._known, self._beside, self._time = known, beside, time
-        self._seen = {one.place.key for one in known}
+    def __init__(self, timed: Sequence[TimedKernel], beside: Neighbours, time: Time) -> None:
+        self._known, self._beside, self._time = timed, beside, time
+        self._seen = {kernel.place.key for kernel in timed}
 
     def root(self) -> Node:
         return TuningStart()
@@ -75,8 +75,15 @@ class KernelTuning:
                 seconds = await self._time(place)
                 return [] if seconds is None else [TimedKernel(place, seconds)]
             case TimedKernel(place, seconds):
-                near = [one for one in await self._beside(place) if one.key not in self._seen]
-                return [TuningTrial(one, seconds * _relative(one, place)) for one in near]
+                near = [
+                    neighbour
+                    for neighbour in await self._beside(place)
+                    if neighbour.key not in self._seen
+                ]
+                return [
+                    TuningTrial(neighbour, seconds * _relative(neighbour, place))
+                    for neighbour in near
+                ]
 
     def solutions(self, node: Node) -> list[TimedKernel]:
         return [node] if isinstance(node, TimedKernel) else []
@@ -92,30 +99,32 @@ class KernelTuning:
         return "" if isinstance(node, TuningStart) else f"{type(node).__name__} {node.place.key}"
 
 
-def _relative(one: SchedulePoint, other: SchedulePoint) -> float:
+def _relative(candidate: SchedulePoint, reference: SchedulePoint) -> float:
     """How many times as long as the other it may take at best."""
-    known = zip(one.parts, _alike(one, other), strict=True)
-    least = sum(part * (1 if alike else _DOUBT) for part, alike in known)
-    return least / other.seconds
+    parts = zip(candidate.parts, _alike(candidate, reference), strict=True)
+    least = sum(part * (1 if alike else _DOUBT) for part, alike in parts)
+    return least / reference.seconds
 
 
-def _alike(one: SchedulePoint, other: SchedulePoint) -> list[bool]:
+def _alike(candidate: SchedulePoint, reference: SchedulePoint) -> list[bool]:
     """Which of its kernels the other has as well, in the same place where it has as many."""
-    if one.parting == other.parting:
-        return [own == theirs for own, theirs in zip(one.points, other.points, strict=True)]
-    theirs = {*zip(other.points, other.parts, strict=True)}
-    return [own in theirs for own in zip(one.points, one.parts, strict=True)]
+    if candidate.parting == reference.parting:
+        return [
+            ours == theirs for ours, theirs in zip(candidate.points, reference.points, strict=True)
+        ]
+    theirs = {*zip(reference.points, reference.parts, strict=True)}
+    return [ours in theirs for ours in zip(candidate.points, candidate.parts, strict=True)]
 
 
 async def tune_from_timings(
-    known: Mapping[SchedulePoint, float],
+    timings: Mapping[SchedulePoint, float],
     beside: Neighbours,
     time: Time,
     trials: int,
     seconds: float,
 ) -> list[TimedKernel]:
     """Those that were found, the fastest first; what was known is not among them."""
-    if not (known and trials):
+    if not (timings and trials):
         return []
     left = trials
 
@@ -127,13 +136,13 @@ async def tune_from_timings(
         left -= 1
         return await time(place)
 
-    started = [TimedKernel(place, taken) for place, taken in known.items()]
+    started = [TimedKernel(place, timing) for place, timing in timings.items()]
     problem = KernelTuning(started, beside, counted)
     limits = Limits(seconds=seconds)
     async with Search(problem, order="best-first", workers=0, limits=limits, cache=None) as search:
         result = await search.wait()
-    found = [one for one in result.solutions if one not in started]
-    return sorted(found, key=lambda one: one.seconds)
+    improved = [kernel for kernel in result.solutions if kernel not in started]
+    return sorted(improved, key=lambda kernel: kernel.seconds)
 
 
 pass
@@ -152,7 +161,7 @@ class KernelMaker(Protocol):
         """The kernels that differ in one choice from others."""
         ...
 
-    async def made(self, place: SchedulePoint) -> CandidateSource:
+    async def contender(self, place: SchedulePoint) -> CandidateSource:
         """A contender of these kernels; raises OptimizeError where there is none."""
         ...
 
@@ -161,50 +170,69 @@ async def tune_kernels(
     runners: Entrants, first: RaceResult, maker: KernelMaker, budget: Budget
 ) -> list[CandidateSource]:
     """The best kernels near those that ran, where one of these is right, and near the fastest."""
-    taken = {one: first.seconds(one) for one in first.entrants}
-    best = await _promising(runners, taken) if budget.trials else None
+    timings = {contender: first.seconds(contender) for contender in first.entrants}
+    best = await _promising(runners, timings) if budget.trials else None
     if best is None:
         return []
     runners.tell(f"trying kernels like {best.how}")
-    trials = KernelTrials(runners, maker, best, taken[best])
-    known = {one: taken[one] for one in taken if one.kernels and one not in runners.notes}
-    found = await trials.run(known, budget)
-    chosen = [one for one in found if found[one] < taken[best]][:_BEST]
-    for one in found.keys() - set(chosen):
-        runners.note([one], f"{taken[runners.original] / found[one]:.2f} times in a trial")
-    new = (one for one in taken if one not in first.entrants and one not in runners.notes)
+    trials = KernelTrials(runners, maker, best, timings[best])
+    kernels = {
+        contender: timings[contender]
+        for contender in timings
+        if contender.kernels and contender not in runners.notes
+    }
+    trial_seconds = await trials.run(kernels, budget)
+    chosen = [contender for contender in trial_seconds if trial_seconds[contender] < timings[best]][
+        :_BEST
+    ]
+    for contender in trial_seconds.keys() - set(chosen):
+        runners.note(
+            [contender],
+            f"{timings[runners.original] / trial_seconds[contender]:.2f} times in a trial",
+        )
+    new = (
+        contender
+        for contender in timings
+        if contender not in first.entrants and contender not in runners.notes
+    )
     return [*new, *chosen]
 
 
 async def _promising(
-    runners: Entrants, taken: dict[CandidateSource, float]
+    runners: Entrants, timings: dict[CandidateSource, float]
 ) -> CandidateSource | None:
     """The fastest kernel that the device computes as well, if it is near the fastest of all.
 
     Where one does not, neither do others that compute the same program, but they may be watched,
     and then are among those that were timed.
     """
-    while left := [one for one in taken if one not in runners.notes]:
-        one = min((one for one in left if one.kernels), key=taken.__getitem__, default=None)
-        if one is None or taken[one] > _NEAR * min(map(taken.__getitem__, left)):
+    while left := [fastest for fastest in timings if fastest not in runners.notes]:
+        fastest = min(
+            (fastest for fastest in left if fastest.kernels), key=timings.__getitem__, default=None
+        )
+        if fastest is None or timings[fastest] > _NEAR * min(map(timings.__getitem__, left)):
             break
-        if await runners.agreeing(one) is not None:
-            return one
-        alike = [other for other in taken if other.kernels and other.form == one.form]
-        runners.note(alike, f"out, as {one.how} is, which computes the same")
-        instead = await runners.instead(one)
-        if instead is not None and (seconds := await _timed(runners, instead, taken)) is not None:
-            taken[instead] = seconds
+        if await runners.agreeing(fastest) is not None:
+            return fastest
+        alike = [
+            contender
+            for contender in timings
+            if contender.kernels and contender.form == fastest.form
+        ]
+        runners.note(alike, f"out, as {fastest.how} is, which computes the same")
+        instead = await runners.instead(fastest)
+        if instead is not None and (seconds := await _timed(runners, instead, timings)) is not None:
+            timings[instead] = seconds
     return None
 
 
 async def _timed(
-    runners: Entrants, contender: CandidateSource, taken: Mapping[CandidateSource, float]
+    runners: Entrants, contender: CandidateSource, timings: Mapping[CandidateSource, float]
 ) -> float | None:
     """What one more takes, beside the original."""
     heat = await runners.race([runners.original, contender], _ROUNDS)
     ratio = heat.race.speedup(1)
-    return None if ratio is None else taken[runners.original] / ratio.median
+    return None if ratio is None else timings[runners.original] / ratio.median
 
 
 @dataclass
@@ -221,14 +249,18 @@ class KernelTrials:
     _told: set[str] = field(default_factory=set)
 
     async def run(
-        self, known: Mapping[CandidateSource, float], budget: Budget
+        self, kernels: Mapping[CandidateSource, float], budget: Budget
     ) -> dict[CandidateSource, float]:
         """What kernels near the known ones take, the fastest first."""
-        places = {one.place: taken for one, taken in known.items() if one.place is not None}
-        found = await tune_from_timings(
+        places = {
+            contender.place: timing
+            for contender, timing in kernels.items()
+            if contender.place is not None
+        }
+        timed = await tune_from_timings(
             places, self._beside, self._time, budget.trials, budget.trial_seconds
         )
-        return {self._made[one.place]: one.seconds for one in found}
+        return {self._made[kernel.place]: kernel.seconds for kernel in timed}
 
     async def _beside(self, place: SchedulePoint) -> Sequence[SchedulePoint]:
         """The kernels near a place; none where the process that knows them is gone."""
@@ -247,7 +279,7 @@ class KernelTrials:
     async def _time(self, place: SchedulePoint) -> float | None:
         """What these kernels take; nothing where they do not run."""
         try:
-            contender = await self.maker.made(place)
+            contender = await self.maker.contender(place)
         except OptimizeError as error:
             self._tell_once(f"kernels are left out: {error}")
             return None

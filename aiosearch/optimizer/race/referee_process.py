@@ -104,10 +104,10 @@ async def _judged(case: JudgeRequest, run: Run) -> FloatEvidence | Failure:
         while True:
             match _decode_reply.decode(await referee.hear()):
                 case OutputsWanted(side, inputs):
-                    found = await run(side, await to_the_end(_take_outputs, letterbox, inputs))
-                    if isinstance(found, Failure):
-                        return found
-                    referee.send(_encode(OutputsReady(await _put(letterbox, found))))
+                    outputs = await run(side, await to_the_end(_take_outputs, letterbox, inputs))
+                    if isinstance(outputs, Failure):
+                        return outputs
+                    referee.send(_encode(OutputsReady(await _put(letterbox, outputs))))
                 case JudgedOutputs(evidence):
                     return evidence
                 case RequestFailed(reason):
@@ -156,9 +156,9 @@ class _HostRun:
     def own(self, inputs: Sequence[Any]) -> list[Any]:
         self._channel.send(_encode(OutputsWanted(self._side, self._letterbox.put(inputs))))
         (payload,) = self._channel.receive()
-        given = _decode_request.decode(payload)
-        assert isinstance(given, OutputsReady)
-        return _take_outputs(self._letterbox, given.outputs)
+        reply = _decode_request.decode(payload)
+        assert isinstance(reply, OutputsReady)
+        return _take_outputs(self._letterbox, reply.outputs)
 
     def truth(self, inputs: Sequence[Any]) -> list[NoisyArray]:
         return self._truth.truth(inputs)
@@ -171,22 +171,22 @@ def compared(case: JudgeRequest, ours: _HostRun, theirs: _HostRun) -> FloatEvide
     pass there is no evidence where there is none elsewhere.
     """
     seed, strict = case.seed, case.strict
-    found = compare_sides(ours, theirs, seed=seed, strict=strict, distributions=DISTRIBUTIONS)
-    if found.outcome == "differ":
-        return found
-    trials = found.trials
-    if found.counted < ENOUGH or found.unseen:
+    evidence = compare_sides(ours, theirs, seed=seed, strict=strict, distributions=DISTRIBUTIONS)
+    if evidence.outcome == "differ":
+        return evidence
+    trials = evidence.trials
+    if evidence.counted < ENOUGH or evidence.unseen:
         trials += tuple(
             compare_on(_drawn(case, seed + number), ours, theirs, f"as timed ({number})", strict)
             for number in range(1, EXTRA_DRAWS + 1)
         )
     far = (
-        compare_on(one.inputs(ours.program, seed), ours, theirs, f"vast ({number})", strict)
-        for number, one in enumerate(overflow_inputs(ours.program, seed), 1)
+        compare_on(inputs.inputs(ours.program, seed), ours, theirs, f"vast ({number})", strict)
+        for number, inputs in enumerate(overflow_inputs(ours.program, seed), 1)
     )
-    usual = replace(found, trials=trials)
+    usual = replace(evidence, trials=trials)
     telling = {FloatStatus.FAILED, *({FloatStatus.PASSED} if usual.outcome == "agree" else ())}
-    return replace(usual, trials=(*trials, *(one for one in far if one.status in telling)))
+    return replace(usual, trials=(*trials, *(inputs for inputs in far if inputs.status in telling)))
 
 
 def _drawn(case: JudgeRequest, seed: int) -> list[Any]:

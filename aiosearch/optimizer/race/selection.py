@@ -17,7 +17,8 @@ from ...equivalence.floats import FloatEvidence
 from ...measure import Race
 from ...measure.ratios import interval
 from ..candidates.generation import CandidateSource
-from ..outcomes.report import Tell, Tried
+from ..outcomes.evidence import Tried
+from ..outcomes.report import Tell
 from .benchmark_inputs import BenchmarkInputs
 
 RACE_RERUNS = 2
@@ -62,8 +63,8 @@ def apparent_winners(race: Race) -> list[int]:
 
 def ratio(race: Race, place: int) -> float:
     """How many times as fast as the first one it is; 0 where it has no times."""
-    found = race.speedup(place)
-    return found.median if found is not None else 0.0
+    speedup = race.speedup(place)
+    return speedup.median if speedup is not None else 0.0
 
 
 pass
@@ -79,7 +80,7 @@ class RaceResult:
     @property
     def plain(self) -> CandidateSource:
         """The fastest of those that do what the original does."""
-        return min((one for one in self.entrants if is_plain(one)), key=self.seconds)
+        return min((entrant for entrant in self.entrants if is_plain(entrant)), key=self.seconds)
 
     def seconds(self, contender: CandidateSource) -> float:
         place = self.entrants.index(contender)
@@ -88,15 +89,17 @@ class RaceResult:
     def speedup(self, contender: CandidateSource, over: CandidateSource) -> float:
         """How many times as fast as another one is, by paired rounds; 0 where one has no times."""
         places = self.entrants.index(contender), self.entrants.index(over)
-        found = self.race.speedup(places[0], over=places[1])
-        return 0.0 if found is None else found.median
+        ratio_of_rounds = self.race.speedup(places[0], over=places[1])
+        return 0.0 if ratio_of_rounds is None else ratio_of_rounds.median
 
     def best(self, most: int, out: Collection[CandidateSource] = ()) -> list[CandidateSource]:
         """The original, its best spelling, and the few others that did best and are not out.
 
         One of these makes nothing beforehand.
         """
-        left = [place for place, one in enumerate(self.entrants) if place and one not in out]
+        left = [
+            place for place, entrant in enumerate(self.entrants) if place and entrant not in out
+        ]
         timed = [place for place in left if self.race.speedup(place) is not None]
         places = sorted(timed, key=lambda place: -ratio(self.race, place))
         plain = [place for place in places if is_plain(self.entrants[place])][:1]
@@ -176,9 +179,9 @@ def describe_slower_modes(race: Race, place: int) -> str:
     """In which ways one that would be faster is slower."""
     seems = ratio(race, place) > 1
     slower = [
-        f"{found.median:.2f} times {way.told}"
+        f"{speedup.median:.2f} times {way.told}"
         for way in race.lost(place)
-        if (found := race.speedup(place, way=way)) is not None
+        if (speedup := race.speedup(place, way=way)) is not None
     ]
     return f"slower in some way: {', '.join(slower)}" if seems and slower else ""
 

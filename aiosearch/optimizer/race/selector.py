@@ -13,7 +13,8 @@ from ...tensor import Program
 from ..candidates.generation import CandidateSource
 from ..effort import Budget
 from ..jax_settings import JaxSettings, current_settings
-from ..outcomes.report import Tell, Tried
+from ..outcomes.evidence import Tried
+from ..outcomes.report import Tell
 from .entrants import Entrants
 from .kernel_tuning import KernelMaker, tune_kernels
 from .selection import (
@@ -107,12 +108,16 @@ class Selector:
 
     async def _watched(self, last: RaceResult) -> list[CandidateSource] | None:
         """Who runs once more, as some of them will be watched; nothing where none has to be."""
-        original, *others = last.entrants
-        lacking = [one for one in others if one in self._field.overflown and one not in self._again]
+        original, *rivals = last.entrants
+        lacking = [
+            contender
+            for contender in rivals
+            if contender in self._field.overflown and contender not in self._again
+        ]
         self._again.update(lacking)
-        instead = [await self._field.instead(one) for one in lacking]
-        watched = [one for one in instead if one is not None]
-        left = [one for one in others if one not in self._field.notes]
+        instead = [await self._field.instead(contender) for contender in lacking]
+        watched = [contender for contender in instead if contender is not None]
+        left = [contender for contender in rivals if contender not in self._field.notes]
         return [original, *left, *watched] if watched else None
 
     def _next_best(self, winner: CandidateSource) -> list[CandidateSource] | None:
@@ -124,16 +129,20 @@ class Selector:
         if first is None or winner is not self._field.original or not wrong:
             return None
         seemed = [first.entrants[place] for place in apparent_winners(first.race)]
-        if any(one in self._raced and one not in notes for one in seemed):
+        if any(contender in self._raced and contender not in notes for contender in seemed):
             return None
-        forms = {one.form for one in wrong}
-        left = [one for one in seemed if one not in self._raced and one.form not in forms]
-        others = first.best(self.budget.finalists, set(first.entrants) - set(left))[1:]
-        if not others:
+        forms = {contender.form for contender in wrong}
+        left = [
+            contender
+            for contender in seemed
+            if contender not in self._raced and contender.form not in forms
+        ]
+        next_best = first.best(self.budget.finalists, set(first.entrants) - set(left))[1:]
+        if not next_best:
             return None
-        self.tell(f"none of them can be taken: {len(others)} more beside the original")
+        self.tell(f"none of them can be taken: {len(next_best)} more beside the original")
         plain = [] if first.plain in notes else [first.plain]
-        return list(dict.fromkeys([self._field.original, *others, *plain]))
+        return list(dict.fromkeys([self._field.original, *next_best, *plain]))
 
     async def _last_race(self, finalists: Sequence[CandidateSource]) -> RaceResult:
         self._raced.update(finalists)
@@ -194,9 +203,9 @@ class Selector:
             return True
         self._in_doubt |= final.race.hides(1)
         if final.race.speedup(1) is not None:
-            told = f"{ratio(final.race, 1):.2f} times in a race of its own"
-            told += f", {over_plain:.2f} times the best spelling" if final.race.wins(1) else ""
-            heard = f"not confirmed: {told}, with noise {describe_noise(final.race)}"
+            outcome = f"{ratio(final.race, 1):.2f} times in a race of its own"
+            outcome += f", {over_plain:.2f} times the best spelling" if final.race.wins(1) else ""
+            heard = f"not confirmed: {outcome}, with noise {describe_noise(final.race)}"
             self._field.is_out(contender, heard)
         return False
 
@@ -204,9 +213,12 @@ class Selector:
         self, contenders: Sequence[CandidateSource], last: RaceResult, winner: CandidateSource
     ) -> tuple[Tried, ...]:
         places = {contender: place for place, contender in enumerate(last.entrants)}
-        found = {one: self._one_tried(one, places.get(one), last.race) for one in contenders}
-        found[winner] = replace(found[winner], won=True)
-        return tuple(found.values())
+        records = {
+            contender: self._one_tried(contender, places.get(contender), last.race)
+            for contender in contenders
+        }
+        records[winner] = replace(records[winner], won=True)
+        return tuple(records.values())
 
     def _one_tried(self, contender: CandidateSource, place: int | None, race: Race) -> Tried:
         note = self._field.notes.get(contender, "")
@@ -214,11 +226,11 @@ class Selector:
         if place is None or race.speedup(place) is None:
             return Tried(contender.how, None, None, note, verdict)
         low, middle, high = times(race, place)
-        found = ratio(race, place)
+        speedup = ratio(race, place)
         return Tried(
             contender.how,
             middle,
-            found,
+            speedup,
             note or describe_slower_modes(race, place),
             verdict,
             low,

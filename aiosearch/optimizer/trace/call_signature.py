@@ -39,12 +39,19 @@ class CallSignature:
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | None:
         """The arrays of a call in order, or nothing where it is another one."""
         if not self.usual(args, kwargs):
-            told = _canonical(self.signature, args, kwargs)
-            if told is None or len(told[0]) != self.count or told[1].keys() != self.keywords:
+            canonical = _canonical(self.signature, args, kwargs)
+            if (
+                canonical is None
+                or len(canonical[0]) != self.count
+                or canonical[1].keys() != self.keywords
+            ):
                 return None
-            args, kwargs = told
+            args, kwargs = canonical
         if self.static:
-            if not all(_same(_given(args, kwargs, at), own) for at, own in self.static.items()):
+            if not all(
+                _same(_argument_at(args, kwargs, at), expected)
+                for at, expected in self.static.items()
+            ):
                 return None
             args, kwargs = _dynamic(args, kwargs, self.static)
         leaves, tree = jax.tree_util.tree_flatten((tuple(args), kwargs))
@@ -106,7 +113,7 @@ def call_signature(
         at: args[at] for at in argument_positions(static_argnums, len(args))
     }
     parameters = signature.parameters.items() if signature else ()
-    positions = [name for name, one in parameters if one.kind in BY_POSITION]
+    positions = [name for name, parameter in parameters if parameter.kind in BY_POSITION]
     for name in (static_argnames,) if isinstance(static_argnames, str) else static_argnames:
         if name in kwargs:
             static[name] = kwargs[name]
@@ -115,9 +122,9 @@ def call_signature(
     for at, value in static.items():
         _demand_hash(at, value)
     leaves, tree = jax.tree_util.tree_flatten(_dynamic(args, kwargs, static))
-    made = CallSignature(function, signature, static, len(args), frozenset(kwargs), tree)
-    _demand_arrays(made, leaves)
-    return made, leaves
+    call = CallSignature(function, signature, static, len(args), frozenset(kwargs), tree)
+    _demand_arrays(call, leaves)
+    return call, leaves
 
 
 def argument_positions(numbers: int | Iterable[int], count: int) -> list[int]:
@@ -154,26 +161,28 @@ def _dynamic(
     )
 
 
-def _given(args: Sequence[Any], kwargs: Mapping[str, Any], at: int | str) -> Any:
+def _argument_at(args: Sequence[Any], kwargs: Mapping[str, Any], at: int | str) -> Any:
     return args[at] if isinstance(at, int) else kwargs[at]
 
 
-def _same(one: Any, other: Any) -> bool:
-    return one is other or (type(one) is type(other) and bool(one == other))
+def _same(left: Any, right: Any) -> bool:
+    return left is right or (type(left) is type(right) and bool(left == right))
 
 
-def _demand_arrays(made: CallSignature, leaves: Sequence[Any]) -> None:
-    for name, leaf in zip(made.names(), leaves, strict=True):
-        if not isinstance(leaf, _NUMBERS) and not any(hasattr(leaf, one) for one in _ARRAYS):
-            told = f"{name} is of the type {type(leaf).__name__} and no array: "
-            raise SpliceError(told + _instead(made.function, name, leaf))
+def _demand_arrays(call: CallSignature, leaves: Sequence[Any]) -> None:
+    for name, leaf in zip(call.names(), leaves, strict=True):
+        if not isinstance(leaf, _NUMBERS) and not any(
+            hasattr(leaf, attribute) for attribute in _ARRAYS
+        ):
+            problem = f"{name} is of the type {type(leaf).__name__} and no array: "
+            raise SpliceError(problem + _instead(call.function, name, leaf))
 
 
 def _instead(function: Callable[..., Any], name: str, leaf: Any) -> str:
     """What to do about what is no array."""
     method = str(getattr(function, "__name__", ""))
-    own = inspect.unwrap(getattr(type(leaf), method, type(leaf)))
-    if own is not inspect.unwrap(function):
+    defined = inspect.unwrap(getattr(type(leaf), method, type(leaf)))
+    if defined is not inspect.unwrap(function):
         return "where it stays the same from call to call, name the argument in static_argnames"
     return (
         f"optimize the method of one object, as in optimize(obj.{method}, ...), or name {name} in"

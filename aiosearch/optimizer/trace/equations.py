@@ -52,7 +52,9 @@ _GATHERING = frozenset({"conv_general_dilated", "dot_general"})
 
 def equation_kind(equation: JaxprEqn) -> EquationKind:
     """The kind of an equation that can be read."""
-    inner = [equation_kind(one) for body in bodies(equation) for one in body.eqns]
+    inner = [
+        equation_kind(inner_equation) for body in bodies(equation) for inner_equation in body.eqns
+    ]
     if inner:
         return max(inner)
     if equation.primitive.name == "integer_pow":
@@ -62,13 +64,13 @@ def equation_kind(equation: JaxprEqn) -> EquationKind:
 
 def contracts(equation: JaxprEqn) -> bool:
     """Whether it multiplies and adds up, which is where the time goes."""
-    return any(one.primitive.name in _GATHERING for one in nested(equation))
+    return any(part.primitive.name in _GATHERING for part in nested(equation))
 
 
 def reduces(equation: JaxprEqn) -> bool:
     """Whether it makes few elements out of many."""
     return contracts(equation) or any(
-        one.primitive.name.startswith("reduce_") for one in nested(equation)
+        part.primitive.name.startswith("reduce_") for part in nested(equation)
     )
 
 
@@ -82,8 +84,8 @@ def nested(equation: JaxprEqn) -> Iterator[JaxprEqn]:
 
 def bodies(equation: JaxprEqn) -> Iterator[Jaxpr]:
     """The jaxprs among its parameters."""
-    for one in _called(equation):
-        yield one.jaxpr if isinstance(one, ClosedJaxpr) else one
+    for body in _called(equation):
+        yield body.jaxpr if isinstance(body, ClosedJaxpr) else body
 
 
 def closed_over(function: ClosedJaxpr | Jaxpr) -> Iterator[Any]:
@@ -92,15 +94,15 @@ def closed_over(function: ClosedJaxpr | Jaxpr) -> Iterator[Any]:
         yield from function.consts
         function = function.jaxpr
     for equation in function.eqns:
-        for one in _called(equation):
-            yield from closed_over(one)
+        for body in _called(equation):
+            yield from closed_over(body)
 
 
 def _called(equation: JaxprEqn) -> Iterator[ClosedJaxpr | Jaxpr]:
     for value in equation.params.values():
-        for one in value if isinstance(value, (tuple, list)) else (value,):
-            if isinstance(one, (ClosedJaxpr, Jaxpr)):
-                yield one
+        for parameter in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(parameter, (ClosedJaxpr, Jaxpr)):
+                yield parameter
 
 
 pass
@@ -154,16 +156,16 @@ class _Sorter:
             self.keep(var, self.reader.constant(array, var.aval))
 
     def step(self, index: int, equation: JaxprEqn) -> ClassifiedEquation:
-        fixed = all(isinstance(one, Literal) or one in self.known for one in equation.invars)
-        found: Sequence[Known] = ()
+        fixed = all(isinstance(atom, Literal) or atom in self.known for atom in equation.invars)
+        results: Sequence[Known] = ()
         refusal = why_unreadable(equation, self.precision) or self.long(equation, fixed)
         if not refusal:
-            found = self.reader.equation(equation, [self.value(one) for one in equation.invars])
-            refusal = self.unread(equation, found)
+            results = self.reader.equation(equation, [self.value(atom) for atom in equation.invars])
+            refusal = self.unread(equation, results)
         if refusal:
             return ClassifiedEquation(index, equation, EquationKind.OPAQUE, False, refusal)
         if fixed:
-            for var, value in zip(equation.outvars, found, strict=True):
+            for var, value in zip(equation.outvars, results, strict=True):
                 self.keep(var, value)
         return ClassifiedEquation(index, equation, equation_kind(equation), fixed)
 
@@ -178,18 +180,18 @@ class _Sorter:
 
     def long(self, equation: JaxprEqn, fixed: bool) -> str:
         """The language's integers have 32 bits; places that are known beforehand fit."""
-        atoms = [one for one in equation.invars if not isinstance(one, Literal)]
-        found = [*(one for one in atoms if one not in self.known), *equation.outvars]
-        if fixed or not any(str(aval(one).dtype) in _LONG for one in found):
+        atoms = [atom for atom in equation.invars if not isinstance(atom, Literal)]
+        operands = [*(atom for atom in atoms if atom not in self.known), *equation.outvars]
+        if fixed or not any(str(aval(atom).dtype) in _LONG for atom in operands):
             return ""
         return _describe_failure(equation, "on integers of 64 bits")
 
-    def unread(self, equation: JaxprEqn, found: Sequence[Known]) -> str:
+    def unread(self, equation: JaxprEqn, results: Sequence[Known]) -> str:
         """Why the language has no words for it, or it holds an array that it cannot hand out."""
-        errors = [one for one in found if isinstance(one, CaptureError)]
+        errors = [result for result in results if isinstance(result, CaptureError)]
         if errors:
             return _describe_failure(equation, errors[0].reason)
-        terms = [value.term for value in found if isinstance(value, TracedValue)]
+        terms = [value.term for value in results if isinstance(value, TracedValue)]
         return (
             _describe_failure(equation, "it holds an array") if self.constants.used(terms) else ""
         )
@@ -206,10 +208,10 @@ def unknown(var: Any, name: str) -> Known:
 
 def why_unreadable(equation: JaxprEqn, precision: Any = None) -> str:
     """Why an equation stays as it is, whatever it computes."""
-    for one in nested(equation):
-        reason = _reason(one, precision)
+    for part in nested(equation):
+        reason = _reason(part, precision)
         if reason:
-            return _describe_failure(one, reason)
+            return _describe_failure(part, reason)
     return ""
 
 
@@ -238,14 +240,14 @@ def _reason(equation: JaxprEqn, precision: Any) -> str:
     return ""
 
 
-def _is_precise(equation: JaxprEqn, own: Any) -> bool:
+def _is_precise(equation: JaxprEqn, default: Any) -> bool:
     """Whether products are asked for that are not the ones that every product is here."""
     if "precision" not in equation.params:
         return False
     asked = _named(equation.params["precision"])
-    if own is not None:
-        return asked != _named(own)
-    dtypes = {str(aval(one).dtype) for one in equation.invars}
+    if default is not None:
+        return asked != _named(default)
+    dtypes = {str(aval(operand).dtype) for operand in equation.invars}
     usual = {"DEFAULT", *(_USUAL.get(dtype) for dtype in dtypes if len(dtypes) == 1)}
     return bool(asked - usual)
 
@@ -253,7 +255,7 @@ def _is_precise(equation: JaxprEqn, own: Any) -> bool:
 def _named(precision: Any) -> set[str]:
     """A precision, or one for each operand, by name."""
     several = precision if isinstance(precision, tuple) else (precision,)
-    return {str(getattr(one, "name", one)) for one in several if one is not None}
+    return {str(getattr(choice, "name", choice)) for choice in several if choice is not None}
 
 
 def is_known(value: TracedValue) -> bool:

@@ -43,7 +43,7 @@ class FlatJaxpr:
         self, inputs: Sequence[Var], equations: Sequence[JaxprEqn], outputs: Sequence[Atom]
     ) -> Jaxpr:
         """A jaxpr of some of the equations; every other value that they need is an input."""
-        effects = frozenset().union(*(one.effects for one in equations))
+        effects = frozenset().union(*(equation.effects for equation in equations))
         pattern: Any = self.pattern
         return pattern.replace(  # type: ignore[no-any-return]
             constvars=[],
@@ -79,22 +79,22 @@ class _Inliner:
         for var, value in zip(jaxpr.constvars, constants, strict=True):
             atoms[var] = self.constant(var, value)
 
-        def atom(own: Atom) -> Atom:
-            return own if isinstance(own, Literal) else atoms[own]
+        def atom(inner: Atom) -> Atom:
+            return inner if isinstance(inner, Literal) else atoms[inner]
 
         for equation in jaxpr.eqns:
             equation = self.placed(equation)
-            found = self.equation(equation, [atom(one) for one in equation.invars])
-            atoms.update(zip(equation.outvars, found, strict=True))
-        return [atom(one) for one in jaxpr.outvars]
+            results = self.equation(equation, [atom(inner) for inner in equation.invars])
+            atoms.update(zip(equation.outvars, results, strict=True))
+        return [atom(inner) for inner in jaxpr.outvars]
 
     def constant(self, var: Var, value: Any) -> Var:
         """One variable for an array, however often it is closed over."""
-        own = self._held.setdefault(id(value), var)
-        if own not in self.constants:
+        variable = self._held.setdefault(id(value), var)
+        if variable not in self.constants:
             # NumPy's may change; what is compiled or packed of one must never be of several moments
-            self.constants[own] = np.array(value) if isinstance(value, np.ndarray) else value
-        return own
+            self.constants[variable] = np.array(value) if isinstance(value, np.ndarray) else value
+        return variable
 
     def placed(self, equation: JaxprEqn) -> JaxprEqn:
         """What a library's function does is done where it was called."""
@@ -109,10 +109,10 @@ class _Inliner:
             body = params["jaxpr"] if "jaxpr" in params else params["call_jaxpr"]
             inner = getattr(body, "jaxpr", body)
             outside, self._place = self._place, equation.source_info
-            found = self.body(inner, getattr(body, "consts", ()), operands)
+            outputs = self.body(inner, getattr(body, "consts", ()), operands)
             self._place = outside
-            return found
-        results = [Var(one.aval) for one in equation.outvars]
+            return outputs
+        results = [Var(output.aval) for output in equation.outvars]
         self.equations.append(equation.replace(invars=list(operands), outvars=list(results)))
         return results
 
@@ -124,8 +124,8 @@ def _is_plain_call(equation: JaxprEqn) -> bool:
     laid = (*params.get("in_layouts", ()), *params.get("out_layouts", ()))
     return (
         equation.primitive.name in _CALLS
-        and all(type(one).__name__ == "UnspecifiedValue" for one in placed)
-        and all(one is None for one in laid)
+        and all(type(sharding).__name__ == "UnspecifiedValue" for sharding in placed)
+        and all(layout is None for layout in laid)
         and not params.get("compiler_options_kvs")
         and not _draws(equation)
     )
@@ -133,6 +133,8 @@ def _is_plain_call(equation: JaxprEqn) -> bool:
 
 def _draws(equation: JaxprEqn) -> bool:
     """Whether it takes keys and numbers alone: random numbers stay as they are drawn."""
-    types = [aval(one) for one in equation.invars]
-    keys = [str(one.dtype).startswith("key<") for one in types]
-    return any(keys) and all(key or not one.shape for key, one in zip(keys, types, strict=True))
+    types = [aval(operand) for operand in equation.invars]
+    keys = [str(operand.dtype).startswith("key<") for operand in types]
+    return any(keys) and all(
+        key or not operand.shape for key, operand in zip(keys, types, strict=True)
+    )

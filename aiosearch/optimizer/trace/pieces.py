@@ -57,8 +57,8 @@ class Piece:
         inputs = tuple(self.inputs[at] for at in order.inputs)
         outputs = tuple(self.outputs[at] for at in order.outputs)
         jaxpr: Any = self.jaxpr
-        taken = [*jaxpr.invars[: len(self.held)], *inputs]
-        jaxpr = jaxpr.replace(invars=taken, outvars=list(outputs))
+        operands = [*jaxpr.invars[: len(self.held)], *inputs]
+        jaxpr = jaxpr.replace(invars=operands, outvars=list(outputs))
         return replace(self, jaxpr=jaxpr, inputs=inputs, outputs=outputs)
 
     def original(self, *inputs: Any) -> list[Any]:
@@ -75,7 +75,7 @@ def pieces(
     title: str,
 ) -> list[Piece]:
     """The regions, and the equations between them, in an order in which they can run."""
-    return list(_Pieces(flat, steps, frozenset(constant), names, title).made(regions))
+    return list(_Pieces(flat, steps, frozenset(constant), names, title).scheduled(regions))
 
 
 class _Pieces:
@@ -95,39 +95,39 @@ class _Pieces:
         self.numbers = _numbers(flat.constants)
         self.programs: dict[Program, tuple[Program, ValueOrder]] = {}
 
-    def made(self, regions: Sequence[Sequence[ClassifiedEquation]]) -> Iterator[Piece]:
+    def scheduled(self, regions: Sequence[Sequence[ClassifiedEquation]]) -> Iterator[Piece]:
         inside = {step.index for region in regions for step in region}
         groups = [[step.index for step in region] for region in regions]
         groups += [[step.index] for step in self.steps if step.index not in inside]
-        rest: list[ClassifiedEquation] = []
+        pending: list[ClassifiedEquation] = []
         for place in ordered(groups, self.edges):
             group = [self.steps[index] for index in groups[place]]
             region = self.region(group) if place < len(regions) else None
             if region is None:
-                rest += group
+                pending += group
                 continue
-            if rest:
-                yield self.piece(rest)
-                rest = []
+            if pending:
+                yield self.piece(pending)
+                pending = []
             yield region
-        if rest:
-            yield self.piece(rest)
+        if pending:
+            yield self.piece(pending)
 
     def region(self, group: Sequence[ClassifiedEquation]) -> Piece | None:
         """The region, if as a whole it can still be read and anything uses it."""
-        own = sorted({*group, *self.needed(group)}, key=lambda step: step.index)
-        piece = self.piece(own, group)
-        found = self.program(piece) if piece.outputs else None
-        if found is None:
+        steps = sorted({*group, *self.needed(group)}, key=lambda step: step.index)
+        piece = self.piece(steps, group)
+        reading = self.program(piece) if piece.outputs else None
+        if reading is None:
             return None
-        program, order = found
+        program, order = reading
         piece = piece.arranged(order)
         constant = (at for at, var in enumerate(piece.inputs) if var in self.constant)
         return replace(piece, constant=tuple(constant), program=program)
 
     def needed(self, group: Iterable[ClassifiedEquation]) -> set[ClassifiedEquation]:
         """The steps behind these that no argument has a say in."""
-        found: set[ClassifiedEquation] = set()
+        needed: set[ClassifiedEquation] = set()
         stack = list(group)
         while stack:
             atoms = stack.pop().equation.invars
@@ -136,9 +136,9 @@ class _Pieces:
                 for atom in atoms
                 if not isinstance(atom, Literal) and atom in self.fixed
             }
-            stack.extend(new - found)
-            found |= new
-        return found
+            stack.extend(new - needed)
+            needed |= new
+        return needed
 
     def piece(
         self,
@@ -146,25 +146,25 @@ class _Pieces:
         giving: Sequence[ClassifiedEquation] | None = None,
     ) -> Piece:
         """These steps as a jaxpr, which gives what others use of some of them."""
-        own = {step.index for step in steps}
-        made = {var for step in steps for var in step.equation.outvars}
-        taken = dict.fromkeys(
+        indices = {step.index for step in steps}
+        produced = {var for step in steps for var in step.equation.outvars}
+        operands = dict.fromkeys(
             atom
             for step in steps
             for atom in step.equation.invars
-            if not isinstance(atom, Literal) and atom not in made
+            if not isinstance(atom, Literal) and atom not in produced
         )
-        given = tuple(
+        outputs = tuple(
             var
             for step in (steps if giving is None else giving)
             for var in step.equation.outvars
-            if self.uses.get(var, frozenset()) - own
+            if self.uses.get(var, frozenset()) - indices
         )
-        numbers = tuple(var for var in taken if var in self.numbers)
-        inputs = tuple(var for var in taken if var not in self.numbers)
-        jaxpr = self.flat.part((*numbers, *inputs), [step.equation for step in steps], given)
+        numbers = tuple(var for var in operands if var in self.numbers)
+        inputs = tuple(var for var in operands if var not in self.numbers)
+        jaxpr = self.flat.part((*numbers, *inputs), [step.equation for step in steps], outputs)
         held = tuple(self.flat.constants[var] for var in numbers)
-        return Piece(jaxpr, inputs, given, held=held)
+        return Piece(jaxpr, inputs, outputs, held=held)
 
     def program(self, piece: Piece) -> tuple[Program, ValueOrder] | None:
         """What it computes, and in which order that takes and gives."""
@@ -174,9 +174,9 @@ class _Pieces:
         if plain not in self.programs:
             order = self.order(piece)
             piece = piece.arranged(order)
-            told = self.read(piece, list(self.told(piece)))
-            assert told is not None
-            self.programs[plain] = told, order
+            described = self.read(piece, list(self.reader_names(piece)))
+            assert described is not None
+            self.programs[plain] = described, order
         return self.programs[plain]
 
     def order(self, piece: Piece) -> ValueOrder:
@@ -185,12 +185,12 @@ class _Pieces:
             _sorted(piece.inputs, self.flat.inputs), _sorted(piece.outputs, self.flat.outputs)
         )
 
-    def told(self, piece: Piece) -> Iterator[str]:
+    def reader_names(self, piece: Piece) -> Iterator[str]:
         """Names for a reader: the arguments' own where there are any."""
-        taken = set(self.names.values())
+        used = set(self.names.values())
         for at, var in enumerate(piece.inputs):
             name = self.names.get(var, f"x{at}")
-            while var not in self.names and name in taken:
+            while var not in self.names and name in used:
                 name += "_"
             yield name
 
@@ -204,10 +204,10 @@ def read_piece(piece: Piece, names: Sequence[str], title: str) -> Program | None
     """What a piece computes, with these names for its inputs, where it can be read as a whole."""
     inputs = [unknown(var, name) for var, name in zip(piece.inputs, names, strict=True)]
     reader = JaxprReader(ClosedOverConstants())
-    found = reader.open(piece.jaxpr, (), [*map(reader.constant, piece.held), *inputs])
-    values = [one for one in found if isinstance(one, TracedValue)]
-    terms: list[Term] = [one.term for one in inputs if isinstance(one, TracedValue)]
-    if len(values) < len(found) or len(terms) < len(inputs):
+    results = reader.open(piece.jaxpr, (), [*map(reader.constant, piece.held), *inputs])
+    values = [traced for traced in results if isinstance(traced, TracedValue)]
+    terms: list[Term] = [traced.term for traced in inputs if isinstance(traced, TracedValue)]
+    if len(values) < len(results) or len(terms) < len(inputs):
         return None
     try:
         return Program(title, tuple(terms), tuple(value.full() for value in values))
@@ -215,18 +215,18 @@ def read_piece(piece: Piece, names: Sequence[str], title: str) -> Program | None
         return None
 
 
-def _sorted(own: Sequence[Var], first: Sequence[Atom]) -> list[int]:
+def _sorted(variables: Sequence[Var], first: Sequence[Atom]) -> list[int]:
     """The places of these, those of `first` before all others."""
     ranks = {var: at for at, var in reversed([*enumerate(first)]) if not isinstance(var, Literal)}
-    return sorted(range(len(own)), key=lambda at: ranks.get(own[at], len(first)))
+    return sorted(range(len(variables)), key=lambda at: ranks.get(variables[at], len(first)))
 
 
 def _numbers(constants: Mapping[Var, Any]) -> frozenset[Var]:
     """The arrays that were closed over and that a program says as numbers."""
     reader = JaxprReader(ClosedOverConstants())
-    found = {var: reader.constant(array) for var, array in constants.items()}
+    values = {var: reader.constant(array) for var, array in constants.items()}
     return frozenset(
-        var for var, value in found.items() if isinstance(value, TracedValue) and is_known(value)
+        var for var, value in values.items() if isinstance(value, TracedValue) and is_known(value)
     )
 
 
@@ -234,12 +234,12 @@ def _uses(
     steps: Iterable[ClassifiedEquation], outputs: Iterable[Atom]
 ) -> dict[Var, frozenset[int]]:
     """Which steps take a value; -1 stands for the caller."""
-    found: dict[Var, set[int]] = {}
+    takers: dict[Var, set[int]] = {}
     for step in steps:
         for atom in step.equation.invars:
             if not isinstance(atom, Literal):
-                found.setdefault(atom, set()).add(step.index)
+                takers.setdefault(atom, set()).add(step.index)
     for atom in outputs:
         if not isinstance(atom, Literal):
-            found.setdefault(atom, set()).add(-1)
-    return {var: frozenset(taking) for var, taking in found.items()}
+            takers.setdefault(atom, set()).add(-1)
+    return {var: frozenset(taking) for var, taking in takers.items()}

@@ -38,48 +38,48 @@ class Clusters:
         for earlier, later in edges:
             self._after[earlier].add(later)
 
-    def find(self, one: int) -> int:
+    def find(self, member: int) -> int:
         """The number that stands for a cluster."""
-        while self._parent[one] != one:
-            self._parent[one] = self._parent[self._parent[one]]
-            one = self._parent[one]
-        return one
+        while self._parent[member] != member:
+            self._parent[member] = self._parent[self._parent[member]]
+            member = self._parent[member]
+        return member
 
-    def join(self, one: int, other: int) -> bool:
+    def join(self, left: int, right: int) -> bool:
         """Makes two clusters one, unless a way from one to the other leads through a third."""
-        one, other = self.find(one), self.find(other)
-        if one == other:
+        left, right = self.find(left), self.find(right)
+        if left == right:
             return True
-        if self._is_apart(one, other):
+        if self._is_apart(left, right):
             return False
-        self.merge(one, other)
+        self.merge(left, right)
         return True
 
-    def merge(self, one: int, other: int) -> None:
+    def merge(self, left: int, right: int) -> None:
         """Makes two clusters one, where it is known that nothing is between them."""
-        one, other = self.find(one), self.find(other)
-        if one == other:
+        left, right = self.find(left), self.find(right)
+        if left == right:
             return
-        self._parent[other] = one
-        self._size[one] += self._size[other]
-        self._after[one] |= self._after[other]
-        self._after[other] = set()
+        self._parent[right] = left
+        self._size[left] += self._size[right]
+        self._after[left] |= self._after[right]
+        self._after[right] = set()
 
-    def _is_apart(self, one: int, other: int) -> bool:
+    def _is_apart(self, left: int, right: int) -> bool:
         """Whether a third is between them, which only their own growth can change."""
-        pair = (one, self._size[one], other, self._size[other])
+        pair = (left, self._size[left], right, self._size[right])
         if pair not in self._apart:
-            if not (self._leads_around(one, other) or self._leads_around(other, one)):
+            if not (self._leads_around(left, right) or self._leads_around(right, left)):
                 return False
             self._apart.add(pair)
         return True
 
-    def after(self, one: int) -> set[int]:
+    def after(self, cluster: int) -> set[int]:
         """The clusters that need something of this one."""
-        own = self.find(one)
-        found = {self.find(later) for later in self._after[own]} - {own}
-        self._after[own] = set(found)
-        return found
+        root = self.find(cluster)
+        following = {self.find(later) for later in self._after[root]} - {root}
+        self._after[root] = set(following)
+        return following
 
     def _leads_around(self, start: int, end: int) -> bool:
         seen = self.after(start) - {end}
@@ -133,10 +133,10 @@ def split_layers(
 
 def _repeats(region: list[ClassifiedEquation]) -> list[list[ClassifiedEquation]]:
     """Cuts out the longest chain of equal layers, and goes on with what is left."""
-    found = _chain(region)
-    if found is None:
+    repetition = _chain(region)
+    if repetition is None:
         return [region]
-    start, period, copies = found
+    start, period, copies = repetition
     end = start + period * copies
     chain = [region[at : at + period] for at in range(start, end, period)]
     before, after = region[:start], region[end:]
@@ -155,9 +155,9 @@ def _chain(region: Sequence[ClassifiedEquation]) -> tuple[int, int, int] | None:
         for start, stop in _runs(tokens, period):
             if not _is_layer(region[start : start + period]):
                 continue
-            found = _aligned(uses, start, stop, period)
-            if found and (best is None or found[1] * found[2] > best[1] * best[2]):
-                best = found
+            aligned = _aligned(uses, start, stop, period)
+            if aligned and (best is None or aligned[1] * aligned[2] > best[1] * best[2]):
+                best = aligned
     return best
 
 
@@ -165,9 +165,9 @@ def _token(step: ClassifiedEquation) -> Hashable:
     """What a step does, whatever it does it to."""
     equation = step.equation
     types = tuple(str(atom.aval) for atom in (*equation.invars, *equation.outvars))
-    numbers = tuple(str(one) for one in equation.invars if isinstance(one, Literal))
+    numbers = tuple(str(atom) for atom in equation.invars if isinstance(atom, Literal))
     params = [f"{name}={value}" for name, value in equation.params.items()]
-    return equation.primitive.name, types, numbers, *(one for one in params if "0x" not in one)
+    return equation.primitive.name, types, numbers, *(text for text in params if "0x" not in text)
 
 
 def _runs(tokens: Sequence[int], period: int) -> list[tuple[int, int]]:
@@ -189,13 +189,13 @@ def _is_layer(steps: Sequence[ClassifiedEquation]) -> bool:
 
 def _uses(region: Sequence[ClassifiedEquation]) -> list[list[int]]:
     """The places in the region where what a step makes is taken."""
-    made: dict[Var, int] = {}
+    producers: dict[Var, int] = {}
     uses: list[list[int]] = [[] for _ in region]
     for at, step in enumerate(region):
         for atom in step.equation.invars:
-            if not isinstance(atom, Literal) and atom in made:
-                uses[made[atom]].append(at)
-        made.update((var, at) for var in step.equation.outvars)
+            if not isinstance(atom, Literal) and atom in producers:
+                uses[producers[atom]].append(at)
+        producers.update((var, at) for var in step.equation.outvars)
     return uses
 
 
@@ -212,8 +212,8 @@ def _aligned(
 
 def _hands_on(uses: Sequence[Sequence[int]], start: int, period: int) -> bool:
     end = start + period
-    taken = [at for made in range(start, end) for at in uses[made] if at >= end]
-    return bool(taken) and max(taken) < end + period
+    takers = [at for producer in range(start, end) for at in uses[producer] if at >= end]
+    return bool(takers) and max(takers) < end + period
 
 
 def _narrowed(region: Sequence[ClassifiedEquation], largest: int) -> list[list[ClassifiedEquation]]:
@@ -234,15 +234,15 @@ def _narrowed(region: Sequence[ClassifiedEquation], largest: int) -> list[list[C
 def _passing(region: Sequence[ClassifiedEquation]) -> list[int]:
     """How many values are made before each place and taken from there on."""
     changes: Counter[int] = Counter()
-    for made, taken in enumerate(_uses(region)):
-        if taken:
-            changes[made + 1] += 1
-            changes[max(taken) + 1] -= 1
-    count, found = 0, []
+    for producer, takers in enumerate(_uses(region)):
+        if takers:
+            changes[producer + 1] += 1
+            changes[max(takers) + 1] -= 1
+    count, counts = 0, []
     for at in range(len(region) + 1):
         count += changes[at]
-        found.append(count)
-    return found
+        counts.append(count)
+    return counts
 
 
 pass
@@ -253,12 +253,12 @@ pass
 
 def dependencies(steps: Sequence[ClassifiedEquation]) -> list[tuple[int, int]]:
     """Which step comes before which: it makes what the other takes, or both have effects."""
-    made = {var: step.index for step in steps for var in step.equation.outvars}
+    producers = {var: step.index for step in steps for var in step.equation.outvars}
     edges = {
-        (made[atom], step.index)
+        (producers[atom], step.index)
         for step in steps
         for atom in step.equation.invars
-        if not isinstance(atom, Literal) and atom in made
+        if not isinstance(atom, Literal) and atom in producers
     }
     effects = [step.index for step in steps if step.equation.effects]
     return sorted(edges | set(pairwise(effects)))
@@ -284,12 +284,12 @@ def _join_flow(
 ) -> None:
     """Each step with what it takes: at one depth always, else as long as no circle arises."""
     depth = _depths(steps)
-    made = {var: step.index for step in readable for var in step.equation.outvars}
+    producers = {var: step.index for step in readable for var in step.equation.outvars}
     flow = [
-        (made[atom], step.index)
+        (producers[atom], step.index)
         for step in readable
         for atom in step.equation.invars
-        if not isinstance(atom, Literal) and atom in made
+        if not isinstance(atom, Literal) and atom in producers
     ]
     for earlier, later in flow:
         if depth[earlier] == depth[later]:
@@ -322,8 +322,8 @@ def _join_siblings(clusters: Clusters, readable: Sequence[ClassifiedEquation]) -
             if not isinstance(atom, Literal) and prod(aval(atom).shape) > 1:
                 takers[atom].append(step.index)
     for taking in takers.values():
-        for one, other in pairwise(taking):
-            clusters.join(one, other)
+        for left, right in pairwise(taking):
+            clusters.join(left, right)
 
 
 def why_no_region(steps: Sequence[ClassifiedEquation]) -> str:
@@ -344,12 +344,12 @@ def why_no_region(steps: Sequence[ClassifiedEquation]) -> str:
 def _is_worth_it(region: Sequence[ClassifiedEquation]) -> bool:
     """Whether there is anything in it that could be done in another way."""
     computing = [step for step in region if step.kind is not EquationKind.MOVE]
-    parts = [one for step in computing for one in nested(step.equation) if not any(bodies(one))]
-    many = sum(equation_kind(one) is not EquationKind.MOVE for one in parts) > 1
+    parts = [part for step in computing for part in nested(step.equation) if not any(bodies(part))]
+    many = sum(equation_kind(part) is not EquationKind.MOVE for part in parts) > 1
     again = many or any(reduces(step.equation) for step in computing)
     return again and _is_floating(computing)
 
 
 def _is_floating(steps: Sequence[ClassifiedEquation]) -> bool:
-    found = [str(aval(var).dtype) for step in steps for var in step.equation.outvars]
-    return any("float" in dtype for dtype in found)
+    dtypes = [str(aval(var).dtype) for step in steps for var in step.equation.outvars]
+    return any("float" in dtype for dtype in dtypes)

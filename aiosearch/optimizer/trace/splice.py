@@ -51,13 +51,13 @@ def replace_region(piece: Piece, run: Replacement) -> Callable[..., Sequence[Any
 
     @jax.custom_batching.custom_vmap
     def alone(*inputs: Any) -> tuple[Any, ...]:
-        return _fitted(piece, run(*inputs))
+        return _checked_outputs(piece, run(*inputs))
 
     @alone.def_vmap
     def batched(size: int, mapped: Sequence[bool], *inputs: Any) -> tuple[Any, Any]:
-        axes = tuple(0 if one else None for one in mapped[:count])
-        found = jax.vmap(piece.original, axes, axis_size=size)(*inputs[:count])
-        return tuple(found), (True,) * len(found)
+        axes = tuple(0 if is_mapped else None for is_mapped in mapped[:count])
+        outputs = jax.vmap(piece.original, axes, axis_size=size)(*inputs[:count])
+        return tuple(outputs), (True,) * len(outputs)
 
     @jax.custom_jvp
     def fast(*inputs: Any) -> tuple[Any, ...]:
@@ -71,28 +71,28 @@ def replace_region(piece: Piece, run: Replacement) -> Callable[..., Sequence[Any
         return jax.jvp(original, tuple(primals[:count]), tuple(tangents[:count]))
 
     def function(*inputs: Any) -> Sequence[Any]:
-        return _weakened(piece, fast(*inputs))
+        return _with_weak_types(piece, fast(*inputs))
 
     return function
 
 
-def _fitted(piece: Piece, found: Any) -> tuple[Any, ...]:
+def _checked_outputs(piece: Piece, result: Any) -> tuple[Any, ...]:
     """What a replacement gave, where it is what the region gives."""
-    outputs = tuple(found) if isinstance(found, (tuple, list)) else (found,)
-    given = [f"{one.dtype}{list(one.shape)}" for one in outputs]
-    wanted = [f"{one.dtype}{list(one.shape)}" for one in map(aval, piece.outputs)]
-    if given != wanted:
-        raise SpliceError(f"a replacement gives {', '.join(given)}, not {', '.join(wanted)}")
+    outputs = tuple(result) if isinstance(result, (tuple, list)) else (result,)
+    actual = [f"{output.dtype}{list(output.shape)}" for output in outputs]
+    expected = [f"{output.dtype}{list(output.shape)}" for output in map(aval, piece.outputs)]
+    if actual != expected:
+        raise SpliceError(f"a replacement gives {', '.join(actual)}, not {', '.join(expected)}")
     return outputs
 
 
-def _weakened(piece: Piece, outputs: Sequence[Any]) -> list[Any]:
+def _with_weak_types(piece: Piece, outputs: Sequence[Any]) -> list[Any]:
     """Weak types are the region's, which no other spelling keeps."""
     return [
-        convert_element_type_p.bind(one, new_dtype=own.dtype, weak_type=True, sharding=None)
-        if own.weak_type
-        else one
-        for one, own in zip(outputs, map(aval, piece.outputs), strict=True)
+        convert_element_type_p.bind(output, new_dtype=expected.dtype, weak_type=True, sharding=None)
+        if expected.weak_type
+        else output
+        for output, expected in zip(outputs, map(aval, piece.outputs), strict=True)
     ]
 
 
@@ -118,7 +118,7 @@ class Spliced:
         self._ready: dict[Piece, tuple[list[Any], tuple[Any, ...]]] = {}
         unknown = self.replacements.keys() - set(cut.subjects)
         if unknown:
-            names = ", ".join(sorted(one.program.name for one in unknown))
+            names = ", ".join(sorted(subject.program.name for subject in unknown))
             raise SpliceError(f"nothing in the function computes {names}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -137,9 +137,9 @@ class Spliced:
         flat = self.cut.flat
         values = {**flat.constants, **dict(zip(flat.inputs, leaves, strict=True))}
         for piece, packed in zip(self.cut.pieces, packs or self.packs({}), strict=True):
-            found = self._run(piece, [values[var] for var in piece.inputs], packed)
-            values.update(zip(piece.outputs, found, strict=True))
-        return [one.val if isinstance(one, Literal) else values[one] for one in flat.outputs]
+            results = self._run(piece, [values[var] for var in piece.inputs], packed)
+            values.update(zip(piece.outputs, results, strict=True))
+        return [atom.val if isinstance(atom, Literal) else values[atom] for atom in flat.outputs]
 
     def packs(self, held: Mapping[int, Any]) -> Packs:
         """Packs what stays the same: what was closed over, and these of the call's arrays.
@@ -151,20 +151,20 @@ class Spliced:
         return tuple(self._packed(piece, values) for piece in self.cut.pieces)
 
     def _packed(self, piece: Piece, values: Mapping[Any, Any]) -> tuple[Any, ...] | None:
-        wanted, subject = self._replacement(piece), piece.subject
-        if not isinstance(wanted, Packed) or subject is None or subject in self.too_large:
+        replacement, subject = self._replacement(piece), piece.subject
+        if not isinstance(replacement, Packed) or subject is None or subject in self.too_large:
             return None
-        wanted_inputs = [piece.inputs[at] for at in wanted.positions]
-        if not all(var in values for var in wanted_inputs):
+        variables = [piece.inputs[at] for at in replacement.positions]
+        if not all(var in values for var in variables):
             return None
-        inputs = [values[var] for var in wanted_inputs]
-        known, packed = self._ready.get(piece, ((), ()))
-        if len(known) != len(inputs) or not all(map(operator.is_, known, inputs)):
-            made = _made(wanted, inputs)
-            if made is None:
+        inputs = [values[var] for var in variables]
+        earlier, packed = self._ready.get(piece, ((), ()))
+        if len(earlier) != len(inputs) or not all(map(operator.is_, earlier, inputs)):
+            built = _pack(replacement, inputs)
+            if built is None:
                 self.too_large.add(subject)
                 return None
-            packed = made
+            packed = built
             self._ready[piece] = inputs, packed
         return packed
 
@@ -174,19 +174,23 @@ class Spliced:
     def _run(
         self, piece: Piece, inputs: Sequence[Any], packed: tuple[Any, ...] | None
     ) -> Sequence[Any]:
-        wanted = self._replacement(piece)
-        if isinstance(wanted, Packed):
+        replacement = self._replacement(piece)
+        if isinstance(replacement, Packed):
             if packed is not None:
-                return replace_region(piece, _unpacking(piece, wanted))(*inputs, *packed)
-            wanted = wanted.otherwise
-        return piece.original(*inputs) if wanted is None else replace_region(piece, wanted)(*inputs)
+                return replace_region(piece, _unpacking(piece, replacement))(*inputs, *packed)
+            replacement = replacement.otherwise
+        return (
+            piece.original(*inputs)
+            if replacement is None
+            else replace_region(piece, replacement)(*inputs)
+        )
 
 
-def _made(wanted: Packed, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
+def _pack(replacement: Packed, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
     """What is packed, where there is memory for it."""
     try:
         with jax.ensure_compile_time_eval():  # also where a caller's trace comes first
-            packed = tuple(wanted.pack(*inputs))
+            packed = tuple(replacement.pack(*inputs))
             jax.block_until_ready(packed)  # type: ignore[no-untyped-call]  # jax's
             return tuple(map(in_huge_pages, packed))
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
@@ -197,9 +201,9 @@ def _made(wanted: Packed, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
 
 def _unpacking(piece: Piece, packed: Packed) -> Replacement:
     """Drops the inputs that come packed, which derivatives alone need."""
-    kept = [at for at in range(len(piece.inputs)) if at not in packed.positions]
+    unpacked = [at for at in range(len(piece.inputs)) if at not in packed.positions]
 
     def run(*inputs: Any) -> Any:
-        return packed.run(*(inputs[at] for at in kept), *inputs[len(piece.inputs) :])
+        return packed.run(*(inputs[at] for at in unpacked), *inputs[len(piece.inputs) :])
 
     return run

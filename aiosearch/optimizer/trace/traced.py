@@ -60,8 +60,8 @@ class CutFunction:
     @cached_property
     def subjects(self) -> tuple[Subject, ...]:
         """What is to be searched, each once."""
-        found = () if self.donates else (piece.subject for piece in self.pieces)
-        return tuple(dict.fromkeys(one for one in found if one is not None))
+        candidates = () if self.donates else (piece.subject for piece in self.pieces)
+        return tuple(dict.fromkeys(subject for subject in candidates if subject is not None))
 
     @cached_property
     def left_alone(self) -> tuple[str, ...]:
@@ -69,10 +69,10 @@ class CutFunction:
         if self.donates:
             name = title(self.call.function, None)
             return (f"{name} donates arrays, which nothing that stood in its place would do",)
-        found = dict.fromkeys(step.refusal for step in self.steps)
+        reasons = dict.fromkeys(step.refusal for step in self.steps)
         if not self.regions:
-            found[why_no_region(self.steps)] = None
-        return tuple(filter(None, found))
+            reasons[why_no_region(self.steps)] = None
+        return tuple(filter(None, reasons))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,20 +106,22 @@ class Traced:
 
         What is closed over and lies on one device is left out: jax takes it where the rest is.
         """
-        given = [array_sharding(one) or _meant(one) for one in self.examples]
-        held = [array_sharding(one) for one in self.closed_over]
-        spread = [one for one in held if one is not None and len(one.device_set) > 1]
-        return (*(one for one in given if one is not None), *spread)
+        arguments = [array_sharding(leaf) or _meant(leaf) for leaf in self.examples]
+        held = [array_sharding(array) for array in self.closed_over]
+        spread = [
+            sharding for sharding in held if sharding is not None and len(sharding.device_set) > 1
+        ]
+        return (*(sharding for sharding in arguments if sharding is not None), *spread)
 
     def cut(self) -> CutFunction:
         """Cuts it. Nothing in here asks jax to trace, so that any thread will do."""
         flat = inline_calls(self.jaxpr)
         steps = classify_equations(flat, self.precision)
-        kept = {flat.inputs[at] for at in self.constant} | set(flat.constants)
-        found = regions(flat, steps, self.largest)
-        told: dict[Var, str] = dict(zip(flat.inputs, self.call.names(), strict=True))
+        constants = {flat.inputs[at] for at in self.constant} | set(flat.constants)
+        groups = regions(flat, steps, self.largest)
+        names: dict[Var, str] = dict(zip(flat.inputs, self.call.names(), strict=True))
         held = [at for at in sorted(self.constant) if is_array(self.examples[at])]
-        made = pieces(flat, steps, found, kept, told, title(self.call.function, None))
+        parts = pieces(flat, steps, groups, constants, names, title(self.call.function, None))
         return CutFunction(
             self.call,
             tuple(var.aval for var in flat.inputs),
@@ -128,10 +130,10 @@ class Traced:
             {at: self.examples[at] for at in held},
             flat,
             tuple(steps),
-            tuple(made),
+            tuple(parts),
             self.tree,
             self.settings,
-            any(any(one.params.get("donated_invars", ())) for one in self.jaxpr.eqns),
+            any(any(equation.params.get("donated_invars", ())) for equation in self.jaxpr.eqns),
         )
 
 
@@ -152,8 +154,8 @@ def trace(
     most `largest` equations where it can be parted. `kwargs` are the function's, beside all others
     that are given by name.
     """
-    own = {**(kwargs or {}), **named}
-    form, leaves = call_signature(function, args, own, static_argnums, static_argnames)
+    keywords = {**(kwargs or {}), **named}
+    form, leaves = call_signature(function, args, keywords, static_argnums, static_argnames)
     closed, tree = _traced(form, leaves)
     constant = form.places(argument_positions(constant_argnums, form.count))
     return Traced(
@@ -196,11 +198,11 @@ def _traced(form: CallSignature, leaves: Sequence[Any]) -> tuple[ClosedJaxpr, Py
 
     def flat(*arrays: Any) -> list[Any]:
         nonlocal tree
-        found, tree = jax.tree_util.tree_flatten(form.run(arrays))
-        for one in found:
-            if not _is_array(one):
-                raise TypeError(f"it gives {reprlib.repr(one)}, which is no array")
-        return found
+        results, tree = jax.tree_util.tree_flatten(form.run(arrays))
+        for result in results:
+            if not _is_array(result):
+                raise TypeError(f"it gives {reprlib.repr(result)}, which is no array")
+        return results
 
     try:
         closed = jax.make_jaxpr(flat)(*leaves)
@@ -208,8 +210,8 @@ def _traced(form: CallSignature, leaves: Sequence[Any]) -> tuple[ClosedJaxpr, Py
         reason = ": ".join(filter(None, (type(error).__name__, str(error).partition("\n")[0])))
         if _UNHASHABLE in reason:
             reason = _STATIC
-        told = f"cannot trace {title(form.function, None)}: {reason}{user_frame(error)}"
-        raise SpliceError(told) from error
+        problem = f"cannot trace {title(form.function, None)}: {reason}{user_frame(error)}"
+        raise SpliceError(problem) from error
     assert tree is not None
     return closed, tree
 
@@ -222,7 +224,7 @@ _STATIC = (
 )
 
 
-def _is_array(given: Any) -> bool:
+def _is_array(leaf: Any) -> bool:
     """Whether jax takes it for one."""
     plain = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
-    return isinstance(given, plain) or hasattr(given, "__jax_array__")
+    return isinstance(leaf, plain) or hasattr(leaf, "__jax_array__")

@@ -30,10 +30,10 @@ def exp_of_scaled_log(term: Term) -> Iterator[Term]:
     x = term.arguments[0]
     if not named(x, "mul"):
         return
-    for one, other in (x.arguments, x.arguments[::-1]):
-        number = value(one)
-        if number is not None and named(other, "log"):
-            yield apply("power", other.arguments[0], exponent=float(number))
+    for factor, logarithm in (x.arguments, x.arguments[::-1]):
+        number = value(factor)
+        if number is not None and named(logarithm, "log"):
+            yield apply("power", logarithm.arguments[0], exponent=float(number))
 
 
 @rule("mul", "div")
@@ -80,9 +80,9 @@ def log_of_complement(term: Term) -> Iterator[Term]:
 def log_of_one_more(term: Term) -> Iterator[Term]:
     x = term.arguments[0]
     if named(x, "add"):
-        for one, other in (x.arguments, x.arguments[::-1]):
-            if value(one) == 1:
-                yield apply("log1p", other)
+        for unit, summand in (x.arguments, x.arguments[::-1]):
+            if value(unit) == 1:
+                yield apply("log1p", summand)
 
 
 @rule("div")
@@ -91,13 +91,13 @@ def sigmoid(term: Term) -> Iterator[Term]:
     above, below = term.arguments
     if not named(below, "add"):
         return
-    for one, other in (below.arguments, below.arguments[::-1]):
-        if value(one) != 1 or not named(other, "exp"):
+    for unit, exponential in (below.arguments, below.arguments[::-1]):
+        if value(unit) != 1 or not named(exponential, "exp"):
             continue
         if value(above) == 1:
-            yield apply("sigmoid", apply("neg", other.arguments[0]))
-        if above is other:
-            yield apply("sigmoid", other.arguments[0])
+            yield apply("sigmoid", apply("neg", exponential.arguments[0]))
+        if above is exponential:
+            yield apply("sigmoid", exponential.arguments[0])
 
 
 @rule("sum", "mean", "max", "min")
@@ -121,11 +121,11 @@ def function_of_repeated(term: Term) -> Iterator[Term]:
     operands = [_unrepeated(argument) for argument in term.arguments]
     if operands == list(term.arguments):
         return
-    found = again(term, *operands)
-    if prod(sizes(found)) < prod(sizes(term)):
-        yield apply("broadcast", found, shape=term.shape)
-    elif found.shape == term.shape:
-        yield found
+    computed = again(term, *operands)
+    if prod(sizes(computed)) < prod(sizes(term)):
+        yield apply("broadcast", computed, shape=term.shape)
+    elif computed.shape == term.shape:
+        yield computed
 
 
 @rule("sum", "mean", "max", "min")
@@ -138,9 +138,9 @@ def reduction_of_repeated(term: Term) -> Iterator[Term]:
     if not source.shape:
         source = apply("reshape", source, shape=(1,) * len(inner.shape))
     repeated = [a for a in axes if source.shape[a] == 1 and inner.shape[a] != 1]
-    found = again(term, source, keep=True)
+    reduction = again(term, source, keep=True)
     if named(term, "sum") and repeated:
-        found = found * prod(sizes(inner)[axis] for axis in repeated)
+        reduction = reduction * prod(sizes(inner)[axis] for axis in repeated)
     shape = [1 if axis in axes else size for axis, size in enumerate(inner.shape)]
-    found = apply("broadcast", found, shape=tuple(shape))
-    yield found if term.parameter("keep") else apply("reshape", found, shape=term.shape)
+    reduction = apply("broadcast", reduction, shape=tuple(shape))
+    yield reduction if term.parameter("keep") else apply("reshape", reduction, shape=term.shape)

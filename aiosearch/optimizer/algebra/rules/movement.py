@@ -19,7 +19,7 @@ def slice_first(term: Term) -> Iterator[Term]:
     """Only what is used is computed."""
     x, axis = term.arguments[0], term.parameter("axis")
     if named(x, *_POINTWISE):
-        yield again(x, *(_cut(term, one, axis) for one in x.arguments))
+        yield again(x, *(_cut(term, operand, axis) for operand in x.arguments))
     elif named(x, "matmul"):
         yield _cut_product(term, x, axis)
     elif named(x, "transpose"):
@@ -58,44 +58,48 @@ def _cut_reduction(term: Term, x: Term, axis: int) -> Iterator[Term]:
         if axis not in axes:
             yield again(x, again(term, source))
         return
-    left = [own for own in range(len(source.shape)) if own not in axes]
+    left = [source_axis for source_axis in range(len(source.shape)) if source_axis not in axes]
     yield again(x, again(term, source, axis=left[axis]))
 
 
 def _cut_joined(term: Term, x: Term, axis: int) -> Iterator[Term]:
-    own, given = x.parameter("axis"), dict(term.parameters)
-    if axis != own:
-        inner = axis - 1 if named(x, "stack") and axis > own else axis
-        yield again(x, *(again(term, one, axis=inner) for one in x.arguments))
+    joined_axis, bounds = x.parameter("axis"), dict(term.parameters)
+    if axis != joined_axis:
+        inner = axis - 1 if named(x, "stack") and axis > joined_axis else axis
+        yield again(x, *(again(term, operand, axis=inner) for operand in x.arguments))
         return
     if named(x, "stack"):
-        chosen = x.arguments[given["start"] : given["stop"] : given["step"]]
+        chosen = x.arguments[bounds["start"] : bounds["stop"] : bounds["step"]]
         yield again(x, *chosen)
         return
     before = 0
-    for one in x.arguments:
-        after = before + sizes(one)[axis]
-        if before <= given["start"] and given["stop"] <= after:
-            yield again(term, one, start=given["start"] - before, stop=given["stop"] - before)
+    for operand in x.arguments:
+        after = before + sizes(operand)[axis]
+        if before <= bounds["start"] and bounds["stop"] <= after:
+            yield again(term, operand, start=bounds["start"] - before, stop=bounds["stop"] - before)
         before = after
 
 
 def _cut_reshaped(term: Term, x: Term, axis: int) -> Iterator[Term]:
     """A reshape that only puts in or leaves out axes of size one."""
-    kept = dict(kept_axes(x) or [])
-    if axis in kept:
-        yield reshaped(again(term, x.arguments[0], axis=kept[axis]), term.shape)
+    source_axes = dict(kept_axes(x) or [])
+    if axis in source_axes:
+        yield reshaped(again(term, x.arguments[0], axis=source_axes[axis]), term.shape)
 
 
 @rule(*_POINTWISE)
 def transpose_after(term: Term) -> Iterator[Term]:
     """Functions of what is turned around are turned around themselves."""
-    turned = next((one for one in term.arguments if named(one, "transpose")), None)
-    if turned is None:
+    transposed_operand = next(
+        (operand for operand in term.arguments if named(operand, "transpose")), None
+    )
+    if transposed_operand is None:
         return
-    order = turned.parameter("axes")
+    order = transposed_operand.parameter("axes")
     back = [order.index(axis) for axis in range(len(order))]
-    operands = [one if not one.shape else _turned_back(one, back) for one in term.arguments]
+    operands = [
+        operand if not operand.shape else _turned_back(operand, back) for operand in term.arguments
+    ]
     yield transposed(again(term, *operands), order)
 
 
@@ -110,7 +114,9 @@ def _turned_back(x: Term, back: list[int]) -> Term:
 def transpose_before(term: Term) -> Iterator[Term]:
     x, order = term.arguments[0], term.parameter("axes")
     if named(x, *_POINTWISE):
-        operands = [transposed(one, order) if one.shape else one for one in x.arguments]
+        operands = [
+            transposed(operand, order) if operand.shape else operand for operand in x.arguments
+        ]
         yield again(x, *operands)
 
 
@@ -121,8 +127,8 @@ def reduction_of_transpose(term: Term) -> Iterator[Term]:
     if named(x, "transpose"):
         order = x.parameter("axes")
         inner = tuple(sorted(order[axis] for axis in axes))
-        kept = again(term, x.arguments[0], axes=inner, keep=True)
-        yield reshaped(transposed(kept, order), term.shape)
+        reduction = again(term, x.arguments[0], axes=inner, keep=True)
+        yield reshaped(transposed(reduction, order), term.shape)
 
 
 @rule("diagonal")
@@ -130,7 +136,9 @@ def diagonal_first(term: Term) -> Iterator[Term]:
     """Only the diagonal is computed."""
     x = term.arguments[0]
     if named(x, *_POINTWISE):
-        yield again(x, *(_diagonal(one) if one.shape else one for one in x.arguments))
+        yield again(
+            x, *(_diagonal(operand) if operand.shape else operand for operand in x.arguments)
+        )
     elif named(x, "transpose") and x.parameter("axes")[-2:] == (1, 0) and len(x.shape) == 2:
         yield apply("diagonal", x.arguments[0])
 
@@ -147,14 +155,14 @@ def _diagonal(x: Term) -> Term:
 def product_with_diagonal(term: Term) -> Iterator[Term]:
     """A matrix of a diagonal and zeros scales rows, or columns."""
     left, right = term.arguments
-    for side, other, axis in ((left, right, -1), (right, left, -2)):
+    for side, matrix, axis in ((left, right, -1), (right, left, -2)):
         entries = _entries(side)
         if entries is not None:
             rank = len(term.shape)
             shape = [1] * rank
             shape[rank - 2 if axis == -1 else rank - 1] = sizes(side)[axis]
             column = reshaped(entries, shape) if entries.shape else entries
-            yield column * other
+            yield column * matrix
 
 
 def _entries(term: Term) -> Term | None:
@@ -163,16 +171,16 @@ def _entries(term: Term) -> Term | None:
         return literal(1)
     if not named(term, "select") or not _is_identity(term.arguments[0]) or len(term.shape) != 2:
         return None
-    _, kept, other = term.arguments
-    if other.operator.name != "literal" or other.parameter("value") != 0:
+    _, entries, elsewhere = term.arguments
+    if elsewhere.operator.name != "literal" or elsewhere.parameter("value") != 0:
         return None
-    if kept.shape and kept.shape[-1] == kept.shape[-2]:
-        return apply("diagonal", kept)
-    return kept
+    if entries.shape and entries.shape[-1] == entries.shape[-2]:
+        return apply("diagonal", entries)
+    return entries
 
 
 def _is_identity(term: Term) -> bool:
     """Whether it tells where two axes count the same."""
-    if not named(term, "equal") or not all(named(one, "iota") for one in term.arguments):
+    if not named(term, "equal") or not all(named(side, "iota") for side in term.arguments):
         return False
-    return {one.parameter("axis") for one in term.arguments} == {0, 1}
+    return {side.parameter("axis") for side in term.arguments} == {0, 1}

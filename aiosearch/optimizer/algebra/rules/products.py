@@ -51,13 +51,13 @@ def sum_of_product(term: Term) -> Iterator[Term]:
         left = again(term, left, axes=(rank - 2,), keep=True)
     if rank - 1 in axes:
         right = again(term, right, axes=(rank - 1,), keep=True)
-    rest = tuple(axis for axis in axes if axis < rank - 2)
-    if len(rest) == len(axes):
+    batch_axes = tuple(axis for axis in axes if axis < rank - 2)
+    if len(batch_axes) == len(axes):
         return
-    found = left @ right
-    if rest:
-        found = again(term, found, axes=rest, keep=True)
-    yield reshaped(found, term.shape)
+    contracted = left @ right
+    if batch_axes:
+        contracted = again(term, contracted, axes=batch_axes, keep=True)
+    yield reshaped(contracted, term.shape)
 
 
 @rule("diagonal")
@@ -88,39 +88,39 @@ def _factors(term: Term) -> tuple[Term, Term] | None:
 
 def _contracted(term: Term, x: Term, y: Term) -> Iterator[Term]:
     axes = term.parameter("axes")
-    one, two, rank = sizes(x), sizes(y), len(x.shape)
-    full = [axis for axis in range(rank) if max(one[axis], two[axis]) > 1]
-    both = [axis for axis in full if min(one[axis], two[axis]) > 1]
+    x_sizes, y_sizes, rank = sizes(x), sizes(y), len(x.shape)
+    full = [axis for axis in range(rank) if max(x_sizes[axis], y_sizes[axis]) > 1]
+    both = [axis for axis in full if min(x_sizes[axis], y_sizes[axis]) > 1]
     summed = [axis for axis in axes if axis in full]
     batch = [axis for axis in both if axis not in axes]
-    left = [axis for axis in full if axis not in axes and two[axis] == 1]
-    right = [axis for axis in full if axis not in axes and one[axis] == 1]
+    left = [axis for axis in full if axis not in axes and y_sizes[axis] == 1]
+    right = [axis for axis in full if axis not in axes and x_sizes[axis] == 1]
     if not summed or not set(summed) <= set(both) or not (left or right or not batch):
         return
-    shape = [max(pair) for pair in zip(one, two, strict=True)]
+    shape = [max(pair) for pair in zip(x_sizes, y_sizes, strict=True)]
     for order, product in (
-        ([*batch, *left, *right], _laid_product(x, y, batch, left, summed, right)),
-        ([*batch, *right, *left], _laid_product(y, x, batch, right, summed, left)),
+        ([*batch, *left, *right], _matrix_product(x, y, batch, left, summed, right)),
+        ([*batch, *right, *left], _matrix_product(y, x, batch, right, summed, left)),
     ):
-        found = reshaped(product, [shape[axis] for axis in order])
-        back = transposed(found, [order.index(axis) for axis in sorted(order)])
+        matrix = reshaped(product, [shape[axis] for axis in order])
+        back = transposed(matrix, [order.index(axis) for axis in sorted(order)])
         yield reshaped(back, term.shape)
 
 
-def _laid_product(
+def _matrix_product(
     x: Term, y: Term, batch: list[int], rows: list[int], summed: list[int], columns: list[int]
 ) -> Term:
-    return _laid(x, [batch, rows, summed]) @ _laid(y, [batch, summed, columns])
+    return _as_matrix(x, [batch, rows, summed]) @ _as_matrix(y, [batch, summed, columns])
 
 
-def _laid(x: Term, groups: Iterable[list[int]]) -> Term:
+def _as_matrix(x: Term, groups: Iterable[list[int]]) -> Term:
     """The axes of each group as one, in this order; the first only where it has any."""
     shape = sizes(x)
-    batch, *others = groups
-    order = [*batch, *others[0], *others[1]]
+    batch, *matrix_axes = groups
+    order = [*batch, *matrix_axes[0], *matrix_axes[1]]
     ones = [axis for axis in range(len(shape)) if axis not in order]
     lead = [prod(shape[axis] for axis in batch)] if batch else []
-    merged = [*lead, *(prod(shape[axis] for axis in group) for group in others)]
+    merged = [*lead, *(prod(shape[axis] for axis in group) for group in matrix_axes)]
     return reshaped(transposed(x, [*order, *ones]), merged)
 
 
@@ -131,12 +131,14 @@ def sum_inside(term: Term) -> Iterator[Term]:
     if not named(inner, "mul", "div") or term.parameter("axes") == ():
         return
     x, y = inner.arguments
-    for one, other in ((x, y), (y, x)) if named(inner, "mul") else ((x, y),):
-        if one.shape and (not other.shape or all(other.shape[axis] == 1 for axis in axes)):
-            if one.shape != inner.shape and any(one.shape[a] != inner.shape[a] for a in axes):
+    for factor, invariant in ((x, y), (y, x)) if named(inner, "mul") else ((x, y),):
+        if factor.shape and (
+            not invariant.shape or all(invariant.shape[axis] == 1 for axis in axes)
+        ):
+            if factor.shape != inner.shape and any(factor.shape[a] != inner.shape[a] for a in axes):
                 continue
-            summed = again(term, one, keep=True)
-            pair = (summed, other) if one is x else (other, summed)
+            summed = again(term, factor, keep=True)
+            pair = (summed, invariant) if factor is x else (invariant, summed)
             yield reshaped(apply(inner.operator, *pair), term.shape)
 
 
@@ -145,17 +147,17 @@ def sum_of_sum(term: Term) -> Iterator[Term]:
     """Added up apart; what is the same along the axes is multiplied by their length."""
     inner = term.arguments[0]
     if named(inner, "add", "sub"):
-        parts = [_summed(term, one, sizes(inner)) for one in inner.arguments]
+        parts = [_summed(term, summand, sizes(inner)) for summand in inner.arguments]
         yield reshaped(apply(inner.operator, *parts), term.shape)
 
 
 def _summed(term: Term, x: Term, shape: tuple[int, ...]) -> Term:
     axes = term.parameter("axes")
-    own = sizes(x)
-    here = [axis for axis in axes if own and own[axis] == shape[axis]]
+    x_shape = sizes(x)
+    here = [axis for axis in axes if x_shape and x_shape[axis] == shape[axis]]
     missing = prod(shape[axis] for axis in axes if axis not in here)
-    found = again(term, x, axes=tuple(here), keep=True) if here else x
-    return found if named(term, "mean") or missing == 1 else found * missing
+    summed = again(term, x, axes=tuple(here), keep=True) if here else x
+    return summed if named(term, "mean") or missing == 1 else summed * missing
 
 
 @rule("sum", "mean")
@@ -169,7 +171,7 @@ def sum_of_square(term: Term) -> Iterator[Term]:
     if not x.shape or not y.shape or both.shape in (x.shape, y.shape):
         return
     shape = kept_shape(term)
-    ends = [_summed(term, apply("square", one), sizes(both)) for one in (x, y)]
+    ends = [_summed(term, apply("square", operand), sizes(both)) for operand in (x, y)]
     middle = reshaped(again(term, x * y, keep=True), shape) * 2
     yield reshaped(apply(both.operator, ends[0] + ends[1], middle), term.shape)
 
@@ -186,12 +188,12 @@ def sum_from_product(term: Term) -> Iterator[Term]:
 def product_with_constant(term: Term) -> Iterator[Term]:
     """A product with one number everywhere is a sum."""
     left, right = term.arguments
-    for side, other, axis in ((left, right, -2), (right, left, -1)):
+    for side, matrix, axis in ((left, right, -2), (right, left, -1)):
         number = side
         while named(number, "broadcast", "reshape", "cast"):
             number = number.arguments[0]
         if number.operator.name == "literal":
-            summed = total(other, [len(term.shape) + axis]) * number
+            summed = total(matrix, [len(term.shape) + axis]) * number
             yield apply("broadcast", summed, shape=term.shape)
 
 
@@ -199,10 +201,12 @@ def product_with_constant(term: Term) -> Iterator[Term]:
 def product_of_sum(term: Term) -> Iterator[Term]:
     """A(B + C) is AB + AC, where either may be cheaper than their sum."""
     left, right = term.arguments
-    if named(right, "add", "sub") and all(one.shape == right.shape for one in right.arguments):
-        yield again(right, *(left @ one for one in right.arguments))
-    if named(left, "add", "sub") and all(one.shape == left.shape for one in left.arguments):
-        yield again(left, *(one @ right for one in left.arguments))
+    if named(right, "add", "sub") and all(
+        summand.shape == right.shape for summand in right.arguments
+    ):
+        yield again(right, *(left @ summand for summand in right.arguments))
+    if named(left, "add", "sub") and all(summand.shape == left.shape for summand in left.arguments):
+        yield again(left, *(summand @ right for summand in left.arguments))
 
 
 @rule("matmul")
@@ -212,9 +216,9 @@ def product_with_stack(term: Term) -> Iterator[Term]:
     if len(term.shape) != 2 or right.shape[-1] != 1:
         return
     if named(left, "stack") and left.parameter("axis") == 1:
-        columns = [reshaped(one, (*one.shape, 1)) for one in left.arguments]
+        columns = [reshaped(column, (*column.shape, 1)) for column in left.arguments]
         weights = [
             apply("slice", right, axis=0, start=at, stop=at + 1) for at in range(len(columns))
         ]
-        parts = [one * weight for one, weight in zip(columns, weights, strict=True)]
+        parts = [column * weight for column, weight in zip(columns, weights, strict=True)]
         yield reduce(add, parts)

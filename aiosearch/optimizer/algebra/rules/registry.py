@@ -39,15 +39,15 @@ def rule(*operators: str) -> Callable[[Rewrite], Rewrite]:
 
 def rewritten(term: Term) -> Iterator[tuple[str, Term]]:
     """Every equal term that a rule gives, and the rule's name."""
-    for one in RULES.get(term.operator.name, ()):
+    for candidate in RULES.get(term.operator.name, ()):
         try:
-            for found in one.rewrite(term):
-                if found is not term and found.dtype is not DType.WEAK and fits(found, term):
-                    yield one.name, found
+            for equal in candidate.rewrite(term):
+                if equal is not term and equal.dtype is not DType.WEAK and fits(equal, term):
+                    yield candidate.name, equal
         except ShapeError:
             continue
 
 
-def fits(found: Term, term: Term) -> bool:
+def fits(replacement: Term, term: Term) -> bool:
     """Whether one may stand where the other does."""
-    return found.shape == term.shape and found.dtype is term.dtype
+    return replacement.shape == term.shape and replacement.dtype is term.dtype

@@ -16,36 +16,36 @@ def rows_at_once(term: Term) -> Iterator[Term]:
     """Operands that are alike, but for the slices that they read."""
     if len(term.arguments) < 2:
         return
-    found = _Rows(term.arguments).together()
-    if found is None:
+    joined = _Rows(term.arguments).together()
+    if joined is None:
         return
-    axis, rank = term.parameter("axis"), len(found.shape)
+    axis, rank = term.parameter("axis"), len(joined.shape)
     order = [*range(1, axis + 1), 0, *range(axis + 1, rank)]
-    yield reshaped(transposed(found, order), term.shape)
+    yield reshaped(transposed(joined, order), term.shape)
 
 
 @rule("add")
 def sum_of_rows(term: Term) -> Iterator[Term]:
     """A sum of terms that are alike is the sum of all rows."""
     parts = _addends(term)
-    if len(parts) > 2 and all(one.shape == term.shape for one in parts):
-        found = _Rows(parts).together()
-        if found is not None:
-            whole = total(found, [0], keep=False)
+    if len(parts) > 2 and all(part.shape == term.shape for part in parts):
+        rows = _Rows(parts).together()
+        if rows is not None:
+            whole = total(rows, [0], keep=False)
             yield whole
             yield from sum_as_product(whole)
 
 
 def _addends(term: Term) -> list[Term]:
-    found: list[Term] = []
+    addends: list[Term] = []
     stack = [term]
     while stack:
-        one = stack.pop()
-        if named(one, "add"):
-            stack.extend(reversed(one.arguments))
+        summand = stack.pop()
+        if named(summand, "add"):
+            stack.extend(reversed(summand.arguments))
         else:
-            found.append(one)
-    return found
+            addends.append(summand)
+    return addends
 
 
 class _Rows:
@@ -57,7 +57,7 @@ class _Rows:
 
     def together(self) -> Term | None:
         """All of them, counted by axis 0; None where they are not alike."""
-        if all(one is self._terms[0] for one in self._terms):
+        if all(term is self._terms[0] for term in self._terms):
             return None
         return self._joined(self._terms)
 
@@ -71,63 +71,63 @@ class _Rows:
 
     def _step(self, terms: tuple[Term, ...]) -> Term | None:
         first = terms[0]
-        if any(one.operator is not first.operator or one.type != first.type for one in terms):
+        if any(term.operator is not first.operator or term.type != first.type for term in terms):
             return None
         if named(first, "slice"):
-            found = _slices(terms)
-            if found is not None:
-                return found
-        alike = all(one.parameters == first.parameters for one in terms)
+            joined = _slices(terms)
+            if joined is not None:
+                return joined
+        alike = all(term.parameters == first.parameters for term in terms)
         if not alike or not first.arguments:
             return None
-        if any(len(one.arguments) != len(first.arguments) for one in terms):
+        if any(len(term.arguments) != len(first.arguments) for term in terms):
             return None
         operands: list[tuple[Term, bool]] = []
-        for column in zip(*(one.arguments for one in terms), strict=True):
-            if all(one is column[0] for one in column):
+        for column in zip(*(term.arguments for term in terms), strict=True):
+            if all(term is column[0] for term in column):
                 operands.append((column[0], False))
                 continue
-            found = self._joined(column)
-            if found is None:
+            joined = self._joined(column)
+            if joined is None:
                 return None
-            operands.append((found, True))
+            operands.append((joined, True))
         return _over_rows(first, operands, len(terms))
 
 
 def _slices(terms: Sequence[Term]) -> Term | None:
     """Slices of one source at equal distances."""
-    given = [dict(one.parameters) for one in terms]
-    source, axis = terms[0].arguments[0], given[0]["axis"]
-    if any(one.arguments[0] is not source for one in terms):
+    bounds = [dict(term.parameters) for term in terms]
+    source, axis = terms[0].arguments[0], bounds[0]["axis"]
+    if any(term.arguments[0] is not source for term in terms):
         return None
-    if any(own["axis"] != axis or own["step"] != 1 for own in given):
+    if any(bound["axis"] != axis or bound["step"] != 1 for bound in bounds):
         return None
-    starts = [own["start"] for own in given]
-    length, far = sizes(terms[0])[axis], starts[1] - starts[0]
-    if far <= 0 or starts != [starts[0] + far * at for at in range(len(starts))]:
+    starts = [bound["start"] for bound in bounds]
+    length, distance = sizes(terms[0])[axis], starts[1] - starts[0]
+    if distance <= 0 or starts != [starts[0] + distance * at for at in range(len(starts))]:
         return None
     count = len(starts)
-    if far == length:
+    if distance == length:
         cut = apply("slice", source, axis=axis, start=starts[0], stop=starts[0] + count * length)
     elif length == 1:
         stop = starts[-1] + 1
-        cut = apply("slice", source, axis=axis, start=starts[0], stop=stop, step=far)
+        cut = apply("slice", source, axis=axis, start=starts[0], stop=stop, step=distance)
     else:
         return None
     shape = sizes(source)
     split = reshaped(cut, (*shape[:axis], count, length, *shape[axis + 1 :]))
-    rest = [own for own in range(len(shape) + 1) if own != axis]
-    return transposed(split, [axis, *rest])
+    trailing = [dimension for dimension in range(len(shape) + 1) if dimension != axis]
+    return transposed(split, [axis, *trailing])
 
 
 def _over_rows(first: Term, operands: Sequence[tuple[Term, bool]], count: int) -> Term | None:
     """The operator applied to all rows."""
-    name, given = first.operator.name, dict(first.parameters)
+    name, parameters = first.operator.name, dict(first.parameters)
     if name == "matmul":
         return _product(operands[0], operands[1], count)
     rows = [x if many else _one_row(first, x) for x, many in operands]
     if first.operator.pointwise:
-        return apply(first.operator, *(_to_rank(x, first) for x in rows), **given)
+        return apply(first.operator, *(_to_rank(x, first) for x in rows), **parameters)
     if not all(many for _, many in operands):
         rows = [
             x if many else _repeated(x, count) for x, (_, many) in zip(rows, operands, strict=True)
@@ -135,13 +135,15 @@ def _over_rows(first: Term, operands: Sequence[tuple[Term, bool]], count: int) -
     if name in ("reshape", "broadcast"):
         if name == "broadcast" and not first.arguments[0].shape:
             rows = [reshaped(rows[0], (count, *(1 for _ in first.shape)))]
-        return apply(name, *rows, shape=(count, *given["shape"]))
+        return apply(name, *rows, shape=(count, *parameters["shape"]))
     if name == "transpose":
-        return apply(name, *rows, axes=(0, *(axis + 1 for axis in given["axes"])))
-    if "axes" in given:
-        return apply(name, *rows, **{**given, "axes": tuple(axis + 1 for axis in given["axes"])})
-    if "axis" in given and name not in ("fold", "iota"):
-        return apply(name, *rows, **{**given, "axis": given["axis"] + 1})
+        return apply(name, *rows, axes=(0, *(axis + 1 for axis in parameters["axes"])))
+    if "axes" in parameters:
+        return apply(
+            name, *rows, **{**parameters, "axes": tuple(axis + 1 for axis in parameters["axes"])}
+        )
+    if "axis" in parameters and name not in ("fold", "iota"):
+        return apply(name, *rows, **{**parameters, "axis": parameters["axis"] + 1})
     return apply(name, *rows) if name in ("diagonal", "rms_norm") else None
 
 
@@ -161,10 +163,10 @@ def _repeated(x: Term, count: int) -> Term:
 
 def _product(left: tuple[Term, bool], right: tuple[Term, bool], count: int) -> Term:
     """One product for all rows, where they share a factor."""
-    (x, many), (y, more) = left, right
-    if many and more:
+    (x, left_varies), (y, right_varies) = left, right
+    if left_varies and right_varies:
         return x @ y
-    if many:
+    if left_varies:
         if len(y.shape) > 2:
             return x @ reshaped(y, (1, *y.shape))
         rows = reshaped(x, (prod(sizes(x)[:-1]), x.shape[-1]))

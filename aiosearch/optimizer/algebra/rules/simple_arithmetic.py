@@ -29,11 +29,11 @@ def add(term: Term) -> Term | None:
         return y if a == 0 else x
     if x is y:
         return apply("mul", literal(2), x)
-    for one, other in ((x, y), (y, x)):
-        if named(other, "neg"):
-            return apply("sub", one, other.arguments[0])
-        if named(one, "sub") and one.arguments[1] is other:
-            return one.arguments[0]
+    for first, second in ((x, y), (y, x)):
+        if named(second, "neg"):
+            return apply("sub", first, second.arguments[0])
+        if named(first, "sub") and first.arguments[1] is second:
+            return first.arguments[0]
     return None
 
 
@@ -68,26 +68,26 @@ def mul(term: Term) -> Term | None:
         return filled(term, 0)
     if x is y:
         return apply("square", x)
-    for one, other in ((x, y), (y, x)):
-        if named(one, "div") and one.arguments[1] is other:
-            return one.arguments[0]
-        if value(one) == -1:
-            return apply("neg", other)
-        joined = _joined_scales(one, other)
+    for first, second in ((x, y), (y, x)):
+        if named(first, "div") and first.arguments[1] is second:
+            return first.arguments[0]
+        if value(first) == -1:
+            return apply("neg", second)
+        joined = _joined_scales(first, second)
         if joined is not None:
             return joined
     return None
 
 
-def _joined_scales(one: Term, other: Term) -> Term | None:
+def _joined_scales(scale: Term, product: Term) -> Term | None:
     """Numbers that multiply one after the other are one."""
-    number = value(one)
-    if number is None or not named(other, "mul"):
+    number = value(scale)
+    if number is None or not named(product, "mul"):
         return None
-    for inner, rest in (other.arguments, other.arguments[::-1]):
-        own = value(inner)
-        if own is not None:
-            return apply("mul", constant(number * own), rest)
+    for inner, factor in (product.arguments, product.arguments[::-1]):
+        inner_scale = value(inner)
+        if inner_scale is not None:
+            return apply("mul", constant(number * inner_scale), factor)
     return None
 
 
@@ -154,7 +154,7 @@ def largest(term: Term) -> Term | None:
     if x is y:
         return x
     neutral = -math.inf if named(term, "maximum") else math.inf
-    for one, other in ((x, y), (y, x)):
-        if one is literal(neutral):
-            return other
+    for first, second in ((x, y), (y, x)):
+        if first is literal(neutral):
+            return second
     return None

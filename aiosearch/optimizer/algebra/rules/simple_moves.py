@@ -8,7 +8,7 @@ from ..terms import again, kept_axes, named, reshaped, transposed
 
 def reshaped_after(term: Term) -> Term | None:
     """A function of one array comes before axes of size one are put in."""
-    arrays = [one for one in term.arguments if one.shape]
+    arrays = [operand for operand in term.arguments if operand.shape]
     if not term.operator.pointwise or len(arrays) != 1:
         return None
     x = arrays[0]
@@ -16,7 +16,7 @@ def reshaped_after(term: Term) -> Term | None:
         return None
     if len(x.shape) < len(x.arguments[0].shape) or not x.arguments[0].shape:
         return None
-    operands = [x.arguments[0] if one is x else one for one in term.arguments]
+    operands = [x.arguments[0] if operand is x else operand for operand in term.arguments]
     return reshaped(again(term, *operands), term.shape)
 
 
@@ -33,10 +33,10 @@ def _without_ones(term: Term, x: Term) -> Term | None:
         else:
             return None
     operands = [
-        reshaped(one, [n for axis, n in enumerate(one.shape) if axis not in gone])
-        if one.shape
-        else one
-        for one in x.arguments
+        reshaped(operand, [n for axis, n in enumerate(operand.shape) if axis not in gone])
+        if operand.shape
+        else operand
+        for operand in x.arguments
     ]
     return None if left else again(x, *operands)
 
@@ -51,13 +51,13 @@ def transpose(term: Term) -> Term | None:
     full = [axis for axis in order if x.shape[axis] != 1]
     if full == sorted(full):
         return apply("reshape", x, shape=term.shape)
-    kept = dict(kept_axes(x) or []) if named(x, "reshape") else None
-    if not kept:
+    source_axes = dict(kept_axes(x) or []) if named(x, "reshape") else None
+    if not source_axes:
         return None
     source = x.arguments[0]
-    inner = [kept[axis] for axis in order if axis in kept]
-    rest = [axis for axis in range(len(source.shape)) if axis not in inner]
-    return reshaped(transposed(source, [*inner, *rest]), term.shape)
+    inner = [source_axes[axis] for axis in order if axis in source_axes]
+    unit_axes = [axis for axis in range(len(source.shape)) if axis not in inner]
+    return reshaped(transposed(source, [*inner, *unit_axes]), term.shape)
 
 
 def reshape(term: Term) -> Term | None:
@@ -67,8 +67,8 @@ def reshape(term: Term) -> Term | None:
     if x.shape == term.shape:
         return x
     if named(x, "sum", "mean", "max", "min"):
-        other = again(x, x.arguments[0], keep=not x.parameter("keep"))
-        return other if other.shape == term.shape else None
+        toggled = again(x, x.arguments[0], keep=not x.parameter("keep"))
+        return toggled if toggled.shape == term.shape else None
     return _without_ones(term, x)
 
 
@@ -82,12 +82,14 @@ def broadcast(term: Term) -> Term | None:
 
 
 def sliced(term: Term) -> Term | None:
-    x, given = term.arguments[0], dict(term.parameters)
-    if x.shape == term.shape and given["step"] == 1:
+    x, bounds = term.arguments[0], dict(term.parameters)
+    if x.shape == term.shape and bounds["step"] == 1:
         return x
-    if named(x, "slice") and x.parameter("axis") == given["axis"] and x.parameter("step") == 1:
+    if named(x, "slice") and x.parameter("axis") == bounds["axis"] and x.parameter("step") == 1:
         start = x.parameter("start")
-        return again(term, x.arguments[0], start=start + given["start"], stop=start + given["stop"])
+        return again(
+            term, x.arguments[0], start=start + bounds["start"], stop=start + bounds["stop"]
+        )
     return None
 
 
@@ -119,8 +121,8 @@ def reduced(term: Term) -> Term | None:
         return None
     inner = tuple(left.index(axis) for axis in axes if axis in left)
     whole = reshaped(x, [x.shape[axis] for axis in left])
-    found = again(term, whole, axes=inner, keep=True) if inner else whole
-    return reshaped(found, term.shape)
+    reduction = again(term, whole, axes=inner, keep=True) if inner else whole
+    return reshaped(reduction, term.shape)
 
 
 def matmul(term: Term) -> Term | None:
@@ -153,9 +155,9 @@ def concatenate(term: Term) -> Term | None:
     return apply("concatenate", *whole, axis=axis) if whole else None
 
 
-def _adjoining(one: Term, other: Term, axis: int) -> bool:
-    if not (named(one, "slice") and named(other, "slice")):
+def _adjoining(first: Term, second: Term, axis: int) -> bool:
+    if not (named(first, "slice") and named(second, "slice")):
         return False
-    a, b = dict(one.parameters), dict(other.parameters)
-    same = one.arguments[0] is other.arguments[0] and a["axis"] == b["axis"] == axis
+    a, b = dict(first.parameters), dict(second.parameters)
+    same = first.arguments[0] is second.arguments[0] and a["axis"] == b["axis"] == axis
     return same and a["step"] == b["step"] == 1 and a["stop"] == b["start"]

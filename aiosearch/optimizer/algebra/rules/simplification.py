@@ -33,22 +33,22 @@ class Tidier:
         arguments = [self._tidied[argument] for argument in term.arguments]
         if arguments != list(term.arguments):
             term = rebuilt_term(term.operator, arguments, dict(term.parameters))
-        found = simplified(term)
-        return term if found is None else self.term(found)
+        simpler = simplified(term)
+        return term if simpler is None else self.term(simpler)
 
 
 def simplified(term: Term) -> Term | None:
     """A simpler term, if there is one step to it."""
     step = _STEPS.get(term.operator.name)
     try:
-        found = (step(term) if step is not None else None) or moves.reshaped_after(term)
+        simpler = (step(term) if step is not None else None) or moves.reshaped_after(term)
     except ShapeError:
         return None
-    if found is None or (found.dtype is not term.dtype and found.operator is not LITERAL):
+    if simpler is None or (simpler.dtype is not term.dtype and simpler.operator is not LITERAL):
         return None
-    if found.operator is LITERAL and not term.shape and term.dtype is found.dtype:
-        return found
-    return found if found is not term and fits(found, term) else None
+    if simpler.operator is LITERAL and not term.shape and term.dtype is simpler.dtype:
+        return simpler
+    return simpler if simpler is not term and fits(simpler, term) else None
 
 
 _STEPS: dict[str, Callable[[Term], Term | None]] = {
