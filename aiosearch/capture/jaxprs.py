@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from jax.extend.source_info_util import summarize
 
 from ..tensor import DType, TensorError
 from ..tensor.analysis.integer_overflow import largest
 from .constants import ClosedOverConstants
 from .errors import CaptureError
+from .jax_types import AbstractArray, Atom, Leaf, Parameters, PyTree, aval
 from .primitives import contractions as _contractions
 from .primitives import data_movement as _layout
 from .primitives import indexing as _indexing
@@ -63,18 +64,20 @@ class JaxprReader:
     def open(
         self, jaxpr: Jaxpr, constants: Sequence[Known], arguments: Sequence[Known]
     ) -> list[Known]:
-        values: dict[Any, Known] = dict(zip(jaxpr.constvars, constants, strict=True))
+        values: dict[Var, Known] = dict(zip(jaxpr.constvars, constants, strict=True))
         values.update(zip(jaxpr.invars, arguments, strict=True))
 
-        def value(atom: Any) -> Known:
-            return self.constant(atom.val, atom.aval) if isinstance(atom, Literal) else values[atom]
+        def value(atom: Atom) -> Known:
+            return (
+                self.constant(atom.val, aval(atom)) if isinstance(atom, Literal) else values[atom]
+            )
 
         for equation in jaxpr.eqns:
             results = self.equation(equation, [value(atom) for atom in equation.invars])
             values.update(zip(equation.outvars, results, strict=True))
         return [value(atom) for atom in jaxpr.outvars]
 
-    def constant(self, held: Any, aval: Any = None) -> Known:
+    def constant(self, held: Leaf, aval: AbstractArray | None = None) -> Known:
         try:
             return self.constants.value(held, aval)
         except CaptureError as error:
@@ -102,7 +105,7 @@ class JaxprReader:
         return _read(equation, operands)
 
     def branch(
-        self, operands: Sequence[Known], branches: Sequence[ClosedJaxpr], **params: Any
+        self, operands: Sequence[Known], branches: Sequence[ClosedJaxpr], **params: object
     ) -> Sequence[Known]:
         """A choice that is made beforehand, such as one by platform."""
         (which,) = _readable(operands[:1])
@@ -118,7 +121,7 @@ class JaxprReader:
         jaxpr: ClosedJaxpr,
         length: int,
         reverse: bool,
-        **params: Any,
+        **params: object,
     ) -> Sequence[Known]:
         """A loop of few steps, written out."""
         if not 0 < length <= _STEPS:
@@ -137,7 +140,7 @@ class JaxprReader:
         return [*carried, *(stacked(_readable(parts)) for parts in zip(*steps, strict=True))]
 
 
-def _groups(params: Mapping[str, Any]) -> tuple[int, int]:
+def _groups(params: Parameters) -> tuple[int, int]:
     """How many operands of a loop stay, and how many are carried on; jax says so in two ways."""
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
@@ -172,7 +175,7 @@ def _of_int32(equation: JaxprEqn) -> bool:
     return kinds <= {"i", "u"} and all(_dtype(atom) == np.int32 for atom in equation.outvars)
 
 
-def _dtype(atom: Any) -> np.dtype[Any]:
+def _dtype(atom: Atom) -> np.dtype[Any]:
     """Of what is none of NumPy's, that of objects."""
     dtype = getattr(atom.aval, "dtype", None)
     return dtype if isinstance(dtype, np.dtype) else np.dtype(object)
@@ -206,11 +209,11 @@ def _readable(operands: Iterable[Known]) -> list[TracedValue]:
     return values
 
 
-def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(params: Parameters) -> dict[str, Any]:
     return {name: _integers(value) for name, value in params.items()}
 
 
-def _integers(value: Any) -> Any:
+def _integers(value: PyTree) -> PyTree:
     """Tuples of integers, where NumPy's integers stood among them."""
     if type(value) in (tuple, list):
         return tuple(map(_integers, value))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 
+from .jax_types import Function, PyTree
 
-def title(function: Callable[..., Any], name: str | None) -> str:
+
+def title(function: Function, name: str | None) -> str:
     """The program's name: the one given, or the function's; a partial has that of its function.
 
     What is called and has no name of its own has that of its class.
@@ -22,14 +23,14 @@ def title(function: Callable[..., Any], name: str | None) -> str:
     return re.sub(r"\W", "_", text).strip("_") or "captured"
 
 
-def shown(function: Callable[..., Any]) -> str:
+def shown(function: Function) -> str:
     """What a message calls a function: never its arguments, as the text of a partial does."""
     if isinstance(function, functools.partial):
         return f"partial of {shown(function.func)}"
     return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
-def input_names(function: Callable[..., Any], args: Sequence[Any]) -> list[str]:
+def input_names(function: Function, args: Sequence[PyTree]) -> list[str]:
     """A name for each leaf: the parameter's, and the way to the leaf in its tree."""
     names: list[str] = []
     for position, argument in enumerate(args):
@@ -40,7 +41,7 @@ def input_names(function: Callable[..., Any], args: Sequence[Any]) -> list[str]:
     return names
 
 
-def parameter(function: Callable[..., Any], position: int) -> str:
+def parameter(function: Function, position: int) -> str:
     """The name of the parameter that takes what is given at a position."""
     try:
         signature = inspect.signature(function)

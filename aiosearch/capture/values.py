@@ -9,13 +9,14 @@ from typing import Any, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from ..tensor import DType, Program, Term, apply, literal
 from ..tensor.referee import run
+from ..tensor.sizes import Dim
 from ..tensor.terms import INPUT, LITERAL, walk
 from ..tensor.types import ARRAY_NAMES, EXACT, NARROW, WHOLE
 from .errors import CaptureError
+from .jax_types import NumpyArray
 from .literals import meant
 
 Number: TypeAlias = "int | float"
@@ -84,12 +85,12 @@ class TracedValue:
         )
         return self.reshaped(tuple(1 if size == 1 else next(term_sizes) for size in sizes), sizes)
 
-    def reshaped(self, term: tuple[Any, ...], shape: tuple[int, ...]) -> TracedValue:
+    def reshaped(self, term: tuple[Dim, ...], shape: tuple[int, ...]) -> TracedValue:
         """The term in one shape, which stands for another."""
         return TracedValue(reshaped(self.term, term), shape, self.dtype)
 
 
-def reshaped(term: Term, shape: tuple[Any, ...]) -> Term:
+def reshaped(term: Term, shape: tuple[Dim, ...]) -> Term:
     """A reshape, one for any number of them; a reduction may keep its axes instead."""
     if term.shape == shape:
         return term
@@ -142,7 +143,7 @@ def pointwise(
     )
 
 
-def element_type(dtype: Any) -> DType:
+def element_type(dtype: object) -> DType:
     """The language's name of a NumPy or JAX element type."""
     element = _DTYPES.get(str(dtype))
     if element is None:
@@ -150,7 +151,7 @@ def element_type(dtype: Any) -> DType:
     return element
 
 
-def known_array(value: TracedValue) -> NDArray[Any] | None:
+def known_array(value: TracedValue) -> NumpyArray | None:
     """The array itself, where it depends on no input."""
     if any(term.operator is INPUT for term in walk([value.term])):
         return None

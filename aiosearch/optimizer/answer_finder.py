@@ -10,13 +10,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from types import TracebackType
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import msgspec
 from anyio import to_thread
 
+from ..capture.jax_types import Leaf, PyTree
 from ..capture.names import title
 from ..codegen.native import llvm_library
 from ..equivalence.floats import FloatEvidence
@@ -120,7 +120,7 @@ class AnswerFinder:
     async def whole(
         self,
         cut: CutFunction,
-        examples: Sequence[Any],
+        examples: Sequence[Leaf],
         faster: Mapping[Subject, Answer],
         loaded: Mapping[Subject, Replacement | Packed],
     ) -> WholeFunctionResult | str:
@@ -147,7 +147,7 @@ class AnswerFinder:
     async def lost_as_called(
         self,
         call: AsCalledRace,
-        optimized: Optimized[..., Any],
+        optimized: Optimized[..., PyTree],
         cut: CutFunction,
         faster: Mapping[Subject, Answer],
     ) -> str:
@@ -174,7 +174,7 @@ class AnswerFinder:
             "" if earlier.faster else describe_slower_as_called(title(cut.function, None), earlier)
         )
 
-    async def _called(self, call: AsCalledRace, optimized: Optimized[..., Any]) -> AsCalledTimes:
+    async def _called(self, call: AsCalledRace, optimized: Optimized[..., PyTree]) -> AsCalledTimes:
         """Again where noise hides which one is faster."""
         called = await to_thread.run_sync(call.race, optimized)
         for _ in range(RACE_RERUNS):

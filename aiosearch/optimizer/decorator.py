@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar, overload
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import ParamSpec, TypeVar, overload
 
 from jax.tree_util import tree_leaves
 
 from .._blocking import loop_is_running
+from ..capture.jax_types import Function, Parameters, PyTree
 from ..capture.names import shown
 from ..errors import AiosearchError
 from .call_kinds import call_kind, is_gone, is_traced
@@ -26,8 +27,8 @@ R = TypeVar("R")
 @overload
 def optimized(function: Callable[P, R], /) -> OptimizedOnCall[P, R]: ...
 @overload
-def optimized(**options: Any) -> Callable[[Callable[P, R]], OptimizedOnCall[P, R]]: ...
-def optimized(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+def optimized(**options: PyTree) -> Callable[[Callable[P, R]], OptimizedOnCall[P, R]]: ...
+def optimized(function: Function | None = None, /, **options: PyTree) -> PyTree:
     """Decorates a function so that it is optimized when it is called; takes what `optimize` takes.
 
     A kind of call is a tree of arguments with its shapes, element types and static arguments. The
@@ -45,13 +46,13 @@ def optimized(function: Callable[..., Any] | None = None, /, **options: Any) -> 
 class OptimizedOnCall(FunctionWrapper[P, R]):
     """A function, and what was found for the kinds of calls that were made."""
 
-    def __init__(self, function: Callable[P, R], options: Mapping[str, Any]) -> None:
+    def __init__(self, function: Callable[P, R], options: Parameters) -> None:
         demand_options(function, options)
         super().__init__(function)  # first: it may have these attributes
         self._options = dict(options)
         self._found: list[Optimized[P, R]] = []
-        self._tried: dict[Any, Optimized[P, R] | None] = {}
-        self._locks: defaultdict[Any, threading.Lock] = defaultdict(threading.Lock)
+        self._tried: dict[Hashable, Optimized[P, R] | None] = {}
+        self._locks: defaultdict[Hashable, threading.Lock] = defaultdict(threading.Lock)
         self._lock = threading.Lock()
         self._told: set[str] = set()
 
@@ -87,7 +88,9 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
                 fresh,
             ]
 
-    def _first(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Optimized[P, R] | None:
+    def _first(
+        self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
+    ) -> Optimized[P, R] | None:
         """What is found now for a kind of call, if anything can be."""
         if is_traced((args, kwargs)) or any(map(is_gone, tree_leaves((args, kwargs)))):
             return None
@@ -111,7 +114,9 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
                 self._tried[kind] = self._attempt(args, kwargs)
             return self._tried[kind]
 
-    def _attempt(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Optimized[P, R] | None:
+    def _attempt(
+        self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
+    ) -> Optimized[P, R] | None:
         """Finds it; whatever goes wrong, the function is called as it is."""
         try:
             fresh = optimize_sync(self.original, *args, **self._options, kwargs=kwargs)

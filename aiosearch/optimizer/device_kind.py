@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any
 
 import jax
 
@@ -26,7 +25,7 @@ def platform(target: str, places: Iterable[jax.sharding.Sharding | None] = ()) -
     present = _present()
     if target == "cuda" and not any(device.platform == "gpu" for device in present):
         raise OptimizeError("jax has no GPU here that it can use; the target cpu works everywhere")
-    sets: list[Any] = [place.device_set for place in places if place]
+    sets: list[set[jax.Device]] = [place.device_set for place in places if place]
     if any(len(device_set) > 1 for device_set in sets):
         raise OptimizeError(
             "an array is spread over several devices, and what is faster is found for one: give"
@@ -45,7 +44,7 @@ def platform(target: str, places: Iterable[jax.sharding.Sharding | None] = ()) -
     return target
 
 
-def _present() -> Sequence[Any]:
+def _present() -> Sequence[jax.Device]:
     """All devices that jax has. Raises OptimizeError where it finds none."""
     try:
         return jax.devices()
@@ -54,7 +53,7 @@ def _present() -> Sequence[Any]:
         raise OptimizeError(f"jax has no device here that it can use: {reason}") from error
 
 
-def device(platform_name: str) -> Any:
+def device(platform_name: str) -> jax.Device:
     """The first device of a platform."""
     return jax.devices(platform_name)[0]
 

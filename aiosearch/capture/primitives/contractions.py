@@ -21,8 +21,8 @@ def _dot_general(
     x: TracedValue,
     y: TracedValue,
     dimension_numbers: tuple[tuple[_Axes, _Axes], tuple[_Axes, _Axes]],
-    preferred_element_type: Any = None,
-    **params: Any,
+    preferred_element_type: object = None,
+    **params: object,
 ) -> TracedValue:
     (left, right), (left_batch, right_batch) = dimension_numbers
     dtype = x.dtype if preferred_element_type is None else element_type(preferred_element_type)
@@ -81,8 +81,8 @@ def _convolution(
     dimension_numbers: Any,
     feature_group_count: int,
     batch_group_count: int,
-    preferred_element_type: Any = None,
-    **params: Any,
+    preferred_element_type: object = None,
+    **params: object,
 ) -> TracedValue:
     demand(feature_group_count == 1 and batch_group_count == 1, "in groups")
     dtype = image.dtype

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...tensor import apply
+from ..jax_types import NumpyArray
 from ..values import TracedValue, known_array, whole
 from .data_movement import joined, sliced, transposed
 from .registry import demand, reads
@@ -27,7 +27,7 @@ class PickedIndices:
 
 @reads("dynamic_slice")
 def _dynamic_slice(
-    x: TracedValue, *starts: TracedValue, slice_sizes: Sequence[int], **params: Any
+    x: TracedValue, *starts: TracedValue, slice_sizes: Sequence[int], **params: object
 ) -> TracedValue:
     firsts = _firsts(x, starts, slice_sizes)
     picks = [
@@ -47,7 +47,7 @@ def _firsts(x: TracedValue, starts: Sequence[TracedValue], sizes: Sequence[int])
 
 @reads("dynamic_update_slice")
 def _dynamic_update_slice(
-    x: TracedValue, new: TracedValue, *starts: TracedValue, **params: Any
+    x: TracedValue, new: TracedValue, *starts: TracedValue, **params: object
 ) -> TracedValue:
     """Along the axes where the old array goes on, its rest is put around the new one."""
     firsts, sizes = _firsts(x, starts, new.shape), new.shape
@@ -63,7 +63,7 @@ def _dynamic_update_slice(
     return new
 
 
-def _index(value: TracedValue) -> NDArray[Any]:
+def _index(value: TracedValue) -> NumpyArray:
     array = known_array(value)
     demand(array is not None, "at a place that is computed")
     assert array is not None
@@ -76,7 +76,7 @@ def _gather(
     indices: TracedValue,
     dimension_numbers: Any,
     slice_sizes: Sequence[int],
-    **params: Any,
+    **params: object,
 ) -> TracedValue:
     numbers = dimension_numbers
     table = _index(indices)
@@ -106,7 +106,7 @@ def _gather(
     return picked(x, picks, shape)
 
 
-def _start(numbers: Any, table: NDArray[Any], axis: int) -> tuple[int, int, int | None]:
+def _start(numbers: Any, table: NumpyArray, axis: int) -> tuple[int, int, int | None]:
     """Where reading an axis starts: a place, and a step along one axis of the indices."""
     batching = getattr(numbers, "operand_batching_dims", ())
     if axis in batching:
@@ -126,7 +126,7 @@ def _start(numbers: Any, table: NDArray[Any], axis: int) -> tuple[int, int, int 
     return first, 0, None
 
 
-def _along(row: NDArray[Any], axis: int, shape: Sequence[int]) -> NDArray[Any]:
+def _along(row: NumpyArray, axis: int, shape: Sequence[int]) -> NumpyArray:
     sizes = [-1 if dimension == axis else 1 for dimension in range(len(shape))]
     return np.broadcast_to(row.reshape(sizes), shape)
 

@@ -57,7 +57,7 @@ _LOGIC = frozenset({"and", "or"})
 
 def _declare_same(primitive: str, name: str) -> None:
     @reads(primitive)
-    def rule(*operands: TracedValue, **params: Any) -> TracedValue:
+    def rule(*operands: TracedValue, **params: object) -> TracedValue:
         logic = operands[0].dtype is DType.BOOL
         demand(not logic or primitive not in {"add", "mul", "sub"}, "arithmetic on truth values")
         demand(logic or primitive not in _LOGIC, "on the bits of a number")
@@ -67,7 +67,7 @@ def _declare_same(primitive: str, name: str) -> None:
 
 def _declare_comparison(primitive: str, name: str, turned: bool) -> None:
     @reads(primitive)
-    def rule(x: TracedValue, y: TracedValue, **params: Any) -> TracedValue:
+    def rule(x: TracedValue, y: TracedValue, **params: object) -> TracedValue:
         operands = (y, x) if turned else (x, y)
         return pointwise(name, *operands, dtype=DType.BOOL)
 
@@ -118,33 +118,33 @@ def _scalar(number: int | float, like: TracedValue) -> TracedValue:
 
 
 @reads("sqrt")
-def _sqrt(x: TracedValue, **params: Any) -> TracedValue:
+def _sqrt(x: TracedValue, **params: object) -> TracedValue:
     if x.number is not None and x.number >= 0:
         return uniform(math.sqrt(x.number), x.shape, x.dtype)
     return pointwise("sqrt", x)
 
 
 @reads("rsqrt")
-def _rsqrt(x: TracedValue, **params: Any) -> TracedValue:
+def _rsqrt(x: TracedValue, **params: object) -> TracedValue:
     if x.number is not None and x.number > 0:
         return uniform(1 / math.sqrt(x.number), x.shape, x.dtype)
     return pointwise("rsqrt", x)
 
 
 @reads("not")
-def _not(x: TracedValue, **params: Any) -> TracedValue:
+def _not(x: TracedValue, **params: object) -> TracedValue:
     demand(x.dtype is DType.BOOL, "on the bits of a number")
     return replace(x, term=apply("equal", x.term, literal(0)))
 
 
 @reads("xor")
-def _xor(x: TracedValue, y: TracedValue, **params: Any) -> TracedValue:
+def _xor(x: TracedValue, y: TracedValue, **params: object) -> TracedValue:
     demand(x.dtype is DType.BOOL, "on the bits of a number")
     return pointwise("not_equal", x, y)
 
 
 @reads("div")
-def _div(x: TracedValue, y: TracedValue, **params: Any) -> TracedValue:
+def _div(x: TracedValue, y: TracedValue, **params: object) -> TracedValue:
     demand(x.dtype in FLOATING, "of whole numbers, which rounds")
     return _mean(x, y) or pointwise("div", x, y)
 
@@ -163,12 +163,12 @@ def _mean(total: TracedValue, count: TracedValue) -> TracedValue | None:
 
 
 @reads("integer_pow")
-def _integer_pow(x: TracedValue, y: int, **params: Any) -> TracedValue:
+def _integer_pow(x: TracedValue, y: int, **params: object) -> TracedValue:
     return pointwise("square", x) if y == 2 else pointwise("power", x, exponent=y)
 
 
 @reads("pow")
-def _pow(x: TracedValue, y: TracedValue, **params: Any) -> TracedValue:
+def _pow(x: TracedValue, y: TracedValue, **params: object) -> TracedValue:
     if y.number is not None:
         return pointwise("power", x, exponent=y.number)
     if x.held is not None and 0 < x.held < math.inf:
@@ -179,18 +179,18 @@ def _pow(x: TracedValue, y: TracedValue, **params: Any) -> TracedValue:
 
 
 @reads("exp2")
-def _exp2(x: TracedValue, **params: Any) -> TracedValue:
+def _exp2(x: TracedValue, **params: object) -> TracedValue:
     """As exact as XLA's, which takes a logarithm too."""
     return replace(x, term=apply("exp", apply("mul", x.term, apply("log", literal(2)))))
 
 
 @reads("log2")
-def _log2(x: TracedValue, **params: Any) -> TracedValue:
+def _log2(x: TracedValue, **params: object) -> TracedValue:
     return replace(x, term=apply("div", apply("log", x.term), apply("log", literal(2))))
 
 
 @reads("sinh")
-def _sinh(x: TracedValue, **params: Any) -> TracedValue:
+def _sinh(x: TracedValue, **params: object) -> TracedValue:
     """Of half the angle, as whole exponentials overflow where this does not."""
     half = pointwise("mul", x, _scalar(0.5, x))
     both = pointwise("add", pointwise("exp", half), pointwise("exp", pointwise("neg", half)))
@@ -198,7 +198,7 @@ def _sinh(x: TracedValue, **params: Any) -> TracedValue:
 
 
 @reads("cosh")
-def _cosh(x: TracedValue, **params: Any) -> TracedValue:
+def _cosh(x: TracedValue, **params: object) -> TracedValue:
     odd = _odd(pointwise("mul", x, _scalar(0.5, x)))
     above = pointwise("mul", pointwise("mul", odd, _scalar(0.5, x)), odd)
     return pointwise("add", above, _scalar(1, x), dtype=x.dtype)
@@ -210,7 +210,7 @@ def _odd(x: TracedValue) -> TracedValue:
 
 
 @reads("polynomial")
-def _polynomial(x: TracedValue, *factors: TracedValue, **params: Any) -> TracedValue:
+def _polynomial(x: TracedValue, *factors: TracedValue, **params: object) -> TracedValue:
     """From the constant term on."""
     total = factors[-1]
     for factor in reversed(factors[:-1]):
@@ -219,19 +219,19 @@ def _polynomial(x: TracedValue, *factors: TracedValue, **params: Any) -> TracedV
 
 
 @reads("one_minus_square")
-def _one_minus_square(x: TracedValue, **params: Any) -> TracedValue:
+def _one_minus_square(x: TracedValue, **params: object) -> TracedValue:
     """As jax computes it: the square has lost digits where it is near one."""
     unit = _scalar(1, x)
     return pointwise("mul", pointwise("add", unit, x), pointwise("sub", unit, x))
 
 
 @reads("tan")
-def _tan(x: TracedValue, **params: Any) -> TracedValue:
+def _tan(x: TracedValue, **params: object) -> TracedValue:
     return pointwise("div", pointwise("sin", x), pointwise("cos", x))
 
 
 @reads("sign")
-def _sign(x: TracedValue, **params: Any) -> TracedValue:
+def _sign(x: TracedValue, **params: object) -> TracedValue:
     """What is not a number stays what it is, and so does a zero."""
     zero = _scalar(0, x)
     above = pointwise("less", zero, x, dtype=DType.BOOL)
@@ -241,23 +241,23 @@ def _sign(x: TracedValue, **params: Any) -> TracedValue:
 
 
 @reads("ceil")
-def _ceil(x: TracedValue, **params: Any) -> TracedValue:
+def _ceil(x: TracedValue, **params: object) -> TracedValue:
     return pointwise("neg", pointwise("floor", pointwise("neg", x)))
 
 
 @reads("round")
-def _round(x: TracedValue, rounding_method: Any, **params: Any) -> TracedValue:
+def _round(x: TracedValue, rounding_method: Any, **params: object) -> TracedValue:
     demand(rounding_method.name == "TO_NEAREST_EVEN", "halves away from zero")
     return pointwise("round", x)
 
 
 @reads("is_finite")
-def _is_finite(x: TracedValue, **params: Any) -> TracedValue:
+def _is_finite(x: TracedValue, **params: object) -> TracedValue:
     return pointwise("less", pointwise("abs", x), _scalar(math.inf, x), dtype=DType.BOOL)
 
 
 @reads("clamp")
-def _clamp(low: TracedValue, x: TracedValue, high: TracedValue, **params: Any) -> TracedValue:
+def _clamp(low: TracedValue, x: TracedValue, high: TracedValue, **params: object) -> TracedValue:
     if _plain(low.number) and _plain(high.number):
         return pointwise("clamp", x, low=low.number, high=high.number)
     return pointwise("minimum", pointwise("maximum", x, low), high, dtype=x.dtype)
@@ -268,7 +268,7 @@ def _plain(number: int | float | None) -> bool:
 
 
 @reads("select_n")
-def _select_n(which: TracedValue, *cases: TracedValue, **params: Any) -> TracedValue:
+def _select_n(which: TracedValue, *cases: TracedValue, **params: object) -> TracedValue:
     demand(which.dtype is DType.BOOL, "among more than two cases")
     if len(cases) == 1:
         return cases[0]
@@ -282,7 +282,7 @@ def _select_n(which: TracedValue, *cases: TracedValue, **params: Any) -> TracedV
 
 
 @reads("convert_element_type")
-def _convert(x: TracedValue, new_dtype: Any, **params: Any) -> TracedValue:
+def _convert(x: TracedValue, new_dtype: object, **params: object) -> TracedValue:
     return _converted(x, element_type(new_dtype))
 
 

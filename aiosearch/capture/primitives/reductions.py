@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial, reduce
-from typing import Any
 
 from ...tensor import DType, Term, apply, literal
 from ..values import TracedValue, pointwise, uniform, whole
@@ -28,7 +27,7 @@ def _reduced(operator: str, x: TracedValue, axes: Sequence[int]) -> TracedValue:
 
 def _declare_reduction(primitive: str, operator: str) -> None:
     @reads(primitive)
-    def rule(x: TracedValue, axes: Sequence[int], **params: Any) -> TracedValue:
+    def rule(x: TracedValue, axes: Sequence[int], **params: object) -> TracedValue:
         return _reduced(operator, x, axes)
 
 
@@ -41,12 +40,12 @@ for _primitive, _operator in {
 
 
 @reads("reduce_or")
-def _reduce_or(x: TracedValue, axes: Sequence[int], **params: Any) -> TracedValue:
+def _reduce_or(x: TracedValue, axes: Sequence[int], **params: object) -> TracedValue:
     return _any(x, axes)
 
 
 @reads("reduce_and")
-def _reduce_and(x: TracedValue, axes: Sequence[int], **params: Any) -> TracedValue:
+def _reduce_and(x: TracedValue, axes: Sequence[int], **params: object) -> TracedValue:
     return _not(_any(_not(x), axes))
 
 
@@ -78,7 +77,7 @@ def _declare_pooling(primitive: str, name: str, outside: int | float) -> None:
         padding: Sequence[tuple[int, int]],
         base_dilation: Sequence[int],
         window_dilation: Sequence[int],
-        **params: Any,
+        **params: object,
     ) -> TracedValue:
         """Axis by axis: every place of the window is a slice of its own."""
         demand(all(step == 1 for step in base_dilation), "with steps between elements")

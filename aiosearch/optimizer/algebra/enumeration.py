@@ -300,7 +300,7 @@ class EnumerationSearch:
         target = self._targets[node.target]
         return _STEP * len(node.steps) + (node.bound - target.floor) / target.spare
 
-    def key(self, node: StepSequence) -> tuple[Any, ...]:
+    def key(self, node: StepSequence) -> tuple[object, ...]:
         """Names what is computed and what of it is still to be used."""
         if node.target < 0:
             return (-1,)
@@ -412,5 +412,5 @@ class EnumerationSearch:
         return worth(self._parts.cost, self.constant)
 
     @cached_property
-    def _made(self) -> dict[Any, ProgramValue | None]:
+    def _made(self) -> dict[object, ProgramValue | None]:
         return {}

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from ...capture.jax_types import PyTree
 from ...tensor import Term, apply
 from ...tensor.algebra import Algebra
 from ...tensor.operator import find
@@ -89,7 +90,7 @@ class Meanings:
     sizes: Mapping[str, int]
     algebra: Algebra[Any]
 
-    def apply(self, name: str, *operands: Any, **parameters: Any) -> Any:
+    def apply(self, name: str, *operands: V, **parameters: Any) -> PyTree:
         return find(name).meaning(self.algebra, *operands, **parameters)
 
     def shape(self, x: Any) -> tuple[int, ...]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
-from typing import Any
 
 from ...tensor import Program, Term, apply, literal
 from ...tensor.evaluation.literal_values import exact
+from ...tensor.sizes import Dim
 from ...tensor.terms import INPUT, LITERAL
 
 
@@ -37,7 +37,7 @@ def constant(number: Fraction) -> Term:
     return literal(float(number))
 
 
-def reshaped(x: Term, shape: Sequence[Any]) -> Term:
+def reshaped(x: Term, shape: Sequence[Dim]) -> Term:
     return x if x.shape == tuple(shape) else apply("reshape", x, shape=tuple(shape))
 
 
@@ -68,7 +68,7 @@ def total(x: Term, axes: Iterable[int], keep: bool = True) -> Term:
     return apply("sum", x, axes=chosen, keep=keep) if chosen or not keep else x
 
 
-def again(term: Term, *arguments: Term, **changed: Any) -> Term:
+def again(term: Term, *arguments: Term, **changed: object) -> Term:
     """The same operator on other operands."""
     return apply(term.operator, *arguments, **{**dict(term.parameters), **changed})
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from anyio import to_thread
 
+from ...capture.jax_types import Leaf
 from ...measure import ArrayType, Candidate, Compiled, Draw, Executor, Failure
 from ...measure.draws import draw
 from ...tensor import Program
@@ -34,7 +34,7 @@ class Packer:
     positions: tuple[int, ...]
     compiled: Compiled
 
-    async def packed(self, inputs: Sequence[Any]) -> list[Any] | Failure:
+    async def packed(self, inputs: Sequence[Leaf]) -> list[Leaf] | Failure:
         """The others of these inputs, then what is made of the constant ones."""
         constants = [inputs[at] for at in self.positions]
         packed = await self.executor.run(self.compiled, constants)
@@ -73,11 +73,11 @@ class PrepackedInputs:
     ) -> None:
         self._executor, self._program, self._settings = executor, program, settings
         self._seed, self._types = seed, array_types(program)
-        self._made: dict[str, Sequence[Any]] = {}
+        self._made: dict[str, Sequence[Leaf]] = {}
 
     async def of(
         self, contender: CandidateSource, draws: Mapping[int, Draw]
-    ) -> dict[int, Any] | Failure:
+    ) -> dict[int, Leaf] | Failure:
         """By their places among what it takes; nothing where that is of the types of its inputs.
 
         What is watched has to be finite: it is made of inputs for which the original is.
@@ -99,7 +99,7 @@ class PrepackedInputs:
 
     async def _make(
         self, contender: CandidateSource, positions: Sequence[int], draws: Mapping[int, Draw]
-    ) -> Sequence[Any] | Failure:
+    ) -> Sequence[Leaf] | Failure:
         prepacker = await packer(self._executor, self._program, contender, self._settings)
         if not isinstance(prepacker, Packer):
             assert prepacker is not None, "it makes something beforehand"

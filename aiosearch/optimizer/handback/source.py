@@ -19,10 +19,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import Literal
+from jax.extend.core import Literal, Var
 from jax.extend.source_info_util import summarize
 from jax.tree_util import DictKey, GetAttrKey, PyTreeDef, SequenceKey
 
+from ...capture.jax_types import Atom, NumpyArray, PyTree, aval
 from ...capture.names import parameter, title
 from ...capture.values import element_type
 from ...errors import AiosearchError
@@ -30,7 +31,6 @@ from ...tensor import Program
 from ..candidates.jax_source import RESERVED, WIDTH, emit, free_name, module, names, with_parameters
 from ..errors import OptimizeError
 from ..outcomes.answer import Answer
-from ..trace.flat_jaxpr import Atom, aval
 from ..trace.pieces import Piece, Subject, read_piece
 from ..trace.traced import CutFunction
 
@@ -55,7 +55,7 @@ def spelled(tree: PyTreeDef, texts: Sequence[str]) -> list[str]:
     return pformat(rebuilt, width=WIDTH - 12, compact=True, sort_dicts=False).splitlines()
 
 
-def _demand(node: Any) -> None:
+def _demand(node: PyTree) -> None:
     if type(node) is dict:
         for key, value in node.items():
             _demand_key(key)
@@ -70,19 +70,19 @@ def _demand(node: Any) -> None:
         )
 
 
-def _demand_key(key: Any) -> None:
+def _demand_key(key: object) -> None:
     with suppress(ValueError, SyntaxError):
         if literal_eval(repr(key)) == key:
             return
     raise OptimizeError(f"{key!r} is a key of a dict, and no text says it")
 
 
-def path_expression(path: Sequence[Any]) -> str:
+def path_expression(path: Sequence[object]) -> str:
     """How the leaf at the end of a path is taken from the argument that it is in."""
     return "".join(map(_step, path))
 
 
-def _step(step: Any) -> str:
+def _step(step: object) -> str:
     match step:
         case SequenceKey(idx=at):
             return f"[{at}]"
@@ -124,7 +124,7 @@ class _Wrapping:
     answers: Mapping[Subject, Answer]
     parts: dict[Subject, SourcePart] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
-    texts: dict[Any, str] = field(default_factory=dict)
+    texts: dict[Var, str] = field(default_factory=dict)
     """What is known so far, by variable."""
 
     def __post_init__(self) -> None:
@@ -207,7 +207,7 @@ class _Wrapping:
             raise OptimizeError("what is between its parts cannot be read as a whole")
         return program
 
-    def text(self, var: Any) -> str:
+    def text(self, var: Var) -> str:
         """What stands for a value; an array that is closed over stands for itself."""
         if var not in self.texts:
             abstract = aval(var)
@@ -227,7 +227,7 @@ class _Wrapping:
 
 def _used(cut: CutFunction) -> list[Piece]:
     """The pieces that the results need: what a program needs beforehand, it has itself."""
-    needed: set[Any] = {output for output in cut.flat.outputs if not isinstance(output, Literal)}
+    needed: set[Var] = {output for output in cut.flat.outputs if not isinstance(output, Literal)}
     used: list[Piece] = []
     for piece in reversed(cut.pieces):
         if needed.intersection(piece.outputs) or piece.jaxpr.effects:
@@ -259,7 +259,7 @@ def _gives(program: Program, piece: Piece) -> bool:
     return [output.dtype for output in program.outputs] == expected
 
 
-def _array(array: Any) -> str:
+def _array(array: NumpyArray) -> str:
     """A small array, each number of which is read back as it is."""
     name = "bool_" if array.dtype == np.bool_ else array.dtype
     return f"jnp.asarray({_numbers(array.tolist())}, jnp.{name})"

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from statistics import median
-from typing import Any
 
 import jax
 
+from ...capture.jax_types import Function, Leaf, PyTree
 from ...measure import Ratio
 from ...measure.ratios import paired_ratio
 from ...measure.worker.timing import settle, wait_for
@@ -59,10 +59,10 @@ class AsCalledTimes:
 class AsCalledRace:
     """A function, and one call of it."""
 
-    function: Callable[..., Any]
-    args: Sequence[Any]
-    kwargs: Mapping[str, Any]
-    leaves: Sequence[Any]
+    function: Function
+    args: Sequence[PyTree]
+    kwargs: Mapping[str, PyTree]
+    leaves: Sequence[Leaf]
     """All arrays and numbers among the arguments."""
 
     @property
@@ -70,7 +70,7 @@ class AsCalledRace:
         """Whether there are arrays, and not only what stands for them."""
         return not any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in self.leaves)
 
-    def race(self, fast: Optimized[..., Any]) -> AsCalledTimes:
+    def race(self, fast: Optimized[..., PyTree]) -> AsCalledTimes:
         """Calls the function, compiled, and the other in turns. Blocks."""
         cut = fast.spliced.cut
         static = cut.call.static
@@ -81,7 +81,7 @@ class AsCalledRace:
             usual = jax.jit(function, static_argnums=places, static_argnames=names)
             return self._raced(usual, fast)
 
-    def _raced(self, usual: Callable[..., Any], fast: Callable[..., Any]) -> AsCalledTimes:
+    def _raced(self, usual: Function, fast: Function) -> AsCalledTimes:
         for function in (usual, fast):
             self._sample(function, 2)  # compiles it
         count = max(1, round(SAMPLE_SECONDS / max(self._sample(usual, 3), 1e-7)))
@@ -92,7 +92,7 @@ class AsCalledRace:
         return AsCalledTimes(median(ours), median(theirs), ratio, queued)
 
     def _in_turns(
-        self, usual: Callable[..., Any], fast: Callable[..., Any], sample: Callable[..., float]
+        self, usual: Function, fast: Function, sample: Callable[..., float]
     ) -> tuple[list[float], list[float]]:
         """What both take, each first in every second round."""
         ours, theirs = [], []
@@ -104,14 +104,14 @@ class AsCalledRace:
             theirs.append(seconds[fast])
         return ours, theirs
 
-    def _sample(self, function: Callable[..., Any], count: int) -> float:
+    def _sample(self, function: Function, count: int) -> float:
         settle(lambda: wait_for(self._call(function)))
         started = time.perf_counter()
         for _ in range(count):
             wait_for(self._call(function))
         return (time.perf_counter() - started) / count
 
-    def _queued(self, function: Callable[..., Any], count: int) -> float:
+    def _queued(self, function: Function, count: int) -> float:
         settle(lambda: wait_for(self._call(function)))
         started = time.perf_counter()
         for _ in range(count):
@@ -119,11 +119,11 @@ class AsCalledRace:
         wait_for(result)
         return (time.perf_counter() - started) / count
 
-    def _call(self, function: Callable[..., Any]) -> Any:
+    def _call(self, function: Function) -> PyTree:
         return function(*self.args, **self.kwargs)
 
 
-def _hashable(function: Callable[..., Any]) -> Callable[..., Any]:
+def _hashable(function: Function) -> Function:
     """The same as a function, if it has no hash, as jax asks for: an object need not have one."""
     try:
         hash(function)
@@ -133,7 +133,7 @@ def _hashable(function: Callable[..., Any]) -> Callable[..., Any]:
         return function
 
     @wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def called(*args: PyTree, **kwargs: PyTree) -> PyTree:
         return function(*args, **kwargs)
 
     return called

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from anyio import to_thread
 
+from ...capture.jax_types import Leaf
 from ...measure import Compiled, Draw, Executor, Failure
 from ...measure.draws import NORMAL
 from ...tensor import DType, Program, Term
@@ -126,7 +126,7 @@ def _halves(places: Sequence[int]) -> tuple[Sequence[int], ...]:
     return (places[:half], places[half:]) if half else ()
 
 
-def _finite(outputs: Sequence[Any]) -> float:
+def _finite(outputs: Sequence[Leaf]) -> float:
     """The share of the elements that are finite."""
     import numpy as np
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import jax
 from anyio import to_thread
 
+from ...capture.jax_types import Leaf
 from ...equivalence.floats import FloatEvidence
 from ...measure import Cause, Compiled, Executor, Failure
 from ...tensor import Program
@@ -43,7 +43,7 @@ async def check(
     """Runs both on every distribution of inputs; a failure is that of the one that cannot run."""
     sides = original, candidate
 
-    async def run(side: int, arrays: Sequence[Any]) -> tuple[Any, ...] | Failure:
+    async def run(side: int, arrays: Sequence[Leaf]) -> tuple[Leaf, ...] | Failure:
         if packer is not None and sides[side] is candidate:
             packed = await packer.packed(arrays)
             if isinstance(packed, Failure):

@@ -11,11 +11,12 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
 
+from ...capture.jax_types import Leaf
 from ...equivalence.distributions import DISTRIBUTIONS
 from ...equivalence.floats import ENOUGH, FloatEvidence, FloatStatus, compare_on, compare_sides
 from ...equivalence.overflow_inputs import overflow_inputs
@@ -42,7 +43,7 @@ from ..worker_process import (
 EXTRA_DRAWS = 3
 """Draws of the inputs that it was timed on, where the usual distributions say too little."""
 
-Run: TypeAlias = Callable[[int, Sequence[Any]], Awaitable[tuple[Any, ...] | Failure]]
+Run: TypeAlias = Callable[[int, Sequence[Leaf]], Awaitable[tuple[Leaf, ...] | Failure]]
 """Runs the original (0) or the candidate (1) on the device."""
 
 
@@ -123,7 +124,7 @@ async def _letterbox() -> AsyncIterator[SharedArrays]:
         os.close(letterbox.fd)
 
 
-async def _put(letterbox: SharedArrays, arrays: Sequence[Any]) -> tuple[Parcel, ...]:
+async def _put(letterbox: SharedArrays, arrays: Sequence[Leaf]) -> tuple[Parcel, ...]:
     try:
         return await to_the_end(letterbox.put, arrays)
     except ExecutorError as error:
@@ -134,7 +135,7 @@ def _referee(letterbox: SharedArrays) -> AbstractAsyncContextManager[WorkerProce
     return worker_process(__name__, "judges it", (letterbox.fd,), (str(letterbox.fd),))
 
 
-def _take_outputs(letterbox: SharedArrays, parcels: Sequence[Parcel]) -> list[Any]:
+def _take_outputs(letterbox: SharedArrays, parcels: Sequence[Parcel]) -> list[Leaf]:
     return [letterbox.take(parcel) for parcel in parcels]
 
 
@@ -153,14 +154,14 @@ class _HostRun:
         self.outputs = program.outputs
         self.asks_for = program.asks_for
 
-    def own(self, inputs: Sequence[Any]) -> list[Any]:
+    def own(self, inputs: Sequence[Leaf]) -> list[Leaf]:
         self._channel.send(_encode(OutputsWanted(self._side, self._letterbox.put(inputs))))
         (payload,) = self._channel.receive()
         reply = _decode_request.decode(payload)
         assert isinstance(reply, OutputsReady)
         return _take_outputs(self._letterbox, reply.outputs)
 
-    def truth(self, inputs: Sequence[Any]) -> list[NoisyArray]:
+    def truth(self, inputs: Sequence[Leaf]) -> list[NoisyArray]:
         return self._truth.truth(inputs)
 
 
@@ -189,7 +190,7 @@ def compared(case: JudgeRequest, ours: _HostRun, theirs: _HostRun) -> FloatEvide
     return replace(usual, trials=(*trials, *(inputs for inputs in far if inputs.status in telling)))
 
 
-def _drawn(case: JudgeRequest, seed: int) -> list[Any]:
+def _drawn(case: JudgeRequest, seed: int) -> list[Leaf]:
     """Inputs as for a race, in the working types."""
     program = from_json(case.program)
     types = zip(program.inputs, array_types(program), strict=True)

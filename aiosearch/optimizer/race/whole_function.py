@@ -6,13 +6,13 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 import msgspec
 import numpy as np
 from anyio import to_thread
 
+from ...capture.jax_types import AbstractArray, Leaf, PyTree
 from ...capture.names import title
 from ...measure import ArrayType, Candidate, Compiled, Executor, Failure, Race
 from ..effort import Budget, Effort
@@ -111,7 +111,7 @@ class WholeRace:
     effort: Effort
     budget: Budget
     seed: int
-    examples: Sequence[Any]
+    examples: Sequence[Leaf]
     """What the function was traced with: arrays, or what stood for them."""
     tell: Tell
     in_doubt: bool = field(default=False, init=False)
@@ -219,13 +219,13 @@ def _saved(cut: CutFunction, subject: Subject, answer: Answer) -> float:
     return times * (answer.timings.original - answer.timings.answer)
 
 
-def _value(example: Any, aval: Any) -> Any:
+def _value(example: Leaf, aval: AbstractArray) -> PyTree:
     """What a leaf is timed on: its own value as jax takes it; nothing where it stands for one."""
     if isinstance(example, jax.ShapeDtypeStruct):
         return None
     return bits(example) if is_array(example) else np.asarray(example, aval.dtype)
 
 
-def _types(arrays: Sequence[Any]) -> tuple[ArrayType, ...]:
+def _types(arrays: Sequence[Leaf]) -> tuple[ArrayType, ...]:
     types = map(bits_type, arrays)
     return tuple(ArrayType(str(array_type.dtype), tuple(array_type.shape)) for array_type in types)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 from jax.tree_util import PyTreeDef
 
+from ...capture.jax_types import Function, Leaf, PyTree
 from ...capture.names import input_names
 from .errors import SpliceError
 
@@ -26,9 +26,9 @@ _ARRAYS = ("shape", "__jax_array__")
 class CallSignature:
     """One way of calling a function: other values of the arrays make the same call."""
 
-    function: Callable[..., Any]
+    function: Function
     signature: inspect.Signature | None
-    static: Mapping[int | str, Any]
+    static: Mapping[int | str, object]
     """The arguments that are no arrays, by position or name; each of them has its own value."""
     count: int
     """How many arguments are given by position."""
@@ -36,7 +36,7 @@ class CallSignature:
     """The arguments that are given by name."""
     tree: PyTreeDef
 
-    def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | None:
+    def leaves(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> list[Leaf] | None:
         """The arrays of a call in order, or nothing where it is another one."""
         if not self.usual(args, kwargs):
             canonical = _canonical(self.signature, args, kwargs)
@@ -57,12 +57,12 @@ class CallSignature:
         leaves, tree = jax.tree_util.tree_flatten((tuple(args), kwargs))
         return leaves if tree == self.tree else None
 
-    def usual(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    def usual(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> bool:
         """Whether the same arguments are given by position, and the same by name."""
         named = bool(kwargs or self.keywords)
         return len(args) == self.count and not (named and kwargs.keys() != self.keywords)
 
-    def arguments(self, leaves: Iterable[Any]) -> tuple[list[Any], dict[str, Any]]:
+    def arguments(self, leaves: Iterable[Leaf]) -> tuple[list[PyTree], dict[str, PyTree]]:
         """The arguments, made of such arrays."""
         args, kwargs = jax.tree_util.tree_unflatten(self.tree, leaves)
         args, kwargs = list(args), dict(kwargs)
@@ -73,7 +73,7 @@ class CallSignature:
                 kwargs[at] = value
         return args, kwargs
 
-    def run(self, leaves: Iterable[Any]) -> Any:
+    def run(self, leaves: Iterable[Leaf]) -> PyTree:
         """What the function gives for such arrays."""
         args, kwargs = self.arguments(leaves)
         return self.function(*args, **kwargs)
@@ -96,12 +96,12 @@ class CallSignature:
 
 
 def call_signature(
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
+    function: Function,
+    args: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
-) -> tuple[CallSignature, list[Any]]:
+) -> tuple[CallSignature, list[Leaf]]:
     """How these arguments are given, and the arrays among them.
 
     Raises SpliceError where a static one cannot be hashed, or another one is no array. A static one
@@ -109,7 +109,7 @@ def call_signature(
     """
     signature = _signature(function)
     args, kwargs = _canonical(signature, args, kwargs) or (tuple(args), dict(kwargs))
-    static: dict[int | str, Any] = {
+    static: dict[int | str, object] = {
         at: args[at] for at in argument_positions(static_argnums, len(args))
     }
     parameters = signature.parameters.items() if signature else ()
@@ -133,7 +133,7 @@ def argument_positions(numbers: int | Iterable[int], count: int) -> list[int]:
     return [at % count for at in several if -count <= at < count]
 
 
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+def _signature(function: Function) -> inspect.Signature | None:
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):
@@ -141,8 +141,8 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def _canonical(
-    signature: inspect.Signature | None, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    signature: inspect.Signature | None, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
+) -> tuple[tuple[Leaf, ...], dict[str, PyTree]] | None:
     """By position what can be; defaults stay away."""
     try:
         bound = signature.bind(*args, **kwargs) if signature else None
@@ -152,8 +152,8 @@ def _canonical(
 
 
 def _dynamic(
-    args: Sequence[Any], kwargs: Mapping[str, Any], static: Mapping[int | str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    args: Sequence[PyTree], kwargs: Mapping[str, PyTree], static: Mapping[int | str, object]
+) -> tuple[tuple[Leaf, ...], dict[str, PyTree]]:
     """The arguments, with nothing where those are that are no arrays."""
     return (
         tuple(None if at in static else value for at, value in enumerate(args)),
@@ -161,15 +161,15 @@ def _dynamic(
     )
 
 
-def _argument_at(args: Sequence[Any], kwargs: Mapping[str, Any], at: int | str) -> Any:
+def _argument_at(args: Sequence[PyTree], kwargs: Mapping[str, PyTree], at: int | str) -> PyTree:
     return args[at] if isinstance(at, int) else kwargs[at]
 
 
-def _same(left: Any, right: Any) -> bool:
+def _same(left: object, right: object) -> bool:
     return left is right or (type(left) is type(right) and bool(left == right))
 
 
-def _demand_arrays(call: CallSignature, leaves: Sequence[Any]) -> None:
+def _demand_arrays(call: CallSignature, leaves: Sequence[Leaf]) -> None:
     for name, leaf in zip(call.names(), leaves, strict=True):
         if not isinstance(leaf, _NUMBERS) and not any(
             hasattr(leaf, attribute) for attribute in _ARRAYS
@@ -178,7 +178,7 @@ def _demand_arrays(call: CallSignature, leaves: Sequence[Any]) -> None:
             raise SpliceError(problem + _instead(call.function, name, leaf))
 
 
-def _instead(function: Callable[..., Any], name: str, leaf: Any) -> str:
+def _instead(function: Function, name: str, leaf: Leaf) -> str:
     """What to do about what is no array."""
     method = str(getattr(function, "__name__", ""))
     defined = inspect.unwrap(getattr(type(leaf), method, type(leaf)))
@@ -190,7 +190,7 @@ def _instead(function: Callable[..., Any], name: str, leaf: Any) -> str:
     )
 
 
-def _demand_hash(at: int | str, value: Any) -> None:
+def _demand_hash(at: int | str, value: object) -> None:
     try:
         hash(value)
     except TypeError:

@@ -10,18 +10,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from jax.extend.source_info_util import summarize
 
 from ...capture.constants import ClosedOverConstants
 from ...capture.errors import CaptureError
+from ...capture.jax_types import Atom, Leaf, aval
 from ...capture.jaxprs import JaxprReader, Known
 from ...capture.values import TracedValue, element_type, whole
 from ...tensor import tensor, walk
 from ...tensor.terms import INPUT
-from .flat_jaxpr import Atom, FlatJaxpr, aval
+from .flat_jaxpr import FlatJaxpr
 
 
 class EquationKind(IntEnum):
@@ -88,7 +88,7 @@ def bodies(equation: JaxprEqn) -> Iterator[Jaxpr]:
         yield body.jaxpr if isinstance(body, ClosedJaxpr) else body
 
 
-def closed_over(function: ClosedJaxpr | Jaxpr) -> Iterator[Any]:
+def closed_over(function: ClosedJaxpr | Jaxpr) -> Iterator[Leaf]:
     """The arrays that it and whatever it calls close over."""
     if isinstance(function, ClosedJaxpr):
         yield from function.consts
@@ -137,7 +137,7 @@ class ClassifiedEquation:
     """Why it is left alone, where it is."""
 
 
-def classify_equations(flat: FlatJaxpr, precision: Any = None) -> list[ClassifiedEquation]:
+def classify_equations(flat: FlatJaxpr, precision: object = None) -> list[ClassifiedEquation]:
     """Every equation by itself: its operands are inputs, but for what is known beforehand.
 
     `precision` is what products have here that ask for none.
@@ -147,13 +147,13 @@ def classify_equations(flat: FlatJaxpr, precision: Any = None) -> list[Classifie
 
 
 class _Sorter:
-    def __init__(self, flat: FlatJaxpr, precision: Any) -> None:
+    def __init__(self, flat: FlatJaxpr, precision: object) -> None:
         self.precision = precision
         self.constants = ClosedOverConstants()
         self.reader = JaxprReader(self.constants)
         self.known: dict[Var, TracedValue] = {}
         for var, array in flat.constants.items():
-            self.keep(var, self.reader.constant(array, var.aval))
+            self.keep(var, self.reader.constant(array, aval(var)))
 
     def step(self, index: int, equation: JaxprEqn) -> ClassifiedEquation:
         fixed = all(isinstance(atom, Literal) or atom in self.known for atom in equation.invars)
@@ -175,7 +175,7 @@ class _Sorter:
 
     def value(self, atom: Atom) -> Known:
         if isinstance(atom, Literal):
-            return self.reader.constant(atom.val, atom.aval)
+            return self.reader.constant(atom.val, aval(atom))
         return self.known.get(atom) or unknown(atom, "operand")
 
     def long(self, equation: JaxprEqn, fixed: bool) -> str:
@@ -197,16 +197,16 @@ class _Sorter:
         )
 
 
-def unknown(var: Any, name: str) -> Known:
+def unknown(var: Var, name: str) -> Known:
     """An input for a value of which only the type is known."""
     try:
-        dtype = element_type(var.aval.dtype)
-        return whole(tensor(name, dtype, tuple(var.aval.shape)), dtype)
+        dtype = element_type(aval(var).dtype)
+        return whole(tensor(name, dtype, tuple(aval(var).shape)), dtype)
     except CaptureError as error:
         return error
 
 
-def why_unreadable(equation: JaxprEqn, precision: Any = None) -> str:
+def why_unreadable(equation: JaxprEqn, precision: object = None) -> str:
     """Why an equation stays as it is, whatever it computes."""
     for part in nested(equation):
         reason = _reason(part, precision)
@@ -222,7 +222,7 @@ def _describe_failure(equation: JaxprEqn, reason: str) -> str:
     return f"{equation.primitive.name}{why}{where}"
 
 
-def _reason(equation: JaxprEqn, precision: Any) -> str:
+def _reason(equation: JaxprEqn, precision: object) -> str:
     name, params = equation.primitive.name, equation.params
     if equation.effects:
         return "it has effects"
@@ -240,7 +240,7 @@ def _reason(equation: JaxprEqn, precision: Any) -> str:
     return ""
 
 
-def _is_precise(equation: JaxprEqn, default: Any) -> bool:
+def _is_precise(equation: JaxprEqn, default: object) -> bool:
     """Whether products are asked for that are not the ones that every product is here."""
     if "precision" not in equation.params:
         return False
@@ -252,7 +252,7 @@ def _is_precise(equation: JaxprEqn, default: Any) -> bool:
     return bool(asked - usual)
 
 
-def _named(precision: Any) -> set[str]:
+def _named(precision: object) -> set[str]:
     """A precision, or one for each operand, by name."""
     several = precision if isinstance(precision, tuple) else (precision,)
     return {str(getattr(choice, "name", choice)) for choice in several if choice is not None}

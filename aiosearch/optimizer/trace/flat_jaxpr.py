@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from jax.extend.source_info_util import summarize
 
-Atom: TypeAlias = "Var | Literal"
-
-
-def aval(atom: Atom) -> Any:
-    """What is known of a value beforehand; jax's own type of it is narrower than what it is."""
-    return atom.aval
-
+from ...capture.jax_types import Atom, Leaf, aval
 
 _CALLS = frozenset({"closed_call", "core_call", "jit", "named_call", "pjit"})
 """Calls that mean nothing but their bodies.
@@ -33,7 +27,7 @@ class FlatJaxpr:
     """
 
     inputs: tuple[Var, ...]
-    constants: dict[Var, Any]
+    constants: dict[Var, Leaf]
     equations: tuple[JaxprEqn, ...]
     outputs: tuple[Atom, ...]
     pattern: Jaxpr
@@ -70,11 +64,11 @@ def inline_calls(closed: ClosedJaxpr) -> FlatJaxpr:
 class _Inliner:
     def __init__(self) -> None:
         self.equations: list[JaxprEqn] = []
-        self.constants: dict[Var, Any] = {}
+        self.constants: dict[Var, Leaf] = {}
         self._held: dict[int, Var] = {}
         self._place: Any = None
 
-    def body(self, jaxpr: Jaxpr, constants: Sequence[Any], operands: Sequence[Atom]) -> list[Atom]:
+    def body(self, jaxpr: Jaxpr, constants: Sequence[Leaf], operands: Sequence[Atom]) -> list[Atom]:
         atoms: dict[Var, Atom] = dict(zip(jaxpr.invars, operands, strict=True))
         for var, value in zip(jaxpr.constvars, constants, strict=True):
             atoms[var] = self.constant(var, value)
@@ -88,7 +82,7 @@ class _Inliner:
             atoms.update(zip(equation.outvars, results, strict=True))
         return [atom(inner) for inner in jaxpr.outvars]
 
-    def constant(self, var: Var, value: Any) -> Var:
+    def constant(self, var: Var, value: Leaf) -> Var:
         """One variable for an array, however often it is closed over."""
         variable = self._held.setdefault(id(value), var)
         if variable not in self.constants:

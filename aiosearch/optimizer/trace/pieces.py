@@ -12,11 +12,12 @@ from jax.extend.core import Jaxpr, Literal, Var
 
 from ...capture.constants import ClosedOverConstants
 from ...capture.errors import CaptureError
+from ...capture.jax_types import Atom, Leaf
 from ...capture.jaxprs import JaxprReader
 from ...capture.values import TracedValue
 from ...tensor import Program, Term
 from .equations import ClassifiedEquation, is_known, unknown
-from .flat_jaxpr import Atom, FlatJaxpr
+from .flat_jaxpr import FlatJaxpr
 from .regions import dependencies, ordered
 
 
@@ -44,7 +45,7 @@ class Piece:
     outputs: tuple[Var, ...]
     constant: tuple[int, ...] = ()
     """The places among its inputs of arrays that stay the same from call to call."""
-    held: tuple[Any, ...] = ()
+    held: tuple[Leaf, ...] = ()
     """Numbers that were closed over, which the equations take before the inputs."""
     program: Program | None = None
 
@@ -61,7 +62,7 @@ class Piece:
         jaxpr = jaxpr.replace(invars=operands, outvars=list(outputs))
         return replace(self, jaxpr=jaxpr, inputs=inputs, outputs=outputs)
 
-    def original(self, *inputs: Any) -> list[Any]:
+    def original(self, *inputs: Leaf) -> list[Leaf]:
         """Runs the equations as they are."""
         return jax.core.eval_jaxpr(self.jaxpr, (), *self.held, *inputs)
 
@@ -221,7 +222,7 @@ def _sorted(variables: Sequence[Var], first: Sequence[Atom]) -> list[int]:
     return sorted(range(len(variables)), key=lambda at: ranks.get(variables[at], len(first)))
 
 
-def _numbers(constants: Mapping[Var, Any]) -> frozenset[Var]:
+def _numbers(constants: Mapping[Var, Leaf]) -> frozenset[Var]:
     """The arrays that were closed over and that a program says as numbers."""
     reader = JaxprReader(ClosedOverConstants())
     values = {var: reader.constant(array) for var, array in constants.items()}

@@ -15,6 +15,7 @@ from math import prod
 
 from jax.extend.core import Literal, Var
 
+from ...capture.jax_types import aval
 from .equations import (
     ClassifiedEquation,
     EquationKind,
@@ -24,7 +25,7 @@ from .equations import (
     nested,
     reduces,
 )
-from .flat_jaxpr import FlatJaxpr, aval
+from .flat_jaxpr import FlatJaxpr
 
 
 class Clusters:

@@ -9,20 +9,20 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import jax
-from jax.extend.core import Literal
+from jax.extend.core import Literal, Var
 from jax.extend.core.primitives import convert_element_type_p
 
+from ...capture.jax_types import Function, Leaf, PyTree, aval
 from ...measure.errors import says_out_of_memory
 from ...measure.worker.huge_pages import in_huge_pages
 from .errors import SpliceError
-from .flat_jaxpr import aval
 from .pieces import Piece, Subject
 from .traced import CutFunction
 
-Replacement: TypeAlias = Callable[..., Any]
+Replacement: TypeAlias = Function
 """Takes a region's inputs in order; gives its one output, or a sequence of them."""
 
 
@@ -35,14 +35,14 @@ class Packed:
 
     positions: tuple[int, ...]
     """Which of the region's inputs are packed."""
-    pack: Callable[..., Sequence[Any]]
+    pack: Callable[..., Sequence[Leaf]]
     """Takes them, and gives arrays."""
     run: Replacement
     """Takes the inputs that are not packed, then what `pack` gave."""
     otherwise: Replacement | None = None
 
 
-def replace_region(piece: Piece, run: Replacement) -> Callable[..., Sequence[Any]]:
+def replace_region(piece: Piece, run: Replacement) -> Callable[..., Sequence[Leaf]]:
     """A function of a region's inputs, and of whatever follows them, that `run` computes.
 
     Derivatives and batches are the region's own: `run` was neither verified nor measured on them.
@@ -50,33 +50,33 @@ def replace_region(piece: Piece, run: Replacement) -> Callable[..., Sequence[Any
     count = len(piece.inputs)
 
     @jax.custom_batching.custom_vmap
-    def alone(*inputs: Any) -> tuple[Any, ...]:
+    def alone(*inputs: Leaf) -> tuple[Leaf, ...]:
         return _checked_outputs(piece, run(*inputs))
 
     @alone.def_vmap
-    def batched(size: int, mapped: Sequence[bool], *inputs: Any) -> tuple[Any, Any]:
+    def batched(size: int, mapped: Sequence[bool], *inputs: Leaf) -> tuple[PyTree, PyTree]:
         axes = tuple(0 if is_mapped else None for is_mapped in mapped[:count])
         outputs = jax.vmap(piece.original, axes, axis_size=size)(*inputs[:count])
         return tuple(outputs), (True,) * len(outputs)
 
     @jax.custom_jvp
-    def fast(*inputs: Any) -> tuple[Any, ...]:
+    def fast(*inputs: Leaf) -> tuple[Leaf, ...]:
         return tuple(alone(*inputs))
 
     @fast.defjvp
-    def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        def original(*inputs: Any) -> tuple[Any, ...]:
+    def rule(primals: Sequence[Leaf], tangents: Sequence[Leaf]) -> tuple[PyTree, PyTree]:
+        def original(*inputs: Leaf) -> tuple[Leaf, ...]:
             return tuple(piece.original(*inputs))
 
         return jax.jvp(original, tuple(primals[:count]), tuple(tangents[:count]))
 
-    def function(*inputs: Any) -> Sequence[Any]:
+    def function(*inputs: Leaf) -> Sequence[Leaf]:
         return _with_weak_types(piece, fast(*inputs))
 
     return function
 
 
-def _checked_outputs(piece: Piece, result: Any) -> tuple[Any, ...]:
+def _checked_outputs(piece: Piece, result: Leaf | Sequence[Leaf]) -> tuple[Leaf, ...]:
     """What a replacement gave, where it is what the region gives."""
     outputs = tuple(result) if isinstance(result, (tuple, list)) else (result,)
     actual = [f"{output.dtype}{list(output.shape)}" for output in outputs]
@@ -86,7 +86,7 @@ def _checked_outputs(piece: Piece, result: Any) -> tuple[Any, ...]:
     return outputs
 
 
-def _with_weak_types(piece: Piece, outputs: Sequence[Any]) -> list[Any]:
+def _with_weak_types(piece: Piece, outputs: Sequence[Leaf]) -> list[Leaf]:
     """Weak types are the region's, which no other spelling keeps."""
     return [
         convert_element_type_p.bind(output, new_dtype=expected.dtype, weak_type=True, sharding=None)
@@ -98,7 +98,7 @@ def _with_weak_types(piece: Piece, outputs: Sequence[Any]) -> list[Any]:
 
 pass
 
-Packs: TypeAlias = "tuple[tuple[Any, ...] | None, ...]"
+Packs: TypeAlias = "tuple[tuple[Leaf, ...] | None, ...]"
 """For each piece the arrays that were packed for it, where they were."""
 
 
@@ -115,24 +115,24 @@ class Spliced:
         self.replacements = dict(replacements or {})
         self.too_large: set[Subject] = set()
         """Those for which there was no memory to pack what they want: they run as `otherwise`."""
-        self._ready: dict[Piece, tuple[list[Any], tuple[Any, ...]]] = {}
+        self._ready: dict[Piece, tuple[list[Leaf], tuple[Leaf, ...]]] = {}
         unknown = self.replacements.keys() - set(cut.subjects)
         if unknown:
             names = ", ".join(sorted(subject.program.name for subject in unknown))
             raise SpliceError(f"nothing in the function computes {names}")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """Takes what the function takes, in the way in which it was called when it was cut."""
         leaves = self.cut.call.leaves(args, kwargs)
         if leaves is None:
             raise SpliceError("the function was cut for another way of calling it")
         return self.tree(leaves)
 
-    def tree(self, leaves: Sequence[Any], packs: Packs | None = None) -> Any:
+    def tree(self, leaves: Sequence[Leaf], packs: Packs | None = None) -> PyTree:
         """Takes the arrays of a call, in order, and gives its result."""
         return jax.tree_util.tree_unflatten(self.cut.tree, self.flat(leaves, packs))
 
-    def flat(self, leaves: Sequence[Any], packs: Packs | None = None) -> list[Any]:
+    def flat(self, leaves: Sequence[Leaf], packs: Packs | None = None) -> list[Leaf]:
         """Takes the arrays of a call alone, in order, and gives those of its results."""
         flat = self.cut.flat
         values = {**flat.constants, **dict(zip(flat.inputs, leaves, strict=True))}
@@ -141,7 +141,7 @@ class Spliced:
             values.update(zip(piece.outputs, results, strict=True))
         return [atom.val if isinstance(atom, Literal) else values[atom] for atom in flat.outputs]
 
-    def packs(self, held: Mapping[int, Any]) -> Packs:
+    def packs(self, held: Mapping[int, Leaf]) -> Packs:
         """Packs what stays the same: what was closed over, and these of the call's arrays.
 
         It is kept, and made again only where other arrays are given.
@@ -150,7 +150,7 @@ class Spliced:
         values = {**flat.constants, **{flat.inputs[at]: array for at, array in held.items()}}
         return tuple(self._packed(piece, values) for piece in self.cut.pieces)
 
-    def _packed(self, piece: Piece, values: Mapping[Any, Any]) -> tuple[Any, ...] | None:
+    def _packed(self, piece: Piece, values: Mapping[Var, Leaf]) -> tuple[Leaf, ...] | None:
         replacement, subject = self._replacement(piece), piece.subject
         if not isinstance(replacement, Packed) or subject is None or subject in self.too_large:
             return None
@@ -172,8 +172,8 @@ class Spliced:
         return None if piece.subject is None else self.replacements.get(piece.subject)
 
     def _run(
-        self, piece: Piece, inputs: Sequence[Any], packed: tuple[Any, ...] | None
-    ) -> Sequence[Any]:
+        self, piece: Piece, inputs: Sequence[Leaf], packed: tuple[Leaf, ...] | None
+    ) -> Sequence[Leaf]:
         replacement = self._replacement(piece)
         if isinstance(replacement, Packed):
             if packed is not None:
@@ -186,7 +186,7 @@ class Spliced:
         )
 
 
-def _pack(replacement: Packed, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
+def _pack(replacement: Packed, inputs: Sequence[Leaf]) -> tuple[Leaf, ...] | None:
     """What is packed, where there is memory for it."""
     try:
         with jax.ensure_compile_time_eval():  # also where a caller's trace comes first
@@ -203,7 +203,7 @@ def _unpacking(piece: Piece, packed: Packed) -> Replacement:
     """Drops the inputs that come packed, which derivatives alone need."""
     unpacked = [at for at in range(len(piece.inputs)) if at not in packed.positions]
 
-    def run(*inputs: Any) -> Any:
+    def run(*inputs: Leaf) -> PyTree:
         return packed.run(*(inputs[at] for at in unpacked), *inputs[len(piece.inputs) :])
 
     return run

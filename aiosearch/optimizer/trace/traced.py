@@ -4,7 +4,7 @@ and the rest."""
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Var
 from jax.tree_util import PyTreeDef
 
+from ...capture.jax_types import AbstractArray, Function, Leaf, PyTree, aval
 from ...capture.names import title
 from ...capture.user_frames import user_frame
 from ..jax_settings import JaxSettings, current_settings
@@ -30,13 +31,13 @@ class CutFunction:
     """A function, as it runs on arrays of some shapes and types, in pieces."""
 
     call: CallSignature
-    avals: tuple[Any, ...]
+    avals: tuple[AbstractArray, ...]
     """The abstract values of its arrays."""
     places: tuple[jax.sharding.Sharding | None, ...]
     """Where each lay that it was traced with, as far as it lay anywhere."""
     constant: frozenset[int]
     """The places of those that stay the same from call to call."""
-    held: Mapping[int, Any]
+    held: Mapping[int, Leaf]
     """The arrays that stay the same, by place, as far as they are jax's own: others may change."""
     flat: FlatJaxpr
     steps: tuple[ClassifiedEquation, ...]
@@ -49,7 +50,7 @@ class CutFunction:
     """Whether it gives arrays that it is given away, as `jax.jit(..., donate_argnums=...)` does."""
 
     @property
-    def function(self) -> Callable[..., Any]:
+    def function(self) -> Function:
         return self.call.function
 
     @cached_property
@@ -80,13 +81,13 @@ class Traced:
     """A function that was traced, and is yet to be cut."""
 
     call: CallSignature
-    examples: tuple[Any, ...]
+    examples: tuple[Leaf, ...]
     """The arrays that it was traced with, or what stood for them."""
     constant: frozenset[int]
     jaxpr: ClosedJaxpr
     tree: PyTreeDef
     settings: JaxSettings
-    precision: Any
+    precision: object
     """What products have that ask for none."""
     largest: int
 
@@ -96,7 +97,7 @@ class Traced:
         return tuple(map(array_sharding, self.examples))
 
     @cached_property
-    def closed_over(self) -> tuple[Any, ...]:
+    def closed_over(self) -> tuple[Leaf, ...]:
         """The arrays that it and what it calls close over, each as often as they do."""
         return tuple(closed_over(self.jaxpr))
 
@@ -124,7 +125,7 @@ class Traced:
         parts = pieces(flat, steps, groups, constants, names, title(self.call.function, None))
         return CutFunction(
             self.call,
-            tuple(var.aval for var in flat.inputs),
+            tuple(map(aval, flat.inputs)),
             self.places,
             self.constant,
             {at: self.examples[at] for at in held},
@@ -138,14 +139,14 @@ class Traced:
 
 
 def trace(
-    function: Callable[..., Any],
-    *args: Any,
+    function: Function,
+    *args: PyTree,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Iterable[str] = (),
     constant_argnums: int | Sequence[int] = (),
     largest: int = 128,
-    kwargs: Mapping[str, Any] | None = None,
-    **named: Any,
+    kwargs: Mapping[str, PyTree] | None = None,
+    **named: PyTree,
 ) -> Traced:
     """Traces a function that is to be cut; raises SpliceError where it cannot be traced.
 
@@ -163,27 +164,27 @@ def trace(
     )
 
 
-def cut(function: Callable[..., Any], *args: Any, **options: Any) -> CutFunction:
+def cut(function: Function, *args: PyTree, **options: Any) -> CutFunction:
     """Traces a function, and cuts it; takes what `trace` takes."""
     return trace(function, *args, **options).cut()
 
 
-def is_array(leaf: Any) -> bool:
+def is_array(leaf: Leaf) -> bool:
     """Whether something is one of jax's arrays, and no tracer."""
     return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
 
 
-def array_sharding(leaf: Any) -> jax.sharding.Sharding | None:
+def array_sharding(leaf: Leaf) -> jax.sharding.Sharding | None:
     """Where an array lies, where that is known: not for tracers, nor for numbers."""
     return leaf.sharding if is_array(leaf) else None
 
 
-def _meant(leaf: Any) -> jax.sharding.Sharding | None:
+def _meant(leaf: Leaf) -> jax.sharding.Sharding | None:
     """Where an array that there is not yet is to lie, where that is said."""
     return leaf.sharding if isinstance(leaf, jax.ShapeDtypeStruct) else None
 
 
-def _precision() -> Any:
+def _precision() -> object:
     """What a product has under the settings of this thread."""
     config: Any = jax.config
     if config.jax_default_matmul_precision is None:
@@ -192,11 +193,11 @@ def _precision() -> Any:
     return equation.params["precision"]
 
 
-def _traced(form: CallSignature, leaves: Sequence[Any]) -> tuple[ClosedJaxpr, PyTreeDef]:
+def _traced(form: CallSignature, leaves: Sequence[Leaf]) -> tuple[ClosedJaxpr, PyTreeDef]:
     """The function of its arrays alone as a jaxpr, and the tree of its results."""
     tree: PyTreeDef | None = None
 
-    def flat(*arrays: Any) -> list[Any]:
+    def flat(*arrays: Leaf) -> list[Leaf]:
         nonlocal tree
         results, tree = jax.tree_util.tree_flatten(form.run(arrays))
         for result in results:
@@ -224,7 +225,7 @@ _STATIC = (
 )
 
 
-def _is_array(leaf: Any) -> bool:
+def _is_array(leaf: Leaf) -> bool:
     """Whether jax takes it for one."""
     plain = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
     return isinstance(leaf, plain) or hasattr(leaf, "__jax_array__")
