@@ -18,7 +18,7 @@ import griffe
 import msgspec
 from aiosearch.cli.inputs.settings import SETTINGS
 from aiosearch.cli.output.streams import Exit
-from aiosearch.cli.parser import make_parser
+from aiosearch.cli.parser import help_of
 from aiosearch.events import AnyEvent
 from mkdocs.structure.files import File
 
@@ -50,15 +50,7 @@ def schema() -> str:
 def help_text(*command: str) -> str:
     """Gives what `aiosearch COMMAND --help` writes, at a fixed width."""
     os.environ["COLUMNS"] = "88"
-    parser: Any = make_parser()
-    for name in command:
-        choices: dict[str, Any] = next(
-            action.choices
-            for action in parser._actions
-            if isinstance(action.choices, dict) and name in action.choices
-        )
-        parser = choices[name]
-    return "```text\n" + parser.format_help().rstrip() + "\n```"
+    return "```text\n" + help_of(*command).rstrip() + "\n```"
 
 
 def settings() -> str:

@@ -148,8 +148,6 @@ class Race(Struct, frozen=True):
         return samples.of(clock) if samples is not None else ()
 
 
-pass
-
 LEAST_ROUNDS = 6
 """Fewer give no interval of 95 %."""
 MOST_OUTAGES = 3

@@ -80,8 +80,6 @@ def _among(name: str, group: str) -> bool:
     return any(point.value == name for point in entry_points(group=group))
 
 
-pass
-
 _ALIKE = ("aiosearch", "z3-solver")
 
 

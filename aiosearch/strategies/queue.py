@@ -62,8 +62,6 @@ class Holders:
         return self._weights.get(entry[1]) == -entry[0]
 
 
-pass
-
 SHORTEST = 0.02
 """Seconds that an ordered search explores before its subtrees are compared again."""
 LONGEST = 0.5

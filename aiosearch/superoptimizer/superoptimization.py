@@ -83,9 +83,6 @@ def _doubt(reference: Program, program: Program, verdict: Verdict) -> str:
     return rounded.reason if rounded.status is Status.REFUTED else ""
 
 
-pass
-
-
 @dataclass(frozen=True)
 class Answer:
     """A program that was found and verified."""

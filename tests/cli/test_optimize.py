@@ -10,7 +10,7 @@ import pytest
 from answers import answer, key
 from testkit.hosts.console import Cli, Start
 
-from aiosearch.cli.runs import closing_table, faster_function
+from aiosearch.cli.runs.optimize import closing_table, faster_function
 from aiosearch.measure import Ceilings, machine_id, store_ceilings
 from aiosearch.measure.ceilings import PROTOCOL
 from aiosearch.measure.processor import cpu_kind

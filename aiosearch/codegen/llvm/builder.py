@@ -50,8 +50,6 @@ def i64(value: LlvmInteger) -> LlvmValue:
     return value if isinstance(value, LlvmValue) else LlvmValue(str(value), "i64")
 
 
-pass
-
 _STACK_SLOT = "%{name} = alloca [{size} x i8], align 64"
 _MOST_VISIBLE_NESTING = 2
 """So many loops in one another lie inside a loop that is far out."""

@@ -122,9 +122,6 @@ def _chained(stages: Sequence[KernelStage], folds: Sequence[KernelStage]) -> boo
     return math.prod(one.size for one in along) <= _ROW
 
 
-pass
-
-
 _LETTERS = "ijklmnopqrstuvwxyz"
 
 

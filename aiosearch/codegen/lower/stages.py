@@ -277,9 +277,6 @@ def _single(position: Position) -> bool:
     return isinstance(position, Affine) and [factor for _, factor in position.terms] == [1]
 
 
-pass
-
-
 @dataclass(frozen=True, slots=True)
 class MaterializedValue:
     """Where a value is kept, and how its axes lie there."""

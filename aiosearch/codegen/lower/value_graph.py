@@ -130,8 +130,6 @@ def values_below(roots: Sequence[TensorValue]) -> Iterator[TensorValue]:
         stack.extend((one, False) for one in reversed(value.arguments))
 
 
-pass
-
 _COMPARISONS = {
     "<": Operation.LESS,
     "<=": Operation.LESS_EQUAL,

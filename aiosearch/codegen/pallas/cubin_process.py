@@ -51,8 +51,6 @@ def is_graph(folder: Path) -> bool | None:
     return any(graphs) if graphs else None
 
 
-pass
-
 _PTXAS_USAGE = re.compile(
     r"Function properties for (\w+)\s.*?(\d+) bytes spill stores.*?Used (\d+) registers", re.DOTALL
 )

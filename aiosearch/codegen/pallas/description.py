@@ -36,8 +36,6 @@ def _describe_loop(layout: TileLayout) -> Iterator[str]:
         yield f"goes along {layout.loop} by {layout.tile(layout.loop)}, {loaded}"
 
 
-pass
-
 _CALL = "pallas_call"
 
 

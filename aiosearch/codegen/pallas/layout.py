@@ -41,9 +41,6 @@ class Tiling:
         return f"{tiles or 'whole'}; {self.warps} warps, {self.stages} stages{first}"
 
 
-pass
-
-
 class TileLayout:
     """A kernel's indices as axes of tiles, for one tiling."""
 

@@ -242,9 +242,6 @@ def create_board(name: str, places: int) -> Board:
         ) from error
 
 
-pass
-
-
 class MachineBoards:
     """Gives each life of a worker a place of its own, which another has when it is settled what
     became of its offers. A worker's key is any number that no other one of its session has.

@@ -39,9 +39,6 @@ def cpu_ns() -> int:
     return time.process_time_ns() - asking
 
 
-pass
-
-
 SAMPLE_NS = 1_000_000
 """About how long a sample lasts at least: some calls of what is short."""
 SETTLING_CALLS = 12

@@ -219,8 +219,6 @@ def _nearest(term: Term) -> Iterator[Term]:
             waiting.extend(operand.arguments)
 
 
-pass
-
 _STEP = 0.2
 """What a step counts for beside what it costs: so cheap ones do not come before all others."""
 _KEPT = 20_000

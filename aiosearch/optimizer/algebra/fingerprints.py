@@ -107,8 +107,6 @@ class Series:
         return self._field.symbol("series", generator)
 
 
-pass
-
 _MOST_TERMS = 4_000
 """How many terms of sums of exponentials are put together for one value."""
 _MOST_ELEMENTS = 1_024

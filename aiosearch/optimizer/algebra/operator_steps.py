@@ -193,8 +193,6 @@ def _contracted(world: StepDomain[V], step: OperatorStep, x: V, y: V) -> V:
     return world.apply("reshape", contracted, shape=(*lead, *height, *width))
 
 
-pass
-
 LONGEST = 4
 """Steps towards one value."""
 
@@ -344,8 +342,6 @@ def _nonempty_subsets(axes: Collection[int]) -> Iterator[tuple[int, ...]]:
     """Every choice of at least one."""
     return chain.from_iterable(combinations(axes, count + 1) for count in range(len(axes)))
 
-
-pass
 
 _ALWAYS = ("matmul", "mul", "sum")
 _BRINGS: Mapping[str, tuple[str, ...]] = {

@@ -172,9 +172,6 @@ def identity(program: Program) -> bytes:
 del _contractions, _functions, _movement, _rows, _scaling
 
 
-pass
-
-
 CANCELLING = frozenset({"sum_of_square", "distributed", "sum_of_sum", "sub"})
 """Rules and steps whose results may subtract large numbers that are nearly equal."""
 

@@ -86,8 +86,6 @@ def axis_text(axes: Sequence[int], rank: int) -> str:
 # Pointwise operators
 
 
-pass
-
 OperatorExpression: TypeAlias = Callable[..., SourceExpression]
 """Given a term and its operands, the expression."""
 

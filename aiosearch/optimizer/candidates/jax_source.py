@@ -176,10 +176,6 @@ def _parts(text: str) -> Iterator[str]:
         yield text[start:].strip()
 
 
-pass
-pass
-
-
 _INLINE = 40
 """Longer expressions get a name of their own."""
 
@@ -323,9 +319,6 @@ def _imports(function: str) -> Iterator[str]:
     ):
         if re.search(module, function):
             yield line
-
-
-pass
 
 
 def renamed(source: str, names: Mapping[str, str], old_name: str, new_name: str) -> str:

@@ -92,9 +92,6 @@ def _kind(place: jax.sharding.Sharding) -> tuple[str, str, str | None] | None:
     return device.platform, device.device_kind, place.memory_kind
 
 
-pass
-
-
 ENOUGH = 16
 """Calls in a row that a function was made for, after which the next one is trusted again."""
 OTHER: PyTree = object()

@@ -17,6 +17,7 @@ from jax import export
 from ...capture.jax_types import Leaf, PyTree
 from ...capture.names import title
 from ...codegen.native.carrying import carried_texts
+from ...codegen.pallas.dialect import CUSTOM_CALLS
 from ...measure import Cause, Failure, Stage
 from ..jax_settings import JaxSettings, use_settings
 from ..trace.splice import Spliced
@@ -52,9 +53,6 @@ def _kind(like: Leaf) -> PyTree:
     return kinds[0]
 
 
-pass
-
-
 NAME = "whole"
 """What the function is called in the text."""
 
@@ -72,10 +70,13 @@ class Exported:
     x64: bool
 
 
-def exported(spliced: Spliced, settings: JaxSettings) -> Exported | Failure:
+def exported(
+    spliced: Spliced, settings: JaxSettings, platforms: Sequence[str] | None = None
+) -> Exported | Failure:
     """Lowers the pieces, under the settings that they were traced with; for any thread.
 
-    Fails where something in the function only makes sense in this process, as a callback does.
+    It is for the platform that jax uses here, unless `platforms` names others. Fails where
+    something in the function only makes sense in this process, as a callback does.
     """
     cut = spliced.cut
     with use_settings(settings):
@@ -90,8 +91,12 @@ def exported(spliced: Spliced, settings: JaxSettings) -> Exported | Failure:
             specs = [*map(_spec, packs), *map(bits_type, cut.avals)]
             jax.eval_shape(flat, *specs)  # the kernels in it are known from now on
             kernel_texts = carried_texts()
-            checks = [*map(export.DisabledSafetyCheck.custom_call, kernel_texts)]
-            lowered = export.export(jax.jit(flat), disabled_checks=checks)(*specs)
+            # The text is read by this version of jax, in processes of ours, and kept nowhere.
+            calls = [*kernel_texts, *CUSTOM_CALLS]
+            checks = [*map(export.DisabledSafetyCheck.custom_call, calls)]
+            lowered = export.export(jax.jit(flat), platforms=platforms, disabled_checks=checks)(
+                *specs
+            )
             module = lowered.mlir_module()
             used = [text for name, text in kernel_texts.items() if name in module]
             data = lowered.serialize()

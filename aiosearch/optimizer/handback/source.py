@@ -94,8 +94,6 @@ def _step(step: object) -> str:
     raise OptimizeError(f"it takes a tree whose leaf {step} only its own code finds")
 
 
-pass
-
 WRITTEN = 16
 """An array that is closed over stands in the text where it has no more elements than this."""
 
@@ -283,9 +281,6 @@ def _comments(part: SourcePart) -> str:
 
 def _bare(source: str) -> str:
     return source[source.index("def ") :].strip()
-
-
-pass
 
 
 @dataclass(frozen=True)

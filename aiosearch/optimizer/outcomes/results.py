@@ -141,9 +141,6 @@ def _validated(key: bytes, answer: bytes, expected: bytes) -> Answer:
     raise DamagedError("a row is not what was written")
 
 
-pass
-
-
 T = TypeVar("T")
 
 TRIES = 3

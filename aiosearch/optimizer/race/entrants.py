@@ -15,6 +15,7 @@ from anyio import to_thread
 
 from ...capture.jax_types import Leaf
 from ...equivalence.floats import FloatEvidence
+from ...equivalence.tensorfloat import product_unit
 from ...measure import Cause, Compiled, Executor, Failure
 from ...tensor import Program
 from ...tensor.files import to_json
@@ -40,7 +41,10 @@ async def check(
     seed: int,
     strict: bool,
 ) -> FloatEvidence | Failure:
-    """Runs both on every distribution of inputs; a failure is that of the one that cannot run."""
+    """Runs both on every distribution of inputs; a failure is that of the one that cannot run.
+
+    Both are judged at the precision that the device gives products under jax's settings.
+    """
     sides = original, candidate
 
     async def run(side: int, arrays: Sequence[Leaf]) -> tuple[Leaf, ...] | Failure:
@@ -52,10 +56,8 @@ async def check(
         return await executor.run(sides[side], arrays)
 
     text = await to_thread.run_sync(to_json, program)
-    return await judge_outputs(JudgeRequest(text, dict(inputs.draws), seed, strict), run)
-
-
-pass
+    unit = product_unit(executor.platform, original.candidate.precision)
+    return await judge_outputs(JudgeRequest(text, dict(inputs.draws), seed, strict, unit), run)
 
 
 MEMORY = (

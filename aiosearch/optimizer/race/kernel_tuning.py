@@ -145,8 +145,6 @@ async def tune_from_timings(
     return sorted(improved, key=lambda kernel: kernel.seconds)
 
 
-pass
-
 _ROUNDS = 7
 _NEAR = 1.5
 """Kernels that take so many times as long as the fastest are not worth further trials."""

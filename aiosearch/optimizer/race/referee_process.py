@@ -29,6 +29,7 @@ from ...measure.host.threads import to_the_end
 from ...measure.protocol import Parcel
 from ...measure.shared_arrays import SharedArrays, nameless_file
 from ...processes.frames import Channel, enter_child
+from ...tensor import DType
 from ...tensor.files import from_json
 from ..array_types import array_types
 from ..errors import OptimizeError
@@ -55,6 +56,8 @@ class JudgeRequest(Struct, frozen=True, tag=True):
     """From what its inputs are drawn when it is timed."""
     seed: int
     strict: bool
+    product_unit: float = 0.0
+    """By what the device rounds operands of float32 products."""
 
 
 class OutputsWanted(Struct, frozen=True, tag=True):
@@ -154,6 +157,9 @@ class _HostRun:
         self.outputs = program.outputs
         self.asks_for = program.asks_for
 
+    def unit(self, dtype: DType) -> float:
+        return self._truth.unit(dtype)
+
     def own(self, inputs: Sequence[Leaf]) -> list[Leaf]:
         self._channel.send(_encode(OutputsWanted(self._side, self._letterbox.put(inputs))))
         (payload,) = self._channel.receive()
@@ -217,7 +223,7 @@ def _verdict(
     case: JudgeRequest, channel: Channel, letterbox: SharedArrays
 ) -> JudgedOutputs | RequestFailed:
     try:
-        program = ExecutedProgram(from_json(case.program))
+        program = ExecutedProgram(from_json(case.program), case.product_unit)
         ours, theirs = (_HostRun(side, program, channel, letterbox) for side in (0, 1))
         return JudgedOutputs(compared(case, ours, theirs).remarked(program.program))
     except (EOFError, ConnectionError):

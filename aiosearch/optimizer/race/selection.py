@@ -67,9 +67,6 @@ def ratio(race: Race, place: int) -> float:
     return speedup.median if speedup is not None else 0.0
 
 
-pass
-
-
 @dataclass(frozen=True)
 class RaceResult:
     """A race, and who ran in it: the original first."""
@@ -160,9 +157,6 @@ def times(race: Race, place: int) -> tuple[float, float, float]:
     cut, _ = interval(len(samples.wall))
     ordered = sorted(samples.wall)
     return ordered[cut], samples.median(), ordered[-1 - cut]
-
-
-pass
 
 
 def describe_objection(floats: FloatEvidence) -> str:

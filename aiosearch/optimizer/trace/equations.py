@@ -105,8 +105,6 @@ def _called(equation: JaxprEqn) -> Iterator[ClosedJaxpr | Jaxpr]:
                 yield parameter
 
 
-pass
-
 _MEANT = frozenset(
     {
         "device_put",

@@ -246,12 +246,6 @@ def _passing(region: Sequence[ClassifiedEquation]) -> list[int]:
     return counts
 
 
-pass
-
-
-pass
-
-
 def dependencies(steps: Sequence[ClassifiedEquation]) -> list[tuple[int, int]]:
     """Which step comes before which: it makes what the other takes, or both have effects."""
     producers = {var: step.index for step in steps for var in step.equation.outvars}

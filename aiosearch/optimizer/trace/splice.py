@@ -96,8 +96,6 @@ def _with_weak_types(piece: Piece, outputs: Sequence[Leaf]) -> list[Leaf]:
     ]
 
 
-pass
-
 Packs: TypeAlias = "tuple[tuple[Leaf, ...] | None, ...]"
 """For each piece the arrays that were packed for it, where they were."""
 

@@ -143,8 +143,6 @@ def _excesses(parts: Sequence[OperatorGroup], count: int) -> list[float]:
     return [one.weight - sum(shares[number] for number in numbers(one.members)) for one in parts]
 
 
-pass
-
 _ROUNDING = 1e-9
 
 
@@ -218,11 +216,6 @@ def _shortest(ways: Schedules, costs: Sequence[float]) -> tuple[float, list[int]
         chosen.append(number)
     return totals[-1], chosen[::-1]
 
-
-pass
-
-
-pass
 
 MOST_EACH = 50
 """Pieces of one size that begin with one operator."""

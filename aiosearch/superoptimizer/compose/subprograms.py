@@ -176,8 +176,6 @@ def _parameters(term: Term) -> Any:
     return kernel.grid, kernel.range, stores, term.parameter("index")
 
 
-pass
-
 MOST_INPUTS = 8
 MOST_OUTPUTS = 3
 

@@ -83,9 +83,6 @@ def _fetched(read: TensorRead, device: Device, value: Value) -> Figures:
     return np.where(distinct <= device.cache_bytes, distinct, again)
 
 
-pass
-
-
 @dataclass(frozen=True)
 class BlockOccupancy:
     """How the blocks of a custom kernel lie on a device."""

@@ -102,9 +102,6 @@ class _Orders:
         return 0 if in_place else self._sizes[index]
 
 
-pass
-
-
 Count: TypeAlias = Callable[[Dim], int]
 """The number that a size stands for."""
 

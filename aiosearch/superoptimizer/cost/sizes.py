@@ -124,9 +124,6 @@ def _sizes(work: KernelWork) -> Iterator[Dim]:
                 yield folded
 
 
-pass
-
-
 Build: TypeAlias = Callable[[Mapping[str, Dim]], Program]
 """Makes a program with these numbers; raises ShapeError where they do not fit.
 

@@ -95,9 +95,6 @@ def _across(one: Axes, two: Axes) -> tuple[Axes | None, Mask]:
     return (*lead, one[-2], two[-1]), sum(one[-1])
 
 
-pass
-
-
 REDUCTIONS = ("sum", "max", "mean")
 UNORDERED = ("add", "mul", "maximum", "minimum")
 MOVES = ("reshape", "transpose", "broadcast")

@@ -100,9 +100,6 @@ class ProgramDrafts:
         return BuiltKernels(draft.kernels, tuple(chosen))
 
 
-pass
-
-
 class Priced(Struct, frozen=True):
     """A program, and what it should take with the numbers that suit the device best."""
 

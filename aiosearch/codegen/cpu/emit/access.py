@@ -162,9 +162,6 @@ def _interleave_bytes(vectors: Vectors, low: LlvmValue, high: LlvmValue, begin: 
     return vectors.writer.pure(f"bitcast {mixed} to <{half} x i16>", "i16", half)
 
 
-pass
-
-
 BufferStorages: TypeAlias = Mapping[Buffer, Storage | PackedBuffer]
 """Where each buffer lies."""
 

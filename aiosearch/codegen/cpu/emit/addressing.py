@@ -37,9 +37,6 @@ class LaneAddress:
         return self.along is not None and self.lanes > 1 and self.along in set(indices(position))
 
 
-pass
-
-
 class PositionEmitter:
     """Computes positions where a writer stands."""
 

@@ -194,9 +194,6 @@ def _initial_accumulators(stage: KernelStage) -> KernelStage:
     return KernelStage(stage.target, stage.at, value)
 
 
-pass
-
-
 class KernelPrinter:
     """One kernel's function."""
 
@@ -260,9 +257,6 @@ class KernelPrinter:
         """The indices that are cut; where the schedule says nothing, the last runs fastest."""
         found = reversed(self._prepared.parallel)
         return sorted(found, key=lambda one: one.name != self._schedule.fastest)
-
-
-pass
 
 
 def print_module(

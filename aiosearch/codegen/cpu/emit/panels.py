@@ -71,9 +71,6 @@ class PanelCopy:
         return found
 
 
-pass
-
-
 def is_transposed_copy(one: PanelCopy) -> bool:
     """Whether an input lies so, and panels are as wide as can be turned."""
     source = one.access.storages[one.read.buffer]
@@ -182,12 +179,6 @@ class TransposePrinter:
         offset, odd = self._access.in_panels(self._target, own.made, spot)
         assert odd == Linear(), "pairs of rows begin at even ones"
         self._access.memory.store(self._target.flat, offset, value, None)
-
-
-pass
-
-
-pass
 
 
 class PanelPrinter:

@@ -91,9 +91,6 @@ def _innermost(block: RegisterTile) -> InnermostReduction:
     return RowReduction(block)
 
 
-pass
-
-
 _MOST_UNLOOPED_BLOCKS = 2
 """So many blocks of rows are written one after the other, without a loop: a processor that guesses
 where loops end is wrong less often."""

@@ -97,9 +97,6 @@ def neutral(fold: ReductionKind, scalar: str) -> float:
     return -(2**31) if least_whole else fold.neutral
 
 
-pass
-
-
 ElementSink: TypeAlias = Callable[[LaneAddress, LlvmValue], object]
 """Does something with what a register holds, and where that belongs."""
 

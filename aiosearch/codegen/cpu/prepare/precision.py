@@ -66,9 +66,6 @@ def _operand_types(stage: KernelStage) -> list[DType]:
     return [one.buffer.dtype for one in product_operands(stage) or ()]
 
 
-pass
-
-
 def widened_buffer(buffer: Buffer) -> Buffer:
     """The same with elements that are no halves."""
     return replace(buffer, dtype=DType.F32) if buffer.dtype in HALVES else buffer

@@ -212,9 +212,6 @@ class _InterleavedTiles(_StagedTiles):
         return found
 
 
-pass
-
-
 def matrix_product(tile: StageTile, machine: CpuMachine) -> DotInstruction | None:
     """What a matrix unit is to do for a stage; nothing where it is none of its products."""
     shape = tile.shape

@@ -65,9 +65,6 @@ def neutral_accumulators(tile: StageTile, values: list[LlvmValue]) -> list[LlvmV
     return [vectors.constant(0.0, one.scalar, one.lanes) for one in values]
 
 
-pass
-
-
 StepEmitter: TypeAlias = Callable[[IndexPlaces, list[LlvmValue]], list[LlvmValue]]
 """Folds what is at some places into the registers."""
 

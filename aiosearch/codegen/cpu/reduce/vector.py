@@ -112,9 +112,6 @@ class ReductionStep:
         return arithmetic.apply(tile.stage.fold.operation, [old, new])
 
 
-pass
-
-
 def product_of_pairs(tile: StageTile, inner: LoopIndex) -> PairwiseProduct | None:
     """What adds up pairs, by the instruction or without it, where they begin at even places."""
     if not tile.ranges[inner].base.divisible(2):
@@ -164,9 +161,6 @@ class RowReduction:
             odd = writer.below(0, writer.remainder(own.extent, 2))
             values = writer.when(odd, values, partial(dot.step, spots, whole=False))
         return values
-
-
-pass
 
 
 class LaneReduction:

@@ -335,11 +335,6 @@ class PrefetchSpace:
         return not nearest or (self.distance(of) > 0 and not self.is_across(of))
 
 
-pass
-
-pass
-
-
 _TILING_PARAMETERS = ("registers", "width", "panels", "row", "serial")
 """On these, in this order, depends how indices are cut."""
 

@@ -112,9 +112,6 @@ def _half_pi(body: VectorFunctionBody) -> DoubleDouble:
     return body.number(high, "double"), body.number(low, "double")
 
 
-pass
-
-
 FAR_ANGLE = 2.0**20
 """Up to here angles are left as they are."""
 

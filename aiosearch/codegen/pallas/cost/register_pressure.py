@@ -103,8 +103,6 @@ class WarpLayout:
             yield from self._dots(one)
 
 
-pass
-
 _ADDRESS_REGISTERS = 0.5
 """Bytes of an address for each byte of a tile: eight for sixteen that are loaded at once."""
 _WORK_REGISTERS = 4

@@ -134,9 +134,6 @@ def _text(operation: ir.Operation, texts: Sequence[str], calls: Mapping[ir.Opera
     return f"{calls[operation]}({', '.join(texts)})"
 
 
-pass
-
-
 class TilePrinter:
     """Prints into one scope; what does not depend on its loop goes to the scope around."""
 

@@ -146,9 +146,6 @@ def _matrix(
     return f"{text}.reshape({rows}, {columns})"
 
 
-pass
-
-
 class OnlineReduction:
     """The accumulators of one loop, by their names; prints into the loop's scope."""
 

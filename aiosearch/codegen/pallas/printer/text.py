@@ -134,10 +134,6 @@ def literal(number: float) -> TileText:
     return TileText(names.get(number, "jnp.nan"), DType.WEAK)
 
 
-pass
-pass
-
-
 class TextScope:
     """Lines of one indentation; an inner scope knows what the outer one knows."""
 

@@ -152,9 +152,6 @@ def _bytes(buffers: Iterable[ir.Buffer]) -> int:
     return sum(math.prod(one.shape) * BYTES[one.dtype] for one in buffers)
 
 
-pass
-
-
 SplitPoints: TypeAlias = tuple[Point, ...]
 
 _SPLIT_PLAN_STEP = 4
