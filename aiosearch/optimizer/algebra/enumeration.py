@@ -1,12 +1,26 @@
 """Bottom-up enumeration: other ways to compute a value of a program from its other values.
 
-A node is a value to compute and the steps taken towards it. Each step makes a new value: one equal
-to what is there already is dropped. Where the wanted value comes about, the program with it in the
-place of the old is an answer, if it is estimated to be cheaper. Steps that do not depend on each
-other are taken in one order only, and every step has to be used: so the least cost of what is
-computed is a bound on what can be reached.
+Problem: find a cheaper program that computes a value of the original, without a rule that leads
+there.
 
-The values of a program that may be computed in another way, and what there is for it.
+Example: of `sum(x @ y)`, with x f32[m, k] and y f32[k, n], the target is the whole sum. From the
+leaves x, y two steps lead to `matmul(sum(x, axis 0), sum(y, axis 1))`: `sum` of x, `sum` of y, then
+their product over k. It takes 2 (m + n) k operations in place of 2 m n k, and no m by n array is
+stored.
+
+A node (`StepSequence`) is a value to compute, the target, and the steps taken towards it. Each step
+applies an operator to values that are there and makes a new one. Values are told apart by
+`Fingerprints`: a step whose value is equal to one that is there is dropped. Where the target's own
+name comes about, the program with this derivation in the place of the old one is an answer, if
+`estimate` finds it cheaper.
+
+Invariants: steps that do not depend on each other are taken in one order only
+(`StepChoices.after`); each step has to be used by a later one, or be the target; nothing on the way
+is made of more than the target is (`Amounts`). `StepSequence.bound` never exceeds the estimate of a
+program that has its values, so that best-first search with pruning loses no answer.
+
+Cost: some 60 µs for a new value, most of it the evaluation at the random point; up to `LONGEST`
+steps from `MOST_LEAVES` values. docs/why/superoptimizer.md has the same idea for fused kernels.
 """
 
 from __future__ import annotations
@@ -47,41 +61,46 @@ from .operator_steps import (
 from .terms import named, reshaped, settled, sizes, transposed
 
 MOST_LEAVES = 12
-"""Values that a target is computed from."""
+"""Values that a target is computed from: each more multiplies the steps."""
 _NEAREST = 8
-"""Terms that come before the inputs."""
+"""Terms below the target that come before the inputs of the program in its leaves."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProgramValue(KnownValue):
-    """Something computed: at the real sizes, at small ones, and by what it is made of.
+    """A value that is computed: at the real sizes, at small ones, and by what it is made of.
 
-    It has no axes of size one, and knows its axes by the names of their sizes.
+    Axes of size one are left out, and each axis has the name of its size (`Generalised`), so that a
+    step is legal where names agree.
     """
 
     term: Term
+    """How it is computed, at the real sizes."""
     array: Array
+    """Its elements at the random point of `Fingerprints`, at the small sizes."""
     name: bytes
+    """Its fingerprint: equal for equal values, however they are computed."""
     work: Mapping[Term, float]
-    """The terms that it is computed by, with the least that each takes."""
+    """The terms that it is computed by, each with its `least` cost."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecomputationTarget:
-    """A value to compute in another way."""
+    """A value of the program that is to be computed in another way."""
 
     term: Term
     value: ProgramValue
     same: ProgramValue | None
-    """What is equal to it already."""
+    """A value below it that is equal to it already, so that no step is needed."""
     leaves: tuple[ProgramValue, ...]
+    """What it may be computed from."""
     choices: StepChoices
     stays: frozenset[Term]
-    """What the program needs besides."""
+    """The terms that the program needs besides, whatever computes the target."""
     floor: float
-    """The least that this costs."""
+    """The least microseconds that `stays` costs."""
     spare: float
-    """What at most can be saved."""
+    """The most microseconds that another way can save."""
 
 
 class ProgramValues:
@@ -98,7 +117,8 @@ class ProgramValues:
         self._sized = dict(zip(self.terms, self.general.programs[0].outputs, strict=True))
 
     def _values(self, prints: Fingerprints) -> dict[Term, ProgramValue]:
-        """What the terms are, where that can be told."""
+        """The value of each term that the field has a value for; others are no leaf and no target.
+        """
         (named_sizes,), (small,) = self.general.programs, self.general.reduced()
         arrays = prints.evaluated(small.inputs, small.outputs)
         values = dict[Term, ProgramValue]()
@@ -115,28 +135,31 @@ class ProgramValues:
         return values
 
     def floor(self, target: RecomputationTarget, added: Iterable[ProgramValue]) -> float:
-        """The least that a program takes which has these values in the place of the target."""
+        """The least microseconds of a program that has these values in the place of the target."""
         work = {term: cost for value in added for term, cost in value.work.items()}
         return target.floor + sum(cost for term, cost in work.items() if term not in target.stays)
 
     def work(self, *roots: Term) -> dict[Term, float]:
-        """The terms below these, with the least that each takes."""
+        """The terms below `roots`, each with its `least` cost."""
         ready = frozenset[Term]()
         if self.constant:
             ready = settled(Program(self.program.name, self.program.inputs, roots), self.constant)
         return {term: least(term, ready) for term in walk(roots)}
 
     def targets(self) -> list[RecomputationTarget]:
-        """Those that may save time, the most first."""
+        """The values to compute in another way, those first that may save most."""
         targets = [target for term in self.terms if (target := self._target(term)) is not None]
         return sorted(targets, key=lambda target: -target.spare)
 
     def _target(self, term: Term) -> RecomputationTarget | None:
         value = self.values.get(term)
+        # A move of elements is never computed in another way by itself: its operand is a target of
+        # its own.
         if value is None or not self._work[term] or named(term, "reshape", "transpose"):
             return None
         stays = frozenset(_needed(self.program, term))
         floor = sum(self._work[candidate] for candidate in self.terms if candidate in stays)
+        # What stays costs too much already: even for nothing the target would be no answer.
         if floor > worth(self.cost, self.constant):
             return None
         cone, near = list(walk([term])), list(self._near(term, stays))
@@ -151,7 +174,11 @@ class ProgramValues:
         )
 
     def _near(self, term: Term, stays: Collection[Term]) -> Iterator[ProgramValue]:
-        """The values below it, the nearest first but the inputs soon, and what stays anyhow."""
+        """Values that may be leaves: the nearest below the target, then the inputs, the others
+        below it, and what stays anyhow.
+
+        A value above the target is none, as it would be computed from itself.
+        """
         above, below = _above(self.terms, term), list(_nearest(term))
         inputs = (candidate for candidate in below if candidate.operator is INPUT)
         besides = (
@@ -163,6 +190,8 @@ class ProgramValues:
 
 
 def _leaves(value: ProgramValue, near: Iterable[ProgramValue]) -> tuple[ProgramValue, ...]:
+    """The first `MOST_LEAVES` values of different names that are made of no more than the target.
+    """
     leaves: dict[bytes, ProgramValue] = {}
     for candidate in near:
         if candidate.name != value.name and candidate.amounts.within(value.amounts):
@@ -171,13 +200,18 @@ def _leaves(value: ProgramValue, near: Iterable[ProgramValue]) -> tuple[ProgramV
 
 
 def _general(program: Program) -> Generalised:
-    """All terms as outputs, in named sizes; a mask names the two sides of what it is of."""
+    """The program with all terms as outputs, in named sizes: a name for each size that may vary by
+    itself.
+
+    A mask compares places along two axes, and ties the names of their sizes.
+    """
     terms = tuple(program.terms())
     everything = Program(program.name, program.inputs, terms)
     return generalise([everything], tied=any(named(term, "iota") for term in terms))
 
 
 def _amounts(program: Program) -> list[Amounts]:
+    """For each output of a program, how often each input and function takes part in it."""
     algebra: Any = Ingredients()
     amounts: dict[Term, Amounts] = {
         operand: Amounts(sizes(operand), Counter([operand.parameter("name")]))
@@ -190,7 +224,8 @@ def _amounts(program: Program) -> list[Amounts]:
 
 
 def _needed(program: Program, without: Term) -> Iterator[Term]:
-    """The terms that the outputs need, were one of them given; itself not."""
+    """The terms that the outputs need if the value of `without` is there already, without that
+    term."""
     seen, waiting = {without}, list(program.outputs)
     while waiting:
         term = waiting.pop()
@@ -201,6 +236,7 @@ def _needed(program: Program, without: Term) -> Iterator[Term]:
 
 
 def _above(terms: Iterable[Term], below: Term) -> set[Term]:
+    """`below` and every term that depends on it; `terms` has operands first."""
     above = {below}
     for term in terms:
         if not above.isdisjoint(term.arguments):
@@ -209,7 +245,7 @@ def _above(terms: Iterable[Term], below: Term) -> set[Term]:
 
 
 def _nearest(term: Term) -> Iterator[Term]:
-    """What it is computed from, level by level."""
+    """What `term` is computed from, breadth first: level by level, each once."""
     seen, waiting = {term}, deque(term.arguments)
     while waiting:
         operand = waiting.popleft()
@@ -220,51 +256,57 @@ def _nearest(term: Term) -> Iterator[Term]:
 
 
 _STEP = 0.2
-"""What a step counts for beside what it costs: so cheap ones do not come before all others."""
+"""What a step adds to the priority beside its cost: else all cheap steps come before one that is
+dear and right."""
 _KEPT = 20_000
-"""Values that are remembered."""
+"""Values that are remembered by how they are computed; then all are forgotten, which costs less
+than to order them."""
 
 
 class StepSequence(Struct, frozen=True):
-    """Steps towards a value of the program."""
+    """A node of the search: a target, and the steps towards it."""
 
     target: int
-    """Which value; -1 before it is chosen."""
+    """Index of the target in `ProgramValues.targets`; -1 before one is chosen."""
     steps: tuple[OperatorStep, ...]
     bound: float
-    """The least that a program takes in which all of this is computed."""
+    """The least microseconds of a program that computes all of this."""
     arrived: bool = False
-    """Whether the last step gave the value, and every other was of use."""
+    """Whether the last step gave the target, and every other step was of use."""
 
 
 class Recomputation(Struct, frozen=True):
-    """A program in which one value is computed in another way."""
+    """An answer: a program in which one value is computed in another way."""
 
     program: bytes
     """As JSON."""
     cost: float
-    """Estimated microseconds; not below the bound of the way."""
+    """Estimated microseconds, not below `StepSequence.bound`."""
     trail: tuple[str, ...]
-    """The operators of the steps."""
+    """The operators of the steps, first to last."""
 
 
 @dataclass(frozen=True)
 class EnumerationSearch:
-    """Programs equal to one, in which one value is computed in another way, for less."""
+    """The problem of finding programs equal to one, in which one value is computed in another way
+    for less.
+
+    A `Problem`: its nodes are `StepSequence`s, its solutions `Recomputation`s.
+    """
 
     original: bytes
     """As JSON."""
     constant: tuple[int, ...] = ()
-    """The inputs that stay the same: what they alone have a say in costs nothing."""
+    """Positions of the inputs that stay the same: what depends on them alone costs nothing."""
     seed: int = 0
     """Of the random point at which values are compared."""
 
     def root(self) -> StepSequence:
-        """Gives the choice of a value."""
+        """The choice of a target."""
         return StepSequence(-1, (), 0.0)
 
     def expand(self, node: StepSequence) -> Iterator[StepSequence]:
-        """Gives every value to compute, or every step that makes something new."""
+        """Every target, or every step that makes a value that is not there."""
         if node.target < 0:
             for number, target in enumerate(self._targets):
                 yield StepSequence(number, (), target.floor, target.same is not None)
@@ -272,7 +314,7 @@ class EnumerationSearch:
             yield from self._further(node)
 
     def solutions(self, node: StepSequence) -> Iterator[Recomputation]:
-        """Gives the program, where the value has come about and it is cheaper."""
+        """The program, where the target has come about and `estimate` says that it is cheaper."""
         if node.arrived:
             target = self._targets[node.target]
             *_, value = target.same, *self._added(node)
@@ -284,22 +326,28 @@ class EnumerationSearch:
                 yield Recomputation(to_json(program), max(node.bound, cost), trail)
 
     def cost(self, solution: Recomputation) -> float:
-        """Gives its estimated time."""
+        """The estimated time of an answer, in microseconds."""
         return solution.cost
 
     def bound(self, node: StepSequence) -> float:
-        """Gives the least that a program takes in which all of this is computed."""
+        """The least microseconds of a program that computes all of this."""
         return node.bound
 
     def priority(self, node: StepSequence) -> float:
-        """Gives the share of what can be saved that is spent, so that values take turns."""
+        """The share of what the target could save that is spent so far, so that targets take turns.
+
+        A target that can save much is not searched to its end before others begin.
+        """
         if node.target < 0 or node.arrived:
             return -1.0
         target = self._targets[node.target]
         return _STEP * len(node.steps) + (node.bound - target.floor) / target.spare
 
     def key(self, node: StepSequence) -> tuple[object, ...]:
-        """Names what is computed and what of it is still to be used."""
+        """Names the values that are there and those of them that are still unused.
+
+        Two sequences with equal keys have the same continuations, whatever operators led to them.
+        """
         if node.target < 0:
             return (-1,)
         waiting = unused(node.steps, len(self._targets[node.target].leaves))
@@ -308,7 +356,7 @@ class EnumerationSearch:
         return (node.target, *names)
 
     def _further(self, node: StepSequence) -> Iterator[StepSequence]:
-        """One step more, to values that are not there yet; the cheapest step to each."""
+        """One step more: for each new value the cheapest step to it."""
         target = self._targets[node.target]
         values = [*target.leaves, *self._added(node)]
         there = {value.name for value in values}
@@ -319,8 +367,10 @@ class EnumerationSearch:
                 self.tally["undefined" if value is None else "known"] += 1
                 continue
             sequence = self._extended(node, operator_step, [*values[len(target.leaves) :], value])
+            # The bound only grows with further steps: nothing below this node is an answer.
             if sequence.bound > self._worth:
                 self.tally["dear"] += 1
+            # A sequence of `LONGEST` steps that has not arrived can have no further step.
             elif sequence.arrived or len(sequence.steps) < LONGEST:
                 self.tally["known" if value.name in best else "new"] += 1
                 candidate = (sequence.bound, len(value.work)), sequence
@@ -332,12 +382,16 @@ class EnumerationSearch:
     def _extended(
         self, node: StepSequence, step: OperatorStep, added: Sequence[ProgramValue]
     ) -> StepSequence:
+        """The sequence with one step more, whose values so far are `added`."""
         target, steps = self._targets[node.target], (*node.steps, step)
         arrived = added[-1].name == target.value.name
+        # Only the last step may be unused: another one that nobody takes would be computed in vain,
+        # and the sequence without it is a node of its own.
         used = arrived and len(unused(steps, len(target.leaves))) == 1
         return StepSequence(node.target, steps, self._parts.floor(target, added), used)
 
     def _added(self, node: StepSequence) -> list[ProgramValue]:
+        """The values that the steps of a node make, in order."""
         target = self._targets[node.target]
         values = list(target.leaves)
         for operator_step in node.steps:
@@ -349,6 +403,8 @@ class EnumerationSearch:
     def _value(
         self, target: RecomputationTarget, values: Sequence[ProgramValue], step: OperatorStep
     ) -> ProgramValue | None:
+        """The value of a step, from memory where an equal one was computed; `None` where it has
+        none."""
         call = target.choices.calls[step.call]
         operands = tuple(values[number] for number in step.operands)
         name = (call, operands, step.pairs, step.axes)
@@ -361,7 +417,10 @@ class EnumerationSearch:
     def _computed(
         self, call: OperatorCall, operands: tuple[ProgramValue, ...], step: OperatorStep
     ) -> ProgramValue | None:
+        """The value of a step at both sizes; `None` where the field has no value or the sizes do
+        not fit."""
         arrays = [operand.array for operand in operands]
+        # The small array comes first: it is refused more often, and costs less, than the term.
         array = self._prints.computed(lambda: apply_step(self._arrays, call, step, arrays))
         if array is None:
             return None
@@ -375,14 +434,16 @@ class EnumerationSearch:
         return ProgramValue(shape, amounts, term, array, name, self._parts.work(term))
 
     def _replaced(self, target: RecomputationTarget, value: ProgramValue) -> Program:
-        """The program with the value computed as it was found, and put into its shape."""
+        """The program with the target computed by `value`, whose axes are put into the target's
+        order and shape."""
         order = self._prints.order(value.array, value.shape, target.value.array, target.value.shape)
         replacement = reshaped(transposed(value.term, order), sizes(target.term))
         return substituted(self._parts.program, {target.term: replacement})
 
     @cached_property
     def tally(self) -> Counter[str]:
-        """How many steps, in this process, gave a new value, a known one, a dear one or none."""
+        """How many steps, in this process, gave a `new` value, a `known` one, a `dear` one or an
+        `undefined` one."""
         return Counter()
 
     @cached_property
