@@ -8,7 +8,7 @@ A call of `optimize` goes through four stages, of which only the first runs in t
     hand back  `Spliced` puts the answers that are left in their places, behind an `Optimized`
 
 What is known after each stage is in `_Optimization`. docs/reference/optimize.md has the options,
-docs/why/design.md says why a whole function is raced although each of its programs was.
+and says what is timed.
 """
 
 from __future__ import annotations

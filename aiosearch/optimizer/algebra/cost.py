@@ -5,9 +5,9 @@ Problem: order thousands of equal programs by time without compiling one. XLA fu
 operators into the reduction or product that takes them, so that what costs is memory traffic of
 what is stored, and arithmetic.
 
-Example: `sum(x * y)` of two f32[1024, 1024] reads 8 MB and stores one number: `_LAUNCH` + 8 MB
-times `_READ` + 2^20 elements times the rates of `mul` and `sum`, some 260 µs. `x @ y` of the same
-arrays counts 2^31 operations at `_FLOP`, 9.7 ms.
+Example: for x and y f32[1024, 1024], `estimate` gives 160 µs for `sum(x * y)`, of which the sum
+reads 4 MB of products at `_READ` (105 µs) and adds 2^20 elements (42 µs); it gives 10.2 ms for `x @
+y`, which counts 2^31 operations at `_FLOP`.
 
 Invariant: `least` of all terms of a program together is at most its `estimate`, for any program
 that has these terms: `EnumerationSearch` prunes by that.

@@ -3,10 +3,10 @@
 Problem: find a cheaper program that computes a value of the original, without a rule that leads
 there.
 
-Example: of `sum(x @ y)`, with x f32[m, k] and y f32[k, n], the target is the whole sum. From the
-leaves x, y two steps lead to `matmul(sum(x, axis 0), sum(y, axis 1))`: `sum` of x, `sum` of y, then
-their product over k. It takes 2 (m + n) k operations in place of 2 m n k, and no m by n array is
-stored.
+Example: of `sum(x @ y)`, with x f32[64, 128] and y f32[128, 256], the target is the whole sum. From
+the leaves x and y three steps lead to `sum(sum(x, axis 0) * y)`: `sum` of x over its rows, `mul`
+with y where the axes of 128 meet, `sum` of that. `estimate` gives 11.8 µs in place of 34.3, as no
+product is taken and no array of 64 by 256 is stored.
 
 A node (`StepSequence`) is a value to compute, the target, and the steps taken towards it. Each step
 applies an operator to values that are there and makes a new one. Values are told apart by
@@ -19,8 +19,9 @@ Invariants: steps that do not depend on each other are taken in one order only
 is made of more than the target is (`Amounts`). `StepSequence.bound` never exceeds the estimate of a
 program that has its values, so that best-first search with pruning loses no answer.
 
-Cost: some 60 µs for a new value, most of it the evaluation at the random point; up to `LONGEST`
-steps from `MOST_LEAVES` values. docs/why/superoptimizer.md has the same idea for fused kernels.
+Cost: exponential in `LONGEST`, with the steps that `StepChoices` offers for a base; the time of a
+new value is mostly that of its operator on the small array of field elements.
+docs/why/superoptimizer.md has the same idea for fused kernels.
 """
 
 from __future__ import annotations
@@ -117,8 +118,8 @@ class ProgramValues:
         self._sized = dict(zip(self.terms, self.general.programs[0].outputs, strict=True))
 
     def _values(self, prints: Fingerprints) -> dict[Term, ProgramValue]:
-        """The value of each term that the field has a value for; others are no leaf and no target.
-        """
+        """The value of each term that the field has a value for; others are no leaf and
+        no target."""
         (named_sizes,), (small,) = self.general.programs, self.general.reduced()
         arrays = prints.evaluated(small.inputs, small.outputs)
         values = dict[Term, ProgramValue]()
@@ -190,8 +191,8 @@ class ProgramValues:
 
 
 def _leaves(value: ProgramValue, near: Iterable[ProgramValue]) -> tuple[ProgramValue, ...]:
-    """The first `MOST_LEAVES` values of different names that are made of no more than the target.
-    """
+    """The first `MOST_LEAVES` values of different names that are made of no more than
+    the target."""
     leaves: dict[bytes, ProgramValue] = {}
     for candidate in near:
         if candidate.name != value.name and candidate.amounts.within(value.amounts):

@@ -54,7 +54,7 @@ Jet: TypeAlias = tuple[int, int, int]
 """The first three coefficients of a power series: of 1, t and t²."""
 
 _WIDTH = 16
-"""Bytes for a field element: the prime has 127 bits at most."""
+"""Bytes for a field element."""
 
 
 class Series:
@@ -143,8 +143,8 @@ for all."""
 
 
 class Fingerprints:
-    """The values of one program at one random point, and the names of what is computed from them.
-    """
+    """The values of one program at one random point, and the names of what is computed
+    from them."""
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
@@ -167,8 +167,8 @@ class Fingerprints:
             return None
 
     def evaluated(self, inputs: Sequence[Term], terms: Sequence[Term]) -> list[Array | None]:
-        """The value of each term, operands first; `None` where it has none, and above such a term.
-        """
+        """The value of each term, operands first; `None` where it has none, and above
+        such a term."""
         values = {term: self._drawn(index, sizes(term)) for index, term in enumerate(inputs)}
         for term in terms:
             if term not in values:

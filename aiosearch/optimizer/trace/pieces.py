@@ -4,12 +4,13 @@ region is.
 Problem: regions and the equations between them become functions that can be called one after the
 other, and regions that compute the same become one `Subject`, whatever the order of their operands.
 
-Example: of two layers `y = relu(x @ w1)` and `z = relu(y @ w2)`, each region reads as
+Example: of two layers `y = relu(x @ w1)` and `z = relu(y @ w2)` on f32[16, 16], each region reads
+as
 
-    program f(x0: f32[8, 16], x1: f32[16, 16]) = relu(x0 @ x1)
+    maximum(x0 @ x1, 0)
 
-with its inputs numbered. The texts are equal, so that both pieces hold one `Program`, named `x`,
-`w1` after the first, and it is searched once.
+with its inputs numbered. The readings are equal, so that both pieces hold one `Program`, whose
+inputs are called x and w1 after the first, and it is searched once.
 
 Invariant: every variable that a piece takes is an argument of the function, a constant, or an
 output of an earlier piece; equations that depend on no input (`ClassifiedEquation.fixed`) are
@@ -177,8 +178,8 @@ class _Pieces:
         steps: Sequence[ClassifiedEquation],
         giving: Sequence[ClassifiedEquation] | None = None,
     ) -> Piece:
-        """Equations as a `Piece`, whose outputs are the results of `giving` that are used outside.
-        """
+        """Equations as a `Piece`, whose outputs are the results of `giving` that are used
+        outside."""
         indices = {step.index for step in steps}
         produced = {var for step in steps for var in step.equation.outvars}
         operands = dict.fromkeys(

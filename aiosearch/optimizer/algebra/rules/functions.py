@@ -1,4 +1,8 @@
-"""Rewrite rules for exponentials, logarithms, and functions of repeated elements."""
+"""Rewrite rules for exponentials, logarithms, and functions of repeated elements.
+
+What overflows or loses digits in another way than the original is verified before it is timed, as
+all rewrites are.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +42,7 @@ def exp_of_scaled_log(term: Term) -> Iterator[Term]:
 
 @rule("mul", "div")
 def joined_exponentials(term: Term) -> Iterator[Term]:
+    """exp(a) · exp(b) is exp(a + b), and exp(a) / exp(b) is exp(a - b)."""
     x, y = term.arguments
     if named(x, "exp") and named(y, "exp"):
         joined = "add" if named(term, "mul") else "sub"
@@ -46,6 +51,7 @@ def joined_exponentials(term: Term) -> Iterator[Term]:
 
 @rule("add", "sub")
 def joined_logarithms(term: Term) -> Iterator[Term]:
+    """log a + log b is log(ab), and log a - log b is log(a / b)."""
     x, y = term.arguments
     if named(x, "log") and named(y, "log"):
         joined = "mul" if named(term, "add") else "div"
@@ -54,7 +60,8 @@ def joined_logarithms(term: Term) -> Iterator[Term]:
 
 @rule("log")
 def log_of_quotient(term: Term) -> Iterator[Term]:
-    """The logarithm of a softmax needs no softmax."""
+    """log(a / b) is log a - log b, so that the logarithm of a softmax needs no softmax; log x² is 2
+    log x."""
     x = term.arguments[0]
     if named(x, "div", "mul"):
         a, b = x.arguments
@@ -78,6 +85,7 @@ def log_of_complement(term: Term) -> Iterator[Term]:
 
 @rule("log")
 def log_of_one_more(term: Term) -> Iterator[Term]:
+    """log(1 + x) is log1p(x), which keeps the digits of a small x."""
     x = term.arguments[0]
     if named(x, "add"):
         for unit, summand in (x.arguments, x.arguments[::-1]):
@@ -87,7 +95,7 @@ def log_of_one_more(term: Term) -> Iterator[Term]:
 
 @rule("div")
 def sigmoid(term: Term) -> Iterator[Term]:
-    """1 / (1 + exp(-x)), and exp(x) / (1 + exp(x))."""
+    """1 / (1 + exp(-x)) and exp(x) / (1 + exp(x)) are `sigmoid(x)`."""
     above, below = term.arguments
     if not named(below, "add"):
         return
@@ -102,7 +110,8 @@ def sigmoid(term: Term) -> Iterator[Term]:
 
 @rule("sum", "mean", "max", "min")
 def reduced_function(term: Term) -> Iterator[Term]:
-    """The largest of what rises is that of the largest."""
+    """max(f(x)) is f(max(x)) for an f that rises: one function in place of as many as there are
+    elements."""
     inner = term.arguments[0]
     if named(term, "max", "min") and named(inner, "exp", "log", "sqrt", "sigmoid", "tanh", "relu"):
         yield apply(inner.operator, again(term, inner.arguments[0]))
@@ -117,7 +126,7 @@ def _unrepeated(term: Term) -> Term:
       "reciprocal", "cast", "add", "sub", "mul", "div", "maximum", "minimum", "pow", "select",
       "less", "less_equal", "equal", "not_equal", "clamp", "floor", "round")  # fmt: skip
 def function_of_repeated(term: Term) -> Iterator[Term]:
-    """A function of what is repeated is computed once, then repeated."""
+    """f(broadcast(x)) is broadcast(f(x)): a function of what is repeated is computed once."""
     operands = [_unrepeated(argument) for argument in term.arguments]
     if operands == list(term.arguments):
         return
@@ -130,7 +139,7 @@ def function_of_repeated(term: Term) -> Iterator[Term]:
 
 @rule("sum", "mean", "max", "min")
 def reduction_of_repeated(term: Term) -> Iterator[Term]:
-    """What is repeated is counted."""
+    """sum(broadcast(x)) is x times the count of repetitions; a mean or a maximum of them is x."""
     inner, axes = term.arguments[0], term.parameter("axes")
     if not named(inner, "broadcast"):
         return

@@ -1,4 +1,8 @@
-"""Rewrite rules that move slices, transposes and diagonals earlier or later, or remove them."""
+"""Rewrite rules that move slices, transposes and diagonals earlier or later, or remove them.
+
+Moved towards the inputs, a slice or diagonal leaves less to compute; a transpose moves towards
+where a product absorbs it.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,12 @@ _POINTWISE = ("neg", "abs", "exp", "log", "square", "sqrt", "rsqrt", "reciprocal
               "erfc", "sigmoid", "silu", "gelu", "gelu_tanh", "relu", "power", "exponential",
               "cast", "add", "sub", "mul", "div", "maximum", "minimum", "select", "clamp", "log1p",
               "expm1", "sin", "cos", "less", "less_equal", "equal", "not_equal")  # fmt: skip
+"""Operators that compute each element from those at its own place."""
 
 
 @rule("slice")
 def slice_first(term: Term) -> Iterator[Term]:
-    """Only what is used is computed."""
+    """A slice moves before the operator that it reads, so that only what is used is computed."""
     x, axis = term.arguments[0], term.parameter("axis")
     if named(x, *_POINTWISE):
         yield again(x, *(_cut(term, operand, axis) for operand in x.arguments))
@@ -40,11 +45,12 @@ def slice_first(term: Term) -> Iterator[Term]:
 
 
 def _cut(term: Term, x: Term, axis: int) -> Term:
-    """The slice of an operand, which may be repeated along the axis."""
+    """The slice of an operand; an operand that is repeated along the axis stays as it is."""
     return again(term, x) if x.shape and x.shape[axis] != 1 else x
 
 
 def _cut_product(term: Term, x: Term, axis: int) -> Term:
+    """A slice of rows or columns of a product is a product with fewer rows or columns."""
     left, right = x.arguments
     rank = len(x.shape)
     if axis < rank - 2:
@@ -53,6 +59,7 @@ def _cut_product(term: Term, x: Term, axis: int) -> Term:
 
 
 def _cut_reduction(term: Term, x: Term, axis: int) -> Iterator[Term]:
+    """A slice along an axis that is left is taken before the reduction."""
     source, axes = x.arguments[0], x.parameter("axes")
     if x.parameter("keep"):
         if axis not in axes:
@@ -63,6 +70,8 @@ def _cut_reduction(term: Term, x: Term, axis: int) -> Iterator[Term]:
 
 
 def _cut_joined(term: Term, x: Term, axis: int) -> Iterator[Term]:
+    """A slice of a `concatenate` or `stack` that lies in one of its operands is a slice of that
+    one."""
     joined_axis, bounds = x.parameter("axis"), dict(term.parameters)
     if axis != joined_axis:
         inner = axis - 1 if named(x, "stack") and axis > joined_axis else axis
@@ -81,7 +90,7 @@ def _cut_joined(term: Term, x: Term, axis: int) -> Iterator[Term]:
 
 
 def _cut_reshaped(term: Term, x: Term, axis: int) -> Iterator[Term]:
-    """A reshape that only puts in or leaves out axes of size one."""
+    """A slice moves before a reshape that only adds or removes axes of size one."""
     source_axes = dict(kept_axes(x) or [])
     if axis in source_axes:
         yield reshaped(again(term, x.arguments[0], axis=source_axes[axis]), term.shape)
@@ -89,7 +98,7 @@ def _cut_reshaped(term: Term, x: Term, axis: int) -> Iterator[Term]:
 
 @rule(*_POINTWISE)
 def transpose_after(term: Term) -> Iterator[Term]:
-    """Functions of what is turned around are turned around themselves."""
+    """f(xᵀ, y) is f(x, yᵀ)ᵀ: a transpose moves behind pointwise operators."""
     transposed_operand = next(
         (operand for operand in term.arguments if named(operand, "transpose")), None
     )
@@ -112,6 +121,7 @@ def _turned_back(x: Term, back: list[int]) -> Term:
 
 @rule("transpose")
 def transpose_before(term: Term) -> Iterator[Term]:
+    """f(x, y)ᵀ is f(xᵀ, yᵀ): a transpose moves before pointwise operators."""
     x, order = term.arguments[0], term.parameter("axes")
     if named(x, *_POINTWISE):
         operands = [
@@ -122,7 +132,7 @@ def transpose_before(term: Term) -> Iterator[Term]:
 
 @rule("sum", "mean", "max", "min")
 def reduction_of_transpose(term: Term) -> Iterator[Term]:
-    """Reductions look for their axes where they are."""
+    """A reduction of a transpose is one of the operand, over the axes where they are there."""
     x, axes = term.arguments[0], term.parameter("axes")
     if named(x, "transpose"):
         order = x.parameter("axes")
@@ -133,7 +143,7 @@ def reduction_of_transpose(term: Term) -> Iterator[Term]:
 
 @rule("diagonal")
 def diagonal_first(term: Term) -> Iterator[Term]:
-    """Only the diagonal is computed."""
+    """The diagonal of f(x, y) is f of their diagonals, so that only that is computed."""
     x = term.arguments[0]
     if named(x, *_POINTWISE):
         yield again(
@@ -148,12 +158,14 @@ def _diagonal(x: Term) -> Term:
     rows, columns = x.shape[-2:]
     if rows == columns:
         return apply("diagonal", x)
+    # One of the two axes has size one: each element is repeated along it, and stands on the
+    # diagonal once.
     return reshaped(x, (*x.shape[:-2], max(rows, columns)))  # type: ignore[type-var]
 
 
 @rule("matmul")
 def product_with_diagonal(term: Term) -> Iterator[Term]:
-    """A matrix of a diagonal and zeros scales rows, or columns."""
+    """A product with a diagonal matrix scales rows or columns of the other factor."""
     left, right = term.arguments
     for side, matrix, axis in ((left, right, -1), (right, left, -2)):
         entries = _entries(side)
@@ -166,7 +178,8 @@ def product_with_diagonal(term: Term) -> Iterator[Term]:
 
 
 def _entries(term: Term) -> Term | None:
-    """What stands on the diagonal of a matrix that is zero elsewhere."""
+    """What stands on the diagonal of a matrix that is zero elsewhere; `None` for any
+    other matrix."""
     if named(term, "cast") and _is_identity(term.arguments[0]):
         return literal(1)
     if not named(term, "select") or not _is_identity(term.arguments[0]) or len(term.shape) != 2:
@@ -180,7 +193,7 @@ def _entries(term: Term) -> Term | None:
 
 
 def _is_identity(term: Term) -> bool:
-    """Whether it tells where two axes count the same."""
+    """Whether `term` compares the places along two axes for equality: the mask of a diagonal."""
     if not named(term, "equal") or not all(named(side, "iota") for side in term.arguments):
         return False
     return {side.parameter("axis") for side in term.arguments} == {0, 1}

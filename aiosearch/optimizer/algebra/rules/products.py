@@ -1,4 +1,8 @@
-"""Rewrite rules for matrix products, and for sums that are such products."""
+"""Rewrite rules for matrix products, and for sums that are such products.
+
+A product of [m, k] and [k, n] takes 2 m k n operations: these rules change in which order products
+are taken, and turn sums of products into products and back.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from .registry import rule
 
 @rule("matmul")
 def reassociated(term: Term) -> Iterator[Term]:
-    """(AB)C and A(BC)."""
+    """(AB)C is A(BC): with a column for C, two products with columns replace one of matrices."""
     left, right = term.arguments
     if named(left, "matmul"):
         yield left.arguments[0] @ (left.arguments[1] @ right)
@@ -24,7 +28,7 @@ def reassociated(term: Term) -> Iterator[Term]:
 
 @rule("matmul")
 def turned(term: Term) -> Iterator[Term]:
-    """AᵀB is (BᵀA)ᵀ: another operand stands in its order."""
+    """AᵀB is (BᵀA)ᵀ: the other operand stands in its own order."""
     left, right = term.arguments
     if rank_swap(left) is not None or rank_swap(right) is not None:
         yield swapped(swapped(right) @ swapped(left))
@@ -32,7 +36,7 @@ def turned(term: Term) -> Iterator[Term]:
 
 @rule("transpose")
 def transpose_of_product(term: Term) -> Iterator[Term]:
-    """(AB)ᵀ is BᵀAᵀ."""
+    """(AB)ᵀ is BᵀAᵀ, which products absorb."""
     product = rank_swap(term)
     if product is not None and named(product, "matmul"):
         left, right = product.arguments
@@ -41,7 +45,7 @@ def transpose_of_product(term: Term) -> Iterator[Term]:
 
 @rule("sum", "mean")
 def sum_of_product(term: Term) -> Iterator[Term]:
-    """Rows or columns of a product are added up before it is taken."""
+    """A sum of the rows of AB is (sum of the rows of A) B; a sum of its columns likewise."""
     product, axes = term.arguments[0], term.parameter("axes")
     if not named(product, "matmul"):
         return
@@ -62,7 +66,7 @@ def sum_of_product(term: Term) -> Iterator[Term]:
 
 @rule("diagonal")
 def diagonal_of_product(term: Term) -> Iterator[Term]:
-    """Only the rows that meet their own columns."""
+    """The diagonal of AB is the sum of A · Bᵀ along rows: only rows that meet their own columns."""
     product = term.arguments[0]
     if named(product, "matmul"):
         left, right = product.arguments
@@ -71,13 +75,14 @@ def diagonal_of_product(term: Term) -> Iterator[Term]:
 
 @rule("sum")
 def sum_as_product(term: Term) -> Iterator[Term]:
-    """A sum of products over an axis of both is a product of matrices."""
+    """sum(x · y) over an axis of both is a product of matrices."""
     factors = _factors(term.arguments[0])
     if factors is not None:
         yield from _contracted(term, *factors)
 
 
 def _factors(term: Term) -> tuple[Term, Term] | None:
+    """The two factors of `term`, if it is a product of two arrays, or a square."""
     if named(term, "square"):
         return term.arguments[0], term.arguments[0]
     if named(term, "mul") and all(argument.shape for argument in term.arguments):
@@ -87,6 +92,11 @@ def _factors(term: Term) -> tuple[Term, Term] | None:
 
 
 def _contracted(term: Term, x: Term, y: Term) -> Iterator[Term]:
+    """sum(x · y) as matrix products, one for each order of the factors.
+
+    Axes are a batch (of both, and kept), rows (of x alone), columns (of y alone) or summed (of
+    both).
+    """
     axes = term.parameter("axes")
     x_sizes, y_sizes, rank = sizes(x), sizes(y), len(x.shape)
     full = [axis for axis in range(rank) if max(x_sizes[axis], y_sizes[axis]) > 1]
@@ -95,6 +105,7 @@ def _contracted(term: Term, x: Term, y: Term) -> Iterator[Term]:
     batch = [axis for axis in both if axis not in axes]
     left = [axis for axis in full if axis not in axes and y_sizes[axis] == 1]
     right = [axis for axis in full if axis not in axes and x_sizes[axis] == 1]
+    # An axis that only one factor has is summed in that factor first: that is `sum_inside`.
     if not summed or not set(summed) <= set(both) or not (left or right or not batch):
         return
     shape = [max(pair) for pair in zip(x_sizes, y_sizes, strict=True)]
@@ -110,11 +121,13 @@ def _contracted(term: Term, x: Term, y: Term) -> Iterator[Term]:
 def _matrix_product(
     x: Term, y: Term, batch: list[int], rows: list[int], summed: list[int], columns: list[int]
 ) -> Term:
+    """x as [batch, rows, summed] times y as [batch, summed, columns]."""
     return _as_matrix(x, [batch, rows, summed]) @ _as_matrix(y, [batch, summed, columns])
 
 
 def _as_matrix(x: Term, groups: Iterable[list[int]]) -> Term:
-    """The axes of each group as one, in this order; the first only where it has any."""
+    """The axes of each group merged into one, in this order; without a batch axis where the batch
+    group is empty."""
     shape = sizes(x)
     batch, *matrix_axes = groups
     order = [*batch, *matrix_axes[0], *matrix_axes[1]]
@@ -126,7 +139,7 @@ def _as_matrix(x: Term, groups: Iterable[list[int]]) -> Term:
 
 @rule("sum", "mean")
 def sum_inside(term: Term) -> Iterator[Term]:
-    """What is the same along the axes is taken out of the sum."""
+    """sum(a · b) is a · sum(b) where a is the same along the axes."""
     inner, axes = term.arguments[0], term.parameter("axes")
     if not named(inner, "mul", "div") or term.parameter("axes") == ():
         return
@@ -144,7 +157,8 @@ def sum_inside(term: Term) -> Iterator[Term]:
 
 @rule("sum", "mean")
 def sum_of_sum(term: Term) -> Iterator[Term]:
-    """Added up apart; what is the same along the axes is multiplied by their length."""
+    """sum(a + b) is sum(a) + sum(b); a summand that is the same along the axes is multiplied by
+    their length."""
     inner = term.arguments[0]
     if named(inner, "add", "sub"):
         parts = [_summed(term, summand, sizes(inner)) for summand in inner.arguments]
@@ -152,6 +166,7 @@ def sum_of_sum(term: Term) -> Iterator[Term]:
 
 
 def _summed(term: Term, x: Term, shape: tuple[int, ...]) -> Term:
+    """The sum of a summand over the axes of `term`, which it may be repeated along."""
     axes = term.parameter("axes")
     x_shape = sizes(x)
     here = [axis for axis in axes if x_shape and x_shape[axis] == shape[axis]]
@@ -162,12 +177,16 @@ def _summed(term: Term, x: Term, shape: tuple[int, ...]) -> Term:
 
 @rule("sum", "mean")
 def sum_of_square(term: Term) -> Iterator[Term]:
-    """(x - y)² written out, whose middle term is a product."""
+    """sum((x - y)²) is sum(x²) - 2 sum(x y) + sum(y²), whose middle term is a product.
+
+    It is the rule for pairwise distances, and may lose digits: `search.CANCELLING` has it.
+    """
     inner = term.arguments[0]
     if not named(inner, "square") or not named(inner.arguments[0], "add", "sub"):
         return
     both = inner.arguments[0]
     x, y = both.arguments
+    # Only where x and y are repeated against each other does the product save anything.
     if not x.shape or not y.shape or both.shape in (x.shape, y.shape):
         return
     shape = kept_shape(term)
@@ -178,7 +197,7 @@ def sum_of_square(term: Term) -> Iterator[Term]:
 
 @rule("matmul")
 def sum_from_product(term: Term) -> Iterator[Term]:
-    """A product with an inner axis of one is no sum."""
+    """A product with an inner axis of one is an outer product: no sum."""
     left, right = term.arguments
     if left.shape[-1] == 1:
         yield left * right
@@ -186,7 +205,7 @@ def sum_from_product(term: Term) -> Iterator[Term]:
 
 @rule("matmul")
 def product_with_constant(term: Term) -> Iterator[Term]:
-    """A product with one number everywhere is a sum."""
+    """A product with a matrix of one number is a sum, times that number."""
     left, right = term.arguments
     for side, matrix, axis in ((left, right, -2), (right, left, -1)):
         number = side
@@ -199,7 +218,7 @@ def product_with_constant(term: Term) -> Iterator[Term]:
 
 @rule("matmul")
 def product_of_sum(term: Term) -> Iterator[Term]:
-    """A(B + C) is AB + AC, where either may be cheaper than their sum."""
+    """A(B + C) is AB + AC, where AB may be there already, or cheap."""
     left, right = term.arguments
     if named(right, "add", "sub") and all(
         summand.shape == right.shape for summand in right.arguments
@@ -211,7 +230,7 @@ def product_of_sum(term: Term) -> Iterator[Term]:
 
 @rule("matmul")
 def product_with_stack(term: Term) -> Iterator[Term]:
-    """Columns that are put together for a product with a vector are added up instead."""
+    """A matrix of stacked columns times a vector is the sum of columns, each times its weight."""
     left, right = term.arguments
     if len(term.shape) != 2 or right.shape[-1] != 1:
         return

@@ -1,4 +1,11 @@
-"""Rewrite rules for stacks: what is computed row by row is computed for all rows at once."""
+"""Rewrite rules for stacks: what is computed row by row is computed for all rows at once.
+
+Example: `stack(f(x[0]), f(x[1]), f(x[2]))` is f applied along a new first axis: `f(x)`. So a loop
+that was unrolled by tracing becomes one operator again, and its products one product.
+
+The rows are walked together (`_Rows`): at each level all operators are the same, and their operands
+are either one and the same term, slices of one source at equal distances, or rows again.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +20,7 @@ from .registry import rule
 
 @rule("stack", "concatenate")
 def rows_at_once(term: Term) -> Iterator[Term]:
-    """Operands that are alike, but for the slices that they read."""
+    """A stack of terms that are alike but for the slices that they read is computed at once."""
     if len(term.arguments) < 2:
         return
     joined = _Rows(term.arguments).together()
@@ -26,7 +33,8 @@ def rows_at_once(term: Term) -> Iterator[Term]:
 
 @rule("add")
 def sum_of_rows(term: Term) -> Iterator[Term]:
-    """A sum of terms that are alike is the sum of all rows."""
+    """A sum of terms that are alike is the sum over one more axis; and then maybe a product, by
+    `sum_as_product`."""
     parts = _addends(term)
     if len(parts) > 2 and all(part.shape == term.shape for part in parts):
         rows = _Rows(parts).together()
@@ -37,6 +45,7 @@ def sum_of_rows(term: Term) -> Iterator[Term]:
 
 
 def _addends(term: Term) -> list[Term]:
+    """The terms that a tree of additions adds up, from the left."""
     addends: list[Term] = []
     stack = [term]
     while stack:
@@ -49,27 +58,32 @@ def _addends(term: Term) -> list[Term]:
 
 
 class _Rows:
-    """Terms that are computed alike, with one more axis in front that counts them."""
+    """Terms that are computed alike, merged into one with a further axis in front that
+    counts them."""
 
     def __init__(self, terms: Sequence[Term]) -> None:
         self._terms = tuple(terms)
         self._found: dict[tuple[Term, ...], Term | None] = {}
 
     def together(self) -> Term | None:
-        """All of them, counted by axis 0; None where they are not alike."""
+        """All of them, counted by axis 0; `None` where they are not alike."""
         if all(term is self._terms[0] for term in self._terms):
             return None
         return self._joined(self._terms)
 
     def _joined(self, terms: tuple[Term, ...]) -> Term | None:
+        """The merged term of a column of terms, from memory where it was merged before."""
         if terms not in self._found:
             try:
                 self._found[terms] = self._step(terms)
             except ShapeError:
+                # A shape that cannot be built ends only this column; it may be asked for again by
+                # another user of the same terms.
                 self._found[terms] = None
         return self._found[terms]
 
     def _step(self, terms: tuple[Term, ...]) -> Term | None:
+        """Merges the operator of the terms, and their operands before."""
         first = terms[0]
         if any(term.operator is not first.operator or term.type != first.type for term in terms):
             return None
@@ -84,6 +98,8 @@ class _Rows:
             return None
         operands: list[tuple[Term, bool]] = []
         for column in zip(*(term.arguments for term in terms), strict=True):
+            # What all rows share is no row: it is repeated, or not even that where an operator
+            # broadcasts.
             if all(term is column[0] for term in column):
                 operands.append((column[0], False))
                 continue
@@ -95,7 +111,10 @@ class _Rows:
 
 
 def _slices(terms: Sequence[Term]) -> Term | None:
-    """Slices of one source at equal distances."""
+    """Slices of one source at equal distances, as a slice and a reshape that counts them in front.
+
+    Example: x[0:4], x[4:8], x[8:12] of f32[12] are reshape(x, [3, 4]).
+    """
     bounds = [dict(term.parameters) for term in terms]
     source, axis = terms[0].arguments[0], bounds[0]["axis"]
     if any(term.arguments[0] is not source for term in terms):
@@ -121,7 +140,8 @@ def _slices(terms: Sequence[Term]) -> Term | None:
 
 
 def _over_rows(first: Term, operands: Sequence[tuple[Term, bool]], count: int) -> Term | None:
-    """The operator applied to all rows."""
+    """The operator of `first` applied to all `count` rows; `None` for one that cannot take a
+    further axis."""
     name, parameters = first.operator.name, dict(first.parameters)
     if name == "matmul":
         return _product(operands[0], operands[1], count)
@@ -148,21 +168,24 @@ def _over_rows(first: Term, operands: Sequence[tuple[Term, bool]], count: int) -
 
 
 def _one_row(first: Term, x: Term) -> Term:
+    """An operand that all rows share, with an axis of size one where the others have the rows."""
     return reshaped(x, (1, *x.shape)) if x.shape else x
 
 
 def _to_rank(x: Term, first: Term) -> Term:
-    """Scalars of each row meet the axes of the others."""
+    """A scalar of each row, with axes of size one so that it meets the axes of the other
+    operands."""
     missing = len(first.shape) + 1 - len(x.shape)
     return reshaped(x, (*x.shape, *[1] * missing)) if x.shape and missing else x
 
 
 def _repeated(x: Term, count: int) -> Term:
+    """An operand that all rows share, repeated for each: reductions and moves do not broadcast."""
     return apply("broadcast", x, shape=(count, *x.shape[1:]))
 
 
 def _product(left: tuple[Term, bool], right: tuple[Term, bool], count: int) -> Term:
-    """One product for all rows, where they share a factor."""
+    """One product for all rows; where they share a factor, all rows are the rows of one matrix."""
     (x, left_varies), (y, right_varies) = left, right
     if left_varies and right_varies:
         return x @ y
@@ -173,5 +196,6 @@ def _product(left: tuple[Term, bool], right: tuple[Term, bool], count: int) -> T
         return reshaped(rows @ y, (*x.shape[:-1], y.shape[-1]))
     if len(x.shape) > 2 or y.shape[-1] != 1:
         return reshaped(x, (1, *x.shape)) @ y
+    # A matrix times many columns: one product with all of them as rows, transposed.
     columns = reshaped(y, (count, y.shape[-2]))
     return reshaped(columns @ swapped(x), (count, x.shape[-2], 1))

@@ -1,4 +1,8 @@
-"""Rewrite rules for factors: in and out of matrix products, common ones, and their order."""
+"""Rewrite rules for factors: in and out of matrix products, common ones, and their order.
+
+A factor costs as much as what it is multiplied with has elements: most rules here move it to a
+smaller array.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,12 @@ from ..terms import constant, named, sizes, swapped, value
 from .registry import rule
 
 _MANY = 8
-"""Longer sums are not looked at pair by pair."""
+"""Longer sums are not looked at pair by pair, which is quadratic."""
 
 
 @rule("matmul")
 def scale_out_of_product(term: Term) -> Iterator[Term]:
-    """Factors of whole rows of the left, or columns of the right, are applied to the product."""
+    """(s · A) B is s · (AB) for a factor of whole rows of A; for whole columns of B likewise."""
     for side, along in ((0, -1), (1, -2)):
         scaled = term.arguments[side]
         for operator, unscaled, scale in _scaled(scaled):
@@ -28,7 +32,7 @@ def scale_out_of_product(term: Term) -> Iterator[Term]:
 
 
 def _scaled(term: Term) -> Iterator[tuple[str, Term, Term]]:
-    """What is multiplied or divided by what."""
+    """The ways to see `term` as a term times or over a factor: operator, term, factor."""
     if named(term, "neg"):
         yield "mul", term.arguments[0], literal(-1)
     if named(term, "mul", "div"):
@@ -41,7 +45,7 @@ def _scaled(term: Term) -> Iterator[tuple[str, Term, Term]]:
 
 @rule("matmul")
 def scale_across_product(term: Term) -> Iterator[Term]:
-    """A factor of the inner axis may stand on either side."""
+    """(A · s) B is A (sᵀ · B): a factor of the inner axis may stand on either side."""
     left, right = term.arguments
     for operator, unscaled, scale in _scaled(left):
         if scale.shape and scale.shape[-2] == 1:
@@ -53,7 +57,7 @@ def scale_across_product(term: Term) -> Iterator[Term]:
 
 @rule("mul", "div")
 def scale_into_product(term: Term) -> Iterator[Term]:
-    """A number is multiplied with the smaller factor of a product of matrices."""
+    """c · (AB) is (cA) B for a number c, on the side with fewer elements."""
     x, y = term.arguments
     for product, scale in ((x, y), (y, x)) if named(term, "mul") else ((x, y),):
         if not named(product, "matmul") or scale.shape:
@@ -84,7 +88,8 @@ def common_factor(term: Term) -> Iterator[Term]:
 
 
 def _split(term: Term) -> Iterator[tuple[Term, Term]]:
-    """Each factor of a term, and what is left without it."""
+    """Each factor of a term, and what is left without it: of ab, (a, b) and (b, a); of x³, (x, x²)
+    and (x², x)."""
     yield term, literal(1)
     if named(term, "mul"):
         x, y = term.arguments
@@ -105,17 +110,20 @@ def _split(term: Term) -> Iterator[tuple[Term, Term]]:
 
 
 def _power(x: Term, exponent: float) -> Term:
+    """x to a whole power; a square has an operator of its own."""
     return apply("square", x) if exponent == 2 else apply("power", x, exponent=exponent)
 
 
 def _products(x: Term, y: Term) -> Iterator[tuple[Term, Term, Term, Term]]:
+    """The factors of two matrix products, as left, left, right, right."""
     if named(x, "matmul") and named(y, "matmul"):
         yield (x.arguments[0], y.arguments[0], x.arguments[1], y.arguments[1])
 
 
 @rule("add", "sub")
 def common_factor_of_many(term: Term) -> Iterator[Term]:
-    """Any two of several summands that share a factor come together."""
+    """Any two summands of a sum that share a factor are taken together, however far apart they
+    stand."""
     parts = list(_summands(term))
     if not 2 < len(parts) <= _MANY:
         return
@@ -129,7 +137,7 @@ def common_factor_of_many(term: Term) -> Iterator[Term]:
 
 
 def _summands(term: Term) -> Iterator[tuple[bool, Term]]:
-    """Each with whether it is added."""
+    """The terms that a tree of additions and subtractions has, each with whether it is added."""
     if not named(term, "add", "sub"):
         yield True, term
         return
@@ -140,7 +148,8 @@ def _summands(term: Term) -> Iterator[tuple[bool, Term]]:
 
 
 def _sum(parts: list[tuple[bool, Term]]) -> Term:
-    """Those that are added come first."""
+    """The sum of signed terms; those that are added come first, so that no negation is needed if
+    there is one."""
     first, *tail = sorted(parts, key=lambda part: not part[0])
     total = first[1] if first[0] else apply("neg", first[1])
     for plus, summand in tail:
@@ -150,7 +159,8 @@ def _sum(parts: list[tuple[bool, Term]]) -> Term:
 
 @rule("mul")
 def regrouped_factors(term: Term) -> Iterator[Term]:
-    """(ab)c is a(bc): the smaller ones are multiplied first."""
+    """(ab)c is a(bc) where bc has fewer elements than the whole: smaller arrays are multiplied
+    first."""
     x, y = term.arguments
     for product, factor in ((x, y), (y, x)):
         if named(product, "mul"):
@@ -163,7 +173,7 @@ def regrouped_factors(term: Term) -> Iterator[Term]:
 
 @rule("mul")
 def distributed(term: Term) -> Iterator[Term]:
-    """a(b + c) is ab + ac."""
+    """a(b + c) is ab + ac, on the way to another common factor."""
     x, y = term.arguments
     for factor, bracket in ((x, y), (y, x)):
         if named(bracket, "add", "sub"):
@@ -173,7 +183,8 @@ def distributed(term: Term) -> Iterator[Term]:
 
 @rule("div")
 def reciprocal_first(term: Term) -> Iterator[Term]:
-    """What is divided by fewer numbers is multiplied by their inverses."""
+    """x / y is x · (1 / y) where y has fewer elements; by a number it is a product with the
+    inverse."""
     x, y = term.arguments
     number = value(y)
     if number:
@@ -187,7 +198,7 @@ def reciprocal_first(term: Term) -> Iterator[Term]:
 
 @rule("power")
 def power_by_root(term: Term) -> Iterator[Term]:
-    """Half powers by a root, whole ones by squares."""
+    """x to 1.5 is x · sqrt x, and x to -2 is 1 / x²: roots and squares are faster than powers."""
     x, exponent = term.arguments[0], float(term.parameter("exponent"))
     if 2 * exponent != int(2 * exponent) or not 1 < abs(exponent) <= 8:
         return
@@ -203,12 +214,13 @@ def power_by_root(term: Term) -> Iterator[Term]:
 
 @rule("rsqrt")
 def inverse_root(term: Term) -> Iterator[Term]:
+    """rsqrt x is 1 / sqrt x, which other rules for quotients take up."""
     yield apply("div", literal(1), apply("sqrt", term.arguments[0]))
 
 
 @rule("mul")
 def over_root(term: Term) -> Iterator[Term]:
-    """What is multiplied by an inverse root is divided by the root."""
+    """a · rsqrt x is a / sqrt x: XLA divides as fast as it multiplies where memory decides."""
     x, y = term.arguments
     for numerator, root in ((x, y), (y, x)):
         if named(root, "rsqrt"):

@@ -1,4 +1,8 @@
-"""Simplifications of reshapes, transposes, slices and other operators that move elements."""
+"""Simplifications of reshapes, transposes, slices and other operators that move elements, for
+`simplification`: each gives a simpler term, or `None`.
+
+Reshapes move towards the outputs, where they meet and become one.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from ..terms import again, kept_axes, named, reshaped, transposed
 
 
 def reshaped_after(term: Term) -> Term | None:
-    """A function of one array comes before axes of size one are put in."""
+    """f(reshape(x)) is reshape(f(x)) where the reshape only adds axes of size one."""
     arrays = [operand for operand in term.arguments if operand.shape]
     if not term.operator.pointwise or len(arrays) != 1:
         return None
@@ -21,7 +25,8 @@ def reshaped_after(term: Term) -> Term | None:
 
 
 def _without_ones(term: Term, x: Term) -> Term | None:
-    """Axes of size one that are left out after a function are left out before."""
+    """reshape(f(x, y)) is f of the reshaped operands where the reshape only removes axes of size
+    one."""
     if not x.operator.pointwise or len(term.shape) >= len(x.shape) or not term.shape:
         return None
     gone, left = list[int](), list(term.shape)
@@ -42,6 +47,7 @@ def _without_ones(term: Term, x: Term) -> Term | None:
 
 
 def transpose(term: Term) -> Term | None:
+    """Two transposes are one; one that only moves axes of size one is a reshape."""
     x, order = term.arguments[0], term.parameter("axes")
     if named(x, "transpose"):
         inner = x.parameter("axes")
@@ -61,6 +67,7 @@ def transpose(term: Term) -> Term | None:
 
 
 def reshape(term: Term) -> Term | None:
+    """Two reshapes are one; a reduction may keep its axes, or not, in place of a reshape."""
     x = term.arguments[0]
     if named(x, "reshape"):
         return reshaped(x.arguments[0], term.shape)
@@ -73,6 +80,7 @@ def reshape(term: Term) -> Term | None:
 
 
 def broadcast(term: Term) -> Term | None:
+    """Two broadcasts are one, and one that repeats nothing is none."""
     x = term.arguments[0]
     if x.shape == term.shape:
         return x
@@ -82,6 +90,7 @@ def broadcast(term: Term) -> Term | None:
 
 
 def sliced(term: Term) -> Term | None:
+    """Two slices along one axis are one, and a slice of everything is none."""
     x, bounds = term.arguments[0], dict(term.parameters)
     if x.shape == term.shape and bounds["step"] == 1:
         return x
@@ -94,12 +103,13 @@ def sliced(term: Term) -> Term | None:
 
 
 def cast(term: Term) -> Term | None:
+    """A cast to the type that the operand has is none."""
     x = term.arguments[0]
     return x if x.dtype is term.dtype else None
 
 
 def sums(term: Term) -> Term | None:
-    """Sums of sums are one."""
+    """A sum of a sum is one sum over the axes of both."""
     x, axes = term.arguments[0], term.parameter("axes")
     if not axes:
         return x
@@ -114,7 +124,7 @@ def sums(term: Term) -> Term | None:
 
 
 def reduced(term: Term) -> Term | None:
-    """Axes of size one are left out before a reduction, and put in after it."""
+    """A reduction of an operand with axes of size one is one without them, and a reshape."""
     x, axes = term.arguments[0], term.parameter("axes")
     left = [axis for axis, size in enumerate(x.shape) if size != 1]
     if len(left) == len(x.shape) or not left:
@@ -126,7 +136,7 @@ def reduced(term: Term) -> Term | None:
 
 
 def matmul(term: Term) -> Term | None:
-    """A batch of one is no batch."""
+    """A product with a batch of one is a product without a batch."""
     left, right = term.arguments
     if len(term.shape) == 2 or any(size != 1 for size in term.shape[:-2]):
         return None
@@ -134,7 +144,7 @@ def matmul(term: Term) -> Term | None:
 
 
 def concatenate(term: Term) -> Term | None:
-    """One inside another along the same axis; empty parts; a single part; what was cut."""
+    """Nested concatenations are one; empty operands fall away; slices that adjoin are one slice."""
     axis, parts = term.parameter("axis"), list[Term]()
     for x in term.arguments:
         if named(x, "concatenate") and x.parameter("axis") == axis:
@@ -156,6 +166,7 @@ def concatenate(term: Term) -> Term | None:
 
 
 def _adjoining(first: Term, second: Term, axis: int) -> bool:
+    """Whether the second slice begins where the first one ends, in one source."""
     if not (named(first, "slice") and named(second, "slice")):
         return False
     a, b = dict(first.parameters), dict(second.parameters)
