@@ -1,10 +1,21 @@
 """Kernel tuning: a best-first search among schedules near the fastest kernels of a race.
 
-Kernels tuned by trials: a best-first search among schedules that a prediction orders.
+Problem: a program has thousands of schedules, a prediction of their times that is wrong by a factor
+that varies slowly among them, and time for `Budget.trials` measurements.
 
-A kernel that was timed says by how much the prediction is wrong around it. So what lies beside it
-is expected to take as much as was predicted, times that; the least expected is tried next. In doubt
-is what was changed: of several kernels, those that take long are tried in other ways first.
+Example: a kernel predicted at 100 µs took 150. A neighbour predicted at 80 is expected to take 150
+· 80 · `_DOUBT` / 100 = 102 µs at best. Another kernel took 90 µs as predicted; its neighbour
+predicted at 100 is expected to take 85, and is timed first.
+
+A kernel that was timed says by how much the prediction is wrong around it. In doubt is only what
+was changed: of a program with several kernels those that take long are changed first, since
+`_DOUBT` of a large part is most.
+
+Invariant: a schedule is timed once (`SchedulePoint.key`), and the device times one thing at a time
+(`lanes`).
+
+Cost: `Budget.trials` races of `_ROUNDS` rounds against the best kernel. docs/why/kernels.md shows
+what a schedule decides.
 """
 
 from __future__ import annotations
@@ -25,38 +36,40 @@ from .entrants import Entrants
 from .selection import RaceResult
 
 _DOUBT = 0.85
-"""The prediction of a kernel that is changed may be wrong by so much."""
+"""The share of its prediction that a changed kernel may take at best."""
 
 
 class TuningStart(Struct, frozen=True, tag=True):
-    """All that was timed before."""
+    """The root: all that was timed before."""
 
 
 class TuningTrial(Struct, frozen=True, tag=True):
-    """A kernel that might be tried."""
+    """A schedule that might be tried."""
 
     place: SchedulePoint
     seconds: float
-    """Expected of it."""
+    """What it is expected to take at best."""
 
 
 class TimedKernel(Struct, frozen=True, tag=True):
-    """A kernel that was tried."""
+    """A schedule that was tried."""
 
     place: SchedulePoint
     seconds: float
+    """What it took; of a trial, by its ratio to the best kernel of the first race."""
 
 
 Node: TypeAlias = TuningStart | TuningTrial | TimedKernel
 
 Neighbours: TypeAlias = Callable[[SchedulePoint], Awaitable[Sequence[SchedulePoint]]]
-"""Gives the kernels that differ in one choice from others."""
+"""Gives the schedules that differ in one choice from another."""
 Time: TypeAlias = Callable[[SchedulePoint], Awaitable[float | None]]
-"""Gives the seconds that a kernel takes; nothing where it does not run."""
+"""Gives the seconds that a schedule takes; `None` where it does not run."""
 
 
 class KernelTuning:
-    """The problem of finding fast kernels near some that were timed."""
+    """The problem of finding fast schedules near some that were timed, for `Search` with
+    `order="best-first"`."""
 
     lanes = 1  # a device times one thing at a time
 
@@ -68,6 +81,8 @@ class KernelTuning:
         return TuningStart()
 
     async def expand(self, node: Node) -> list[Node]:
+        """What was timed before; or the time of a trial; or the neighbours of a timed schedule that
+        are new."""
         match node:
             case TuningStart():
                 return list(self._known)
@@ -92,7 +107,8 @@ class KernelTuning:
         return solution.seconds
 
     def priority(self, node: Node) -> float:
-        """What was timed costs nothing more."""
+        """The seconds that are expected: what was timed already costs nothing more, and is expanded
+        at once."""
         return node.seconds if isinstance(node, TuningTrial) else 0.0
 
     def key(self, node: Node) -> str:
@@ -100,14 +116,15 @@ class KernelTuning:
 
 
 def _relative(candidate: SchedulePoint, reference: SchedulePoint) -> float:
-    """How many times as long as the other it may take at best."""
+    """How many times as long as `reference` the candidate may take at best."""
     parts = zip(candidate.parts, _alike(candidate, reference), strict=True)
     least = sum(part * (1 if alike else _DOUBT) for part, alike in parts)
     return least / reference.seconds
 
 
 def _alike(candidate: SchedulePoint, reference: SchedulePoint) -> list[bool]:
-    """Which of its kernels the other has as well, in the same place where it has as many."""
+    """Which of its kernels the reference has as well, at the same place where it has as many
+    kernels."""
     if candidate.parting == reference.parting:
         return [
             ours == theirs for ours, theirs in zip(candidate.points, reference.points, strict=True)
@@ -123,7 +140,8 @@ async def tune_from_timings(
     trials: int,
     seconds: float,
 ) -> list[TimedKernel]:
-    """Those that were found, the fastest first; what was known is not among them."""
+    """Schedules that were tried near those of `timings`, the fastest first; those of `timings` are
+    not among them."""
     if not (timings and trials):
         return []
     left = trials
@@ -131,6 +149,7 @@ async def tune_from_timings(
     async def counted(place: SchedulePoint) -> float | None:
         nonlocal left
         if left == 0:
+            # Not a limit of nodes: neighbours that wait are nodes too, and cost nothing.
             search.stop("so many trials")
             return None
         left -= 1
@@ -146,28 +165,32 @@ async def tune_from_timings(
 
 
 _ROUNDS = 7
+"""Rounds of a trial: enough to tell a gain of some percent, which a real race confirms."""
 _NEAR = 1.5
-"""Kernels that take so many times as long as the fastest are not worth further trials."""
+"""Kernels that take this many times as long as the fastest candidate are not worth
+further trials."""
 _BEST = 2
-"""So many of those that were tried are worth a real race."""
+"""How many of those that were tried are worth a real race."""
 
 
 class KernelMaker(Protocol):
-    """Knows all kernels of a program, and makes those that are wanted."""
+    """Knows all kernels of a program, and writes those that are asked for: `GenerationProcess` is
+    one."""
 
     async def beside(self, place: SchedulePoint) -> Sequence[SchedulePoint]:
-        """The kernels that differ in one choice from others."""
+        """The schedules that differ in one choice from `place`."""
         ...
 
     async def contender(self, place: SchedulePoint) -> CandidateSource:
-        """A contender of these kernels; raises OptimizeError where there is none."""
+        """A source with these kernels; raises `OptimizeError` where there is none."""
         ...
 
 
 async def tune_kernels(
     runners: Entrants, first: RaceResult, maker: KernelMaker, budget: Budget
 ) -> list[CandidateSource]:
-    """The best kernels near those that ran, where one of these is right, and near the fastest."""
+    """The best kernels near those of the first race, where one of these is right, and near the
+    fastest."""
     timings = {contender: first.seconds(contender) for contender in first.entrants}
     best = await _promising(runners, timings) if budget.trials else None
     if best is None:
@@ -199,10 +222,10 @@ async def tune_kernels(
 async def _promising(
     runners: Entrants, timings: dict[CandidateSource, float]
 ) -> CandidateSource | None:
-    """The fastest kernel that the device computes as well, if it is near the fastest of all.
+    """The fastest kernel that the device computes accurately, if it is near the fastest of all.
 
-    Where one does not, neither do others that compute the same program, but they may be watched,
-    and then are among those that were timed.
+    Where one does not, neither do others of its form; but they may be watched, and are then timed
+    here.
     """
     while left := [fastest for fastest in timings if fastest not in runners.notes]:
         fastest = min(
@@ -212,6 +235,8 @@ async def _promising(
             break
         if await runners.agreeing(fastest) is not None:
             return fastest
+        # The rounding of a kernel is that of its program: another schedule adds up the same
+        # numbers.
         alike = [
             contender
             for contender in timings
@@ -227,7 +252,7 @@ async def _promising(
 async def _timed(
     runners: Entrants, contender: CandidateSource, timings: Mapping[CandidateSource, float]
 ) -> float | None:
-    """What one more takes, beside the original."""
+    """Seconds of one more contender, by a race against the original."""
     heat = await runners.race([runners.original, contender], _ROUNDS)
     ratio = heat.race.speedup(1)
     return None if ratio is None else timings[runners.original] / ratio.median
@@ -235,21 +260,21 @@ async def _timed(
 
 @dataclass
 class KernelTrials:
-    """One after the other, as an executor comes to them."""
+    """The trials of one program, one after the other, as an executor comes to them."""
 
     runners: Entrants
     maker: KernelMaker
     best: CandidateSource
-    """What all others are raced against."""
+    """The kernel that all others are raced against: the clock of the machine cancels."""
     seconds: float
-    """What that takes."""
+    """What `best` takes."""
     _made: dict[SchedulePoint, CandidateSource] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
 
     async def run(
         self, kernels: Mapping[CandidateSource, float], budget: Budget
     ) -> dict[CandidateSource, float]:
-        """What kernels near the known ones take, the fastest first."""
+        """What kernels near the given ones take, the fastest first."""
         places = {
             contender.place: timing
             for contender, timing in kernels.items()
@@ -261,7 +286,7 @@ class KernelTrials:
         return {self._made[kernel.place]: kernel.seconds for kernel in timed}
 
     async def _beside(self, place: SchedulePoint) -> Sequence[SchedulePoint]:
-        """The kernels near a place; none where the process that knows them is gone."""
+        """The schedules near `place`; none where the process that knows them is gone."""
         try:
             return await self.maker.beside(place)
         except OptimizeError as error:
@@ -269,13 +294,13 @@ class KernelTrials:
             return ()
 
     def _tell_once(self, text: str) -> None:
-        """What is wrong with one of many may be wrong with all of them."""
+        """Tells it the first time: what is wrong with one of many may be wrong with all of them."""
         if text not in self._told:
             self._told.add(text)
             self.runners.tell(text)
 
     async def _time(self, place: SchedulePoint) -> float | None:
-        """What these kernels take; nothing where they do not run."""
+        """The seconds of these kernels; `None` where they do not run."""
         try:
             contender = await self.maker.contender(place)
         except OptimizeError as error:

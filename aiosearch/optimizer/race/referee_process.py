@@ -1,8 +1,18 @@
 """The process that compares a candidate's outputs with float64, so that the host's event loop does
 not wait for it.
 
-The process draws the inputs and computes in float64; the host carries arrays between it and the
-executor, through a file in memory that both share.
+It draws the inputs and computes in float64; the host carries arrays between it and the executor,
+through a file in memory that both share (`SharedArrays`):
+
+    host                                       referee
+    JudgeRequest  ------------------------>
+                  <------------------------  OutputsWanted(side 0, inputs)
+    run on the device
+    OutputsReady  ------------------------>
+                  <------------------------  JudgedOutputs(evidence), or RequestFailed
+
+The messages are small: arrays stand in the letterbox, and a `Parcel` says where. A referee that
+dies, as for lack of memory, has one successor.
 """
 
 from __future__ import annotations
@@ -42,18 +52,18 @@ from ..worker_process import (
 )
 
 EXTRA_DRAWS = 3
-"""Draws of the inputs that it was timed on, where the usual distributions say too little."""
+"""Draws of the inputs that the race runs on, where the usual distributions say too little."""
 
 Run: TypeAlias = Callable[[int, Sequence[Leaf]], Awaitable[tuple[Leaf, ...] | Failure]]
 """Runs the original (0) or the candidate (1) on the device."""
 
 
 class JudgeRequest(Struct, frozen=True, tag=True):
-    """A program, and the way in which a candidate for it is judged."""
+    """A program, and how a candidate for it is judged."""
 
     program: bytes
     draws: dict[int, Draw]
-    """From what its inputs are drawn when it is timed."""
+    """What its inputs are drawn from when it is timed, by position."""
     seed: int
     strict: bool
     product_unit: float = 0.0
@@ -61,14 +71,14 @@ class JudgeRequest(Struct, frozen=True, tag=True):
 
 
 class OutputsWanted(Struct, frozen=True, tag=True):
-    """Run this side on the inputs in the letterbox."""
+    """Asks the host to run a side on the inputs in the letterbox."""
 
     side: int
     inputs: tuple[Parcel, ...]
 
 
 class OutputsReady(Struct, frozen=True, tag=True):
-    """Its outputs are in the letterbox."""
+    """Says that the outputs are in the letterbox."""
 
     outputs: tuple[Parcel, ...]
 
@@ -89,9 +99,9 @@ _decode_reply: msgspec.msgpack.Decoder[OutputsWanted | JudgedOutputs | RequestFa
 
 
 async def judge_outputs(case: JudgeRequest, run: Run) -> FloatEvidence | Failure:
-    """Compares both sides; a failure is that of the one that cannot run. Raises OptimizeError.
+    """Compares both sides; a `Failure` is that of the side that cannot run. Raises `OptimizeError`.
 
-    Besides the usual distributions it draws the inputs that a race is run on, where fewer than
+    Besides the usual `DISTRIBUTIONS` it draws the inputs that a race is run on, where fewer than
     `ENOUGH` of those say anything, or where they leave out an output; and inputs so large that what
     computes something larger than the original does overflows. A referee that dies has one
     successor.
@@ -143,7 +153,7 @@ def _take_outputs(letterbox: SharedArrays, parcels: Sequence[Parcel]) -> list[Le
 
 
 class _HostRun:
-    """A side that the host has run; the truth is the program's."""
+    """A side that the host runs; float64 and its bounds of error are those of the program."""
 
     def __init__(
         self, side: int, program: ExecutedProgram, channel: Channel, letterbox: SharedArrays
@@ -174,8 +184,8 @@ class _HostRun:
 def compared(case: JudgeRequest, ours: _HostRun, theirs: _HostRun) -> FloatEvidence:
     """On the usual distributions, and on more where these do not tell enough.
 
-    What none of them speaks against runs on vast inputs, too, which tell whether it overflows. To
-    pass there is no evidence where there is none elsewhere.
+    What none of them speaks against runs on vast inputs too, which tell whether it overflows. To
+    pass on vast inputs is no evidence where there is none elsewhere.
     """
     seed, strict = case.seed, case.strict
     evidence = compare_sides(ours, theirs, seed=seed, strict=strict, distributions=DISTRIBUTIONS)
@@ -183,6 +193,8 @@ def compared(case: JudgeRequest, ours: _HostRun, theirs: _HostRun) -> FloatEvide
         return evidence
     trials = evidence.trials
     if evidence.counted < ENOUGH or evidence.unseen:
+        # Some programs are accurate nowhere but on inputs like those of the race: without them
+        # nothing is said.
         trials += tuple(
             compare_on(_drawn(case, seed + number), ours, theirs, f"as timed ({number})", strict)
             for number in range(1, EXTRA_DRAWS + 1)
@@ -197,7 +209,7 @@ def compared(case: JudgeRequest, ours: _HostRun, theirs: _HostRun) -> FloatEvide
 
 
 def _drawn(case: JudgeRequest, seed: int) -> list[Leaf]:
-    """Inputs as for a race, in the working types."""
+    """Inputs as for a race, rounded to the types that the program computes in."""
     program = from_json(case.program)
     types = zip(program.inputs, array_types(program), strict=True)
     return [
@@ -226,6 +238,7 @@ def _verdict(
         program = ExecutedProgram(from_json(case.program), case.product_unit)
         ours, theirs = (_HostRun(side, program, channel, letterbox) for side in (0, 1))
         return JudgedOutputs(compared(case, ours, theirs).remarked(program.program))
+    # The host is gone: nobody reads an answer, and `serve_requests` ends.
     except (EOFError, ConnectionError):
         raise
     except ExecutorError as error:

@@ -1,4 +1,14 @@
-"""The choice of a winner: candidates are compiled, raced and checked, in this order."""
+"""The choice of a winner: candidates are compiled, raced and checked, in this order.
+
+Checking on the device is dear, and most candidates are slow: so the fastest is checked first, and
+the next one only where it fails. The stages are
+
+- a first race of all, a third of the rounds, where there are more than `Budget.finalists`;
+- `tune_kernels` near its fastest kernels;
+- the last race, and for its winners by turns the check against float64 and a race of confirmation;
+- that again, with what was merely overflown watched (`guard_candidate`), or with the next best,
+  where none of them can be taken.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +52,12 @@ class Selector:
     strict: bool
     tell: Tell
     settings: JaxSettings = field(default_factory=current_settings)
-    """Under which the winner will run."""
+    """The settings of jax under which the winner will run."""
     maker: KernelMaker | None = None
-    """Makes further kernels, beside those among the contenders."""
+    """Writes further kernels, beside those among the contenders."""
     _finals: dict[CandidateSource, RaceResult] = field(default_factory=dict)
     _sure: dict[CandidateSource, FloatEvidence] = field(default_factory=dict)
-    """What has won once more, and what speaks for it; it need not do so again."""
+    """What has won once more, and the evidence for it; it need not do so again."""
     _in_doubt: bool = False
     _again: set[CandidateSource] = field(default_factory=set)
     """Those that have been watched, or could not be."""
@@ -62,7 +72,8 @@ class Selector:
         )
 
     async def select(self, contenders: Sequence[CandidateSource]) -> Selection:
-        """Races them; raises OptimizeError where the original itself cannot be run."""
+        """Races contenders, the original first; raises `OptimizeError` where the original itself
+        cannot be run."""
         inputs = await self._field.begin(contenders)
         count = len(self._field.compiled)
         self.tell(f"{count} of {len(contenders)} compiled; racing on {inputs}")
@@ -72,6 +83,7 @@ class Selector:
             heat = await self._last_race(again)
             chosen = await self._chosen(heat)
             if chosen[0] is not contenders[0]:
+                # The later race has the earlier winner in it: whoever wins there beats both.
                 last, (winner, floats, otherwise) = heat, chosen
             elif winner is contenders[0]:
                 last = heat
@@ -99,7 +111,7 @@ class Selector:
     async def _chosen(
         self, last: RaceResult
     ) -> tuple[CandidateSource, FloatEvidence | None, CandidateSource]:
-        """The winner, what speaks for it, and the winner of those that make nothing beforehand."""
+        """The winner, the evidence for it, and the winner of those that make nothing beforehand."""
         winner, floats = await self._winner(last)
         if winner.beforehand is None:
             return winner, floats, winner
@@ -107,7 +119,7 @@ class Selector:
         return winner, floats, otherwise
 
     async def _watched(self, last: RaceResult) -> list[CandidateSource] | None:
-        """Who runs once more, as some of them will be watched; nothing where none has to be."""
+        """Who runs once more, as some of them are watched now; `None` where none has to be."""
         original, *rivals = last.entrants
         lacking = [
             contender
@@ -121,9 +133,11 @@ class Selector:
         return [original, *left, *watched] if watched else None
 
     def _next_best(self, winner: CandidateSource) -> list[CandidateSource] | None:
-        """The next that seemed faster, where those that did have all turned out to be wrong.
+        """The next that seemed faster, where those that did have all turned out to be wrong; else
+        `None`.
 
-        Not others that compute the same program: they are as wrong. The best spelling runs again.
+        Others of a wrong form are left out: they compute the same program and are as wrong. The
+        best spelling runs again, for comparison.
         """
         first, notes, wrong = self._first, self._field.notes, self._field.inaccurate
         if first is None or winner is not self._field.original or not wrong:
@@ -145,6 +159,7 @@ class Selector:
         return list(dict.fromkeys([self._field.original, *next_best, *plain]))
 
     async def _last_race(self, finalists: Sequence[CandidateSource]) -> RaceResult:
+        """Races the finalists, again where noise may hide something."""
         self._raced.update(finalists)
 
         async def racing() -> Race:
@@ -173,7 +188,7 @@ class Selector:
     async def _winner(
         self, last: RaceResult, *, beforehand: bool = True
     ) -> tuple[CandidateSource, FloatEvidence | None]:
-        """The fastest that wins, here and alone, and that the device computes as well."""
+        """The fastest that wins in `last` and alone, and that the device computes accurately."""
         for place in winners(last.race):
             contender = last.entrants[place]
             if contender in self._field.notes:
@@ -183,6 +198,8 @@ class Selector:
             if contender in self._sure:
                 return contender, self._sure[contender]
             floats = await self._field.agreeing(contender)
+            # The check comes first: it needs no quiet machine, and what is wrong need not be timed
+            # again.
             if floats is not None and await self._confirmed(last, contender):
                 self._sure[contender] = floats
                 return contender, floats
@@ -191,8 +208,8 @@ class Selector:
     async def _confirmed(self, last: RaceResult, contender: CandidateSource) -> bool:
         """Whether it wins once more, on other inputs, without those that it was chosen from.
 
-        By the median of the paired rounds, which is what will be told, it must not be behind the
-        best spelling either.
+        By the median of the paired rounds, which is what will be reported, it must not be behind
+        the best spelling either.
         """
         alone = dict.fromkeys([last.entrants[0], contender, last.plain])
         self.tell(f"racing {contender.how} once more, to confirm it")

@@ -1,4 +1,14 @@
-"""The race of the whole function: what is faster alone need not be faster in its place."""
+"""The race of the whole function: what is faster alone need not be faster in its place.
+
+Example: a function with two programs f and g, both faster alone. Raced are the function as written,
+with both, with f only and with g only; XLA fuses g into what follows it, so that replacing g makes
+that slower, and "only f" wins. The answer keeps the ids of what stands in the function
+(`Evidence.kept`), so that the next process need not race.
+
+Each arrangement is exported as StableHLO (`handback.exported`) and compiled in the executor's
+process, on the arrays that the function was traced with. Cost: a compilation for each of at most 2
++ `MOST_TRIED_ALONE` arrangements, one race and one confirmation.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +50,8 @@ def is_single_program(cut: CutFunction) -> bool:
 
 
 def whole_key(key: Key, cut: CutFunction, faster: Mapping[Subject, Answer]) -> Key:
-    """Names the function and what is to stand in it, beside the device and versions of a key."""
+    """Names the function and what is to stand in it, beside the device and versions of `key`."""
+    # Functions among the parameters print their address, which differs in each process.
     texts = [re.sub(r" at 0x[0-9a-f]+", "", str(piece.jaxpr)) for piece in cut.pieces]
     texts += sorted(answer.source for answer in faster.values())
     name = hashlib.blake2b("\0".join(texts).encode(), digest_size=16).hexdigest()
@@ -53,7 +64,7 @@ def whole_key(key: Key, cut: CutFunction, faster: Mapping[Subject, Answer]) -> K
 
 
 def called_key(key: Key, cut: CutFunction, faster: Mapping[Subject, Answer]) -> Key:
-    """Names the same question of the function as it is called."""
+    """Names the function as it is called, with what is to stand in it."""
     key_of_whole = whole_key(key, cut, faster)
     return msgspec.structs.replace(key_of_whole, program=f"called {key_of_whole.program}")
 
@@ -95,7 +106,7 @@ def describe_slower_as_called(name: str, answer: Answer) -> str:
 
 
 def stored_arrangement(answer: Answer, faster: Mapping[Subject, Answer]) -> dict[Subject, Answer]:
-    """What stands in the function, by what is remembered of it."""
+    """What stands in the function, by the ids that an answer for it keeps."""
     return {
         subject: stored
         for subject, stored in faster.items()
@@ -112,10 +123,11 @@ class WholeRace:
     budget: Budget
     seed: int
     examples: Sequence[Leaf]
-    """What the function was traced with: arrays, or what stood for them."""
+    """What the function was traced with: arrays, or `jax.ShapeDtypeStruct`s that stood for them."""
     tell: Tell
     in_doubt: bool = field(default=False, init=False)
-    """Whether the answer is the function as it is, and noise may hide that another is faster."""
+    """Whether the answer is the function as it is, and noise may hide that another arrangement is
+    faster."""
 
     async def answer(
         self,
@@ -124,7 +136,7 @@ class WholeRace:
         faster: Mapping[Subject, Answer],
         loaded: Mapping[Subject, Replacement | Packed],
     ) -> Answer | Failure:
-        """Which of them stay; a failure where the function as it is cannot be timed elsewhere.
+        """Which answers stay; a `Failure` where the function as it is cannot be timed elsewhere.
 
         An arrangement that fails is out alone.
         """
@@ -165,7 +177,7 @@ class WholeRace:
     async def _compiled(
         self, name: str, cut: CutFunction, replacements: Mapping[Subject, Replacement | Packed]
     ) -> Compiled | Failure:
-        """The function with these in their places, on what it was traced with."""
+        """The function with these replacements, compiled on what it was traced with."""
         spliced = Spliced(cut, replacements)
         module = await to_thread.run_sync(exported, spliced, cut.settings)
         if isinstance(module, Failure):
@@ -215,12 +227,14 @@ def _arrangements(
 
 
 def _saved(cut: CutFunction, subject: Subject, answer: Answer) -> float:
+    """Seconds of a call that an answer saves, by what it saved alone and how often the program
+    occurs."""
     times = sum(piece.subject == subject for piece in cut.regions)
     return times * (answer.timings.original - answer.timings.answer)
 
 
 def _value(example: Leaf, aval: AbstractArray) -> PyTree:
-    """What a leaf is timed on: its own value as jax takes it; nothing where it stands for one."""
+    """What a leaf is timed on: its own value as jax takes it; `None` where it stands for one."""
     if isinstance(example, jax.ShapeDtypeStruct):
         return None
     return bits(example) if is_array(example) else np.asarray(example, aval.dtype)

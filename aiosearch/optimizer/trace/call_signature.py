@@ -1,5 +1,11 @@
 """The signature of a call: which arguments are arrays, which are static, and the pytree that they
-come in."""
+come in.
+
+Example: `f(x, {"w": w}, axis=1)` with `static_argnames="axis"` has the leaves x and w, the static
+argument `axis` with the value 1, and the tree `((*, {"w": *}), {"axis": None})`. A call with other
+arrays of any shape has an equal `CallSignature`; `axis=0`, or a list in the place of the dict,
+makes it another one.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +22,32 @@ from ...capture.names import input_names
 from .errors import SpliceError
 
 BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-"""The kinds of parameters whose place among the arguments is always the same."""
+"""Kinds of parameters whose place among the positional arguments is always the same."""
 _NUMBERS = (bool, int, float, complex)
 _ARRAYS = ("shape", "__jax_array__")
-"""What one of them has, or what jax makes one of."""
+"""Attributes of which an array, or what jax makes one of, has at least one."""
 
 
 @dataclass(frozen=True)
 class CallSignature:
-    """One way of calling a function: other values of the arrays make the same call."""
+    """One way of calling a function: calls with other values of the arrays have an equal one."""
 
     function: Function
     signature: inspect.Signature | None
     static: Mapping[int | str, object]
-    """The arguments that are no arrays, by position or name; each of them has its own value."""
+    """The arguments that are no arrays, by position or name, each with its value."""
     count: int
     """How many arguments are given by position."""
     keywords: frozenset[str]
-    """The arguments that are given by name."""
+    """The names of the arguments that are given by name."""
     tree: PyTreeDef
+    """The structure of `(args, kwargs)`, with `None` in the place of static arguments."""
 
     def leaves(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> list[Leaf] | None:
-        """The arrays of a call in order, or nothing where it is another one."""
+        """The arrays of a call in order; `None` where it is another way of calling."""
         if not self.usual(args, kwargs):
+            # Binding a signature takes microseconds: only where the call is not spelled like the
+            # first one.
             canonical = _canonical(self.signature, args, kwargs)
             if (
                 canonical is None
@@ -58,12 +67,12 @@ class CallSignature:
         return leaves if tree == self.tree else None
 
     def usual(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> bool:
-        """Whether the same arguments are given by position, and the same by name."""
+        """Whether as many arguments are given by position, and the same ones by name."""
         named = bool(kwargs or self.keywords)
         return len(args) == self.count and not (named and kwargs.keys() != self.keywords)
 
     def arguments(self, leaves: Iterable[Leaf]) -> tuple[list[PyTree], dict[str, PyTree]]:
-        """The arguments, made of such arrays."""
+        """The arguments of a call with these arrays, static ones included."""
         args, kwargs = jax.tree_util.tree_unflatten(self.tree, leaves)
         args, kwargs = list(args), dict(kwargs)
         for at, value in self.static.items():
@@ -74,12 +83,12 @@ class CallSignature:
         return args, kwargs
 
     def run(self, leaves: Iterable[Leaf]) -> PyTree:
-        """What the function gives for such arrays."""
+        """The result of the function for these arrays."""
         args, kwargs = self.arguments(leaves)
         return self.function(*args, **kwargs)
 
     def names(self) -> list[str]:
-        """A name for each array."""
+        """A name for each array, such as `x`, or `params_w` for `params["w"]`."""
         args, kwargs = jax.tree_util.tree_unflatten(self.tree, range(self.tree.num_leaves))
         names = input_names(self.function, args)
         for path, _ in jax.tree_util.tree_flatten_with_path(kwargs)[0]:
@@ -90,7 +99,7 @@ class CallSignature:
         return names
 
     def places(self, positions: Iterable[int]) -> frozenset[int]:
-        """Where the arrays of these arguments are among all of them."""
+        """Where the arrays of the arguments at `positions` are among all leaves."""
         args, _ = jax.tree_util.tree_unflatten(self.tree, range(self.tree.num_leaves))
         return frozenset(jax.tree_util.tree_leaves([args[at] for at in positions]))
 
@@ -102,10 +111,10 @@ def call_signature(
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
 ) -> tuple[CallSignature, list[Leaf]]:
-    """How these arguments are given, and the arrays among them.
+    """The `CallSignature` of these arguments, and the arrays among them.
 
-    Raises SpliceError where a static one cannot be hashed, or another one is no array. A static one
-    that is not given is none.
+    Raises `SpliceError` where a static argument cannot be hashed, or another one is no array. A
+    static argument that is not given is none.
     """
     signature = _signature(function)
     args, kwargs = _canonical(signature, args, kwargs) or (tuple(args), dict(kwargs))
@@ -128,7 +137,8 @@ def call_signature(
 
 
 def argument_positions(numbers: int | Iterable[int], count: int) -> list[int]:
-    """The places that are meant among so many arguments, the last of which is -1 too."""
+    """Positions as they are from the front: of 3 arguments -1 is 2; those that are not there are
+    left out."""
     several = (numbers,) if isinstance(numbers, int) else numbers
     return [at % count for at in several if -count <= at < count]
 
@@ -143,7 +153,8 @@ def _signature(function: Function) -> inspect.Signature | None:
 def _canonical(
     signature: inspect.Signature | None, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
 ) -> tuple[tuple[Leaf, ...], dict[str, PyTree]] | None:
-    """By position what can be; defaults stay away."""
+    """Arguments by position where they can be, others by name; defaults that are not given stay
+    away."""
     try:
         bound = signature.bind(*args, **kwargs) if signature else None
     except TypeError:
@@ -154,7 +165,7 @@ def _canonical(
 def _dynamic(
     args: Sequence[PyTree], kwargs: Mapping[str, PyTree], static: Mapping[int | str, object]
 ) -> tuple[tuple[Leaf, ...], dict[str, PyTree]]:
-    """The arguments, with nothing where those are that are no arrays."""
+    """The arguments, with `None` in the place of static ones."""
     return (
         tuple(None if at in static else value for at, value in enumerate(args)),
         {name: None if name in static else value for name, value in kwargs.items()},
@@ -166,10 +177,13 @@ def _argument_at(args: Sequence[PyTree], kwargs: Mapping[str, PyTree], at: int |
 
 
 def _same(left: object, right: object) -> bool:
+    """Whether two static values are equal and of one type: 1, 1.0 and True are not, as a trace with
+    one of them differs."""
     return left is right or (type(left) is type(right) and bool(left == right))
 
 
 def _demand_arrays(call: CallSignature, leaves: Sequence[Leaf]) -> None:
+    """Raises `SpliceError` for a leaf that jax does not take for an array."""
     for name, leaf in zip(call.names(), leaves, strict=True):
         if not isinstance(leaf, _NUMBERS) and not any(
             hasattr(leaf, attribute) for attribute in _ARRAYS
@@ -179,7 +193,7 @@ def _demand_arrays(call: CallSignature, leaves: Sequence[Leaf]) -> None:
 
 
 def _instead(function: Function, name: str, leaf: Leaf) -> str:
-    """What to do about what is no array."""
+    """What to do about an argument that is no array, for the end of a message."""
     method = str(getattr(function, "__name__", ""))
     defined = inspect.unwrap(getattr(type(leaf), method, type(leaf)))
     if defined is not inspect.unwrap(function):
@@ -191,6 +205,7 @@ def _instead(function: Function, name: str, leaf: Leaf) -> str:
 
 
 def _demand_hash(at: int | str, value: object) -> None:
+    """Raises `SpliceError` for a static value that cannot be a key of jax's caches."""
     try:
         hash(value)
     except TypeError:

@@ -1,7 +1,11 @@
 """Classification of jaxpr equations: which can be read as tensor operators, and which stay with
 JAX, with the reason.
 
-What an equation does to its operands, as far as a search is concerned.
+Example: `dot_general` is `EquationKind.MULTILINEAR`; `sort` is `OPAQUE`, as the tensor language has
+no such operator; so is a `dot_general` with `precision=HIGHEST`, as no rewrite keeps that.
+
+`classify_equations` reads each equation by itself with `JaxprReader`, on inputs of its operands'
+types. Whether a group of them can be read together is asked by `pieces`.
 """
 
 from __future__ import annotations
@@ -25,16 +29,22 @@ from .flat_jaxpr import FlatJaxpr
 
 
 class EquationKind(IntEnum):
-    """From what is easiest to rearrange to what is left alone; a call has its worst part's."""
+    """What an equation does to its operands, from what is easiest to rearrange to what is left
+    alone.
+
+    A call has the kind of its worst equation.
+    """
 
     MOVE = 0
-    """Only moves, repeats or converts elements."""
+    """Moves, repeats or converts elements, and computes nothing."""
     MULTILINEAR = 1
+    """Linear in each operand: sums and products."""
     DIVISION = 2
     EXPONENTIAL = 3
     UNINTERPRETED = 4
-    """A function that only equal operands make equal."""
+    """A function of which only equal operands are known to make equal results."""
     OPAQUE = 5
+    """Cannot be read, or has to stay as it is."""
 
 
 _PRIMITIVES = {
@@ -68,14 +78,14 @@ def contracts(equation: JaxprEqn) -> bool:
 
 
 def reduces(equation: JaxprEqn) -> bool:
-    """Whether it makes few elements out of many."""
+    """Whether it makes few elements of many: a product, or a reduction."""
     return contracts(equation) or any(
         part.primitive.name.startswith("reduce_") for part in nested(equation)
     )
 
 
 def nested(equation: JaxprEqn) -> Iterator[JaxprEqn]:
-    """The equation, and those of whatever it calls."""
+    """The equation, and those of all functions that it calls."""
     yield equation
     for body in bodies(equation):
         for inner in body.eqns:
@@ -89,7 +99,7 @@ def bodies(equation: JaxprEqn) -> Iterator[Jaxpr]:
 
 
 def closed_over(function: ClosedJaxpr | Jaxpr) -> Iterator[Leaf]:
-    """The arrays that it and whatever it calls close over."""
+    """The arrays that a function and all that it calls close over, each as often as they do."""
     if isinstance(function, ClosedJaxpr):
         yield from function.consts
         function = function.jaxpr
@@ -115,28 +125,33 @@ _MEANT = frozenset(
         "sharding_constraint",
     }
 )
-"""They compute nothing, and are written to say where, or in which order, something runs."""
+"""Primitives that compute nothing, and are written to say where, or in which order,
+something runs."""
 _LOOPS = frozenset({"scan", "while"})
 _HERE = str(Path(__file__).parent)
 _USUAL = {"bfloat16": "BF16_BF16_F32", "float16": "F16_F16_F32"}
+"""The precision with which XLA multiplies these types anyway: asking for it asks for nothing."""
 _LONG = frozenset({"int64", "uint64"})
+"""The language's integers have 32 bits."""
 
 
 @dataclass(frozen=True)
 class ClassifiedEquation:
-    """An equation, and how it was sorted."""
+    """An equation of a `FlatJaxpr`, and its class."""
 
     index: int
+    """Its place among the equations of the function."""
     equation: JaxprEqn
     kind: EquationKind
     fixed: bool
-    """Whether no argument has a say in it; then every region that needs it has its own."""
+    """Whether it depends on no argument; then every region that needs it has a copy of it."""
     refusal: str = ""
-    """Why it is left alone, where it is."""
+    """Why it is `OPAQUE`, with its place in the user's code; empty otherwise."""
 
 
 def classify_equations(flat: FlatJaxpr, precision: object = None) -> list[ClassifiedEquation]:
-    """Every equation by itself: its operands are inputs, but for what is known beforehand.
+    """Classifies every equation by itself: its operands are inputs, but for constants that are
+    numbers.
 
     `precision` is what products have here that ask for none.
     """
@@ -162,6 +177,8 @@ class _Sorter:
             refusal = self.unread(equation, results)
         if refusal:
             return ClassifiedEquation(index, equation, EquationKind.OPAQUE, False, refusal)
+        # Its value is known from now on: a ramp or a number that later equations may need, as for
+        # an index.
         if fixed:
             for var, value in zip(equation.outvars, results, strict=True):
                 self.keep(var, value)
@@ -177,7 +194,8 @@ class _Sorter:
         return self.known.get(atom) or unknown(atom, "operand")
 
     def long(self, equation: JaxprEqn, fixed: bool) -> str:
-        """The language's integers have 32 bits; places that are known beforehand fit."""
+        """Refuses equations on 64-bit integers, but for places that are computed beforehand and fit
+        into 32."""
         atoms = [atom for atom in equation.invars if not isinstance(atom, Literal)]
         operands = [*(atom for atom in atoms if atom not in self.known), *equation.outvars]
         if fixed or not any(str(aval(atom).dtype) in _LONG for atom in operands):
@@ -185,7 +203,8 @@ class _Sorter:
         return _describe_failure(equation, "on integers of 64 bits")
 
     def unread(self, equation: JaxprEqn, results: Sequence[Known]) -> str:
-        """Why the language has no words for it, or it holds an array that it cannot hand out."""
+        """Why the reader could not read it, or an array that it holds; a program has no such
+        arrays."""
         errors = [result for result in results if isinstance(result, CaptureError)]
         if errors:
             return _describe_failure(equation, errors[0].reason)
@@ -205,7 +224,8 @@ def unknown(var: Var, name: str) -> Known:
 
 
 def why_unreadable(equation: JaxprEqn, precision: object = None) -> str:
-    """Why an equation stays as it is, whatever it computes."""
+    """Why an equation stays as it is, whatever it computes; empty where nothing is against reading
+    it."""
     for part in nested(equation):
         reason = _reason(part, precision)
         if reason:
@@ -214,6 +234,8 @@ def why_unreadable(equation: JaxprEqn, precision: object = None) -> str:
 
 
 def _describe_failure(equation: JaxprEqn, reason: str) -> str:
+    """Names the primitive, the reason and the place in the user's code: `sort at model.py:12:4
+    (loss)`."""
     why = f" ({reason})" if reason else ""
     place = summarize(equation.source_info)
     where = f" at {place}" if place and _HERE not in place else ""
@@ -239,7 +261,7 @@ def _reason(equation: JaxprEqn, precision: object) -> str:
 
 
 def _is_precise(equation: JaxprEqn, default: object) -> bool:
-    """Whether products are asked for that are not the ones that every product is here."""
+    """Whether a product asks for a precision that is not the one that every product has here."""
     if "precision" not in equation.params:
         return False
     asked = _named(equation.params["precision"])
@@ -251,11 +273,11 @@ def _is_precise(equation: JaxprEqn, default: object) -> bool:
 
 
 def _named(precision: object) -> set[str]:
-    """A precision, or one for each operand, by name."""
+    """The names of a precision, or of one for each operand."""
     several = precision if isinstance(precision, tuple) else (precision,)
     return {str(getattr(choice, "name", choice)) for choice in several if choice is not None}
 
 
 def is_known(value: TracedValue) -> bool:
-    """Whether no input has a say in it."""
+    """Whether no input takes part in a value."""
     return not any(term.operator is INPUT for term in walk([value.term]))

@@ -1,4 +1,9 @@
-"""A jaxpr without calls: the bodies of nested `jit` calls are inlined."""
+"""A jaxpr without calls: the bodies of nested `jit` calls are inlined, so that a region may reach
+across them.
+
+Calls with derivatives of their own (`custom_jvp`), or that recompute (`remat`), stay whole, as do
+those that ask for a placement or draw random numbers.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +18,16 @@ from jax.extend.source_info_util import summarize
 from ...capture.jax_types import Atom, Leaf, aval
 
 _CALLS = frozenset({"closed_call", "core_call", "jit", "named_call", "pjit"})
-"""Calls that mean nothing but their bodies.
-
-Those with derivatives of their own, or that recompute for them, stay whole.
-"""
+"""Calls that mean nothing but their bodies."""
 
 
 @dataclass(frozen=True)
 class FlatJaxpr:
-    """Equations in order; a value is set once. Arrays that were closed over have variables.
+    """Equations in order, without calls; each variable is set once, and arrays that were closed
+    over have variables too.
 
-    They stay what they were at that time, as jax has it, even where they are NumPy's and change.
+    Those arrays stay what they were when the function was traced, as under `jax.jit`, even where
+    they are NumPy's and change later.
     """
 
     inputs: tuple[Var, ...]
@@ -31,7 +35,7 @@ class FlatJaxpr:
     equations: tuple[JaxprEqn, ...]
     outputs: tuple[Atom, ...]
     pattern: Jaxpr
-    """The jaxpr it came from, which others are made after."""
+    """The jaxpr it came from: its debug information is that of the jaxprs made by `part`."""
 
     def part(
         self, inputs: Sequence[Var], equations: Sequence[JaxprEqn], outputs: Sequence[Atom]
@@ -49,7 +53,7 @@ class FlatJaxpr:
 
 
 def inline_calls(closed: ClosedJaxpr) -> FlatJaxpr:
-    """The same without calls."""
+    """The function without plain calls."""
     inliner = _Inliner()
     outputs = inliner.body(closed.jaxpr, closed.consts, closed.jaxpr.invars)
     return FlatJaxpr(
@@ -91,7 +95,8 @@ class _Inliner:
         return variable
 
     def placed(self, equation: JaxprEqn) -> JaxprEqn:
-        """What a library's function does is done where it was called."""
+        """The equation, with the place of the call that it was inlined from where its own is in a
+        library."""
         if self._place is None or summarize(equation.source_info):
             return equation
         placed: JaxprEqn = equation.replace(source_info=self._place)
@@ -112,7 +117,7 @@ class _Inliner:
 
 
 def _is_plain_call(equation: JaxprEqn) -> bool:
-    """A call that asks for no placement and no options of its own."""
+    """Whether it is a call that asks for no placement and no options of its own."""
     params = equation.params
     placed = (*params.get("in_shardings", ()), *params.get("out_shardings", ()))
     laid = (*params.get("in_layouts", ()), *params.get("out_layouts", ()))
@@ -126,7 +131,7 @@ def _is_plain_call(equation: JaxprEqn) -> bool:
 
 
 def _draws(equation: JaxprEqn) -> bool:
-    """Whether it takes keys and numbers alone: random numbers stay as they are drawn."""
+    """Whether it takes keys and scalars alone: random numbers stay as they are drawn."""
     types = [aval(operand) for operand in equation.invars]
     keys = [str(operand.dtype).startswith("key<") for operand in types]
     return any(keys) and all(

@@ -1,7 +1,13 @@
-"""A traced function with replacements spliced in for its regions, whose derivatives stay the
-original's.
+"""A traced function with replacements spliced in for its regions, whose derivatives and batches
+stay the original's.
 
-Puts something else in the place of a region, with the region's own derivatives.
+A replacement was verified and measured on the values of one call. So `replace_region` wraps it in
+`jax.custom_jvp`, whose rule differentiates the region's own equations, and in `custom_vmap`, which
+batches these.
+
+    spliced = Spliced(cut(f, x), {subject: fast})
+    spliced(x)                # `fast` where the region was
+    jax.grad(spliced)(x)      # the gradient of `f`
 """
 
 from __future__ import annotations
@@ -34,16 +40,18 @@ class Packed:
     """
 
     positions: tuple[int, ...]
-    """Which of the region's inputs are packed."""
+    """Positions among the region's inputs of those that are packed."""
     pack: Callable[..., Sequence[Leaf]]
-    """Takes them, and gives arrays."""
+    """Takes the inputs at `positions`, and gives arrays."""
     run: Replacement
     """Takes the inputs that are not packed, then what `pack` gave."""
     otherwise: Replacement | None = None
+    """Takes all inputs, where they may be others than those that were packed; the region itself
+    without it."""
 
 
 def replace_region(piece: Piece, run: Replacement) -> Callable[..., Sequence[Leaf]]:
-    """A function of a region's inputs, and of whatever follows them, that `run` computes.
+    """A function of a region's inputs, and of the packed arrays behind them, that `run` computes.
 
     Derivatives and batches are the region's own: `run` was neither verified nor measured on them.
     """
@@ -68,6 +76,9 @@ def replace_region(piece: Piece, run: Replacement) -> Callable[..., Sequence[Lea
         def original(*inputs: Leaf) -> tuple[Leaf, ...]:
             return tuple(piece.original(*inputs))
 
+        # A `custom_jvp` supports reverse mode and higher derivatives as well; a `custom_vjp` would
+        # break forward mode. The packed arrays have no tangents of their own: they are made of
+        # inputs.
         return jax.jvp(original, tuple(primals[:count]), tuple(tangents[:count]))
 
     def function(*inputs: Leaf) -> Sequence[Leaf]:
@@ -77,7 +88,8 @@ def replace_region(piece: Piece, run: Replacement) -> Callable[..., Sequence[Lea
 
 
 def _checked_outputs(piece: Piece, result: Leaf | Sequence[Leaf]) -> tuple[Leaf, ...]:
-    """What a replacement gave, where it is what the region gives."""
+    """The outputs of a replacement; raises `SpliceError` where shapes or element types are not the
+    region's."""
     outputs = tuple(result) if isinstance(result, (tuple, list)) else (result,)
     actual = [f"{output.dtype}{list(output.shape)}" for output in outputs]
     expected = [f"{output.dtype}{list(output.shape)}" for output in map(aval, piece.outputs)]
@@ -87,7 +99,7 @@ def _checked_outputs(piece: Piece, result: Leaf | Sequence[Leaf]) -> tuple[Leaf,
 
 
 def _with_weak_types(piece: Piece, outputs: Sequence[Leaf]) -> list[Leaf]:
-    """Weak types are the region's, which no other spelling keeps."""
+    """The outputs, weakly typed where the region's are: no other spelling keeps that."""
     return [
         convert_element_type_p.bind(output, new_dtype=expected.dtype, weak_type=True, sharding=None)
         if expected.weak_type
@@ -97,11 +109,11 @@ def _with_weak_types(piece: Piece, outputs: Sequence[Leaf]) -> list[Leaf]:
 
 
 Packs: TypeAlias = "tuple[tuple[Leaf, ...] | None, ...]"
-"""For each piece the arrays that were packed for it, where they were."""
+"""For each piece the arrays that were packed for it; `None` where nothing is."""
 
 
 class Spliced:
-    """The function, with replacements by subject; a region that has none runs as it is.
+    """The function, with replacements by `Subject`; a region that has none runs as it is.
 
     It can be compiled, differentiated and batched like the function.
     """
@@ -112,7 +124,8 @@ class Spliced:
         self.cut = cut
         self.replacements = dict(replacements or {})
         self.too_large: set[Subject] = set()
-        """Those for which there was no memory to pack what they want: they run as `otherwise`."""
+        """Those for which there was no memory to pack what they want: they run as
+        `Packed.otherwise`."""
         self._ready: dict[Piece, tuple[list[Leaf], tuple[Leaf, ...]]] = {}
         unknown = self.replacements.keys() - set(cut.subjects)
         if unknown:
@@ -120,7 +133,7 @@ class Spliced:
             raise SpliceError(f"nothing in the function computes {names}")
 
     def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
-        """Takes what the function takes, in the way in which it was called when it was cut."""
+        """Takes what the function takes, in the way in which it was called when it was traced."""
         leaves = self.cut.call.leaves(args, kwargs)
         if leaves is None:
             raise SpliceError("the function was cut for another way of calling it")
@@ -131,7 +144,7 @@ class Spliced:
         return jax.tree_util.tree_unflatten(self.cut.tree, self.flat(leaves, packs))
 
     def flat(self, leaves: Sequence[Leaf], packs: Packs | None = None) -> list[Leaf]:
-        """Takes the arrays of a call alone, in order, and gives those of its results."""
+        """Takes the arrays of a call, in order, and gives the arrays of its result."""
         flat = self.cut.flat
         values = {**flat.constants, **dict(zip(flat.inputs, leaves, strict=True))}
         for piece, packed in zip(self.cut.pieces, packs or self.packs({}), strict=True):
@@ -140,9 +153,10 @@ class Spliced:
         return [atom.val if isinstance(atom, Literal) else values[atom] for atom in flat.outputs]
 
     def packs(self, held: Mapping[int, Leaf]) -> Packs:
-        """Packs what stays the same: what was closed over, and these of the call's arrays.
+        """Packs what stays the same: arrays that were closed over, and those of the call in `held`,
+        by position.
 
-        It is kept, and made again only where other arrays are given.
+        What was packed is kept, and packed again only where other arrays are given.
         """
         flat = self.cut.flat
         values = {**flat.constants, **{flat.inputs[at]: array for at, array in held.items()}}
@@ -157,6 +171,8 @@ class Spliced:
             return None
         inputs = [values[var] for var in variables]
         earlier, packed = self._ready.get(piece, ((), ()))
+        # By identity: an equal array may be another one that changes, and comparing elements would
+        # cost more than a call.
         if len(earlier) != len(inputs) or not all(map(operator.is_, earlier, inputs)):
             built = _pack(replacement, inputs)
             if built is None:
@@ -185,7 +201,7 @@ class Spliced:
 
 
 def _pack(replacement: Packed, inputs: Sequence[Leaf]) -> tuple[Leaf, ...] | None:
-    """What is packed, where there is memory for it."""
+    """What a replacement packs; `None` where there is no memory for it."""
     try:
         with jax.ensure_compile_time_eval():  # also where a caller's trace comes first
             packed = tuple(replacement.pack(*inputs))
@@ -198,7 +214,8 @@ def _pack(replacement: Packed, inputs: Sequence[Leaf]) -> tuple[Leaf, ...] | Non
 
 
 def _unpacking(piece: Piece, packed: Packed) -> Replacement:
-    """Drops the inputs that come packed, which derivatives alone need."""
+    """The replacement as a function of all inputs and the packed arrays: those that come packed are
+    dropped, which derivatives alone need."""
     unpacked = [at for at in range(len(piece.inputs)) if at not in packed.positions]
 
     def run(*inputs: Leaf) -> PyTree:

@@ -1,5 +1,9 @@
 """`trace` and `cut`: trace a JAX function, and cut its jaxpr into regions that are tensor programs
-and the rest."""
+and the rest.
+
+They are two steps since tracing depends on jax's settings of this thread at this moment, and
+cutting, which may take seconds for a large network, runs in any thread.
+"""
 
 from __future__ import annotations
 
@@ -28,26 +32,26 @@ from .regions import regions, why_no_region
 
 @dataclass(frozen=True, eq=False)
 class CutFunction:
-    """A function, as it runs on arrays of some shapes and types, in pieces."""
+    """A function in pieces, as it runs on arrays of some shapes and types."""
 
     call: CallSignature
     avals: tuple[AbstractArray, ...]
     """The abstract values of its arrays."""
     places: tuple[jax.sharding.Sharding | None, ...]
-    """Where each lay that it was traced with, as far as it lay anywhere."""
+    """The sharding of each array that it was traced with; `None` for what lay nowhere."""
     constant: frozenset[int]
-    """The places of those that stay the same from call to call."""
+    """Positions of the arrays that stay the same from call to call."""
     held: Mapping[int, Leaf]
-    """The arrays that stay the same, by place, as far as they are jax's own: others may change."""
+    """The arrays of jax among them, by position: those of NumPy may change."""
     flat: FlatJaxpr
     steps: tuple[ClassifiedEquation, ...]
     pieces: tuple[Piece, ...]
     tree: PyTreeDef
-    """The tree in which the function gives its results."""
+    """The structure of the function's result."""
     settings: JaxSettings
-    """Of jax, under which it was traced."""
+    """The settings of jax under which it was traced."""
     donates: bool = False
-    """Whether it gives arrays that it is given away, as `jax.jit(..., donate_argnums=...)` does."""
+    """Whether it donates arguments, as `jax.jit(..., donate_argnums=...)` does."""
 
     @property
     def function(self) -> Function:
@@ -82,30 +86,31 @@ class Traced:
 
     call: CallSignature
     examples: tuple[Leaf, ...]
-    """The arrays that it was traced with, or what stood for them."""
+    """The arrays that it was traced with, or `jax.ShapeDtypeStruct`s that stood for them."""
     constant: frozenset[int]
     jaxpr: ClosedJaxpr
     tree: PyTreeDef
     settings: JaxSettings
     precision: object
-    """What products have that ask for none."""
+    """The precision of products that ask for none, under the settings of the trace."""
     largest: int
+    """Equations that a region has at most, where it can be parted."""
 
     @property
     def places(self) -> tuple[jax.sharding.Sharding | None, ...]:
-        """Where those arrays lie, as far as that is known."""
+        """The sharding of each example; `None` for what lies nowhere."""
         return tuple(map(array_sharding, self.examples))
 
     @cached_property
     def closed_over(self) -> tuple[Leaf, ...]:
-        """The arrays that it and what it calls close over, each as often as they do."""
+        """The arrays that the function and what it calls close over, each as often as they do."""
         return tuple(closed_over(self.jaxpr))
 
     @property
     def shardings(self) -> tuple[jax.sharding.Sharding, ...]:
-        """Where all that is given or closed over lies or will lie.
+        """The shardings of all that is given or closed over.
 
-        What is closed over and lies on one device is left out: jax takes it where the rest is.
+        What is closed over and lies on one device is left out: jax moves it to where the rest is.
         """
         arguments = [array_sharding(leaf) or _meant(leaf) for leaf in self.examples]
         held = [array_sharding(array) for array in self.closed_over]
@@ -115,7 +120,7 @@ class Traced:
         return (*(sharding for sharding in arguments if sharding is not None), *spread)
 
     def cut(self) -> CutFunction:
-        """Cuts it. Nothing in here asks jax to trace, so that any thread will do."""
+        """Cuts the function. Nothing in here asks jax to trace, so that any thread will do."""
         flat = inline_calls(self.jaxpr)
         steps = classify_equations(flat, self.precision)
         constants = {flat.inputs[at] for at in self.constant} | set(flat.constants)
@@ -148,7 +153,7 @@ def trace(
     kwargs: Mapping[str, PyTree] | None = None,
     **named: PyTree,
 ) -> Traced:
-    """Traces a function that is to be cut; raises SpliceError where it cannot be traced.
+    """Traces a function that is to be cut; raises `SpliceError` where it cannot be traced.
 
     Arguments are arrays or `jax.ShapeDtypeStruct`s, or trees of them; static ones are anything that
     can be hashed. Constant ones are arrays that stay the same from call to call. A region has at
@@ -170,22 +175,23 @@ def cut(function: Function, *args: PyTree, **options: Any) -> CutFunction:
 
 
 def is_array(leaf: Leaf) -> bool:
-    """Whether something is one of jax's arrays, and no tracer."""
+    """Whether something is a concrete array of jax, and no tracer."""
     return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
 
 
 def array_sharding(leaf: Leaf) -> jax.sharding.Sharding | None:
-    """Where an array lies, where that is known: not for tracers, nor for numbers."""
+    """The sharding of a concrete array of jax; `None` for tracers, NumPy's arrays and numbers."""
     return leaf.sharding if is_array(leaf) else None
 
 
 def _meant(leaf: Leaf) -> jax.sharding.Sharding | None:
-    """Where an array that there is not yet is to lie, where that is said."""
+    """The sharding of a `jax.ShapeDtypeStruct`, where it says one."""
     return leaf.sharding if isinstance(leaf, jax.ShapeDtypeStruct) else None
 
 
 def _precision() -> object:
-    """What a product has under the settings of this thread."""
+    """The precision of a product under the settings of this thread, as jax writes it into an
+    equation."""
     config: Any = jax.config
     if config.jax_default_matmul_precision is None:
         return None
@@ -194,7 +200,7 @@ def _precision() -> object:
 
 
 def _traced(form: CallSignature, leaves: Sequence[Leaf]) -> tuple[ClosedJaxpr, PyTreeDef]:
-    """The function of its arrays alone as a jaxpr, and the tree of its results."""
+    """The function of its arrays alone as a jaxpr, and the structure of its result."""
     tree: PyTreeDef | None = None
 
     def flat(*arrays: Leaf) -> list[Leaf]:
@@ -218,7 +224,7 @@ def _traced(form: CallSignature, leaves: Sequence[Leaf]) -> tuple[ClosedJaxpr, P
 
 
 _UNHASHABLE = "Non-hashable static arguments"
-"""How jax says that a tracer is given as one."""
+"""How jax says that a tracer is given as a static argument."""
 _STATIC = (
     "jax.jit was told that an argument is static, and optimize was not: give it the same"
     " static_argnums or static_argnames"
@@ -226,6 +232,6 @@ _STATIC = (
 
 
 def _is_array(leaf: Leaf) -> bool:
-    """Whether jax takes it for one."""
+    """Whether jax takes it for an array."""
     plain = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
     return isinstance(leaf, plain) or hasattr(leaf, "__jax_array__")
