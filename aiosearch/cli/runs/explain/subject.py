@@ -105,7 +105,7 @@ def _mention_answers(name: str, arguments: ExplainArguments) -> None:
 
 def _answered(answer: Answer, gpu: Device) -> ExplainedSubject:
     if not answer.source:
-        kept = ", ".join(answer.evidence.get("kept", ()))
+        kept = ", ".join(answer.evidence.kept or ())
         if kept:
             raise UsageError(f"{answer.name} stands for a function of several programs: {kept}")
         raise UsageError(
@@ -115,7 +115,7 @@ def _answered(answer: Answer, gpu: Device) -> ExplainedSubject:
     own = answer.renamed(answer.function)  # so that its functions have the usual names
     bare = msgspec.structs.replace(own, source="", packing=None)
     told = [line.removeprefix("# ") for line in bare.comments().splitlines()]
-    program = own.evidence.get("program")
+    program = own.evidence.program
     found = _functions(own.source, [(own.function, own.key.types)], gpu, program)
     return ExplainedSubject(tuple(told), tuple(found))
 
