@@ -11,14 +11,14 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias
 
 from ...errors import ProblemError
+from ...problem import NodeT, Problem
 from .bundles import Bundle, Codec, NodeStage, Siblings, halves
+from .capabilities import Capabilities
 from .counts import Counts
 from .paths import ELIDED, LONGEST, step, steps
-
-NodeT = TypeVar("NodeT")
 
 Clock: TypeAlias = Callable[[], int]
 """Tells nanoseconds; a simulation has a virtual one."""
@@ -38,12 +38,12 @@ class Explorer(Generic[NodeT]):
 
     def __init__(
         self,
-        problem: Any,
+        problem: Problem[NodeT, Any],
         codec: Codec[NodeT],
         skip_errors: bool = False,
         clock: Clock = clock,
     ) -> None:
-        self.problem = problem
+        self.capabilities = Capabilities.of(problem)
         self.codec = codec
         self.skip_errors = skip_errors
         self.clock = clock
@@ -52,7 +52,7 @@ class Explorer(Generic[NodeT]):
         """Solutions and their costs since the last report."""
         self.improved = False
         """Whether one of them is worth telling at once."""
-        self.name = type(problem).__qualname__
+        self.name = self.capabilities.name
         self.batch = 1
         """How many nodes are explored between two looks at the clock."""
 
@@ -65,7 +65,10 @@ class Explorer(Generic[NodeT]):
 
     def root(self) -> NodeT:
         """Computes the root and checks on it that the problem keeps its contract."""
-        root: NodeT = self._call("root")
+        try:
+            root = self.capabilities.root()
+        except (Exception, SystemExit) as error:
+            raise self._problem_error("root", error, ()) from error
         self.check_contract(root, tuple)
         for index, child in enumerate((self.children_of(root, tuple) or ())[:64]):
             self.check_round_trip(child, partial(tuple, (index,)))
@@ -90,7 +93,7 @@ class Explorer(Generic[NodeT]):
     def children_of(self, node: NodeT, path: Callable[[], tuple[int, ...]]) -> list[NodeT] | None:
         """Expands a node for a check; None where expand is asynchronous."""
         try:
-            return as_children(self.problem.expand(node))
+            return as_children(self.capabilities.expand(node))
         except NotPlainError:
             return None
         except (Exception, SystemExit) as error:
@@ -111,12 +114,6 @@ class Explorer(Generic[NodeT]):
                 )
                 raise ProblemError(self.name, "expand", reason, path())
         self.check_round_trip(node, path)
-
-    def _call(self, method: str) -> Any:
-        try:
-            return getattr(self.problem, method)()
-        except (Exception, SystemExit) as error:
-            raise self._problem_error(method, error, ()) from error
 
     def _problem_error(
         self, method: str, error: BaseException, path: tuple[int, ...]
@@ -211,7 +208,7 @@ class DepthFirstExplorer(Explorer[NodeT]):
 
     def __init__(
         self,
-        problem: Any,
+        problem: Problem[NodeT, Any],
         codec: Codec[NodeT],
         skip_errors: bool = False,
         clock: Clock = clock,
@@ -222,7 +219,7 @@ class DepthFirstExplorer(Explorer[NodeT]):
         self._level: Iterator[NodeT] = iter([])
         self._above: list[Iterator[NodeT]] = []
         self._unchecked = 0
-        self._cost = getattr(problem, "cost", None)
+        self._cost = self.capabilities.cost
 
     def _load(self, groups: list[Siblings[NodeT]]) -> None:
         self._backlog[:0] = reversed(groups)
@@ -261,8 +258,8 @@ class DepthFirstExplorer(Explorer[NodeT]):
 
     def _explore(self, deadline: int, nodes: int) -> bool:
         """The hot loop: explores the current base group; says whether the deadline came first."""
-        find_solutions = self.problem.solutions
-        expand = self.problem.expand
+        find_solutions = self.capabilities.solutions
+        expand: Callable[[NodeT], Any] = self.capabilities.expand
         clock = self.clock
         level = self._level
         above = self._above
@@ -333,10 +330,10 @@ class DepthFirstExplorer(Explorer[NodeT]):
         """Finds out which method raised, and gives up the subtree or the search."""
         method = "expand"
         try:
-            for solution in self.problem.solutions(node) or ():
-                if hasattr(self.problem, "cost"):
+            for solution in self.capabilities.solutions(node) or ():
+                if self._cost is not None:
                     method = "cost"
-                    checked_cost(self.problem.cost(solution))
+                    checked_cost(self._cost(solution))
                     method = "expand"
         except Exception:
             method = "solutions" if method == "expand" else "cost"

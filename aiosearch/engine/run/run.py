@@ -15,12 +15,13 @@ from ...checks import CheckRecord, Reason, Verdict, z3_version
 from ...errors import WorkerError
 from ...events import Hook, SearchStarted
 from ...orders import Order
-from ...problem import Obligation
+from ...problem import Obligation, Problem
 from ...result import Result, SearchStatus, Solutions
 from ...statistics import Statistics
 from ...strategies import Plan, Strategy
 from ..books.coordinator import Coordinator, Outlets, Transaction
 from ..explore.bundles import ROOT, Bundle
+from ..explore.capabilities import Capabilities
 from ..explore.claims import LocalClaims, SharedClaims
 from ..journal.earlier_keys import KeyChunks
 from ..journal.keeper import JournalKeeper
@@ -48,7 +49,7 @@ class SearchRun:
 
     def __init__(
         self,
-        problem: Any,
+        problem: Problem[Any, Any],
         pool: Pool,
         order: Order,
         strategy: Strategy,
@@ -65,8 +66,9 @@ class SearchRun:
         self._hooks = Hooks(hooks)
         self._stopwatch = SearchStopwatch()
         self._telling = EventEmitter(self._hooks, self._stopwatch)
-        self.name = type(problem).__qualname__
-        self._cost = getattr(problem, "cost", None)
+        self._capabilities = Capabilities.of(problem)
+        self.name = self._capabilities.name
+        self._cost = self._capabilities.cost
         solution_type = element_type(return_type(problem, "solutions"))
         self._decode = msgspec.msgpack.Decoder(solution_type).decode
         self._coordinator: Coordinator | None = None
@@ -96,9 +98,9 @@ class SearchRun:
         order = refer(self._order)
         if self._pool.spreads:
             self._reference = refer(self._problem)
-        if hasattr(self._problem, "obligation"):
+        if self._capabilities.obligation is not None:
             await self._open_questions()
-        if hasattr(self._problem, "key"):
+        if self._capabilities.key is not None:
             self._claims = SharedClaims.create() if self._pool.spreads else LocalClaims()
         self._coordinator = books = self._open_books(self._begin(order))
         if books.exchange and self._pool.workers > 1:
@@ -120,8 +122,7 @@ class SearchRun:
 
     async def _open_questions(self) -> None:
         verifier = await self._pool.ready_verifier()
-        axioms = dict(getattr(self._problem, "axioms", None) or {})
-        self._questions = SearchObligations(verifier, axioms, self._judge)
+        self._questions = SearchObligations(verifier, self._capabilities.axioms, self._judge)
 
     def _begin(self, order: ObjectReference) -> Begin:
         return Begin(

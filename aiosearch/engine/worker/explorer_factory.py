@@ -7,11 +7,12 @@ from typing import Any, TypeAlias
 
 from ...checks.questions import digest
 from ...orders import DepthFirst, Order
-from ...problem import Obligation
+from ...problem import Obligation, Problem
 from ..explore.bundles import Codec
+from ..explore.capabilities import Capabilities
 from ..explore.claims import LocalClaims, SharedClaims
 from ..explore.explorer import Clock, DepthFirstExplorer, Explorer
-from ..explore.heap_explorer import HeapExplorer, is_async
+from ..explore.heap_explorer import HeapExplorer
 from ..wire.messages import Begin
 from ..wire.reference import return_type
 
@@ -25,7 +26,7 @@ class ExplorerFactory:
     def __init__(
         self,
         begin: Begin,
-        problem: Any,
+        problem: Problem[Any, Any],
         prunes: bool,
         claims: LocalClaims | SharedClaims | None,
         ask: Ask,
@@ -37,11 +38,12 @@ class ExplorerFactory:
         self._claims = claims
         self._ask = ask
         self._clock = clock
-        self._codec: Codec[Any] = Codec(type(problem).__qualname__, return_type(problem, "root"))
-        self._axioms: dict[str, str] = dict(getattr(problem, "axioms", None) or {})
-        self.asynchronous = is_async(problem)
-        self._general = self.asynchronous or any(
-            hasattr(problem, method) for method in ("key", "obligation")
+        capabilities = Capabilities.of(problem)
+        self._codec: Codec[Any] = Codec(capabilities.name, return_type(problem, "root"))
+        self._axioms = capabilities.axioms
+        self.asynchronous = capabilities.asynchronous
+        self._general = bool(
+            capabilities.asynchronous or capabilities.key or capabilities.obligation
         )
 
     def make(self, order: Order) -> Explorer[Any]:

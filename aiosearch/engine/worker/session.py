@@ -8,7 +8,7 @@ from typing import Any
 
 from ...checks.verdict import Status
 from ...orders import BreadthFirst, Order
-from ...problem import Obligation
+from ...problem import Obligation, Problem
 from ..explore.bundles import Bundle
 from ..explore.claims import LocalClaims, SharedClaims
 from ..explore.explorer import Clock, clock
@@ -52,7 +52,7 @@ class WorkerSession:
     def __init__(
         self,
         begin: Begin,
-        problem: Any,
+        problem: Problem[Any, Any],
         order: Order,
         send: Callable[[ToHost], None],
         claims: LocalClaims | SharedClaims | None = None,

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from ..._blocking import waited_for
 from ...checks.verdict import Status, Verdict
 from ...engine.explore.bundles import ROOT, Codec
+from ...engine.explore.capabilities import is_async
 from ...engine.explore.claims import LocalClaims
 from ...engine.explore.explorer import DepthFirstExplorer, Explorer, clock
-from ...engine.explore.heap_explorer import HeapExplorer, is_async
+from ...engine.explore.heap_explorer import HeapExplorer
 from ...engine.wire.reference import return_type
 from ...orders import DepthFirst, Order, find_order
 from ...problem import Obligation

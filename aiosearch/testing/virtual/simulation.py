@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 from msgspec.msgpack import Decoder
 
-from ...engine.explore.heap_explorer import is_async
+from ...engine.explore.capabilities import is_async
 from ...engine.wire.reference import element_type, return_type
 from ...errors import AiosearchError
 from ...orders import Order, find_order
