@@ -1,4 +1,4 @@
-"""What a user writes: a problem, and the obligations it asks to have proved."""
+"""What a user writes: a `Problem`, and the `Obligation`s that it asks to have proved."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Problem(Protocol[NodeT, SolutionT]):
 
 
 class HasPriority(Protocol[_NodeT]):
-    """A problem that says which nodes look promising."""
+    """A problem that says which nodes look promising; `BestFirst` asks it."""
 
     def priority(self, node: _NodeT) -> float:
         """Gives the node's score: `BestFirst` explores the lowest first."""
@@ -86,7 +86,10 @@ class HasPriority(Protocol[_NodeT]):
 
 
 class HasBound(Protocol[_NodeT]):
-    """A problem whose subtrees can be left out when they cannot improve the best solution."""
+    """A problem whose subtrees can be left out when they cannot improve the best solution.
+
+    `BranchAndBound` needs it together with `HasCost`.
+    """
 
     def bound(self, node: _NodeT) -> float:
         """Gives a lower bound on the `cost` of every solution in the node's subtree."""
@@ -94,7 +97,7 @@ class HasBound(Protocol[_NodeT]):
 
 
 class HasCost(Protocol[_SolutionT]):
-    """A problem whose solutions differ in how good they are."""
+    """A problem whose solutions differ in how good they are; the lowest `cost` is the best."""
 
     def cost(self, solution: _SolutionT) -> float:
         """Gives what is minimised; never `nan`."""
@@ -102,7 +105,7 @@ class HasCost(Protocol[_SolutionT]):
 
 
 class HasKey(Protocol[_NodeT]):
-    """A problem in which one subtree may be reached over several paths."""
+    """A problem in which one subtree may be reached over several paths, such as a state graph."""
 
     def key(self, node: _NodeT) -> Key:
         """Gives the node's identity: nodes with equal keys have equal subtrees."""
@@ -110,7 +113,7 @@ class HasKey(Protocol[_NodeT]):
 
 
 class HasObligation(Protocol[_NodeT]):
-    """A problem in which z3 decides which subtrees live."""
+    """A problem in which z3 decides which subtrees live; see `Obligation`."""
 
     def obligation(self, node: _NodeT) -> Obligation | None:
         """Gives the question on which the node's subtree depends, or None where there is none."""

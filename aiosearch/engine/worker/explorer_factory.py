@@ -1,4 +1,4 @@
-"""The choice of a session's explorer, and what it needs of the problem."""
+"""The choice of a session's explorer, from its order and the problem's `Capabilities`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..wire.messages import Begin
 from ..wire.reference import return_type
 
 Ask: TypeAlias = Callable[[bytes, Obligation, float], None]
-"""Passes on a question: its digest, the question, and its priority."""
+"""Passes on a question: its digest, the `Obligation`, and its priority."""
 
 
 class ExplorerFactory:
@@ -47,7 +47,9 @@ class ExplorerFactory:
         )
 
     def make(self, order: Order) -> Explorer[Any]:
-        """An explorer that holds nothing yet: the short loop where that does."""
+        """An explorer that holds nothing yet: `DepthFirstExplorer` where that does, else
+        `HeapExplorer`."""
+        # The exact type: a subclass of DepthFirst may score nodes
         if type(order) is DepthFirst and not self._general:
             return DepthFirstExplorer(
                 self._problem, self._codec, self._begin.skip_errors, self._clock
@@ -67,6 +69,7 @@ class ExplorerFactory:
         )
 
     def _digest(self, obligation: Obligation) -> bytes:
+        # Another z3 may answer otherwise, and `asker` keeps private verdicts apart
         version = self._begin.z3_version + self._begin.asker
         return digest(obligation, self._axioms_of(obligation), version)
 
