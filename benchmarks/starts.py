@@ -1,6 +1,6 @@
 """What it takes to start a process that needs jax, z3 or the engine, with a fork server or without.
 
-    python benchmarks/starts.py [--repeats 15]
+    python benchmarks/starts.py [--repeats 15] [--of 'a worker' 'a z3 process' 'an executor']
 
 In turns: a worker and a z3 process until they say that they are ready, and an executor with one
 compiler until it is open, which are two processes. CPU seconds are those of all processes that took
@@ -136,9 +136,9 @@ async def spawned() -> Child:
     return started
 
 
-async def main(repeats: int) -> None:
-    for name, start in STARTS.items():
-        await compared(name, start, repeats)
+async def main(repeats: int, names: list[str]) -> None:
+    for name in names:
+        await compared(name, STARTS[name], repeats)
     await ends("siblings", fork)
     await ends("plain", plain_fork)
 
@@ -146,4 +146,6 @@ async def main(repeats: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=15)
-    asyncio.run(main(parser.parse_args().repeats))
+    parser.add_argument("--of", nargs="+", choices=list(STARTS), default=list(STARTS))
+    options = parser.parse_args()
+    asyncio.run(main(options.repeats, options.of))

@@ -23,6 +23,12 @@ class PlainCloner(Cloner):
     def fork(self) -> int:
         return os.fork()
 
+    def quieten(self) -> None:
+        """Waits for the child of its own, which the kernel must not reap before."""
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        super().quieten()
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
 
 class Grandchild:
     """What the host can know of a process that is another one's child."""
