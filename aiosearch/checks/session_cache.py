@@ -78,8 +78,6 @@ class Watchdog:
                     self._interrupt()
 
 
-pass
-
 MAX_SESSIONS = 8
 """Sessions held at once; the one unused for the longest time goes."""
 CHECKS_PER_SESSION = 2000

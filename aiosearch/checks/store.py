@@ -120,9 +120,6 @@ def validated(digest: bytes, verdict: bytes, expected: bytes) -> Verdict:
     raise DamagedError("a row is not what was written")
 
 
-pass
-
-
 Rows: TypeAlias = "list[tuple[bytes, Verdict]]"
 TRIES = 3
 """A new file may be damaged anew, if hardly ever; then verdicts stay in memory."""

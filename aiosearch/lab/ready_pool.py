@@ -77,9 +77,6 @@ async def joining_machines() -> AsyncIterator[JoiningMachines]:
             await made.close()
 
 
-pass
-
-
 JOIN_SECONDS = 60.0
 WARMING = TREES["medium"].problem
 """Explored before anything counts, until every worker has had some of it. Hosts have it too."""

@@ -159,9 +159,6 @@ def _figures(
     )
 
 
-pass
-
-
 def facts(row: ArmRow) -> dict[str, Any]:
     """One row as flat values: the arm's fields, and three for a figure with an interval."""
     found: dict[str, Any] = {**msgspec.to_builtins(row.arm), "switches": row.arm.switched}

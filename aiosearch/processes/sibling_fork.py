@@ -8,10 +8,10 @@ the flag `CLONE_PARENT` of the system call `clone`.
 What it is worth, against a fork server whose children are its own and the host's grandchildren, as
 benchmarks/starts.py prints it (AMD EPYC, 2 cores shared with other work, 15 starts in turns):
 
-    start of a worker           28.4 ms as a sibling, 28.1 as a grandchild, 719 without a fork server
-    start of a z3 process       23.7 ms as a sibling, 32.9 as a grandchild, 1335 without
-    deaths whose signal the host learns                  20 of 20 as siblings, 0 of 20 as grandchildren
-    workers that outlive the end of their fork server    20 of 20 as siblings, 0 of 20 as grandchildren
+    start of a worker       28.4 ms as a sibling, 28.1 as a grandchild, 719 without a server
+    start of a z3 process   23.7 ms as a sibling, 32.9 as a grandchild, 1335 without
+    deaths whose signal the host learns    20 of 20 siblings, 0 of 20 grandchildren
+    workers that outlive their server      20 of 20 siblings, 0 of 20 grandchildren
 
 So it saves no time, and is kept for the last two lines. Without it a server would have to stay as
 long as any child of its lives, in 33 to 42 MB for the engine and z3 and far more for jax, where now
@@ -61,6 +61,8 @@ class Cloner:
         self._call(get_list, 0, ctypes.byref(self._head), ctypes.byref(size))
         number_address = (self._head.value or -_FROM_HEAD) + _FROM_HEAD
         if (
+            # Read before it is ever written: if our number is not there, this glibc is laid out
+            # otherwise
             not number_address
             or ctypes.c_int.from_address(number_address).value != threading.get_native_id()
         ):

@@ -172,8 +172,6 @@ def _drawn(number: int) -> int:
     return (number * 6364136223846793005 + 1442695040888963407) % (1 << 62) >> 33
 
 
-pass
-
 IRREGULAR = Random()
 BALANCED = Balanced()
 SMALL = Balanced(depth=4)

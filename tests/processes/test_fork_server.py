@@ -29,7 +29,7 @@ from aiosearch.processes.launch import ForkedChild
 from aiosearch.testing import no_leaks
 from aiosearch.testing.leaks import children
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="nurseries need Linux")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="live_fork_servers need Linux")
 
 BROOD = "wards"
 SUPPORT = Path(__file__).parents[1] / "support"
@@ -386,14 +386,14 @@ def until_dead(*pids: int) -> None:
 HOST = """
 import asyncio, json, os, sys
 from aiosearch.processes.child import Child
-from aiosearch.processes.fork_client import nurseries
+from aiosearch.processes.fork_client import live_fork_servers
 async def main():
     heard = asyncio.Queue()
     wards = [await Child.spawn("ward", heard.put_nowait, arguments=(code,), brood="wards")
              for code in CODES]
     for _ in wards:
         await heard.get()
-    print(json.dumps([nurseries()[0].pid, *(ward.pid for ward in wards)]), flush=True)
+    print(json.dumps([live_fork_servers()[0].pid, *(ward.pid for ward in wards)]), flush=True)
     await asyncio.sleep(SECONDS)
     for ward in wards:
         ward.kill()

@@ -110,9 +110,6 @@ class Hooks:
             log.error("a hook raised; the search goes on without it", exc_info=error)
 
 
-pass
-
-
 event_log = logging.getLogger("aiosearch")
 
 

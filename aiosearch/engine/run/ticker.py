@@ -60,9 +60,6 @@ class SearchStopwatch:
         return moment + self.before - (self._started or 0.0)
 
 
-pass
-pass
-
 TICK_SECONDS = 0.05
 MEMORY_SECONDS = 0.25
 

@@ -206,9 +206,6 @@ decode_for_worker = msgspec.msgpack.Decoder(ToWorker).decode
 decode_for_host = msgspec.msgpack.Decoder(ToHost).decode
 
 
-pass
-
-
 def failure_of(session: int, problem: str, error: Exception) -> WorkerFailed:
     """Describes what a search raised while it ran, with the traceback of what is to blame."""
     trace = "".join(traceback.format_exception(error.__cause__ or error))

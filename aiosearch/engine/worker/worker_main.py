@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 # A slice bounds how long a message waits: an incumbent, a Publish, another search's work
 SLICE_NS = 2_000_000
 WAKE_SECONDS = 0.05
-# Some round trips to the host (benchmarks/roundtrip.py): a task that comes at all mostly comes by then
+# Some round trips to the host (benchmarks/roundtrip.py): a task that comes at all mostly comes
+# by then
 SPIN_NS = 150_000
 
 

@@ -103,9 +103,6 @@ def _explorer(problem: Any, order: Order, walk: Walk, asked: list[bytes]) -> Exp
     return HeapExplorer(problem, codec, False, order, claims, ask, walk.digest, "keep")
 
 
-pass
-
-
 LONGEST_PARAMETERS = 1000
 
 

@@ -48,9 +48,6 @@ def message_summary(message: ToHost | ToWorker) -> str:
             return type(message).__name__.lower()
 
 
-pass
-
-
 PATIENCE = 10_000
 """So many messages in a row, and some for each seat, without a node explored are a stall."""
 
