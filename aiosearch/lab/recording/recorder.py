@@ -1,6 +1,7 @@
 """The recorder: walks a tree once, and writes what each node has and takes.
 
-What the engine's own explorer adds to a node, beside what the recorder writes down of it.
+`overhead` measures what the engine's own explorer adds to a node, beside what a `Walk` writes down
+of it.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ def overhead(problem: Any, order: Order, statuses: Mapping[bytes, Status], z3: s
             return 0.0
         nodes, spent = _explored(problem, order, walk, statuses)
         if nodes:
+            # A difference of two means over the same nodes: the problem's own time drops out
             laps.append(spent / nodes - walk.spent / walk.nodes)
     return median(laps) / 1e9 if laps else 0.0
 
@@ -70,7 +72,7 @@ def _walked(walk: Walk, statuses: Mapping[bytes, Status]) -> Walk:
 def _explored(
     problem: Any, order: Order, walk: Walk, statuses: Mapping[bytes, Status]
 ) -> tuple[int, int]:
-    """Has a worker's explorer do as many nodes; gives their number and nanoseconds."""
+    """Has a worker's explorer do as many nodes as `walk`; gives their number and nanoseconds."""
     asked: list[bytes] = []
     explorer = _explorer(problem, order, walk, asked)
     explorer.load(ROOT)
@@ -178,7 +180,7 @@ async def _record(
 async def _asked(
     walk: Walk, writer: RecordingWriter, goes_on: Callable[[int], bool], verifier: Verifier | None
 ) -> None:
-    """Goes all the way, with a verdict for each question, as long as nothing stops it."""
+    """Goes all the way, with a verdict for each question, as long as `goes_on` says so."""
     steps = walk.steps()
     verdict = None
     walk.columns = writer.columns

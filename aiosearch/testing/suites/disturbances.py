@@ -60,7 +60,9 @@ class Killer(EventWatch):
         match event:
             case TaskAssigned(worker=worker) if not self.killed:
                 self._kill(worker)
-            case WorkReported(worker=worker, kept=kept) if kept and self.killed < MOST_KILLED:
+            case WorkReported(worker=worker, kept=subtrees) if (
+                subtrees and self.killed < MOST_KILLED
+            ):
                 self._kill(worker)
 
     def _kill(self, worker: int) -> None:

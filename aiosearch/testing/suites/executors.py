@@ -78,7 +78,7 @@ ACTS: Mapping[str, Act] = {
     "hangs-early": Act(fails=(Stage.COMPILE, Cause.HUNG)),
     "hoards-early": Act(fails=(Stage.COMPILE, Cause.MEMORY)),
 }
-"""The same for a `MockExecutor`."""
+"""How the `CANDIDATES` behave for a `MockExecutor`."""
 
 _CAUSES = {name: act.fails[1] for name, act in ACTS.items() if act.fails is not None}
 _POSSIBLE = {
@@ -97,7 +97,7 @@ class ExecutorCheck(Struct, frozen=True):
     bodies: tuple[Callable[[Executor], Awaitable[None]], ...]
 
     async def run(self, make: Made) -> None:
-        """Raises AssertionError, or what the executor raised, where it does not pass."""
+        """Raises `AssertionError`, or what the executor raised, where it does not pass."""
         try:
             async with no_leaks(), asyncio.timeout(LONGEST_CHECK), make() as executor:
                 for body in self.bodies:
@@ -192,7 +192,7 @@ async def goes_without_an_incumbent(executor: Executor) -> None:
 
 
 async def keeps_to_its_time(executor: Executor) -> None:
-    """A race without time runs the rounds that a ratio needs."""
+    """A race without time runs the `LEAST_ROUNDS` that a ratio needs."""
     adds = await compiled(executor, "adds")
     race = await executor.race([adds], rounds=1000, seconds=0)
     assert race.rounds == LEAST_ROUNDS
@@ -230,16 +230,16 @@ async def ends_what_goes_on(executor: Executor) -> None:
     await _turns()
     await executor.close()
     await executor.close()
-    others = executor.compile(CANDIDATES["adds"]), executor.run(adds, 0)
-    for found in await asyncio.gather(race, *others, return_exceptions=True):
-        assert isinstance(found, ExecutorError), f"a closed executor gives {found!r}"
+    compilation_and_run = executor.compile(CANDIDATES["adds"]), executor.run(adds, 0)
+    for outcome in await asyncio.gather(race, *compilation_and_run, return_exceptions=True):
+        assert isinstance(outcome, ExecutorError), f"a closed executor gives {outcome!r}"
 
 
 async def compiled(executor: Executor, name: str) -> Compiled:
-    """Compiles one of the candidates, which must succeed."""
-    found = await executor.compile(CANDIDATES[name])
-    assert isinstance(found, Compiled), str(found)
-    return found
+    """Compiles one of the `CANDIDATES`, which must succeed."""
+    outcome = await executor.compile(CANDIDATES[name])
+    assert isinstance(outcome, Compiled), str(outcome)
+    return outcome
 
 
 async def _cancelled(task: asyncio.Future[Any]) -> None:
@@ -253,9 +253,9 @@ async def _turns() -> None:
         await asyncio.sleep(0)
 
 
-def _outputs(found: tuple[Any, ...] | Failure) -> tuple[Any, ...]:
-    assert not isinstance(found, Failure), str(found)
-    return found
+def _outputs(outputs: tuple[Any, ...] | Failure) -> tuple[Any, ...]:
+    assert not isinstance(outputs, Failure), str(outputs)
+    return outputs
 
 
 EXECUTOR_CHECKS = (
@@ -280,7 +280,7 @@ EXECUTOR_CHECKS = (
 async def check_executor(make: Made) -> None:
     """Runs every check on executors that `make` gives.
 
-    Raises an ExceptionGroup with what the failing checks raised, and notes that name them.
+    Raises an `ExceptionGroup` with what the failing checks raised, and notes that name them.
     """
     failures: list[Exception] = []
     for check in EXECUTOR_CHECKS:

@@ -14,7 +14,8 @@ from .subject import StrategyUnderTest, agree, agree_on_answers
 
 SLOW_NODES = 100e-6
 LONG_NODES = (1e-3, 60e-3)
-"""With the longer ones, each is followed by a report, if it has a solution."""
+"""Node times in seconds; with the longer ones, each node is followed by a report, if it has a
+solution."""
 WORKERS = 4
 FAIR = 0.1
 """The share of the nodes that each worker has to explore where there is plenty for all."""

@@ -28,12 +28,12 @@ ValueT = TypeVar("ValueT")
 
 
 class Simulation(Struct, frozen=True, kw_only=True):
-    """What a simulated search came to. Two of them are equal where the same things happened."""
+    """What a simulated search came to. Two simulations are equal where the same things happened."""
 
     seconds: float
     """From the start until the host has heard that nothing is open, or the limit is reached."""
     solutions: tuple[Any, ...]
-    """Distinct, in the order in which the host heard of them."""
+    """Distinct solutions, in the order in which the host heard of them."""
     best_cost: float | None
     nodes: int
     tasks: int
@@ -43,7 +43,7 @@ class Simulation(Struct, frozen=True, kw_only=True):
     checks: int
     """Questions that a z3 process answered."""
     host: float
-    """Seconds that the host worked."""
+    """Seconds for which the host worked."""
     deaths: int
     workers: tuple[WorkerStatistics, ...]
     trace: Trace
@@ -74,14 +74,15 @@ class Simulation(Struct, frozen=True, kw_only=True):
 
 
 def report_seconds(subtrees: int) -> float:
-    """Estimates what writing a report costs its worker, by how many subtrees it carries."""
+    """Estimates the seconds that writing a report costs its worker, by how many subtrees it
+    carries."""
     return 20e-6 + 1e-6 * subtrees
 
 
 STEAL_SECONDS = 30e-6
-"""Taking what another worker offers, with what it costs to load it."""
+"""Seconds for taking what another worker offers, with what it costs to load it."""
 RING_SECONDS = 20e-6
-"""From an offer until a worker wakes up that waited for one."""
+"""Seconds from an offer until a worker wakes up that waited for one."""
 
 
 def simulate(
@@ -136,14 +137,16 @@ def simulate(
     )
     found_order = find_order(order, problem)
     plan = Plan(places.count(0), found_order.greedy or found_order.by_level, seed)
-    made = find_strategy(strategy)
+    chosen_strategy = find_strategy(strategy)
     names = tuple(f"host {place}" if place else "" for place in places)
     service = (
         None
         if verdict is None
         else SolverService(checkers, verdict, shared_verdicts, locked, contention)
     )
-    simulator = Simulator(made, problem, found_order, plan, names, costs, service, node_limit)
+    simulator = Simulator(
+        chosen_strategy, problem, found_order, plan, names, costs, service, node_limit
+    )
     simulator.run(deaths)
     return _summary(simulator, problem)
 

@@ -1,4 +1,5 @@
-"""A worker on a virtual clock: the real session, whose nodes and reports take simulated time."""
+"""A worker on a virtual clock: the real `WorkerSession`, whose nodes and reports take simulated
+time."""
 
 from __future__ import annotations
 
@@ -33,9 +34,9 @@ class Costs(Struct, frozen=True):
     host: int
     """A message, to the host."""
     steal: int = 0
-    """Taking what another worker offers."""
+    """Nanoseconds for taking what another worker offers."""
     wake: int = 0
-    """From an offer until a worker wakes up that waited for one."""
+    """Nanoseconds from an offer until a worker wakes up that waited for one."""
 
 
 class SimulatedClock:
@@ -79,7 +80,7 @@ def timed(problem: Any, clock: SimulatedClock, cost: Callable[[Any], int]) -> Ti
 class VirtualWorker:
     """One life of one worker: like the real one, it takes its messages between slices.
 
-    A step runs ahead of the others' time, to the end of its slice; `send` is told each message
+    A step runs ahead of the others' time, to the end of its slice; `send` gets each message
     together with the moment at which it leaves.
     """
 
@@ -92,7 +93,7 @@ class VirtualWorker:
     ) -> None:
         self.clock = SimulatedClock()
         self.due: int | None = None
-        """When the step comes that is on the agenda."""
+        """When the step on the agenda comes, on the simulation's clock."""
         self.died: int | None = None
         self._problem = timed(problem, self.clock, costs.node)
         self._order = order
