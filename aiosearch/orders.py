@@ -15,12 +15,14 @@ Score = Callable[[Any], float]
 class Order(Struct, frozen=True):
     """How a worker picks its next node.
 
-    Subclass it for an order of your own: a frozen struct of plain parameters, importable by name.
+    Subclass it for an order of your own: a frozen struct of plain parameters, importable by
+    name.
     """
 
     @property
     def prunes(self) -> bool:
-        """Whether subtrees that cannot hold a better solution are left out."""
+        """Whether subtrees that cannot hold a better solution are left out; needs
+        `HasBound` and `HasCost`."""
         return False
 
     @property
@@ -54,7 +56,7 @@ class BestFirst(Order, frozen=True):
     """The lowest `priority(node)` first; `bound(node)` where there is no priority."""
 
     prune: bool = False
-    """Leave out subtrees whose bound is no better than the best solution found."""
+    """Leave out subtrees whose `bound` is no better than the best solution found."""
 
     @property
     def prunes(self) -> bool:
@@ -75,7 +77,8 @@ class BestFirst(Order, frozen=True):
 
 
 class BranchAndBound(Order, frozen=True):
-    """Depth first, most promising child first, without subtrees that cannot improve the best."""
+    """Depth first, the child of lowest `bound` first, without subtrees that cannot improve the
+    best."""
 
     @property
     def prunes(self) -> bool:
@@ -97,23 +100,24 @@ _SHORT = {"best": BestFirst, "bfs": BreadthFirst, "bnb": BranchAndBound, "dfs": 
 
 
 def find_order(order: str | Order | None, problem: Any) -> Order:
-    """Takes an order by name or as an object; None picks the natural one for the problem."""
+    """Takes an order by name or as an object; None picks `BranchAndBound` where the problem has
+    `bound` and `cost`, else `DepthFirst`."""
     if order is None:
         has_bound = hasattr(problem, "bound") and hasattr(problem, "cost")
-        found: Order = BranchAndBound() if has_bound else DepthFirst()
+        chosen: Order = BranchAndBound() if has_bound else DepthFirst()
     elif isinstance(order, Order):
-        found = order
+        chosen = order
     else:
         try:
-            found = (ORDERS.get(order) or _SHORT[order])()
+            chosen = (ORDERS.get(order) or _SHORT[order])()
         except KeyError:
             raise AiosearchError(
                 f"unknown order {order!r}; there are {', '.join(ORDERS)}"
             ) from None
-    found.score(problem)
-    if found.prunes:
+    chosen.score(problem)
+    if chosen.prunes:
         require_bound(problem, "a pruning order")
-    return found
+    return chosen
 
 
 def require_bound(problem: Any, order: str) -> None:

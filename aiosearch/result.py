@@ -54,7 +54,7 @@ class Solutions(Sequence[SolutionT]):
 
 @dataclass(frozen=True)
 class Result(Generic[SolutionT]):
-    """A snapshot; take another one from `search.result` to see what came since."""
+    """A snapshot; take another one from `Search.result` to see what came since."""
 
     status: SearchStatus
     reason: str
@@ -66,4 +66,4 @@ class Result(Generic[SolutionT]):
     """All distinct solutions in the order found; under a pruning order, the improving ones."""
     statistics: Statistics
     error: Exception | None = None
-    """What made the search fail."""
+    """What made the search fail; None otherwise."""

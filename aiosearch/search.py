@@ -1,4 +1,4 @@
-"""What a user opens: a search as an async context manager and async iterator."""
+"""What a user opens: a `Search` as an async context manager and async iterator."""
 
 from __future__ import annotations
 
@@ -45,6 +45,9 @@ class Search(Generic[NodeT, SolutionT]):
     """One search. Leaving the context ends it, and every process that it started, at once.
 
     Iterate over it for improving solutions, or `wait()` for the end; `result` is valid always.
+
+        async with Search(problem) as search:
+            result = await search.wait()
     """
 
     def __init__(
@@ -198,11 +201,11 @@ class Search(Generic[NodeT, SolutionT]):
 
     @property
     def result(self) -> Result[SolutionT]:
-        """What is found so far, and how the search stands. Valid at any moment."""
+        """What is found so far, and how the search stands, as a `Result`. Valid at any moment."""
         return self._run.result()
 
     def statistics(self) -> Statistics:
-        """The figures so far."""
+        """The figures so far, as in `Result.statistics`."""
         return self._run.statistics()
 
 
@@ -220,7 +223,7 @@ def solve(problem: Problem[NodeT, SolutionT], **options: Any) -> Result[Solution
 
 
 def check_problem(problem: Any) -> None:
-    """Says what a problem lacks."""
+    """Raises `AiosearchError` with what a problem lacks."""
     if isinstance(problem, type):
         raise AiosearchError(f"give an instance: {problem.__qualname__}(...), not the class")
     missing = [
