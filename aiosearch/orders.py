@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
 from .errors import AiosearchError
+from .problem import AnyProblem, HasBound
 
 Score = Callable[[Any], float]
 
@@ -35,7 +36,7 @@ class Order(Struct, frozen=True):
         """Whether a shallower node always comes before a deeper one."""
         return False
 
-    def score(self, problem: Any) -> Score | None:
+    def score(self, problem: AnyProblem) -> Score | None:
         """Gives the function that scores nodes, or None where nodes are not scored."""
         return None
 
@@ -66,7 +67,7 @@ class BestFirst(Order, frozen=True):
     def greedy(self) -> bool:
         return True
 
-    def score(self, problem: Any) -> Score:
+    def score(self, problem: AnyProblem) -> Score:
         score: Score | None = getattr(problem, "priority", None) or getattr(problem, "bound", None)
         if score is None:
             raise AiosearchError(
@@ -84,10 +85,9 @@ class BranchAndBound(Order, frozen=True):
     def prunes(self) -> bool:
         return True
 
-    def score(self, problem: Any) -> Score:
+    def score(self, problem: AnyProblem) -> Score:
         require_bound(problem, "branch-and-bound")
-        score: Score = problem.bound
-        return score
+        return cast("HasBound[Any]", problem).bound  # `require_bound` has looked
 
 
 ORDERS: dict[str, type[Order]] = {
@@ -99,7 +99,7 @@ ORDERS: dict[str, type[Order]] = {
 _SHORT = {"best": BestFirst, "bfs": BreadthFirst, "bnb": BranchAndBound, "dfs": DepthFirst}
 
 
-def find_order(order: str | Order | None, problem: Any) -> Order:
+def find_order(order: str | Order | None, problem: AnyProblem) -> Order:
     """Takes an order by name or as an object; None picks `BranchAndBound` where the problem has
     `bound` and `cost`, else `DepthFirst`."""
     if order is None:
@@ -120,7 +120,7 @@ def find_order(order: str | Order | None, problem: Any) -> Order:
     return chosen
 
 
-def require_bound(problem: Any, order: str) -> None:
+def require_bound(problem: AnyProblem, order: str) -> None:
     missing = [name for name in ("bound", "cost") if not hasattr(problem, name)]
     if missing:
         raise AiosearchError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Iterable
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -75,6 +75,10 @@ class Problem(Protocol[NodeT, SolutionT]):
     def solutions(self, node: NodeT) -> Iterable[SolutionT]:
         """Gives the solutions that this very node stands for, often none."""
         ...
+
+
+AnyProblem: TypeAlias = Problem[Any, Any]
+"""A problem whose nodes and solutions are nobody's business here, such as in a worker."""
 
 
 class HasPriority(Protocol[_NodeT]):

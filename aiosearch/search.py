@@ -21,7 +21,7 @@ from .events import Hook
 from .limits import Limits
 from .orders import Order, find_order
 from .pool import Pool
-from .problem import NodeT, Problem
+from .problem import AnyProblem, NodeT, Problem
 from .result import Result, SearchStatus, SolutionT
 from .statistics import Statistics
 from .strategies import Strategy, find_strategy
@@ -222,7 +222,7 @@ def solve(problem: Problem[NodeT, SolutionT], **options: Any) -> Result[Solution
     return waited_for(search, "aiosearch.solve")
 
 
-def check_problem(problem: Any) -> None:
+def check_problem(problem: AnyProblem) -> None:
     """Raises `AiosearchError` with what a problem lacks."""
     if isinstance(problem, type):
         raise AiosearchError(f"give an instance: {problem.__qualname__}(...), not the class")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any
 
 from ..engine.run.search_settings import OnUnknown
 from ..errors import AiosearchError, ProblemError
+from ..problem import AnyProblem
 from .arms import Arm
 from .trial import TrialOutcome, run_once
 
@@ -19,7 +19,7 @@ class ArmContest:
 
     def __init__(
         self,
-        problem: Any,
+        problem: AnyProblem,
         arms: Sequence[Arm],
         repeat: int,
         seconds: float | None = None,

@@ -10,13 +10,14 @@ import shlex
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 
 from ..errors import WorkerError
 from ..limits import Limits
 from ..pool import Pool
+from ..problem import AnyProblem
 from ..processes.child import Child
 from ..remote.transports import find_transport, has_transport
 from ..search import Search
@@ -83,7 +84,7 @@ WARMING = TREES["medium"].problem
 
 
 @asynccontextmanager
-async def ready_pool(problem: Any, arm: Arm) -> AsyncIterator[Pool]:
+async def ready_pool(problem: AnyProblem, arm: Arm) -> AsyncIterator[Pool]:
     """A `Pool` whose processes have all started, with the problem's module loaded in each."""
     checkers = 1 if arm.solver == "locked" else arm.workers
     listener = _listener(arm)
@@ -122,7 +123,7 @@ async def _all_came(pool: Pool, arm: Arm, come: JoiningMachines) -> None:
         await asyncio.gather(working, missed, return_exceptions=True)
 
 
-async def _warm_up(problem: Any, pool: Pool, arm: Arm) -> None:
+async def _warm_up(problem: AnyProblem, pool: Pool, arm: Arm) -> None:
     async with Search(problem, pool=pool, order=arm.order, limits=Limits(nodes=1)) as search:
         await search.wait()
     await _work_together(pool, arm.workers)  # by now each has loaded the problem

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from ..orders import find_order
+from ..problem import AnyProblem
 from .arms import Arm
 from .intervals import Interval, interval, ratio
 from .trial import TrialOutcome
@@ -59,7 +60,10 @@ class ArmRow(Struct, frozen=True, kw_only=True):
 
 
 def rows(
-    problem: Any, arms: Sequence[Arm], outcomes: Sequence[TrialOutcome], failures: Mapping[Arm, str]
+    problem: AnyProblem,
+    arms: Sequence[Arm],
+    outcomes: Sequence[TrialOutcome],
+    failures: Mapping[Arm, str],
 ) -> list[ArmRow]:
     """A row for each arm, in the order of `arms`."""
     judge = ArmJudge(problem, outcomes)
@@ -74,7 +78,7 @@ def rows(
 class ArmJudge:
     """Says which runs gave another answer than the `base`'s."""
 
-    def __init__(self, problem: Any, outcomes: Sequence[TrialOutcome]) -> None:
+    def __init__(self, problem: AnyProblem, outcomes: Sequence[TrialOutcome]) -> None:
         self._problem = problem
         complete = [outcome for outcome in outcomes if outcome.complete]
         # A base first: it is one worker with the strategy that everybody knows

@@ -17,6 +17,7 @@ from ..engine.worker.slots import MODULE as WORKER
 from ..errors import WorkerError
 from ..limits import Limits
 from ..pool import Pool
+from ..problem import AnyProblem
 from ..result import Result, SearchStatus
 from ..search import Search
 from ..statistics import WorkerStatistics
@@ -82,7 +83,7 @@ class TrialOutcome(Struct, frozen=True, kw_only=True):
 
 
 async def run_once(
-    problem: Any,
+    problem: AnyProblem,
     arm: Arm,
     round: int = 0,
     seconds: float | None = None,

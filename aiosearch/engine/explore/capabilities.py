@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic
 
-from ...problem import LANES, Expansion, Key, NodeT, Obligation, Problem
+from ...problem import LANES, AnyProblem, Expansion, Key, NodeT, Obligation, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Capabilities(Generic[NodeT]):
         )
 
 
-def is_async(problem: Problem[Any, Any]) -> bool:
+def is_async(problem: AnyProblem) -> bool:
     """Whether `expand` has to be awaited, as its declaration says; nothing is called."""
     expand = problem.expand
     return inspect.iscoroutinefunction(expand) or inspect.isasyncgenfunction(expand)

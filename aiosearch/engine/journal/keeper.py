@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ...problem import AnyProblem
 from ..books.coordinator import Transaction
 from ..explore.bundles import ROOT, Bundle
 from ..explore.counts import Counts
@@ -45,7 +46,7 @@ class JournalKeeper:
         self._seconds = 0.0
         self._slice_end = 0.0
 
-    def header(self, problem: Any, order: Any, strategy: str, seed: int) -> JournalHeader:
+    def header(self, problem: AnyProblem, order: Any, strategy: str, seed: int) -> JournalHeader:
         from ... import __version__
 
         cls = type(problem)

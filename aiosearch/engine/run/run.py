@@ -15,7 +15,7 @@ from ...checks import CheckRecord, Reason, Verdict, z3_version
 from ...errors import WorkerError
 from ...events import Hook, SearchStarted
 from ...orders import Order
-from ...problem import Obligation, Problem
+from ...problem import AnyProblem, Obligation
 from ...result import Result, SearchStatus, Solutions
 from ...statistics import Statistics
 from ...strategies import Plan, Strategy
@@ -49,7 +49,7 @@ class SearchRun:
 
     def __init__(
         self,
-        problem: Problem[Any, Any],
+        problem: AnyProblem,
         pool: Pool,
         order: Order,
         strategy: Strategy,

@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 
 from ...errors import ProblemError
+from ...problem import AnyProblem
 from .reference import element_type, return_type
 
 
 class SolutionCodec:
     """Encodes the solutions of one problem; raises `ProblemError` for one that cannot travel."""
 
-    def __init__(self, problem: Any) -> None:
+    def __init__(self, problem: AnyProblem) -> None:
         self._name = type(problem).__qualname__
         self._encode = msgspec.msgpack.Encoder().encode
         solution_type = element_type(return_type(problem, "solutions"))

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from ...checks.questions import digest
 from ...orders import DepthFirst, Order
-from ...problem import Obligation, Problem
+from ...problem import AnyProblem, Obligation
 from ..explore.bundles import Codec
 from ..explore.capabilities import Capabilities
 from ..explore.claims import LocalClaims, SharedClaims
@@ -26,7 +26,7 @@ class ExplorerFactory:
     def __init__(
         self,
         begin: Begin,
-        problem: Problem[Any, Any],
+        problem: AnyProblem,
         prunes: bool,
         claims: LocalClaims | SharedClaims | None,
         ask: Ask,

@@ -26,13 +26,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import msgspec
 
 from ...checks.verdict import Status
 from ...orders import BreadthFirst, Order
-from ...problem import Obligation, Problem
+from ...problem import AnyProblem, Obligation
 from ..explore.bundles import Bundle
 from ..explore.claims import LocalClaims, SharedClaims
 from ..explore.explorer import Clock, clock
@@ -78,7 +77,7 @@ class WorkerSession:
     def __init__(
         self,
         begin: Begin,
-        problem: Problem[Any, Any],
+        problem: AnyProblem,
         order: Order,
         send: Callable[[ToHost], None],
         claims: LocalClaims | SharedClaims | None = None,

@@ -25,7 +25,7 @@ from ...engine.explore.explorer import DepthFirstExplorer, Explorer, clock
 from ...engine.explore.heap_explorer import HeapExplorer
 from ...engine.wire.reference import return_type
 from ...orders import DepthFirst, Order, find_order
-from ...problem import Obligation
+from ...problem import AnyProblem, Obligation
 from ...search import check_problem
 from .format import BLOCK_NODES, Footer, Header, RecordingError, RecordingWriter
 from .walk import Walk
@@ -38,7 +38,7 @@ MOST_NODES = 20_000
 LONGEST_NS = 50_000_000
 
 
-def overhead(problem: Any, order: Order, statuses: Mapping[bytes, Status], z3: str) -> float:
+def overhead(problem: AnyProblem, order: Order, statuses: Mapping[bytes, Status], z3: str) -> float:
     """Explores the tree's beginning in turns, as the recorder and as a worker would; gives the
     seconds of a node by which they differ. Below zero where the recorder takes longer."""
     laps = []
@@ -70,7 +70,7 @@ def _walked(walk: Walk, statuses: Mapping[bytes, Status]) -> Walk:
 
 
 def _explored(
-    problem: Any, order: Order, walk: Walk, statuses: Mapping[bytes, Status]
+    problem: AnyProblem, order: Order, walk: Walk, statuses: Mapping[bytes, Status]
 ) -> tuple[int, int]:
     """Has a worker's explorer do as many nodes as `walk`; gives their number and nanoseconds."""
     asked: list[bytes] = []
@@ -92,7 +92,7 @@ def _explored(
     return nodes, spent
 
 
-def _explorer(problem: Any, order: Order, walk: Walk, asked: list[bytes]) -> Explorer[Any]:
+def _explorer(problem: AnyProblem, order: Order, walk: Walk, asked: list[bytes]) -> Explorer[Any]:
     codec: Codec[Any] = Codec(type(problem).__qualname__, return_type(problem, "root"))
     keyed = hasattr(problem, "key")
     if type(order) is DepthFirst and not (keyed or hasattr(problem, "obligation")):
@@ -109,7 +109,7 @@ LONGEST_PARAMETERS = 1000
 
 
 def record(
-    problem: Any,
+    problem: AnyProblem,
     path: str | Path,
     *,
     order: str | Order | None = None,
@@ -146,7 +146,7 @@ def record(
 
 
 async def _record(
-    problem: Any,
+    problem: AnyProblem,
     path: Path,
     order: Order,
     unknown_lives: bool,
@@ -201,7 +201,7 @@ async def _asked(
             return
 
 
-def _header(problem: Any, order: Order) -> Header:
+def _header(problem: AnyProblem, order: Order) -> Header:
     from ... import __version__
 
     cls = type(problem)

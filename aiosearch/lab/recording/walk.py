@@ -17,12 +17,13 @@ from typing import Any, TypeAlias
 
 from ...checks.questions import digest
 from ...checks.verdict import Status, Verdict
+from ...engine.explore.capabilities import Capabilities
 from ...engine.explore.claims import Claim, LocalClaims, key_digest
 from ...engine.explore.explorer import as_children, checked_cost
 from ...engine.explore.heap_explorer import NO_BOUND
 from ...errors import ProblemError
 from ...orders import Order
-from ...problem import Obligation
+from ...problem import AnyProblem, Obligation
 from .format import SOLVES, Columns, NodeKind
 
 clock = time.perf_counter_ns
@@ -43,7 +44,7 @@ class Walk:
 
     def __init__(
         self,
-        problem: Any,
+        problem: AnyProblem,
         order: Order,
         unknown_lives: bool,
         z3: str,
@@ -62,10 +63,12 @@ class Walk:
         self._unknown_lives = unknown_lives
         self.z3 = z3
         self._prunes = order.prunes
-        self._cost = getattr(problem, "cost", None)
-        self._key = getattr(problem, "key", None)
-        self._obligation = getattr(problem, "obligation", None)
-        self._axioms = dict(getattr(problem, "axioms", None) or {})
+        capabilities = Capabilities.of(problem)
+        self._bound = capabilities.bound
+        self._cost = capabilities.cost
+        self._key = capabilities.key
+        self._obligation = capabilities.obligation
+        self._axioms = capabilities.axioms
         self._claims = LocalClaims()
         self._best = float("inf")
         self._method = "root"
@@ -149,7 +152,8 @@ class Walk:
         if not self._prunes:
             return [(NO_BOUND, child) for child in children]
         self._method = "bound"
-        bound = self._problem.bound
+        assert self._bound is not None  # or the order would not prune
+        bound = self._bound
         scored = [(float(bound(child)), child) for child in children]
         return sorted(scored, key=itemgetter(0))
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...orders import BestFirst, BranchAndBound, BreadthFirst, DepthFirst, Order
 from ...pool import Pool
+from ...problem import AnyProblem
 from ...result import SearchStatus
 from ...workloads.shapes import Lopsided, Tiny
 from ..problems import Awaited, Balanced, Grid, Knapsack, Obliged, Random, Slow, Spine
@@ -38,6 +39,7 @@ LOADS: tuple[Case, ...] = (
     (Tiny(10_000), (DepthFirst(),)),
     (Lopsided(spine=2_000, height=28), (DepthFirst(),)),
 )
+
 """Trees of very many tiny subtrees, and a large one where every cut is uneven."""
 
 
@@ -49,7 +51,7 @@ async def same_answers(subject: StrategyUnderTest, workers: int, cases: Iterable
                 await _check(subject, pool, problem, order)
 
 
-async def _check(subject: StrategyUnderTest, pool: Pool, problem: Any, order: Order) -> None:
+async def _check(subject: StrategyUnderTest, pool: Pool, problem: AnyProblem, order: Order) -> None:
     what = f"{problem} with {type(order).__name__} on {pool.workers} workers"
     expectation = expected(problem)
     async with subject.search(problem, pool=pool, order=order) as search:

@@ -6,6 +6,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+from ...problem import AnyProblem
 from ...workloads.shapes import Tiny
 from ..problems import Balanced, Grid, Plenty, Random, Spine
 from ..virtual.simulator import Death
@@ -93,7 +94,9 @@ async def any_limit(subject: StrategyUnderTest) -> None:
         agree(what, run(node_seconds=SLOW_NODES).nodes, min(limit, whole))
 
 
-def _rehearse(subject: StrategyUnderTest, problem: Any, workers: int, **options: Any) -> None:
+def _rehearse(
+    subject: StrategyUnderTest, problem: AnyProblem, workers: int, **options: Any
+) -> None:
     said = ", ".join(f"{name}={value}" for name, value in options.items())
     what = f"{problem} on {workers} virtual workers, {said}"
     agree_on_answers(what, subject.simulate(problem, workers, **options), expected(problem))

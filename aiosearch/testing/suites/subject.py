@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...engine.worker.work_sharing import create_board, exchange_of
+from ...problem import AnyProblem
 from ...result import Result, SearchStatus
 from ...search import Search
 from ...strategies import Plan, Strategy, find_strategy
@@ -38,11 +39,11 @@ class StrategyUnderTest:
         name = exchange_of(strategy)
         return create_board(name, places) if name else None
 
-    def search(self, problem: Any, **arguments: Any) -> Search[Any, Any]:
+    def search(self, problem: AnyProblem, **arguments: Any) -> Search[Any, Any]:
         """Prepares a search with it."""
         return Search(problem, strategy=self.made(), **arguments)
 
-    def simulate(self, problem: Any, workers: int, **arguments: Any) -> Simulation:
+    def simulate(self, problem: AnyProblem, workers: int, **arguments: Any) -> Simulation:
         """Runs it on a virtual clock."""
         return simulate(self.made(), problem, workers, **arguments)
 

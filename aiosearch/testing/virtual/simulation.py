@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ...checks.verdict import Verdict
-    from ...problem import Obligation
+    from ...problem import AnyProblem, Obligation
     from .simulator import Trace
 
 ValueT = TypeVar("ValueT")
@@ -87,7 +87,7 @@ RING_SECONDS = 20e-6
 
 def simulate(
     strategy: str | Strategy,
-    problem: Any,
+    problem: AnyProblem,
     workers: int = 4,
     *,
     order: str | Order | None = None,
@@ -152,7 +152,7 @@ def simulate(
 
 
 def _check(
-    problem: Any, workers: int, hosts: int, checkers: int, deaths: tuple[Death, ...]
+    problem: AnyProblem, workers: int, hosts: int, checkers: int, deaths: tuple[Death, ...]
 ) -> None:
     check_problem(problem)
     if workers < 1:
@@ -176,7 +176,7 @@ def _in_ns(seconds: float | Callable[[ValueT], float]) -> Callable[[ValueT], int
     return lambda value: fixed
 
 
-def _summary(simulator: Simulator, problem: Any) -> Simulation:
+def _summary(simulator: Simulator, problem: AnyProblem) -> Simulation:
     decode = Decoder(element_type(return_type(problem, "solutions"))).decode
     seats = simulator.books.seats
     return Simulation(

@@ -22,7 +22,7 @@ from ...engine.wire.messages import AddSubtrees, Begin, ToHost, ToWorker, Worker
 from ...engine.wire.reference import ObjectReference
 from ...engine.wire.solutions import SolutionSet
 from ...errors import AiosearchError, StrategyError
-from ...problem import Obligation
+from ...problem import AnyProblem, Obligation
 from ...strategies import Plan, Strategy
 from .host_desk import HostDesk
 from .machines import Claims, SimulatedBoards, SimulatedKeyTables
@@ -83,7 +83,7 @@ class Simulator:
     def __init__(
         self,
         strategy: Strategy,
-        problem: Any,
+        problem: AnyProblem,
         order: Order,
         plan: Plan,
         hosts: tuple[str, ...],

@@ -12,6 +12,7 @@ from msgspec import Struct
 from ...engine.wire.messages import Begin, ToHost, ToWorker, WorkerReport
 from ...engine.worker.session import WorkerSession
 from ...engine.worker.worker_main import SLICE_NS, WAKE_SECONDS
+from ...problem import AnyProblem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +58,9 @@ class TimedProblem:
     Both explorers call `solutions` once for each node that they count, so the time passes there.
     """
 
-    def __init__(self, problem: Any, clock: SimulatedClock, cost: Callable[[Any], int]) -> None:
+    def __init__(
+        self, problem: AnyProblem, clock: SimulatedClock, cost: Callable[[Any], int]
+    ) -> None:
         self._problem = problem
 
         @functools.wraps(problem.solutions)  # the annotation tells what a solution is
@@ -71,7 +74,7 @@ class TimedProblem:
         return getattr(self._problem, name)
 
 
-def timed(problem: Any, clock: SimulatedClock, cost: Callable[[Any], int]) -> TimedProblem:
+def timed(problem: AnyProblem, clock: SimulatedClock, cost: Callable[[Any], int]) -> TimedProblem:
     """Wraps a problem; errors go on naming the problem's own class."""
     named: type[TimedProblem] = type(type(problem).__qualname__, (TimedProblem,), {})
     return named(problem, clock, cost)
@@ -86,7 +89,7 @@ class VirtualWorker:
 
     def __init__(
         self,
-        problem: Any,
+        problem: AnyProblem,
         order: Order,
         costs: Costs,
         send: Callable[[VirtualWorker, int, ToHost], None],
