@@ -27,6 +27,7 @@ def require(expectations: Wanted, **arguments: Any) -> None:
 
 
 def is_whole(value: Any) -> bool:
+    # True is an int in Python, and no number of workers
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 

@@ -25,6 +25,7 @@ COMPANIONS = ("", "-wal", "-shm")
 _HEADER = b"SQLite format 3\0"
 _IDENTITY = slice(68, 72)
 """The bytes of an SQLite file that hold its application id."""
+# SQLITE_ERROR as well: a table that is not there is a file of something else
 _NOT_OURS = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
@@ -191,6 +192,7 @@ def _require_own(path: Path) -> None:
 
 def checksum(key: bytes, row: bytes) -> bytes:
     """What is stored beside a row, so that one that was changed is not believed."""
+    # Eight bytes: against rot and torn pages, not against anybody who means it
     return blake2b(key + row, digest_size=8, person=b"aiosearch-row").digest()
 
 

@@ -56,6 +56,7 @@ def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
         with suppress(FileNotFoundError):
             shutil.copymode(path, growing)
         growing.write_bytes(content)
+        # In one step: whoever reads finds the old file or the new one
         growing.replace(path)
     finally:
         growing.unlink(missing_ok=True)

@@ -29,6 +29,7 @@ def unnamed_file(name: str) -> tuple[int, str]:
         path = f"/proc/{os.getpid()}/fd/{fd}"
     else:
         fd, path = tempfile.mkstemp(prefix=f"{name}-")
+    # With the inode: the descriptor's number may be another file by the time that it is opened
     return fd, f"{path}#{os.fstat(fd).st_ino}"
 
 

@@ -121,6 +121,8 @@ class Pool:
             for seat in range(self.workers):
                 slot = ProcessSlot(seat, self._deliver, self._gone, spawner(self._bell))
                 self._slots.append(slot)
+                # One after the other: each is a fork of a millisecond, and the first one starts the
+                # fork server
                 await slot.start()
             if self._machines is not None:
                 await self._machines.start()
@@ -191,6 +193,7 @@ class Pool:
             for slot in self._slots:
                 if isinstance(slot, ProcessSlot):
                     slot.kill()
+            # Workers are dead by now, so no search can hear anything more than this
             self._fail_all(AiosearchError("the pool was closed while the search ran"))
             if self._machines is not None:
                 await self._machines.close()
@@ -209,6 +212,7 @@ class Pool:
     async def ready_verifier(self) -> Verifier:
         """Opens the verification service; its processes start with the first question."""
         assert self._opening is not None
+        # Two searches may come at the same moment, and there is one service for both
         async with self._opening:
             if self._verifier is None:
                 verifier = Verifier(
@@ -295,6 +299,7 @@ class Pool:
         slot.kill()
         await slot.reap()
         forever = not self._stays(slot)
+        # Ended by us, or gone with its machine: its work is innocent
         blame = seat not in self._ended and not forever
         self._ended.discard(seat)
         # A worker that died before it said anything: some of these in a row mean that none can live

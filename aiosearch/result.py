@@ -29,6 +29,7 @@ class Solutions(Sequence[SolutionT]):
     def __init__(self, encoded: list[bytes], decode: Callable[[bytes], SolutionT]) -> None:
         self._encoded = encoded
         self._decode = decode
+        # The list goes on growing: a snapshot is its length
         self._length = len(encoded)
 
     def __len__(self) -> int:

@@ -104,6 +104,7 @@ class Search(Generic[NodeT, SolutionT]):
         hooks = (on,) if callable(on) else tuple(on) if isinstance(on, Iterable) else (on,)
         if not all(map(callable, hooks)):
             raise AiosearchError(f"on must be a hook or several, not {on!r}")
+        # Each worker would start workers, without end
         if reference.running_main_again:
             raise AiosearchError(
                 "the script starts a search while a worker imports it for its classes; put that "
@@ -174,6 +175,7 @@ class Search(Generic[NodeT, SolutionT]):
         at = 0
         improving = self._run.found.improving
         while True:
+            # The list only grows, so an index is all that an iterator needs
             while at < len(improving):
                 at += 1
                 yield cast("SolutionT", self._run.decode_solution(improving[at - 1][0]))

@@ -33,6 +33,7 @@ def interval(values: Sequence[float]) -> Interval:
     middle = statistics.fmean(logs)
     if len(logs) < 2:
         return Interval(math.exp(middle))
+    # Degrees of freedom: one fewer than the values, for their mean is estimated too
     t = T95[min(len(logs) - 1, len(T95)) - 1]
     reach = t * statistics.stdev(logs) / math.sqrt(len(logs))
     return Interval(math.exp(middle), math.exp(middle - reach), math.exp(middle + reach))

@@ -46,6 +46,7 @@ class Family:
 
     def __init__(self) -> None:
         self.peak = 0
+        # Processes that were there before count from now on only
         self._before = {pid: cpu_seconds(pid) for pid in descendants(os.getpid())}
 
     @property

@@ -74,6 +74,7 @@ def lock() -> Lock:
         for speedups in THREADS.values()
         for n, speedup in zip(WORKERS, speedups, strict=True)
     ]
+    # Least squares for two unknowns, s and s k, by the normal equations
     aa, ab, bb = (sum(p[i] * p[j] for p in points) for i, j in ((0, 0), (0, 1), (1, 1)))
     ay, by = (sum(p[i] * p[2] for p in points) for i in (0, 1))
     share = (bb * ay - ab * by) / (aa * bb - ab * ab)

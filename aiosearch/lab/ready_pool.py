@@ -44,6 +44,7 @@ class JoiningMachines:
 
     async def invite(self, invitation: str, checkers: int) -> None:
         """Types on a new machine what it takes to join with one worker."""
+        # Without the program's name: the child runs the console script's module itself
         words = shlex.split(invitation)[1:]
         words += ["--workers", "1", "--checkers", str(checkers)]
         words += ["--name", f"guest {len(self.children) + 1}"]
@@ -92,6 +93,7 @@ async def ready_pool(problem: AnyProblem, arm: Arm) -> AsyncIterator[Pool]:
         come = await stack.enter_async_context(joining_machines())
         unopened = Pool(
             0 if listener else arm.workers,
+            # The host has one z3 process, and each machine but the last brings another
             checkers=1 if listener else checkers,
             cache=None,
             listener=listener,

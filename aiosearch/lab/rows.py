@@ -99,6 +99,7 @@ class ArmJudge:
             return ""
         if outcome.answer != first.answer:
             return f"other solutions: {outcome.solutions}, against {first.solutions}"
+        # With keys the number of nodes depends on who comes first
         if outcome.nodes != first.nodes and not hasattr(self._problem, "key"):
             return f"{outcome.nodes} nodes, not {first.nodes}"
         return ""
@@ -137,6 +138,7 @@ def _figures(
         if pairs
         else None
     )
+    # Sums over sums, not means of ratios: a short run must not count as much as a long one
     spent = sum(outcome.cpu for outcome in paired)
     longest = sum(outcome.busiest for outcome in paired)
     checks = fmean(outcome.checks for outcome in mine)

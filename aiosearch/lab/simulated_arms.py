@@ -81,6 +81,7 @@ class Replay:
     ) -> None:
         self._recorded = recorded
         self._setting = setting
+        # On the same clock and with the same costs, or a speed-up would compare two machines
         self.alone, _ = self._run(Arm(BASE, order, 1), 0)
 
     def run(self, arm: Arm, repeat: int = 1) -> Replayed:

@@ -94,6 +94,7 @@ async def run_once(
     Raises `WorkerError` where its workers cannot be had, or one of them is lost.
     """
     async with ready_pool(problem, arm) as pool:
+        # What warming up asked is not this run's
         before = _checked(pool)
         family = Family()
         watching = asyncio.create_task(family.watch())

@@ -129,6 +129,7 @@ class Agent:
         children = [child for child in self._children.values() if child is not None]
         for child in children:
             child.kill()
+        # Killed first and reaped last: between the two the search hears that the link is closed
         self._link.close()
         for child in children:
             await child.reap()
@@ -169,6 +170,7 @@ class Agent:
 
     def _spawn(self, spawn: Spawn) -> None:
         channel = spawn.channel
+        # A search, right or wrong, must not fill this machine with processes
         if channel in self._children or len(self._children) >= self._most:
             raise ValueError(f"process {channel} is one too many")
         self._children[channel] = None
@@ -223,6 +225,7 @@ class Agent:
         del self._children[channel]
         self._workers.discard(channel)
         for session in [number for number, users in self._sessions.items() if channel in users]:
+            # A task: a taker may be in the middle of copying, and the link must not wait for it
             self._start(self._settle(session, channel, self._sessions[session].pop(channel)))
             self._tables.leave(session, channel)
 

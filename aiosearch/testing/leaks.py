@@ -96,6 +96,7 @@ async def no_leaks() -> AsyncIterator[None]:
 
     Where there is no /proc, only tasks are seen.
     """
+    # Else the file that uvloop opens with its first stream would look like a leak
     await _open_a_stream()
     before = holdings()
     yield

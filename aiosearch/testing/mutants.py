@@ -87,6 +87,7 @@ _AXES = (
 def mutants(program: Program) -> Iterator[Mutant]:
     """Every well-typed program of the same inputs and outputs with one thing changed, each
     `Mutant` once."""
+    # Two edits may come to the same program
     seen = {program}
     types = [output.type for output in program.outputs]
     for edit in _edits(program):
@@ -95,6 +96,7 @@ def mutants(program: Program) -> Iterator[Mutant]:
             mutant = edit.make()
         except TensorError:
             continue
+        # Another type of an output is no mistake that a verifier has to find: it sees it at once
         if mutant not in seen and [output.type for output in mutant.outputs] == types:
             seen.add(mutant)
             yield Mutant(mutant, edit.what, edit.description)

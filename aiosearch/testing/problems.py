@@ -76,6 +76,7 @@ class Random:
         depth, number = node
         if depth == self.depth:
             return []
+        # The root always has four, or the whole tree might be one node
         count = _drawn(number) % 5 if depth else 4
         return [(depth + 1, _drawn(number + 1 + index)) for index in range(count)]
 
@@ -149,6 +150,7 @@ class Knapsack:
         at, weight, value = node
         if at == len(self.weights):
             return []
+        # The weight is checked where the child is made, so that every node is feasible
         with_item = (at + 1, weight + self.weights[at], value + self.values[at])
         return [(at + 1, weight, value)] + [with_item] * (with_item[1] <= self.room)
 
@@ -304,7 +306,9 @@ class Obliged:
         if depth != self.left.level:
             return None
         if self.doubt and not self.left.hit(node):
+            # z3 cannot parse it, which makes the verdict `unknown`
             return Obligation(f"(assert (no-such-thing {number}))")
+        # Unsatisfiable, and so proved, exactly where `every` does not divide the number
         return Obligation(f"(assert (= 0 (mod {number} {self.left.every})))")
 
     def plain(self) -> Pruned:

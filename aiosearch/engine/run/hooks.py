@@ -110,9 +110,6 @@ class Hooks:
             log.error("a hook raised; the search goes on without it", exc_info=error)
 
 
-event_log = logging.getLogger("aiosearch")
-
-
 class EventEmitter:
     """Builds events from what happens and passes them on to the `Hooks`."""
 
@@ -173,7 +170,7 @@ class EventEmitter:
         )
 
     def warn(self, message: str) -> None:
-        event_log.warning(message)
+        log.warning(message)
         self.emit(Warned(seconds=self._seconds, message=message))
 
     def finished(self, result: Result[Any], nodes: int) -> None:

@@ -129,6 +129,7 @@ def record(
     """
     check_problem(problem)
     chosen = find_order(order, problem)
+    # Preorder is what the file holds, and a subtree's nodes must follow each other
     if chosen.greedy or chosen.by_level:
         raise RecordingError("a tree is recorded depth-first; leave the order out")
     if is_async(problem):

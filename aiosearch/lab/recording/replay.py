@@ -53,6 +53,7 @@ class Recorded:
         kinds = self._kinds
         children = []
         while child < end:
+            # A dropped node was never explored: its time counts with its parent's
             if kinds[child] & 3 != NodeKind.DROPPED:
                 children.append(child)
             child += size[child]

@@ -17,6 +17,7 @@ Body: TypeAlias = "Callable[[Board, Sequence[Exchange]], None]"
 OWNERS = (41, 17, 23)
 """Owners by place: they are numbers of lives, and no places."""
 LATER_OWNERS = (50, 51, 60)
+# The last one fits no board: it has to be refused, not cut
 SIZES = (1, 100, 10_000, 1_000_000)
 
 
@@ -38,6 +39,7 @@ def tells_who_has_what(board: Board, everybody: Sequence[Exchange]) -> None:
     """Two take what a third one offers: each offer once, and it is told who has it."""
     giver, *peers = everybody
     numbers = _lay_out(giver)
+    # Or a worker that has run dry would give itself work for ever
     agree("a worker's offers, taken by itself, are", list(giver.take()), [])
     offers = _take_all(peers)
     _agree_on_taken(offers, numbers)
@@ -72,6 +74,7 @@ def finalises_dead_workers(board: Board, everybody: Sequence[Exchange]) -> None:
     agree("what can be taken of the dead is", _take_all(living), [])
     nothing = _revoked(board, 2, OWNERS[2])
     agree("who has what of one who died and had offered nothing is, by `revoke`,", nothing, {})
+    # An owner that died before it sat down: the place is somebody else's, and stays so
     nothing = _revoked(board, 2, LATER_OWNERS[0])
     agree("who has what of one who died before it sat down is, by `revoke`,", nothing, {})
 

@@ -114,11 +114,11 @@ def strategy_suite(strategy: Made, **options: Any) -> type:
 
     subject = StrategyUnderTest(strategy, options)
 
-    class Suite:
+    class StrategySuite:
         """One test for each check."""
 
         @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
         def test_conforms(self, check: Check) -> None:
             asyncio.run(check.run(subject))
 
-    return Suite
+    return StrategySuite

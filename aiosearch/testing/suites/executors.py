@@ -28,19 +28,22 @@ from ...measure import (
 from ...measure.race import LEAST_ROUNDS
 from ..leaks import no_leaks
 
+# Two minutes: an executor may have to start jax a dozen times on a loaded machine
 LONGEST_CHECK = 120.0
 """Seconds after which a check that has not come to an end has failed."""
 
-Made: TypeAlias = Callable[[], Executor]
+MakeExecutor: TypeAlias = Callable[[], Executor]
 
 _TYPES = (ArrayType("float32", (256, 256)),) * 2
 _HEAD = "import os\nimport jax\nimport jax.numpy as jnp\n"
 _BODIES = {
     "adds": "return x + y",
+    # Ten products and sines of 256 x 256: far longer than the sum, so that the order is beyond doubt
     "toils": "return jax.lax.fori_loop(0, 10, lambda _, z: jnp.sin(z @ y), x)",
     "raises": "return jax.pure_callback(lambda z: 1 // 0, x, x)",
     "aborts": "return jax.pure_callback(lambda z: os.abort(), x, x)",
     "hangs": "return jax.lax.while_loop(lambda z: z[0, 0] > -1e30, lambda z: z * 0, x)",
+    # 4 TiB: beyond what any machine gives, whatever it overcommits
     "hoards": "return jnp.zeros((1 << 40,)) + x[0, 0]",
 }
 _HEADS = {
@@ -86,6 +89,7 @@ _POSSIBLE = {
     for name, cause in _CAUSES.items()
 }
 """A library may abort the process where memory ends, before it can be told why."""
+# Not "hangs", which takes the whole run limit: it is checked once, in a race
 _IN_RUNS = ("hoards", "raises", "aborts")
 _IN_RACES = ("hoards", "aborts", "hangs")
 
@@ -96,7 +100,7 @@ class ExecutorCheck(Struct, frozen=True):
     name: str
     bodies: tuple[Callable[[Executor], Awaitable[None]], ...]
 
-    async def run(self, make: Made) -> None:
+    async def run(self, make: MakeExecutor) -> None:
         """Raises `AssertionError`, or what the executor raised, where it does not pass."""
         try:
             async with no_leaks(), asyncio.timeout(LONGEST_CHECK), make() as executor:
@@ -124,6 +128,7 @@ async def computes(executor: Executor) -> None:
     drawn = [_outputs(await executor.run(adds, seed))[0] for seed in (1, 1, 2)]
     assert drawn[0].shape == (256, 256)
     assert np.array_equal(drawn[0], drawn[1])
+    # Another seed, or drawing would not depend on it
     assert not np.array_equal(drawn[0], drawn[2])
 
 
@@ -249,6 +254,8 @@ async def _cancelled(task: asyncio.Future[Any]) -> None:
 
 
 async def _turns() -> None:
+    # Turns of the event loop, enough for a task to get into the middle of its work; no time passes
+    # on a virtual clock
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -277,7 +284,7 @@ EXECUTOR_CHECKS = (
 """What is checked together, in the order in which it is worth knowing."""
 
 
-async def check_executor(make: Made) -> None:
+async def check_executor(make: MakeExecutor) -> None:
     """Runs every check on executors that `make` gives.
 
     Raises an `ExceptionGroup` with what the failing checks raised, and notes that name them.
@@ -292,15 +299,15 @@ async def check_executor(make: Made) -> None:
         raise ExceptionGroup(f"the executor fails {len(failures)} checks", failures)
 
 
-def executor_suite(make: Made) -> type:
+def executor_suite(make: MakeExecutor) -> type:
     """Makes a class of pytest tests, one for each check. Name it `Test...` in a test module."""
     import pytest  # whoever only simulates does without
 
-    class Suite:
+    class ExecutorSuite:
         """One test for each check."""
 
         @pytest.mark.parametrize("check", EXECUTOR_CHECKS, ids=lambda check: check.name)
         def test_conforms(self, check: ExecutorCheck) -> None:
             asyncio.run(check.run(make))
 
-    return Suite
+    return ExecutorSuite

@@ -124,6 +124,7 @@ def simulate(
     _check(problem, workers, hosts, checkers, deaths)
     if hasattr(problem, "obligation") and verdict is None:
         raise AiosearchError("a simulation has no z3; say what it would answer with `verdict`")
+    # Spread evenly, in runs: with 4 workers on 2 machines the places are 0, 0, 1, 1
     places = [seat * hosts // workers for seat in range(workers)]
     near = _ns(latency if local_latency is None else local_latency)
     far = _ns(latency)
@@ -136,6 +137,7 @@ def simulate(
         _ns(RING_SECONDS),
     )
     found_order = find_order(order, problem)
+    # A plan counts the host's own workers; the others join
     plan = Plan(places.count(0), found_order.greedy or found_order.by_level, seed)
     chosen_strategy = find_strategy(strategy)
     names = tuple(f"host {place}" if place else "" for place in places)

@@ -100,6 +100,8 @@ class Simulator:
         self._order = order
         self._costs = costs
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+        # Beside the time in the heap, so that equal times keep their order and no action is ever
+        # compared
         self._tickets = itertools.count()
         self._hosts = hosts
         self._workers = [self._worker(seat) for seat in range(len(hosts))]
@@ -261,6 +263,7 @@ class Simulator:
 
     def _watch_progress(self) -> None:
         nodes = self.books.totals.nodes
+        # A strategy that moves work in circles would keep the clock going for ever
         self._quiet = 0 if nodes > self._nodes else self._quiet + 1
         self._nodes = nodes
         if self._quiet > PATIENCE + 100 * len(self._workers):
@@ -274,6 +277,7 @@ class Simulator:
         def after(takes: int, done: Callable[[], None]) -> None:
             alone = round(takes * service.locked)
             arrive = partial(self.desk.arrive, done)
+            # The part that only one can be at comes last, as z3's lock is taken for the solving
             begun = self.desk.sent() + takes - alone
             if alone:
                 self._at(begun, gate.enter, alone, arrive)

@@ -57,6 +57,7 @@ class Checkers:
     def _begin(self) -> None:
         while self._free and self._waiting:
             _, _, digest, obligation = heapq.heappop(self._waiting)
+            # Withdrawn meanwhile: its entry is skipped when it comes out
             if digest not in self._open:
                 continue
             verdict = self._verdict(obligation)

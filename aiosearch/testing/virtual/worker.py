@@ -124,6 +124,7 @@ class VirtualWorker:
             self._take(*self._inbox.popleft())
         if self._session is None:
             return
+        # Taking something takes time as well, before the slice that explores it
         if self._session.seek():
             self.clock.now += self._steal_cost
         if self._session.ready:
