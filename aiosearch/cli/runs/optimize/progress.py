@@ -66,11 +66,11 @@ class OptimizeCommand:
     async def _optimized(self) -> Made:
         arguments, named = self._arguments, self._target.named
         with self._results as results:
+            place, seed = arguments.target, arguments.seed
+            values = await to_thread.run_sync(_arguments, self._target, place, seed)
             return await optimize(
                 self._target.function,
-                *await to_thread.run_sync(
-                    _arguments, self._target, arguments.target, arguments.seed
-                ),
+                *values,
                 kwargs=dict(zip(named, placeholders(list(named.values())), strict=True)),
                 effort=arguments.effort,
                 target=arguments.target,
