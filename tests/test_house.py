@@ -26,6 +26,7 @@ ALLOWED = {
     "processes": set(),
     "orders": {"errors"},
     "events": set(),
+    "charts": set(),
     "strategies": {"errors", "_lazy"},
     "folders": set(),
     "database": {"folders"},
@@ -39,7 +40,8 @@ ALLOWED = {
         "_lazy", "devices", "errors", "folders", "measure", "memory", "processes", "tensor",
     },
     "optimizer": {
-        "_blocking", "_lazy", "_switch_interval", "arguments", "capture", "codegen", "database",
+        "_blocking", "_lazy", "_switch_interval", "arguments", "capture", "charts", "codegen",
+        "database",
         "devices", "equivalence", "errors", "folders", "limits", "measure", "orders", "pool",
         "problem", "processes", "search", "superoptimizer", "tensor",
     },
@@ -50,7 +52,8 @@ ALLOWED = {
     "recording": {"_lazy", "lab"},
     "measure": {"_lazy", "errors", "folders", "memory", "pool", "processes"},
     "lab": {
-        "_blocking", "_lazy", "checks", "engine", "errors", "limits", "orders", "pool", "problem",
+        "_blocking", "_lazy", "charts", "checks", "engine", "errors", "limits", "orders", "pool",
+        "problem",
         "processes", "remote", "result", "search", "statistics", "strategies", "testing",
         "workloads", "__version__",
     },
