@@ -12,7 +12,8 @@ from aiosearch import charts
 
 def test_the_examples_of_the_module_hold() -> None:
     outcome = doctest.testmod(charts)
-    assert outcome.attempted and not outcome.failed
+    assert outcome.attempted
+    assert not outcome.failed
 
 
 def test_a_document_of_every_part_is_xml_whatever_its_words() -> None:

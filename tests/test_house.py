@@ -24,7 +24,7 @@ ALLOWED = {
     "memory": set(),
     "problem": set(),
     "processes": set(),
-    "orders": {"errors"},
+    "orders": {"errors", "problem"},
     "events": set(),
     "charts": set(),
     "strategies": {"errors", "_lazy"},
