@@ -75,6 +75,10 @@ class TorchProgram:
     """The program's inputs, truth and ways."""
 
     def __init__(self, name: str, data: bytes, dry: bool) -> None:
+        import jax
+        import jax.numpy as jnp
+        import lib.kernels.gpu_libraries  # noqa: F401  # here, while others have the device
+        import lib.optimizer.torch_programs  # noqa: F401
         import numpy as np
         import torch
         from lib.optimizer.agreement import Judge
@@ -88,13 +92,11 @@ class TorchProgram:
         self._program = from_json(data)
         self._types = array_types(self._program)
         arrays = Judge.drawn(self._program, {}, 0)
-        import jax
-        import jax.numpy as jnp
-
         given = [
             jnp.asarray(one, each.dtype) for one, each in zip(arrays, self._types, strict=True)
         ]
-        outputs = [np.asarray(one) for one in jax.tree.leaves(jax.jit(written(self._program))(*given))]
+        results = jax.tree.leaves(jax.jit(written(self._program))(*given))
+        outputs = [np.asarray(one) for one in results]
         self._judge = Judge(self._program, arrays, outputs)
         self._given = given
 
@@ -133,10 +135,11 @@ class TorchProgram:
                     lambda library=library: sdpa_kernel(getattr(SDPBackend, library)),
                 )
         if compiler:
-            mode = "default" if self._dry else "max-autotune-no-cudagraphs"
+            tuned: dict[str, str] = {"mode": "max-autotune-no-cudagraphs"}
+            how = {"backend": "eager"} if self._dry else tuned
             yield TorchWay(
                 "torch.compile, max-autotune",
-                lambda: torch.compile(graph, mode=mode, dynamic=False),
+                lambda: torch.compile(graph, dynamic=False, **how),
                 nullcontext,
             )
 
