@@ -1,7 +1,7 @@
 """Processes that answer calls one by one, and are replaced where a candidate ends them.
 
-    servant = Servant({"JAX_PLATFORMS": "cpu"}, Compiler)
-    servant.ask("compile", source, function, types, seconds=40.0)    # an answer, or RuntimeError
+servant = Servant({"JAX_PLATFORMS": "cpu"}, Compiler)
+servant.ask("compile", source, function, types, seconds=40.0)    # an answer, or RuntimeError
 """
 
 from __future__ import annotations

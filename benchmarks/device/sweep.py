@@ -89,6 +89,9 @@ class Measured(NamedTuple):
 class Session:
     """One sweep over all rows until the time is over."""
 
+    programs: Sequence[str] = PROGRAMS
+    """Where none is asked for; the most important first."""
+
     def __init__(self, options: argparse.Namespace, deadline: float) -> None:
         self._options, self._deadline = options, deadline
         self._began = time.monotonic()
@@ -162,7 +165,7 @@ class Session:
         from aiosearch.tensor.programs import BUILTINS, builtin
 
         options = self._options
-        names = options.only or PROGRAMS
+        names = options.only or self.programs
         wanted = [int(count) for count in options.rows.split(",")]
         rows = [
             row

@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from caller import Caller
-from servants import Servant
 from sweep import MIRAGE_ROWS, PROGRAMS, Measured, Session, array_shapes, line
 
 AHEAD = 3

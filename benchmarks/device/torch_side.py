@@ -77,7 +77,7 @@ class TorchProgram:
     def __init__(self, name: str, data: bytes, dry: bool) -> None:
         import jax
         import jax.numpy as jnp
-        import lib.kernels.gpu_libraries  # noqa: F401  # here, while others have the device
+        import lib.kernels.gpu_libraries  # here, while others have the device
         import lib.optimizer.torch_programs  # noqa: F401
         import numpy as np
         import torch
