@@ -62,8 +62,11 @@ _SPILL_SECONDS = 5.7e-10
 """For which a warp stores and reloads one register in an iteration; fitted."""
 _DOT_DEPTH = 16
 """What a matrix instruction sums over."""
-_BARRIER_SECONDS = 1e-7
-"""Seconds in which the warps of a block wait for each other, in each iteration; assumed."""
+_DOT_LATENCY_SECONDS = 4e-8
+"""Of one matrix instruction, which the next one on the same sums waits for; chosen among those that
+order the sweep alike, so that 64 iterations of 96 blocks come to what they took."""
+_BARRIER_SECONDS = 2e-7
+"""In which the warps of a block wait for each other, in each iteration; chosen in the same way."""
 _SMALL_DOT_EFFICIENCY = 0.62
 """What of the matrix units' rate smaller products come to at best; assumed, for Hopper."""
 _OVERLAP = 4
@@ -168,11 +171,12 @@ class TilingFigures:
 
     @property
     def chain(self) -> float:
-        """Iterations of a block in a row: each waits for memory where nothing is loaded ahead."""
+        """Iterations and dots of a block in a row, and memory where nothing is loaded ahead."""
         wait = _BARRIER_SECONDS
         if self._copies == 1:
             wait = _DRAM_LATENCY_SECONDS + self.step_bytes / _MULTIPROCESSOR_BYTES_PER_SECOND
-        return self.turns / self.resident * self._iterations * wait
+        waits = self._iterations * wait + self.dot_steps * _DOT_LATENCY_SECONDS
+        return self.turns / self.resident * waits
 
     @property
     def _copies(self) -> int:
