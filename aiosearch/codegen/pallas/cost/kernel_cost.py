@@ -69,7 +69,7 @@ _BARRIER_SECONDS = 2e-7
 """In which the warps of a block wait for each other, in each iteration; chosen in the same way."""
 _SMALL_DOT_EFFICIENCY = 0.62
 """What of the matrix units' rate smaller products come to at best; assumed, for Hopper."""
-_OVERLAP = 4
+_OVERLAP = 4.0
 """The power in which what bounds the time is added up; fitted."""
 
 
@@ -143,7 +143,7 @@ class TilingFigures:
     def seconds(self) -> float:
         bounds = (self.memory, self.stream, self.arithmetic, self.chain)
         longest = max(bounds)
-        overlapped = sum((bound / longest) ** _OVERLAP for bound in bounds) ** (1 / _OVERLAP)
+        overlapped: float = sum((bound / longest) ** _OVERLAP for bound in bounds) ** (1 / _OVERLAP)
         return self.device.launch_seconds + _DRAM_LATENCY_SECONDS + longest * overlapped
 
     @property
@@ -257,7 +257,7 @@ class TilingPrediction:
             product.operations / (self.device.rate(product.dtype) * self._share(product))
             for product in self.asked.products
         )
-        return products + others
+        return products + other_seconds
 
     def _share(self, product: DotProduct) -> float:
         """The share of the matrix units' rate that `product` reaches."""
