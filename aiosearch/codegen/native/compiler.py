@@ -210,7 +210,7 @@ def load(native: KernelProgram, code: bytes, handler: bytes) -> LoadedLibrary:
 
 @functools.cache
 def _allocate_waiting_slots() -> int:
-    """The address of the slots where threads wait (`team.ll`), with a cache line more for the spare
+    """The address of the slots where threads wait (`team.c`), with a cache line more for the spare
     workspace (`workspace.ll`).
 
     All kernels of the process share them. They are never freed, as threads of XLA may use them

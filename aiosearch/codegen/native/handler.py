@@ -2,11 +2,12 @@
 program.
 
 The handler reads pointers from XLA's call frame, checks element types and shapes, and runs the
-phases of a program, on XLA's own threads where a phase has several blocks. It is written in LLVM
-IR, in the files `handler.ll` (the interface), `workspace.ll` (memory beside the arrays) and
-`team.ll` (threads), because no compiler but LLVM has to be there, and the loader already is.
+phases of a program, on XLA's own threads where a phase has several blocks. It is LLVM IR, in the
+files `handler.ll` (the interface), `workspace.ll` (memory beside the arrays), `spin.ll` (waiting
+awake) and `team.ll` (threads, compiled from `team.c`), because no compiler but LLVM has to be
+there, and the loader already is.
 
-The hard part is `team.ll`: waking a thread takes as long as many a kernel, so threads spin for
+The hard part is `team.c`: waking a thread takes as long as many a kernel, so threads spin for
 `_SPIN_COUNT` nanoseconds between phases and, in slots shared by all kernels, between calls.
 
 Example: a program with one f32 input of shape [8, 4096] has the constants `@aiosearch.inputs = 1`
@@ -14,7 +15,8 @@ and `@aiosearch.types = [11, 2, 8, 4096, ...]`: element type 11, rank 2, sizes.
 
 Invariants: a call returns only when all blocks are done; no call waits for a task that XLA has not
 begun, so calls that fill the thread pool cannot deadlock; what is shared between threads is on
-cache lines of its own. The comments of `team.ll` give the reason at each atomic operation.
+cache lines of its own. The comments of `team.c` say why each atomic
+operation is ordered as it is.
 
 Cost: two atomic operations per claimed range of blocks and one per thread and phase.
 `docs/why/kernels.md` says why threads stay awake.
@@ -52,14 +54,13 @@ _ELEMENTS = {
     DType.BF16: 16,
 }
 """XLA's numbers of element types, `XLA_FFI_DataType`."""
-_X86 = {"pause": "llvm.x86.sse2.pause", "kind": "", "way": ""}
+_X86 = {"pause": "llvm.x86.sse2.pause", "kind": "", "argument": ""}
 """How a thread tells the processor that it spins: `pause` on x86, `isb` on Arm."""
-_ARM = {"pause": "llvm.aarch64.isb", "kind": "i32", "way": "15"}
-"""How a thread says that it only looks."""
+_ARM = {"pause": "llvm.aarch64.isb", "kind": "i32", "argument": "15"}
 _SPIN_COUNT = 100_000
 """Nanoseconds that a thread spins before it sleeps: about what waking it takes on a virtual
 machine, so spinning at most doubles the cost. Fitted to `benchmarks/kernels.py`."""
-WAITING_SLOTS_SYMBOL, WAITING_SLOTS = "aiosearch.slots", 64
+WAITING_SLOTS_SYMBOL, WAITING_SLOTS = "aiosearch.seats", 64
 """The slots where threads wait for the next call, a cache line each, once per process."""
 SPARE_SYMBOL = "aiosearch.spare"
 """The workspace that the last call needed, for the next one; once per process."""
@@ -70,8 +71,8 @@ _HEADER = "include/xla/ffi/api/c_api.h"
 """The header of XLA's interface within jaxlib."""
 _PREFIX = "aiosearch."
 """The prefix of all symbols."""
-_TEXTS = ("handler.ll", "workspace.ll", "team.ll")
-"""The parts of the handler."""
+_TEXTS = ("handler.ll", "workspace.ll", "spin.ll", "team.ll")
+"""The parts of the handler; `team.ll` is compiled from `team.c`."""
 _PHASE = "{ ptr, i64 }"
 """The LLVM type of a phase: function and number of blocks."""
 _MAJOR = 0
@@ -85,7 +86,6 @@ def handler_text(machine: CpuMachine) -> str:
     numbers = {
         "major": major,
         "minor": minor,
-        "slots": WAITING_SLOTS,
         "patience": _SPIN_COUNT,
         "monotonic": time.CLOCK_MONOTONIC,
     }

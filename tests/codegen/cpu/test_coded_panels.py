@@ -11,6 +11,7 @@ import pytest
 from testkit.kernels.error_bounds import assert_right
 from testkit.kernels.native_run import Array, program, run, run_native
 
+from aiosearch.codegen.cpu import coding
 from aiosearch.codegen.cpu.coded_format import (
     EXCEPTION_COUNT_OFFSET,
     EXCEPTION_LIST_OFFSET,
@@ -340,3 +341,8 @@ def test_schedules_propose_them_for_a_few_rows_of_what_fills_panels() -> None:
     assert not any(any_coded(1, 4095, machine))
     assert any(any_coded(1, 4096, masked(machine, "avx512bf16")))
     assert not any(any_coded(1, 4096, masked(machine, "avx512")))
+
+
+def test_answers_of_the_first_version_find_the_encoder() -> None:
+    """They import `encoded` from where it was."""
+    assert coding.encoded is encode_panels
