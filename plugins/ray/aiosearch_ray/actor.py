@@ -1,4 +1,4 @@
-"""The host actor: serves a search with the processors of the node that it is placed on."""
+"""The host actor: an `Agent` with the processors of the Ray node that it is placed on."""
 
 from __future__ import annotations
 

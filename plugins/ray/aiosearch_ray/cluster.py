@@ -180,7 +180,8 @@ async def _answer(call: Any) -> Any:
 
 
 def _error_text(error: Exception) -> str:
-    """Ray's errors are paragraphs: the first line says what happened, the last what was raised."""
+    """The part of Ray's paragraphs to quote: the first line says what happened, the last what
+    was raised."""
     lines = str(error).strip().splitlines()
     raised = getattr(error, "actor_init_failed", False)
     return lines[-1 if raised else 0]
