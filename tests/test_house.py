@@ -23,7 +23,7 @@ ALLOWED = {
     "memory": set(),
     "problem": set(),
     "processes": set(),
-    "orders": {"errors"},
+    "orders": {"errors", "problem"},
     "events": set(),
     "strategies": {"errors", "_lazy"},
     "folders": set(),
