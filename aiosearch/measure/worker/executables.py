@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import jax
 from jax.experimental import serialize_executable
 
-from ..candidates import ArrayType
+from ..candidates import Array, ArrayType, PyTree
 from ..protocol import BuildReply, Text
 from ..race import Way
 
@@ -34,7 +34,7 @@ GRAPH: Mapping[str, str] = MappingProxyType(
 """With these XLA makes one graph of a loop, which a GPU replays; by default the host asks the GPU
 after each turn whether there is another, and that is timed too."""
 
-Call: TypeAlias = Callable[..., Any]
+Call: TypeAlias = Callable[..., PyTree]
 
 
 def build(text: Text, ways: tuple[Way, ...]) -> BuildReply:
@@ -111,8 +111,8 @@ def _defined(text: Text) -> Call:
 def repeated(function: Call, loops: int) -> Call:
     """Runs `function` many times. Each run waits for the one before, and none can be left out."""
 
-    def whole(*arguments: Any) -> Any:
-        def again(_: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+    def whole(*arguments: Array) -> PyTree:
+        def again(_: Array, carry: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
             # The barrier ties the inputs to the last result, or XLA would hoist the call out of the
             # loop
             inputs, _ = _barrier(carry)
@@ -128,7 +128,7 @@ def _spec(type_: ArrayType) -> Any:
     return jax.ShapeDtypeStruct(type_.shape, type_.dtype)  # type: ignore[no-untyped-call]  # jax's
 
 
-def _barrier(values: tuple[Any, Any]) -> Any:
+def _barrier(values: tuple[PyTree, PyTree]) -> Any:
     return jax.lax.optimization_barrier(values)  # type: ignore[no-untyped-call]  # jax's
 
 
