@@ -6,10 +6,10 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
+from ...orders import Order
 from ...problem import AnyProblem
 from ..books.coordinator import Transaction
 from ..explore.bundles import ROOT, Bundle
@@ -46,7 +46,7 @@ class JournalKeeper:
         self._seconds = 0.0
         self._slice_end = 0.0
 
-    def header(self, problem: AnyProblem, order: Any, strategy: str, seed: int) -> JournalHeader:
+    def header(self, problem: AnyProblem, order: Order, strategy: str, seed: int) -> JournalHeader:
         from ... import __version__
 
         cls = type(problem)
