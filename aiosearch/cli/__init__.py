@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import importlib
 import os
 import resource
 import sys
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 from ..errors import AiosearchError, ProblemError, WorkerError
 from .interrupt_retry import repeat_lost_interrupt
 from .output.streams import Exit, OutputError, complain, flush_output, open_stderr, tell
-from .parser import make_parser
+from .parser import read_command_line
 
 __all__ = ["main"]
 
@@ -67,9 +66,7 @@ def _is_somewhere() -> bool:
 
 def _run(given: list[str]) -> int:
     try:
-        arguments = make_parser().parse_args(given)
+        command, arguments = read_command_line(given)
     except SystemExit as shown:  # --help and --version
         return int(shown.code or 0)
-    arguments.argv = given
-    command = importlib.import_module(f".commands.{arguments.command}", __package__)
     return int(command.run(arguments))

@@ -27,6 +27,11 @@ class Executor(Protocol):
         """Whether its clock is a `VirtualClock`, so that it says nothing of what else runs here."""
         ...
 
+    @property
+    def platform(self) -> str:
+        """What jax calls the device: "cpu" or "cuda"."""
+        ...
+
     async def __aenter__(self) -> Self: ...
     async def __aexit__(
         self,

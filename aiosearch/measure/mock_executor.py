@@ -52,6 +52,7 @@ class MockExecutor:
     """Candidates behave as `acts` say, by their names; times differ by a seeded `noise`."""
 
     virtual = True
+    platform = "cpu"
 
     def __init__(self, acts: Mapping[str, Act], *, noise: float = 0.01, seed: int = 0) -> None:
         self.clock = VirtualClock()

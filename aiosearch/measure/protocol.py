@@ -23,6 +23,8 @@ class ProcessSettings(Struct, frozen=True):
     ways: tuple[Way, ...]
     letterbox: int
     """The descriptor of the file of `SharedArrays`."""
+    tuned: str = ""
+    """The folder in which XLA keeps what it tuned on a GPU."""
 
 
 class Text(Struct, frozen=True, array_like=True, tag=0):
@@ -45,9 +47,10 @@ class Parcel(Struct, frozen=True, array_like=True, tag=1):
 
 
 class Build(Struct, frozen=True, array_like=True, tag=2):
-    """Compile this text; answered by `BuildReply`."""
+    """Compile this text within so many seconds; answered by `BuildReply`."""
 
     text: Text
+    seconds: float
 
 
 class Keep(Struct, frozen=True, array_like=True, tag=3):

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from ..output.streams import Exit, UsageError, give, give_json, tell
 
 if TYPE_CHECKING:
     from ...equivalence import Runnable, Verdict
+    from ..commands.verify import VerifyArguments
 
 RANKS = ("proved", "tested", "cannot judge", "refuted")
 
@@ -83,9 +83,6 @@ def not_judged(reason: AiosearchError | str, **facts: Any) -> Judgement:
     return Judgement("cannot judge", lines, {"verdict": "cannot judge", "reason": text, **facts})
 
 
-pass
-
-
 MOST_ORDERS = 5040
 """Of more orders of a graph's inputs these are tried."""
 
@@ -99,11 +96,11 @@ class _JudgedMugraph:
     """The places in the file of the program's inputs."""
 
 
-def compare(arguments: argparse.Namespace, judge: ProgramJudge) -> int:
-    """Tells the verdict on every graph of a file, and gives the exit code."""
+def compare(file: str, program: str, arguments: VerifyArguments, judge: ProgramJudge) -> int:
+    """Tells the verdict on every graph of `file` beside `program`, and gives the exit code."""
     started = time.perf_counter()
-    reference = find(arguments.program, sizes(arguments.shape))
-    graphs = _load(Path(arguments.mugraph))
+    reference = find(program, sizes(arguments.shape))
+    graphs = _load(Path(file))
     tell(f"{arguments.mugraph}: {_count(len(graphs))} to compare with {arguments.program}")
     bench = _MugraphChecks(reference, judge)
     bench.find_order([graph for graph in graphs if isinstance(graph, MirageGraph)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import signal
 import time
 from contextlib import contextmanager
@@ -18,12 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
+    from ..commands.search import SearchArguments
+
 TELL_SECONDS = 5.0
 _STRANGERS = ("journal", "resume", "trace", "listen", "token_file")
 _HEEDED = ("nodes", "seconds")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(file: str, arguments: SearchArguments) -> int:
     """Records, and gives the exit code."""
     for flag in _STRANGERS:
         if getattr(arguments, flag):
@@ -34,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     for limit in limits.__struct_fields__:
         if limit not in _HEEDED and getattr(limits, limit) is not None:
             raise UsageError(f"--record-tree heeds --nodes and --seconds; leave --{limit} out")
-    path = Path(arguments.record_tree)
+    path = Path(file)
     with reserved_stdout(), _interrupts() as interrupts:
         footer = _record(request, path, interrupts, arguments.quiet)
     if arguments.json:

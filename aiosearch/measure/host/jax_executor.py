@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Self
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...pool import require_asyncio, usable_cores
+from ..autotuning import SECONDS, is_tuned, shared_folder
 from ..candidates import Array, Candidate, Compiled, Failure, Stage
 from ..errors import ExecutorError
 from ..executor import ROUNDS, Inputs
@@ -33,6 +35,7 @@ class Allowance(Struct, frozen=True):
     """What one candidate may use."""
 
     compile_seconds: float = 60.0
+    """Besides what XLA tunes on a GPU."""
     run_seconds: float = 10.0
     """Seconds for one run, wherever it is run."""
     memory_mb: int = 0
@@ -47,7 +50,8 @@ class JaxExecutor:
     """Compiles and times on `platform`, as jax calls it: "cpu" or "cuda".
 
     On a CPU nothing is compiled while something is timed, and the processes that `bystanders`
-    names, which must be children of this one, are paused meanwhile.
+    names, which must be children of this one, are paused meanwhile. On a GPU that holds of what XLA
+    tunes there.
     """
 
     virtual = False
@@ -69,6 +73,7 @@ class JaxExecutor:
         self._bystanders = bystanders
         self._compilers = _some_cores() if compilers is None else compilers
         self._allowance = allowance
+        self._kept = ExitStack()
         self._settings = ProcessSettings(
             platform, allowance.compile_seconds, allowance.run_seconds, _memory(allowance), ways, -1
         )
@@ -83,6 +88,9 @@ class JaxExecutor:
         self._turn = asyncio.Lock()
         # Last in, first out: the compiler that ran last has its caches warm
         self._idle: asyncio.LifoQueue[MeasuringProcess] = asyncio.LifoQueue()
+        if self.platform != "cpu":
+            folder = self._kept.enter_context(shared_folder())
+            self._settings = replace(self._settings, tuned=folder)
         self._device = MeasuringProcess("aiosearch.measure.worker.device_main", self._settings)
         self._processes = [self._device]
         for _ in range(self._compilers):
@@ -135,7 +143,8 @@ class JaxExecutor:
         async with self._quiet.busy():
             compiler = await self._idle.get()
             try:
-                return await self._compile(compiler, candidate)
+                async with self._tuning(candidate):
+                    return await self._compile(compiler, candidate)
             finally:
                 self._idle.put_nowait(compiler)
 
@@ -169,6 +178,7 @@ class JaxExecutor:
             async with self._turn:  # whoever has it is told so, and what he uses stays until then
                 for process in self._processes:
                     await process.close()
+                self._kept.close()
 
     @asynccontextmanager
     async def _silence(self) -> AsyncIterator[None]:
@@ -180,6 +190,19 @@ class JaxExecutor:
                 compilers = [process.pid for process in self._processes[1:] if process.pid]
                 stack.enter_context(paused([*compilers, *self._bystanders()]))
                 yield
+
+    @asynccontextmanager
+    async def _tuning(self, candidate: Candidate) -> AsyncIterator[None]:
+        """Has the device where XLA will time something on it."""
+        if not self._is_tuned(candidate):
+            yield
+            return
+        async with self._turn:
+            self._require_open()
+            yield
+
+    def _is_tuned(self, candidate: Candidate) -> bool:
+        return self.platform != "cpu" and is_tuned(candidate.source)
 
     async def _compile(
         self, compiler: MeasuringProcess, candidate: Candidate
@@ -193,8 +216,8 @@ class JaxExecutor:
     async def _tried(self, compiler: MeasuringProcess, candidate: Candidate) -> Compiled | Fault:
         await compiler.start()
         started = time.monotonic()
-        patience = self._allowance.compile_seconds + GRACE
-        reply = await compiler.ask(Build(text_of(candidate)), patience)
+        seconds = self._allowance.compile_seconds + SECONDS * self._is_tuned(candidate)
+        reply = await compiler.ask(Build(text_of(candidate), seconds), seconds + GRACE)
         if not isinstance(reply, BuildReply):
             return fault(candidate, Stage.COMPILE, reply)
         took = time.monotonic() - started

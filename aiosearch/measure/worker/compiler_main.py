@@ -13,7 +13,7 @@ def make(settings: ProcessSettings) -> Callable[[Request], Reply]:
 
     def handle(request: Request) -> Reply:
         assert isinstance(request, Build)
-        with alarm(settings.compile_seconds):
+        with alarm(request.seconds):
             return build(request.text, settings.ways)
 
     return handle

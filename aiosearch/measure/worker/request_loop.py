@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ...errors import AiosearchError
 from ...processes.frames import Channel, enter_child
+from ..autotuning import share
 from ..candidates import Cause
 from ..errors import says_out_of_memory
 from ..protocol import (
@@ -25,6 +26,7 @@ from ..protocol import (
     decode_settings,
     encode,
 )
+from ..toolkit import explained, use_toolkit
 from .expendable import become_expendable
 
 
@@ -35,6 +37,8 @@ def serve(make: Callable[[ProcessSettings], Callable[[Request], Reply]]) -> None
     settings = decode_settings(text)
     _redirect(int(log))
     try:
+        if settings.tuned:
+            share(settings.tuned)
         _prepare_environment(settings.platform)
         ready = _find_device()
         handle = make(settings)
@@ -84,6 +88,8 @@ def _prepare_environment(platform: str) -> None:
     os.environ["JAX_PLATFORMS"] = platform
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
+    if platform == "cuda":
+        use_toolkit()
     if jax := sys.modules.get("jax"):  # a fork server has imported it: it has read these already
         jax.config.update("jax_platforms", platform)
         jax.config.update("jax_enable_compilation_cache", False)
@@ -127,4 +133,4 @@ def _one_line(error: Exception) -> str:
     if isinstance(error, AiosearchError):  # a sentence
         return str(error)
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return explained(f"{type(error).__name__}: {lines[0]}") if lines else type(error).__name__

@@ -442,7 +442,7 @@ async def test_resuming_lets_the_loop_turn(tmp_path: Path, monkeypatch: pytest.M
 SEARCH = """
 import asyncio, os, sys
 from pathlib import Path
-from aiosearch.engine import journal as module
+from aiosearch.engine.journal import journal as module
 from aiosearch.engine.journal.journal import Journal
 from aiosearch.engine.journal.records import JournalHeader, JournalRecord, OpenSubtree
 

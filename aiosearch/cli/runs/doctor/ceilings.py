@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ...measure import Ceilings, ExecutorError, JaxExecutor, Way, stored_ceilings
-from ...measure import measure_ceilings as measured
-from ...measure.ceilings import HOW, NOISIEST, store_ceilings
-from ..output.streams import tell
-from .doctor_probes import Finding, broken
+from ....measure import Ceilings, ExecutorError, JaxExecutor, Way, stored_ceilings
+from ....measure import measure_ceilings as measured
+from ....measure.ceilings import HOW, NOISIEST, store_ceilings
+from ...output.streams import tell
+from .probes import Finding, broken
 
 PLATFORMS = ("cpu", "cuda")
 

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...devices import Device, DeviceError, device, this_machine
-from ...superoptimizer.algebra.program_reader import (
+from ....devices import Device, DeviceError, device, this_machine
+from ....superoptimizer.algebra.program_reader import (
     NormalFormProgram,
     UnsearchableError,
     read,
     uncast,
 )
-from ...superoptimizer.space import Space
-from ...tensor import Program
-from ..commands.search import fastest_loop
-from ..inputs import programs
-from ..inputs.functions import bound
-from ..output.drawings import draw_all, require_folder
-from ..output.logs import logs_to_stderr
-from ..output.streams import Exit, UsageError, complain, give, give_json, reserved_stdout, tell
+from ....superoptimizer.space import Space
+from ....tensor import Program
+from ...inputs import programs
+from ...inputs.functions import bound
+from ...output.drawings import draw_all, require_folder
+from ...output.logs import logs_to_stderr
+from ...output.streams import Exit, UsageError, complain, give, give_json, reserved_stdout, tell
+from ..resume_hint import resume_command
+from ..search import fastest_loop
 from . import fused_run
 from .fused_run import FusedOutcome, FusedRequest, FusedRun
-from .resume_hint import resume_command
+
+if TYPE_CHECKING:
+    from ...commands.optimize import OptimizeArguments
+
 
 PASSED_ON = ("workers", "strategy", "journal", "resume", "floats", "bound")
 UNMEASURED = "A100"
 """Predicted for where this machine was not measured."""
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: OptimizeArguments) -> int:
     """Searches, tells the best, and gives the exit code."""
     if arguments.prune == "z3":
         if arguments.space:
@@ -69,7 +72,7 @@ def _read(program: Program) -> NormalFormProgram:
         raise UsageError(f"{program.name} cannot be searched: {error}") from None
 
 
-def _request(program: Program, arguments: argparse.Namespace) -> FusedRequest:
+def _request(program: Program, arguments: OptimizeArguments) -> FusedRequest:
     options: dict[str, Any] = {name: getattr(arguments, name) for name in PASSED_ON}
     return FusedRequest(
         program,
@@ -82,7 +85,7 @@ def _request(program: Program, arguments: argparse.Namespace) -> FusedRequest:
     )
 
 
-def _program(arguments: argparse.Namespace) -> Program:
+def _program(arguments: OptimizeArguments) -> Program:
     name, (given, named) = arguments.function, programs.named_types(arguments.arg)
     if programs.is_function(name):
         programs.require_no_dtype(name, arguments.dtype)
@@ -111,7 +114,7 @@ def _device(name: str | None) -> Device:
         return device(UNMEASURED)
 
 
-def _space(arguments: argparse.Namespace) -> Space:
+def _space(arguments: OptimizeArguments) -> Space:
     limits = {
         name: getattr(arguments, name)
         for name in ("block_operators", "kernels", "custom_kernels")
@@ -135,7 +138,7 @@ def _searched(following: FusedRun) -> FusedOutcome | None:
             return None
 
 
-def _give(outcome: FusedOutcome, arguments: argparse.Namespace) -> None:
+def _give(outcome: FusedOutcome, arguments: OptimizeArguments) -> None:
     drawn = draw_all(arguments.svg, [one.program for one in outcome.findings.answers])
     if arguments.json:
         give_json(fused_run.facts(outcome, drawn))

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from contextlib import ExitStack
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 import jax
 from anyio import to_thread
 
-from ...capture.running import placeholders, precision
-from ...measure import ArrayType
-from ...measure.draws import draw
-from ...optimizer.device_kind import device, platform
-from ...optimizer.handback.optimized import Optimized
-from ...optimizer.optimization import optimize
-from ...optimizer.outcomes.report import CALLED, WHOLE
-from ...optimizer.outcomes.results import Results
-from ..inputs.functions import FunctionTarget
-from ..output.screen import LiveScreen, NoScreen, PlainScreen, Screen, ticking
-from ..output.units import duration
-from ..signals import Interrupts
+from ....capture.running import placeholders, precision
+from ....measure import ArrayType
+from ....measure.draws import draw
+from ....optimizer.device_kind import device, platform
+from ....optimizer.handback.optimized import Optimized
+from ....optimizer.optimization import optimize
+from ....optimizer.outcomes.report import CALLED, WHOLE
+from ....optimizer.outcomes.results import Results
+from ...inputs.functions import FunctionTarget
+from ...output.screen import LiveScreen, NoScreen, PlainScreen, Screen, ticking
+from ...output.units import duration
+from ...signals import Interrupts
+
+if TYPE_CHECKING:
+    from ...commands.optimize import OptimizeArguments
+
 
 Made: TypeAlias = Optimized[..., Any]
 
@@ -31,7 +34,7 @@ Made: TypeAlias = Optimized[..., Any]
 class OptimizeCommand:
     """Optimizes on the running loop; made and used once."""
 
-    def __init__(self, target: FunctionTarget, arguments: argparse.Namespace) -> None:
+    def __init__(self, target: FunctionTarget, arguments: OptimizeArguments) -> None:
         self._target = target
         self._arguments = arguments
         self._screen: Screen = NoScreen()

@@ -17,23 +17,23 @@ import anyio
 import msgspec
 from anyio import to_thread
 
-from ...devices import Device
-from ...events import AnyEvent, Progress, SearchFinished, WorkerLost
-from ...search import Search
-from ...superoptimizer.advice import limits_to_raise
-from ...superoptimizer.algebra.program_reader import NormalFormProgram
-from ...superoptimizer.derive.derivations import DerivationGraph
-from ...superoptimizer.progress import PhaseClock, StopRecorder, cpu_seconds
-from ...superoptimizer.space import Space
-from ...superoptimizer.superoptimization import Answer, Findings, superoptimize
-from ...superoptimizer.z3_referee.z3_referee import Refereed, referee
-from ...tensor import Program
-from ...tensor.files import to_json
-from ...tensor.text import write
-from ..output.screen import LiveScreen, NoScreen, PlainScreen, Screen, progress_text, ticking
-from ..output.table import table
-from ..output.units import duration, of, size
-from ..signals import Interrupts
+from ....devices import Device
+from ....events import AnyEvent, Progress, SearchFinished, WorkerLost
+from ....search import Search
+from ....superoptimizer.advice import limits_to_raise
+from ....superoptimizer.algebra.program_reader import NormalFormProgram
+from ....superoptimizer.derive.derivations import DerivationGraph
+from ....superoptimizer.progress import PhaseClock, StopRecorder, cpu_seconds
+from ....superoptimizer.space import Space
+from ....superoptimizer.superoptimization import Answer, Findings, superoptimize
+from ....superoptimizer.z3_referee.z3_referee import Refereed, referee
+from ....tensor import Program
+from ....tensor.files import to_json
+from ....tensor.text import write
+from ...output.screen import LiveScreen, NoScreen, PlainScreen, Screen, progress_text, ticking
+from ...output.table import table
+from ...output.units import duration, of, size
+from ...signals import Interrupts
 
 
 @dataclass(frozen=True)
@@ -181,9 +181,6 @@ class FusedRun:
 
     def _past(self) -> str:
         return duration(time.monotonic() - self._started)
-
-
-pass
 
 
 LOOP = "range"

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ...codegen.native.assembly import InstructionCounts, assembly, instruction_counts
-from ...codegen.native.embedded_source import EmbeddedProgram, ProgramOrigin
-from ...codegen.native.errors import NativeError
-from ...codegen.pallas.description import DescribedKernel, described_kernels
-from ...tensor import TensorError
-from ...tensor.text import parse
-from ..output.table import table
+from ....codegen.native.assembly import InstructionCounts, assembly, instruction_counts
+from ....codegen.native.embedded_source import EmbeddedProgram, ProgramOrigin
+from ....codegen.native.errors import NativeError
+from ....codegen.pallas.description import DescribedKernel, described_kernels
+from ....tensor import TensorError
+from ....tensor.text import parse
+from ...output.table import table
 
 if TYPE_CHECKING:
-    from ...devices import Device
+    from ....devices import Device
 
 
 class Section(StrEnum):
@@ -150,7 +150,7 @@ class SourceFunction:
         return "there is none: this is plain JAX, whose kernels XLA makes"
 
     def _jaxpr(self) -> str:
-        from .jaxpr import jaxpr
+        from ..jaxpr import jaxpr
 
         try:
             return jaxpr(self.source, self.name, self.types)
@@ -213,9 +213,9 @@ def _table(counted: tuple[InstructionCounts, ...]) -> str:
 
 def _pallas(text: str, device: Device) -> str:
     """The kernels of a program for a GPU, by the plan of the best prediction."""
-    from ...codegen import pallas
-    from ...codegen.lower.lowering import lower
-    from ...codegen.passes.kernel_fusion import fuse_kernels
+    from ....codegen import pallas
+    from ....codegen.lower.lowering import lower
+    from ....codegen.passes.kernel_fusion import fuse_kernels
 
     try:
         plain = lower(parse(text))

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...errors import AiosearchError
-from ...folders import nearest_above
-from ...pool import usable_cores
-from ..output.units import duration, of, size
+from ....errors import AiosearchError
+from ....folders import nearest_above
+from ....pool import usable_cores
+from ...output.units import duration, of, size
 
 
 class FindingState(enum.StrEnum):
@@ -52,8 +52,6 @@ def broken(name: str, detail: str, remedy: str, *, essential: bool = False) -> F
 def missing(name: str, detail: str, remedy: str, *, essential: bool = False) -> Finding:
     return Finding(name, detail, FindingState.MISSING, remedy, essential)
 
-
-pass
 
 SECONDS = 30.0
 """How long a probe that starts a process may take."""
@@ -110,7 +108,7 @@ def kernel() -> list[Finding]:
 
 def strategies() -> list[Finding]:
     """Loads every installed strategy."""
-    from ...strategies.registry import list_strategies
+    from ....strategies.registry import list_strategies
 
     return [
         broken(f"strategy {info.name}", info.error, "install versions that match, or remove it")
@@ -122,8 +120,8 @@ def strategies() -> list[Finding]:
 
 def cache() -> Finding:
     """Reads the file of verdicts."""
-    from ...checks import cache_stats
-    from ..commands.cache import cache_path
+    from ....checks import cache_stats
+    from ..cache import cache_path
 
     try:
         path = cache_path()
@@ -150,7 +148,7 @@ def _obstacle(path: Path) -> str:
 
 def settings() -> Finding:
     """Reads the settings of this folder."""
-    from ..inputs.settings import settle
+    from ...inputs.settings import settle
 
     try:
         chosen = settle({})
@@ -162,8 +160,8 @@ def settings() -> Finding:
 
 async def worker() -> Finding:
     """Runs a tiny search on a worker process."""
-    from ...search import Search
-    from ...workloads.queens import Queens
+    from ....search import Search
+    from ....workloads.queens import Queens
 
     started = time.monotonic()
     try:
@@ -180,8 +178,8 @@ async def worker() -> Finding:
 
 async def z3() -> Finding:
     """Has one question answered by a z3 process."""
-    from ...checks import Status, Verifier
-    from ...problem import Obligation
+    from ....checks import Status, Verifier
+    from ....problem import Obligation
 
     question = Obligation("(declare-const x Int) (assert (< x x))")
     remedy = "pip install --force-reinstall z3-solver"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ...measure import Way
-from ...optimizer.outcomes.answer import Answer
-from ...optimizer.outcomes.report import Found, Report, Tried
-from ...optimizer.outcomes.roofline import roofline_fraction
-from ..output.table import table
+from ....measure import Way
+from ....optimizer.outcomes.answer import Answer
+from ....optimizer.outcomes.evidence import Tried
+from ....optimizer.outcomes.report import Found, Report
+from ....optimizer.outcomes.roofline import roofline_fraction
+from ...output.table import table
 
 SHOWN = 5
 """Ways that are shown beside the original."""
@@ -42,20 +43,20 @@ def _row(tried: Tried) -> tuple[str, ...]:
 
 def _ways(answer: Answer) -> list[str]:
     """The original and the answer in every way that was timed, and what all their threads took."""
-    ways = answer.evidence.get("ways")
+    ways = answer.evidence.ways
     if not ways or not answer.faster:
         return []
     titles = ("run", "as written", "answer", "speed-up", "CPU time as written", "of the answer")
     rows = [
         (
             Way(name).told,
-            time(facts["original"]),
-            time(facts["answer"]),
-            f"{facts['speedup']:.2f}x",
-            time(facts["original_cpu"]),
-            time(facts["answer_cpu"]),
+            time(times.original),
+            time(times.answer),
+            f"{times.speedup:.2f}x",
+            time(times.original_cpu),
+            time(times.answer_cpu),
         )
-        for name, facts in ways.items()
+        for name, times in ways.items()
     ]
     return [table([titles, *rows], right=frozenset(range(1, 6)))]
 
@@ -68,15 +69,15 @@ def _verdict_lines(found: Found, used: bool) -> list[str]:
     """The verdict of the answer, its errors, and how near it is to what the device can do."""
     facts = found.answer.evidence
     lines = list(found.answer.verdict) if found.answer.faster else []
-    if "answer_error_ulp" in facts:
+    if facts.answer_error_ulp is not None and facts.original_error_ulp is not None:
         lines.append(
-            f"  largest error {facts['answer_error_ulp']:.2f} ulp, of the original"
-            f" {facts['original_error_ulp']:.2f}"
+            f"  largest error {facts.answer_error_ulp:.2f} ulp, of the original"
+            f" {facts.original_error_ulp:.2f}"
         )
-    if "packed_bytes" in facts and used:
-        lines.append(f"  keeps {facts['packed_bytes'] / 1e6:.3g} MB that are made beforehand")
-    if "timed_on" in facts:
-        lines.append(f"  timed on {facts['timed_on']}")
+    if facts.packed_bytes is not None and used:
+        lines.append(f"  keeps {facts.packed_bytes / 1e6:.3g} MB that are made beforehand")
+    if facts.timed_on is not None:
+        lines.append(f"  timed on {facts.timed_on}")
     part = roofline_fraction(found.answer)
     if part is not None:
         lines.append(f"  {_reaching(part)}")

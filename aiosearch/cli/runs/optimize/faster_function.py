@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ...capture.names import shown
-from ...capture.running import precision
-from ...optimizer.outcomes.plot import plot
-from ...optimizer.outcomes.report import Found, Report, WholeFunctionResult
-from ...optimizer.outcomes.roofline import ceilings_of, roofline_fraction
-from ..commands.results import facts, require_store
-from ..commands.search import fastest_loop
-from ..inputs.functions import FunctionTarget, source_files, target
-from ..output.files import require_other, require_place, write
-from ..output.logs import logs_to_stderr
-from ..output.streams import Exit, UsageError, give, give_json, reserved_stdout, tell
-from ..output.units import duration
+from ....capture.names import shown
+from ....capture.running import precision
+from ....optimizer.outcomes.plot import plot
+from ....optimizer.outcomes.report import Found, Report, WholeFunctionResult
+from ....optimizer.outcomes.roofline import ceilings_of, roofline_fraction
+from ...inputs.functions import FunctionTarget, source_files, target
+from ...output.files import require_other, require_place, write
+from ...output.logs import logs_to_stderr
+from ...output.streams import Exit, UsageError, give, give_json, reserved_stdout, tell
+from ...output.units import duration
+from ..results import facts, require_store
+from ..search import fastest_loop
 from .closing_table import closing_table
-from .tuning import Made, OptimizeCommand
+from .progress import Made, OptimizeCommand
+
+if TYPE_CHECKING:
+    from ...commands.optimize import OptimizeArguments
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: OptimizeArguments) -> int:
     """Optimizes a function, tells the best few, and gives the exit code."""
     # The process that times on a GPU needs the memory that jax would take for this one.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    arguments.file = Path(arguments.file).expanduser() if arguments.file else None
     if arguments.plot is not None and Path(arguments.plot).suffix != ".svg":
         raise UsageError(f"--plot {arguments.plot}: it is drawn as SVG; write a name with .svg")
     for path in (arguments.emit, arguments.plot):
@@ -59,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.FINE
 
 
-def _require_free(arguments: argparse.Namespace, wanted: FunctionTarget) -> None:
+def _require_free(arguments: OptimizeArguments, wanted: FunctionTarget) -> None:
     """What is read is not written over."""
     taken = dict.fromkeys(source_files(wanted), f"the source of {wanted.name}")
     taken |= {arguments.file: "the file of answers"} if arguments.file else {}
@@ -91,7 +92,7 @@ def _report_text(report: Report) -> str:
     return "\n\n".join([*parts, f"in {duration(report.seconds)}"])
 
 
-def _facts(arguments: argparse.Namespace, report: Report) -> dict[str, Any]:
+def _facts(arguments: OptimizeArguments, report: Report) -> dict[str, Any]:
     return {
         "target": arguments.function,
         "faster": report.faster,
