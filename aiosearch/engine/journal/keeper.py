@@ -47,6 +47,7 @@ class JournalKeeper:
         self._slice_end = 0.0
 
     def header(self, problem: AnyProblem, order: Order, strategy: str, seed: int) -> JournalHeader:
+        # Late, or importing the package would import itself
         from ... import __version__
 
         cls = type(problem)
@@ -112,6 +113,7 @@ class JournalKeeper:
         counts = {
             name: value
             for name in Counts.__struct_fields__
+            # Zeros are left out: most counts of most reports are
             if (value := getattr(transaction.counts, name))
         }
         # A journal adds counts up, and depth is a maximum: write by how much it rose
@@ -126,6 +128,7 @@ class JournalKeeper:
                 counts=counts,
                 solutions=transaction.solutions,
                 keys=transaction.keys,
+                # A journal adds up, so each record carries what has passed since the one before
                 seconds=max(seconds - self._seconds, 0.0),
             )
         )

@@ -104,6 +104,7 @@ class Cluster:
             try:
                 ray.init(
                     self._wanted,
+                    # A search needs neither a dashboard nor Ray's log on its terminal
                     include_dashboard=False,
                     log_to_driver=False,
                     logging_level=logging.ERROR,
@@ -200,6 +201,7 @@ def _place(node: RayNode, cpus: int, notes: str) -> RemoteActor:
     from .actor import HostActor
 
     ray = _ray()
+    # Hard affinity: the actor stands for this node, and elsewhere it would serve twice
     there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node.id, soft=False)
     actor_class = ray.remote(HostActor).options(num_cpus=cpus, scheduling_strategy=there)
     return RemoteActor(actor_class.remote(cpus, node.name, notes))
