@@ -1,4 +1,6 @@
-"""From a JAX function to a verified, measured, faster one."""
+"""From a JAX function to a verified, measured, faster one: `optimize`, or `optimized` as a
+decorator. `trace` cuts a function, `algebra` and `candidates` find what could run in its place,
+`race` decides, `outcomes` remembers, and `handback` gives an `Optimized`."""
 
 from __future__ import annotations
 

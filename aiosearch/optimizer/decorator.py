@@ -58,7 +58,7 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
 
     @property
     def found(self) -> tuple[Optimized[P, R], ...]:
-        """What was found, one for each kind of call."""
+        """What was found, an `Optimized` for each kind of call."""
         return tuple(self._found)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -74,14 +74,14 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
     async def optimize(self, *args: P.args, **kwargs: P.kwargs) -> Optimized[P, R]:
         """Finds what is faster for calls like this one, which then take it.
 
-        Options are those that it was decorated with.
+        Options are those that the function was decorated with.
         """
         fresh = await optimize(self.original, *args, **self._options, kwargs=kwargs)
         self._keep(fresh)
         return fresh
 
     def _keep(self, fresh: Optimized[P, R]) -> None:
-        """In the place of what was found before for the same kind of call."""
+        """Stores an outcome in the place of an earlier one for the same kind of call."""
         with self._lock:
             self._found = [
                 *(earlier for earlier in self._found if earlier.kind != fresh.kind),
@@ -91,7 +91,8 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
     def _first(
         self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
     ) -> Optimized[P, R] | None:
-        """What is found now for a kind of call, if anything can be."""
+        """The outcome for a kind of call that is new, or was tried in vain before; `None` where the
+        function runs as it is."""
         if is_traced((args, kwargs)) or any(map(is_gone, tree_leaves((args, kwargs)))):
             return None
         try:
@@ -117,9 +118,10 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
     def _attempt(
         self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
     ) -> Optimized[P, R] | None:
-        """Finds it; whatever goes wrong, the function is called as it is."""
+        """Optimizes the function; whatever goes wrong, it is called as it is."""
         try:
             fresh = optimize_sync(self.original, *args, **self._options, kwargs=kwargs)
+        # A decorator must not break a program that ran without it: any error becomes a warning.
         except Exception as error:
             ours = isinstance(error, AiosearchError)
             problem = str(error) if ours else f"{type(error).__name__}: {error}"

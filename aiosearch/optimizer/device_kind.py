@@ -12,12 +12,13 @@ from ..measure.processor import cpu_kind
 from .errors import OptimizeError
 
 TARGETS = ("auto", "cpu", "cuda")
+"""What the option `target` may be."""
 
 
 def platform(target: str, places: Iterable[jax.sharding.Sharding | None] = ()) -> str:
-    """The platform that a target means here, for arrays that lie in these places. Blocks.
+    """The platform that `target` means here, for arrays with these shardings. Blocks.
 
-    Raises OptimizeError where it is absent, or where arrays lie elsewhere, or on several devices:
+    Raises `OptimizeError` where it is absent, or where arrays lie elsewhere, or on several devices:
     what is fast on one says nothing of another.
     """
     if target not in TARGETS:
@@ -45,7 +46,7 @@ def platform(target: str, places: Iterable[jax.sharding.Sharding | None] = ()) -
 
 
 def _present() -> Sequence[jax.Device]:
-    """All devices that jax has. Raises OptimizeError where it finds none."""
+    """All devices that jax has; raises `OptimizeError` where it finds none."""
     try:
         return jax.devices()
     except Exception as error:
@@ -59,7 +60,7 @@ def device(platform_name: str) -> jax.Device:
 
 
 def described_gpu() -> str:
-    """The name of the GPU among those that the superoptimizer knows; nothing for another one."""
+    """The name of the GPU among those of `devices`; empty for another one."""
     kind = jax.devices("cuda")[0].device_kind.casefold()
     return next((name for name in device_names() if name.casefold() in kind), "")
 
@@ -68,7 +69,7 @@ def described_gpu() -> str:
 def device_kind(platform_name: str) -> str:
     """Names the kind of device of a platform, and of a GPU also what drives it.
 
-    Answers of one kind hold for all of it.
+    Answers for one kind hold for all devices of it. Example: `cpu: AMD EPYC, 2 cores`.
     """
     if platform_name == "cpu":
         return cpu_kind()

@@ -20,11 +20,11 @@ _ROOF_HEIGHT = 260.0
 _DECADES = (-1.0, 4.0)
 """Operations a byte that the roofline shows, as powers of ten."""
 _DEPTH = 4
-"""Powers of ten below its top."""
+"""Powers of ten that it shows below its top."""
 
 
 def plot(report: Report) -> str:
-    """A whole SVG document, with two parts for each program."""
+    """A whole SVG document, with two parts for each program of `report`."""
     parts: list[str] = []
     top = 0.0
     for outcome in report.found:
@@ -51,7 +51,7 @@ def _times(outcome: Found) -> tuple[str, float]:
 
 
 def _rows(outcome: Found) -> list[Tried]:
-    """What was timed; of an answer that was found before, what is kept."""
+    """The trials that were timed; of an answer that was found before, what its `Timings` keep."""
     timed = [trial for trial in outcome.tried if trial.seconds is not None]
     if timed:
         return sorted(timed, key=lambda trial: trial.seconds or 0.0)
@@ -102,7 +102,7 @@ def _roofline(outcome: Found) -> tuple[str, float]:
 
 
 class _Roof:
-    """Places in the diagram of one device, of the element types that a program has."""
+    """Places in the diagram of one device, for the element types that a program has."""
 
     def __init__(self, ceilings: Ceilings, kinds: Sequence[str]) -> None:
         self._bytes = ceilings.bytes_per_second

@@ -1,10 +1,10 @@
 """The signature of a call: which arguments are arrays, which are static, and the pytree that they
 come in.
 
-Example: `f(x, {"w": w}, axis=1)` with `static_argnames="axis"` has the leaves x and w, the static
-argument `axis` with the value 1, and the tree `((*, {"w": *}), {"axis": None})`. A call with other
-arrays of any shape has an equal `CallSignature`; `axis=0`, or a list in the place of the dict,
-makes it another one.
+Example: for `def f(x, params, *, axis)`, the call `f(x, {"w": w}, axis=1)` with
+`static_argnames="axis"` has the leaves x and w, the static argument `axis` with the value 1, and
+the tree `((*, {"w": *}), {"axis": None})`. A call with other arrays of any shape has an equal
+`CallSignature`; `axis=0`, or a list in the place of the dict, makes it another one.
 """
 
 from __future__ import annotations
