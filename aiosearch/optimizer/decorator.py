@@ -31,12 +31,15 @@ def optimized(**options: PyTree) -> Callable[[Callable[P, R]], OptimizedOnCall[P
 def optimized(function: Function | None = None, /, **options: PyTree) -> PyTree:
     """Decorates a function so that it is optimized when it is called; takes what `optimize` takes.
 
-    A kind of call is a tree of arguments with its shapes, element types and static arguments. The
+        @optimized(effort="quick")
+        def attention(q, k, v): ...
+
+    A kind of call (`call_kind`) is a tree of arguments with its shapes, element types and static arguments. The
     first call of each kind, with concrete arrays, waits until the answer is there: it is searched
     once, and remembered for other processes. In an event loop nothing waits: await `.optimize(...)`
     before, until when the original runs. A method's object is an argument like others: where it is
     no tree of arrays it has to be static; or leave the method as it is and give `optimize` that of
-    one object. Raises OptimizeError for an option that cannot be one.
+    one object. Raises `OptimizeError` for an option that cannot be one.
     """
     if function is None:
         return lambda decorated: OptimizedOnCall(decorated, options)
@@ -83,6 +86,7 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
     def _keep(self, fresh: Optimized[P, R]) -> None:
         """Stores an outcome in the place of an earlier one for the same kind of call."""
         with self._lock:
+            # A new list: other threads may be reading the old one, without the lock.
             self._found = [
                 *(earlier for earlier in self._found if earlier.kind != fresh.kind),
                 fresh,

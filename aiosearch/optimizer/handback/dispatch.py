@@ -65,7 +65,7 @@ class CallGuard:
         for at, leaf in enumerate(leaves):
             if type(leaf) is self._concrete:
                 aval, place = self._met[at]
-                # jax caches both, so that mostly two identities decide in place of shapes and types.
+                # jax caches both, so that mostly two identities decide, not shapes and types.
                 if leaf.aval is aval and leaf.sharding is place:
                     continue
             if not self._fits(at, leaf):
