@@ -1,4 +1,4 @@
-"""Runs a JAX function on NumPy arrays: in its own element types, and in float64."""
+"""`JaxFunction`: runs a JAX function on NumPy arrays, in its own element types and in float64."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from .values import element_type
 
 
 def placeholders(types: Sequence[TensorType]) -> list[Leaf]:
-    """What a function of arguments of these types is traced with."""
+    """`jax.ShapeDtypeStruct`s for arguments of these types."""
     struct: Callable[..., Leaf] = jax.ShapeDtypeStruct  # which jax leaves without annotations
     return [struct(array_type.shape, _numpy(array_type.dtype)) for array_type in types]
 
 
 def precision(types: Sequence[TensorType]) -> AbstractContextManager[object]:
-    """Where arguments of these types keep them: float64 has to be switched on."""
+    """A context in which arguments of these types keep them: float64 has to be switched on."""
     return _wide() if any(array_type.dtype is DType.F64 for array_type in types) else nullcontext()
 
 
 class JaxFunction:
-    """A JAX function of arrays that is run, not read; raises RunError where that fails.
+    """A JAX function of arrays that is run, not read; raises `RunError` where that fails.
 
-    Arguments and results are NumPy arrays. Results are those of the flattened output, and
-    bfloat16 comes back as float32.
+    Arguments and results are NumPy arrays. Results are the leaves of the output, and bfloat16 comes
+    back as float32.
     """
 
     def __init__(

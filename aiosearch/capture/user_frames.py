@@ -1,4 +1,4 @@
-"""The line of a user's own code at which an error was raised."""
+"""`user_frame`: the line of a user's own code at which an error was raised."""
 
 from __future__ import annotations
 

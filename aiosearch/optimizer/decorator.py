@@ -34,12 +34,12 @@ def optimized(function: Function | None = None, /, **options: PyTree) -> PyTree:
         @optimized(effort="quick")
         def attention(q, k, v): ...
 
-    A kind of call (`call_kind`) is a tree of arguments with its shapes, element types and static arguments. The
-    first call of each kind, with concrete arrays, waits until the answer is there: it is searched
-    once, and remembered for other processes. In an event loop nothing waits: await `.optimize(...)`
-    before, until when the original runs. A method's object is an argument like others: where it is
-    no tree of arrays it has to be static; or leave the method as it is and give `optimize` that of
-    one object. Raises `OptimizeError` for an option that cannot be one.
+    A kind of call (`call_kind`) is a tree of arguments with its shapes, element types and static
+    arguments. The first call of each kind, with concrete arrays, waits until the answer is there:
+    it is searched once, and remembered for other processes. In an event loop nothing waits: await
+    `.optimize(...)` before, until when the original runs. A method's object is an argument like
+    others: where it is no tree of arrays it has to be static; or leave the method as it is and give
+    `optimize` that of one object. Raises `OptimizeError` for an option that cannot be one.
     """
     if function is None:
         return lambda decorated: OptimizedOnCall(decorated, options)

@@ -1,4 +1,4 @@
-"""Primitives that work on each element by itself."""
+"""Primitives that work on each element by itself, and what of them need not be computed."""
 
 from __future__ import annotations
 
@@ -40,8 +40,10 @@ _SAME = {
     "sub": "sub",
     "tanh": "tanh",
 }
+"""Primitives that have an operator of their own."""
 _COMPARED = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal"}
 _TURNED = {"gt": "less", "ge": "less_equal"}
+"""Comparisons that are read with their operands exchanged."""
 _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "add": operator.add,
     "mul": operator.mul,
@@ -73,10 +75,11 @@ def _declare_comparison(primitive: str, name: str, turned: bool) -> None:
 
 
 _NEUTRAL = {"max": -math.inf, "min": math.inf}
+"""The number that changes nothing as an operand."""
 
 
 def _simplified(primitive: str, x: TracedValue, y: TracedValue | None = None) -> TracedValue | None:
-    """What need not be computed: arithmetic on plain numbers, and neutral operands."""
+    """A value that need not be computed: arithmetic on plain integers, and a neutral operand."""
     if y is None:
         return _simplified_unary(primitive, x)
     shape = np.broadcast_shapes(x.shape, y.shape)
@@ -90,7 +93,7 @@ def _simplified(primitive: str, x: TracedValue, y: TracedValue | None = None) ->
 
 
 def _simplified_unary(primitive: str, x: TracedValue) -> TracedValue | None:
-    """The same of one that is whole, and so wraps."""
+    """A value of one integer literal that need not be computed."""
     number = x.number
     if isinstance(number, int) and x.dtype is DType.I32 and primitive in _OF_ONE:
         return uniform(_OF_ONE[primitive](number), x.shape, x.dtype)
@@ -150,7 +153,7 @@ def _div(x: TracedValue, y: TracedValue, **params: object) -> TracedValue:
 
 
 def _mean(total: TracedValue, count: TracedValue) -> TracedValue | None:
-    """A sum over as many elements as it is divided by."""
+    """A sum that is divided by as many elements as it adds up is a `mean`."""
     term = total.term
     inner = term.arguments[0] if term.operator.name == "reshape" else term
     if inner.operator.name != "sum":
@@ -171,6 +174,7 @@ def _integer_pow(x: TracedValue, y: int, **params: object) -> TracedValue:
 def _pow(x: TracedValue, y: TracedValue, **params: object) -> TracedValue:
     if y.number is not None:
         return pointwise("power", x, exponent=y.number)
+    # The base as the array has it: rounded to a half, 1.1 to the x is far from the true one.
     if x.held is not None and 0 < x.held < math.inf:
         whole = "a power whose exponents are whole numbers: cast them to floats first"
         demand(y.dtype in FLOATING, whole)
@@ -205,13 +209,13 @@ def _cosh(x: TracedValue, **params: object) -> TracedValue:
 
 
 def _odd(x: TracedValue) -> TracedValue:
-    """Twice its hyperbolic sine, from exponentials less one, which keep its digits near zero."""
+    """Twice the hyperbolic sine, of exponentials less one, which keep their digits near zero."""
     return pointwise("sub", pointwise("expm1", x), pointwise("expm1", pointwise("neg", x)))
 
 
 @reads("polynomial")
 def _polynomial(x: TracedValue, *factors: TracedValue, **params: object) -> TracedValue:
-    """From the constant term on."""
+    """By Horner's rule, from the highest coefficient."""
     total = factors[-1]
     for factor in reversed(factors[:-1]):
         total = pointwise("add", pointwise("mul", total, x), factor)
@@ -220,7 +224,7 @@ def _polynomial(x: TracedValue, *factors: TracedValue, **params: object) -> Trac
 
 @reads("one_minus_square")
 def _one_minus_square(x: TracedValue, **params: object) -> TracedValue:
-    """As jax computes it: the square has lost digits where it is near one."""
+    """(1 + x) (1 - x), as jax computes it: a square near one has lost digits."""
     unit = _scalar(1, x)
     return pointwise("mul", pointwise("add", unit, x), pointwise("sub", unit, x))
 
@@ -232,7 +236,7 @@ def _tan(x: TracedValue, **params: object) -> TracedValue:
 
 @reads("sign")
 def _sign(x: TracedValue, **params: object) -> TracedValue:
-    """What is not a number stays what it is, and so does a zero."""
+    """NaN stays NaN, and a zero stays a zero."""
     zero = _scalar(0, x)
     above = pointwise("less", zero, x, dtype=DType.BOOL)
     below = pointwise("less", x, zero, dtype=DType.BOOL)
@@ -302,6 +306,7 @@ def _converted(x: TracedValue, dtype: DType) -> TracedValue:
 
 
 def _truncated(x: TracedValue) -> TracedValue:
+    """To an integer, towards zero: `ceil` below zero and `floor` above."""
     if x.number is not None and math.isfinite(x.number):
         return uniform(int(x.number), x.shape, DType.I32)
     below = pointwise("less", x, _scalar(0, x), dtype=DType.BOOL)
