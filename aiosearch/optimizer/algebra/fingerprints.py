@@ -180,11 +180,14 @@ class Fingerprints:
         count = prod(shape)
         if count > _MOST_ELEMENTS:
             return None
+        # By position and not by name: equal programs whose inputs are called otherwise have equal
+        # values.
         values = random_elements.elements(self._field.prime, count, "input", self._seed, index)
         return array(values).reshape(shape)
 
     def _value(self, term: Term, operands: list[Array | None]) -> Array | None:
         arrays = [operand for operand in operands if operand is not None]
+        # What is computed from a value that the field does not have has none either.
         if len(arrays) < len(operands) or prod(sizes(term)) > _MOST_ELEMENTS:
             return None
         return self.computed(lambda: step(term, self.algebra, arrays))

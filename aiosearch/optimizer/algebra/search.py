@@ -84,6 +84,8 @@ class RewriteSearch:
     def expand(self, node: RewrittenProgram) -> Iterator[RewrittenProgram]:
         """Every promising program one rule away."""
         program = self._read(node.program)
+        # Several rules may lead to one program; the search knows nodes by `key`, but to make one
+        # costs an estimate.
         seen = {program}
         for name, neighbour in neighbours(program, self._tidier):
             if neighbour not in seen:
@@ -103,6 +105,8 @@ class RewriteSearch:
     def priority(self, node: RewrittenProgram) -> float:
         """The estimated time, a little more for each rule on the way: of programs that are as cheap
         the nearest comes first."""
+        # Two thousandths for each rule: enough to prefer the shorter of two ways, too little to
+        # hide a gain of a percent for long.
         return node.cost * (1 + 0.002 * len(node.trail))
 
     def key(self, node: RewrittenProgram) -> bytes:
@@ -115,6 +119,8 @@ class RewriteSearch:
 
     def _promising(self, program: Program, step: RewrittenProgram) -> bool:
         terms = sum(1 for _ in program.terms())
+        # Rules such as `distributed` can be applied for ever: without a limit on terms the search
+        # drowns in long programs that are estimated to be as cheap.
         return step.cost <= self._dearest and terms <= 2 * self._terms + _MORE_TERMS
 
     @cached_property
@@ -167,6 +173,8 @@ def neighbours(program: Program, tidier: Tidier) -> Iterator[tuple[str, Program]
         for name, equal in rewritten(term):
             places.setdefault(name, {}).setdefault(term, equal)
             single.append((name, {term: equal}))
+    # The first rewrite of a rule at each term: all combinations would be as many as the product of
+    # their numbers.
     several = [(name, changes) for name, changes in places.items() if len(changes) > 1]
     # All places at once come first: they are the larger step, and the search may end at any time.
     for name, changes in [*several, *single]:
@@ -174,6 +182,7 @@ def neighbours(program: Program, tidier: Tidier) -> Iterator[tuple[str, Program]
             changed = tidier.program(substituted(program, changes))
         except ShapeError:
             continue
+        # A simplification may lose a type that literals have lent.
         if all(map(fits, changed.outputs, program.outputs)):
             yield name, changed
 
@@ -186,6 +195,8 @@ def identity(program: Program) -> bytes:
         if term.operator.commutative:
             operands.sort()
         text = repr((term.operator.name, term.parameters)).encode()
+        # Digests and not Python's hashes, which differ in each process: keys are compared across
+        # processes.
         names[term] = hashlib.blake2b(b"".join([text, *operands]), digest_size=16).digest()
     whole = b"".join(names[output] for output in program.outputs)
     return hashlib.blake2b(whole, digest_size=16).digest()
@@ -267,6 +278,7 @@ class _Answers:
         left, before = self._until - time.monotonic(), self.best
         if left <= 0:
             return False
+        # In this process: starting workers would take a good part of the time.
         limits = Limits(seconds=left * share, nodes=self._nodes)
         result = solve(problem, order=order, workers=0, limits=limits, cache=None)
         for solution in result.solutions:
@@ -285,6 +297,8 @@ class _Answers:
         order of their cost."""
         best = sorted(self._found.values(), key=_order)
         safe = [step for step in best if CANCELLING.isdisjoint(step.trail)]
+        # Half of the programs shall lose no digits: if the fast ones are refused for their errors,
+        # others are there to be timed.
         turns = [step for pair in zip_longest(best, safe) for step in pair if step is not None]
         chosen = list(dict.fromkeys(turns))[:most]
         return [from_json(step.program) for step in sorted(chosen, key=_order)]

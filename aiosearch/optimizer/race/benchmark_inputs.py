@@ -66,6 +66,8 @@ class BenchmarkInputs:
         Inputs at the positions `packed` are not among its own: other arrays stand behind all others
         in their place.
         """
+        # Draws are by position among the candidate's own inputs, which are fewer where some are
+        # packed.
         left = [at for at in range(len(self.names)) if at not in packed]
         draws = {place: self.draws[at] for place, at in enumerate(left) if at in self.draws}
         return replace(compiled, candidate=replace(compiled.candidate, draws=draws))
@@ -111,6 +113,7 @@ class _Search:
         best: BenchmarkInputs | None = None
         for plan in PLANS if self.free else PLANS[:1]:
             inputs = await self.tried(start, dict.fromkeys(self.free, plan))
+            # Strictly: of plans that are as good the first one is the most usual.
             if best is None or inputs.finite > best.finite:
                 best = inputs
             if inputs.finite == 1.0:
@@ -176,6 +179,7 @@ def _indices(program: Program) -> dict[int, Draw]:
     counts: dict[int, int] = {}
     for term, count in _compared(program):
         if term in whole:
+            # Compared with several ramps, it may be a place in the longest of them.
             counts[whole[term]] = max(count, counts.get(whole[term], 0))
     return {at: Draw(0.0, float(count)) for at, count in counts.items()}
 

@@ -51,6 +51,7 @@ async def check(
     sides = original, candidate
 
     async def run(side: int, arrays: Sequence[Leaf]) -> tuple[Leaf, ...] | Failure:
+        # The original takes the inputs as they are, the candidate some of them packed.
         if packer is not None and sides[side] is candidate:
             packed = await packer.packed(arrays)
             if isinstance(packed, Failure):
@@ -122,6 +123,7 @@ class Entrants:
             raise OptimizeError(self._not_running)
         self.inputs = inputs
         self._makings = PrepackedInputs(self.executor, self.program, self.settings, self.seed)
+        # A copy: `_suit` takes out those that cannot be given their inputs.
         for contender in list(self.compiled):
             await self._suit(contender)
         return inputs
@@ -192,6 +194,8 @@ class Entrants:
     def fails(self, contender: CandidateSource, failure: Failure) -> None:
         """Takes a contender out for a failure, and says so."""
         reason = str(failure)
+        # jax preallocates most of a GPU's memory: a failure of a few megabytes is then this
+        # process's doing.
         if failure.cause is Cause.MEMORY and jax.default_backend() != "cpu":
             reason += MEMORY
         self.notes[contender] = reason

@@ -158,6 +158,8 @@ async def tune_from_timings(
     started = [TimedKernel(place, timing) for place, timing in timings.items()]
     problem = KernelTuning(started, beside, counted)
     limits = Limits(seconds=seconds)
+    # The search itself costs microseconds a node; the device is what is waited for, so it runs in
+    # this loop.
     async with Search(problem, order="best-first", workers=0, limits=limits, cache=None) as search:
         result = await search.wait()
     improved = [kernel for kernel in result.solutions if kernel not in started]
@@ -211,6 +213,7 @@ async def tune_kernels(
             [contender],
             f"{timings[runners.original] / trial_seconds[contender]:.2f} times in a trial",
         )
+    # Watched kernels that `_promising` added; the first race has not seen them.
     new = (
         contender
         for contender in timings
@@ -253,6 +256,7 @@ async def _timed(
     runners: Entrants, contender: CandidateSource, timings: Mapping[CandidateSource, float]
 ) -> float | None:
     """Seconds of one more contender, by a race against the original."""
+    # By the ratio to the original: what the first race took was on another minute's clock.
     heat = await runners.race([runners.original, contender], _ROUNDS)
     ratio = heat.race.speedup(1)
     return None if ratio is None else timings[runners.original] / ratio.median
@@ -307,6 +311,7 @@ class KernelTrials:
             self._tell_once(f"kernels are left out: {error}")
             return None
         contender = self.runners.fit(contender)
+        # Before it is entered: a kernel that fails is not written again.
         self._made[place] = contender
         if not await self.runners.enter(contender):
             return None

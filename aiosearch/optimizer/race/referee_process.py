@@ -115,6 +115,8 @@ async def judge_outputs(case: JudgeRequest, run: Run) -> FloatEvidence | Failure
 async def _judged(case: JudgeRequest, run: Run) -> FloatEvidence | Failure:
     async with _letterbox() as letterbox, _referee(letterbox) as referee:
         referee.send(_encode(case))
+        # The referee leads: it asks for a run of either side as often as it wants, then gives its
+        # verdict.
         while True:
             match _decode_reply.decode(await referee.hear()):
                 case OutputsWanted(side, inputs):
@@ -204,6 +206,8 @@ def compared(case: JudgeRequest, ours: _HostRun, theirs: _HostRun) -> FloatEvide
         for number, inputs in enumerate(overflow_inputs(ours.program, seed), 1)
     )
     usual = replace(evidence, trials=trials)
+    # To pass counts only where the usual distributions agree: else vast inputs, on which little can
+    # be judged, would be the only evidence.
     telling = {FloatStatus.FAILED, *({FloatStatus.PASSED} if usual.outcome == "agree" else ())}
     return replace(usual, trials=(*trials, *(inputs for inputs in far if inputs.status in telling)))
 

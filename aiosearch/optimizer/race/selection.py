@@ -48,9 +48,12 @@ async def decide_race(
     a race of its own too.
     """
     in_doubt = False
+    # The last race stands, whatever noise it had: its result is marked as in doubt instead.
     for left in range(RACE_RERUNS, -1, -1):
         race = await racing()
         hidden = any(map(race.hides, filter(counts, range(1, len(race.laps)))))
+        # It stays in doubt even if the next race is quiet: what one race hid, another one may have
+        # missed.
         in_doubt |= hidden
         if not hidden or not left or winners(race, counts):
             break
@@ -89,6 +92,7 @@ class RaceResult:
 
     def seconds(self, contender: CandidateSource) -> float:
         place = self.entrants.index(contender)
+        # A candidate without times never is the fastest.
         return math.inf if self.race.speedup(place) is None else times(self.race, place)[1]
 
     def speedup(self, contender: CandidateSource, over: CandidateSource) -> float:
@@ -109,6 +113,8 @@ class RaceResult:
         timed = [place for place in left if self.race.speedup(place) is not None]
         places = sorted(timed, key=lambda place: -ratio(self.race, place))
         plain = [place for place in places if is_plain(self.entrants[place])][:1]
+        # Where weights are not the same from call to call, only a candidate that packs nothing can
+        # run.
         unpacked = [place for place in places if self.entrants[place].beforehand is None][:1]
         chosen = dict.fromkeys([*places[:most], *unpacked, *plain])
         return [self.entrants[0], *(self.entrants[place] for place in chosen)]

@@ -90,12 +90,14 @@ class Selector:
         self._note_losers()
         final = self._finals.get(winner, last)
         tried = self._tried([*contenders, *self._field.compiled], last, winner)
+        # If something won, it is above the noise, whatever else may be hidden.
         in_doubt = winner is contenders[0] and self._in_doubt
         return Selection(winner, last, final, tried, inputs, otherwise, floats, in_doubt)
 
     async def _finalists(self) -> list[CandidateSource]:
         """Those that did best in a first race, where there are too many, and kernels near them."""
         everyone = list(self._field.compiled)
+        # One more for the original, which always runs.
         if len(everyone) <= self.budget.finalists + 1:
             return everyone
         self._first = first = await self._race(everyone, self.budget.rounds // 3)
@@ -126,6 +128,7 @@ class Selector:
             for contender in rivals
             if contender in self._field.overflown and contender not in self._again
         ]
+        # Each is watched once: if it is out again, it is out for good.
         self._again.update(lacking)
         instead = [await self._field.instead(contender) for contender in lacking]
         watched = [contender for contender in instead if contender is not None]
@@ -145,6 +148,7 @@ class Selector:
         seemed = [first.entrants[place] for place in apparent_winners(first.race)]
         if any(contender in self._raced and contender not in notes for contender in seemed):
             return None
+        # A form that was wrong on the device is wrong in every spelling.
         forms = {contender.form for contender in wrong}
         left = [
             contender
@@ -211,6 +215,7 @@ class Selector:
         By the median of the paired rounds, which is what will be reported, it must not be behind
         the best spelling either.
         """
+        # A `dict`, as the best spelling may be the contender or the original itself.
         alone = dict.fromkeys([last.entrants[0], contender, last.plain])
         self.tell(f"racing {contender.how} once more, to confirm it")
         final = await self._race(list(alone), self.budget.rounds, CONFIRMATION_SEED_OFFSET)

@@ -45,6 +45,7 @@ def is_single_program(cut: CutFunction) -> bool:
 
     Then it takes all arrays as arguments: those that were closed over, XLA may prepare itself.
     """
+    # Pieces without inputs only make constants.
     inputs = [piece.inputs for piece in cut.pieces if piece.inputs]
     return len(inputs) == 1 and not any(var in cut.flat.constants for var in inputs[0])
 
@@ -151,6 +152,8 @@ class WholeRace:
             if isinstance(arrangement, Compiled):
                 compiled.append(arrangement)
                 ids.append([faster[subject].id for subject in subjects])
+            # The first arrangement is the function as written: without it there is nothing to
+            # compare with.
             elif not compiled:
                 return arrangement
         return await self._decided(key, title(cut.function, None), compiled, ids)
@@ -165,6 +168,8 @@ class WholeRace:
                 self.tell(f"as a whole, {lap.failure}")
         if race.laps[0].failure is not None:
             return race.laps[0].failure
+        # Alone against the original and with another seed: the winner of several is partly chosen
+        # by its luck.
         for place in winners(race):
             pair = [compiled[0], compiled[place]]
             again = await self._race(pair, self.seed + CONFIRMATION_SEED_OFFSET)
@@ -241,5 +246,6 @@ def _value(example: Leaf, aval: AbstractArray) -> PyTree:
 
 
 def _types(arrays: Sequence[Leaf]) -> tuple[ArrayType, ...]:
+    # Random keys travel as their bits.
     types = map(bits_type, arrays)
     return tuple(ArrayType(str(array_type.dtype), tuple(array_type.shape)) for array_type in types)

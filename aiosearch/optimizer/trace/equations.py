@@ -208,6 +208,8 @@ class _Sorter:
         errors = [result for result in results if isinstance(result, CaptureError)]
         if errors:
             return _describe_failure(equation, errors[0].reason)
+        # A program has no arrays but its inputs: a table that is closed over would have to be one
+        # more.
         terms = [value.term for value in results if isinstance(value, TracedValue)]
         return (
             _describe_failure(equation, "it holds an array") if self.constants.used(terms) else ""

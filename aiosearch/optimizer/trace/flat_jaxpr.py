@@ -97,6 +97,7 @@ class _Inliner:
     def placed(self, equation: JaxprEqn) -> JaxprEqn:
         """The equation, with the place of the call that it was inlined from where its own is in a
         library."""
+        # `summarize` leaves out frames of libraries: empty means that no frame is the user's.
         if self._place is None or summarize(equation.source_info):
             return equation
         placed: JaxprEqn = equation.replace(source_info=self._place)

@@ -128,6 +128,8 @@ class _Pieces:
         piece."""
         inside = {step.index for region in regions for step in region}
         groups = [[step.index for step in region] for region in regions]
+        # Each equation outside of a region is a group of its own, and can run as soon as it is
+        # ready.
         groups += [[step.index] for step in self.steps if step.index not in inside]
         pending: list[ClassifiedEquation] = []
         for place in ordered(groups, self.edges):
@@ -192,6 +194,7 @@ class _Pieces:
             var
             for step in (steps if giving is None else giving)
             for var in step.equation.outvars
+            # Uses by these equations themselves are inside; -1, the caller, never is.
             if self.uses.get(var, frozenset()) - indices
         )
         # Numbers are closed over by the piece, not taken by it: a program has them as literals, and
@@ -234,6 +237,7 @@ class _Pieces:
         used = set(self.names.values())
         for at, var in enumerate(piece.inputs):
             name = self.names.get(var, f"x{at}")
+            # A name of an argument stays as it is; one that is made up gives way.
             while var not in self.names and name in used:
                 name += "_"
             yield name

@@ -146,6 +146,8 @@ def ordered(groups: Sequence[Sequence[int]], edges: Iterable[tuple[int, int]]) -
     for earlier, later in edges:
         if home[earlier] != home[later]:
             needs[home[later]].add(home[earlier])
+    # Roots in the order of the text, which keeps the order of the function among independent
+    # groups.
     firsts = sorted(needs, key=lambda place: min(groups[place]))
     return list(_visited(firsts, needs))
 
@@ -188,6 +190,7 @@ def _repeats(region: list[ClassifiedEquation]) -> list[list[ClassifiedEquation]]
     start, period, copies = repetition
     end = start + period * copies
     chain = [region[at : at + period] for at in range(start, end, period)]
+    # What is left on both sides may have chains of its own, of other layers.
     before, after = region[:start], region[end:]
     return [*(_repeats(before) if before else []), *chain, *(_repeats(after) if after else [])]
 
@@ -226,6 +229,7 @@ def _token(step: ClassifiedEquation) -> Hashable:
     """
     equation = step.equation
     types = tuple(str(atom.aval) for atom in (*equation.invars, *equation.outvars))
+    # Two layers that differ in a literal, such as a scale, are different programs.
     numbers = tuple(str(atom) for atom in equation.invars if isinstance(atom, Literal))
     params = [f"{name}={value}" for name, value in equation.params.items()]
     return equation.primitive.name, types, numbers, *(text for text in params if "0x" not in text)
@@ -275,6 +279,7 @@ def _aligned(
     A run of tokens may begin anywhere within a layer, and only few of the `period` possible borders
     are narrow.
     """
+    # At least two whole layers have to fit behind the first place.
     for first in range(start, min(start + period, stop - 2 * period + 1)):
         copies = (stop - first) // period
         if all(_hands_on(uses, first + period * copy, period) for copy in range(copies - 1)):
@@ -287,6 +292,8 @@ def _hands_on(uses: Sequence[Sequence[int]], start: int, period: int) -> bool:
     no later one."""
     end = start + period
     takers = [at for producer in range(start, end) for at in uses[producer] if at >= end]
+    # A value that skips a layer, as of a residual from afar, would have to pass through a piece
+    # that does not use it.
     return bool(takers) and max(takers) < end + period
 
 
@@ -338,7 +345,10 @@ def dependencies(steps: Sequence[ClassifiedEquation]) -> list[tuple[int, int]]:
         for atom in step.equation.invars
         if not isinstance(atom, Literal) and atom in producers
     }
+    # A print or a callback must not move across another one.
     effects = [step.index for step in steps if step.equation.effects]
+    # Sorted: sets of pairs have another order in each process, and the order of joins decides which
+    # groups arise.
     return sorted(edges | set(pairwise(effects)))
 
 
@@ -433,6 +443,7 @@ def _is_worth_it(region: Sequence[ClassifiedEquation]) -> bool:
     computing = [step for step in region if step.kind is not EquationKind.MOVE]
     parts = [part for step in computing for part in nested(step.equation) if not any(bodies(part))]
     many = sum(equation_kind(part) is not EquationKind.MOVE for part in parts) > 1
+    # One operation that reduces can be written in several ways; a single pointwise one cannot.
     again = many or any(reduces(step.equation) for step in computing)
     return again and _is_floating(computing)
 

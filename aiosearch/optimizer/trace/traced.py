@@ -123,6 +123,7 @@ class Traced:
         """Cuts the function. Nothing in here asks jax to trace, so that any thread will do."""
         flat = inline_calls(self.jaxpr)
         steps = classify_equations(flat, self.precision)
+        # Arrays that are closed over never change under a trace, as jax has it.
         constants = {flat.inputs[at] for at in self.constant} | set(flat.constants)
         groups = regions(flat, steps, self.largest)
         names: dict[Var, str] = dict(zip(flat.inputs, self.call.names(), strict=True))
@@ -195,6 +196,8 @@ def _precision() -> object:
     config: Any = jax.config
     if config.jax_default_matmul_precision is None:
         return None
+    # jax resolves its setting when it writes an equation: a trace of one product tells what it
+    # means here.
     (equation,) = jax.make_jaxpr(jax.lax.dot)(*[np.zeros((1, 1), np.float32)] * 2).eqns
     return equation.params["precision"]
 
@@ -215,6 +218,7 @@ def _traced(form: CallSignature, leaves: Sequence[Leaf]) -> tuple[ClosedJaxpr, P
         closed = jax.make_jaxpr(flat)(*leaves)
     except Exception as error:  # whatever the function's own code raises on a tracer
         reason = ": ".join(filter(None, (type(error).__name__, str(error).partition("\n")[0])))
+        # A `jit` inside names its own argument, which the user does not see.
         if _UNHASHABLE in reason:
             reason = _STATIC
         problem = f"cannot trace {title(form.function, None)}: {reason}{user_frame(error)}"
