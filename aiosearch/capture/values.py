@@ -49,7 +49,7 @@ class TracedValue:
         """The number that it holds everywhere, where the term is a literal; else `None`."""
         if self.term.operator is not LITERAL:
             return None
-        return self.term.parameter("value")  # type: ignore[no-any-return]
+        return self.term.parameter("value")  # type: ignore[no-any-return]  # of a literal
 
     @property
     def held(self) -> Number | None:
@@ -111,7 +111,8 @@ def reshaped(term: Term, shape: tuple[Dim, ...]) -> Term:
 
 def whole(term: Term, dtype: DType) -> TracedValue:
     """A value that is nowhere repeated."""
-    return TracedValue(term, tuple(int(size) for size in term.shape), dtype)  # type: ignore[arg-type]
+    shape = tuple(int(size) for size in term.shape)  # type: ignore[arg-type]  # all are known
+    return TracedValue(term, shape, dtype)
 
 
 def uniform(number: Number, shape: tuple[int, ...], dtype: DType) -> TracedValue:

@@ -68,7 +68,7 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
         for candidate in reversed(self._found):  # the last first, where several take such a call
             result = candidate.attempt(args, kwargs)
             if result is not OTHER:
-                return result  # type: ignore[no-any-return]
+                return result  # type: ignore[no-any-return]  # it is no `OTHER`
             if candidate.takes(*args, **kwargs):
                 return self.original(*args, **kwargs)
         fresh = self._first(args, kwargs)

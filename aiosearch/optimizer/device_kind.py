@@ -23,8 +23,8 @@ def platform(target: str, places: Iterable[jax.sharding.Sharding | None] = ()) -
     """
     if target not in TARGETS:
         raise OptimizeError(f"no target {target!r}: there are {', '.join(TARGETS)}")
-    present = _present()
-    if target == "cuda" and not any(device.platform == "gpu" for device in present):
+    devices_here = _present()
+    if target == "cuda" and not any(device.platform == "gpu" for device in devices_here):
         raise OptimizeError("jax has no GPU here that it can use; the target cpu works everywhere")
     sets: list[set[jax.Device]] = [place.device_set for place in places if place]
     if any(len(device_set) > 1 for device_set in sets):
@@ -33,11 +33,11 @@ def platform(target: str, places: Iterable[jax.sharding.Sharding | None] = ()) -
             " arrays that lie on one (jax.device_put)"
         )
     devices = [device for device_set in sets for device in device_set]
-    lying = {"cuda" if device.platform == "gpu" else device.platform for device in devices}
+    platforms = {"cuda" if device.platform == "gpu" else device.platform for device in devices}
     if target == "auto":
         usual = "cuda" if jax.default_backend() == "gpu" else "cpu"
-        target = next(iter(lying)) if len(lying) == 1 and lying <= {*TARGETS} else usual
-    for elsewhere in sorted(lying - {target}):
+        target = next(iter(platforms)) if len(platforms) == 1 and platforms <= {*TARGETS} else usual
+    for elsewhere in sorted(platforms - {target}):
         raise OptimizeError(
             f"an array lies on {elsewhere}, and the target is {target}: put all arrays there"
             " (jax.device_put), or give the target on which they lie"

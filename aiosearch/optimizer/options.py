@@ -111,10 +111,10 @@ def _demand_known(function: Function, named: Iterable[str]) -> None:
     """Raises `OptimizeError` for a name that looks like an option, and is none nor an argument: it
     is misspelt."""
     for name in named:
-        meant = nearest(name, _OPTIONS)
-        if meant and _parameters(function) is not None and not _takes(function, name):
+        suggestion = nearest(name, _OPTIONS)
+        if suggestion and _parameters(function) is not None and not _takes(function, name):
             raise OptimizeError(
-                f"{title(function, None)} takes no {name}, nor is there such an option{meant}"
+                f"{title(function, None)} takes no {name}, nor is there such an option{suggestion}"
             )
 
 

@@ -28,7 +28,6 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from ...capture.jax_types import PyTree
 from ...tensor import Term, apply
 from ...tensor.algebra import Algebra
 from ...tensor.operator import find
@@ -97,7 +96,7 @@ class Terms:
         return apply(name, *operands, **parameters)
 
     def shape(self, x: Term) -> tuple[int, ...]:
-        return x.shape  # type: ignore[return-value]
+        return x.shape  # type: ignore[return-value]  # sizes of the program are known
 
 
 @dataclass(frozen=True)
@@ -107,11 +106,11 @@ class Meanings:
     sizes: Mapping[str, int]
     algebra: Algebra[Any]
 
-    def apply(self, name: str, *operands: V, **parameters: Any) -> PyTree:
+    def apply(self, name: str, *operands: Any, **parameters: Any) -> Any:
         return find(name).meaning(self.algebra, *operands, **parameters)
 
     def shape(self, x: Any) -> tuple[int, ...]:
-        return self.algebra.shape(x)  # type: ignore[return-value]
+        return self.algebra.shape(x)  # type: ignore[return-value]  # its sizes are integers
 
 
 def apply_step(

@@ -39,13 +39,13 @@ class CallGuard:
         self._settings = cut.settings
         self._places = cut.places
         with use_settings(cut.settings):
-            usual, meant = _scalar(), _scalar(device)
+            usual, own_device = _scalar(), _scalar(device)
         self._concrete = type(usual)
-        sharding = next((place for place in cut.places if place is not None), meant.sharding)
+        sharding = next((place for place in cut.places if place is not None), own_device.sharding)
         self._kind = _kind(sharding)
         self.is_usual = self._kind in (None, _kind(usual.sharding))
         """Whether arrays that lie nowhere yet come to that kind of device."""
-        self._met: list[tuple[object, object]] = [(None, None)] * len(cut.avals)
+        self._last_fitting: list[tuple[object, object]] = [(None, None)] * len(cut.avals)
         """For each leaf the last type and sharding that fitted: mostly those of the next call are
         the very same objects."""
 
@@ -64,7 +64,7 @@ class CallGuard:
             return None
         for at, leaf in enumerate(leaves):
             if type(leaf) is self._concrete:
-                aval, place = self._met[at]
+                aval, place = self._last_fitting[at]
                 # jax caches both, so that mostly two identities decide, not shapes and types.
                 if leaf.aval is aval and leaf.sharding is place:
                     continue
@@ -87,7 +87,7 @@ class CallGuard:
             return True
         if sharding != self._places[at] and (self._kind is None or _kind(sharding) != self._kind):
             return False
-        self._met[at] = leaf.aval, sharding
+        self._last_fitting[at] = leaf.aval, sharding
         return True
 
 
@@ -111,24 +111,24 @@ OTHER: PyTree = object()
 """Stands for the result of a call that the function was not made for."""
 
 
-def dispatcher(spliced: Spliced, made_for: CallGuard) -> CheckedDispatch | TrustingDispatch:
+def dispatcher(spliced: Spliced, guard: CallGuard) -> CheckedDispatch | TrustingDispatch:
     """The fastest way of running calls that tells them apart safely."""
     cut = spliced.cut
-    one_place = jax.default_backend() == "cpu" and jax.device_count() == 1 and made_for.is_usual
+    one_place = jax.default_backend() == "cpu" and jax.device_count() == 1 and guard.is_usual
     # Static values, constant arrays and devices are not among what jax's cache compares as the
     # guard does.
-    looked_at = cut.call.static or cut.constant or not one_place
-    return CheckedDispatch(spliced, made_for) if looked_at else TrustingDispatch(spliced, made_for)
+    needs_checks = cut.call.static or cut.constant or not one_place
+    return CheckedDispatch(spliced, guard) if needs_checks else TrustingDispatch(spliced, guard)
 
 
 class CheckedDispatch:
     """Looks at each call; arrays that were packed are used as long as the call has the very same
     ones."""
 
-    def __init__(self, spliced: Spliced, made_for: CallGuard) -> None:
+    def __init__(self, spliced: Spliced, guard: CallGuard) -> None:
         cut = spliced.cut
         self._spliced = spliced
-        self._made_for = made_for
+        self._guard = guard
         self._held = cut.held
         self._always = spliced.packs({})
         self._packs = spliced.packs(self._held)
@@ -136,7 +136,7 @@ class CheckedDispatch:
 
     def __call__(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> PyTree:
         """The result of the call, or `OTHER`."""
-        leaves = self._made_for.leaves(args, kwargs)
+        leaves = self._guard.leaves(args, kwargs)
         if leaves is None:
             return OTHER
         packs = self._packs
@@ -157,12 +157,12 @@ class TrustingDispatch:
     So a call takes hardly more Python than one of `jax.jit`.
     """
 
-    def __init__(self, spliced: Spliced, made_for: CallGuard) -> None:
+    def __init__(self, spliced: Spliced, guard: CallGuard) -> None:
         self._spliced = spliced
-        self._made_for = made_for
+        self._guard = guard
         self._call = spliced.cut.call
         self._packs = spliced.packs({})
-        self._run = jax.jit(_named(spliced, self._looking))
+        self._run = jax.jit(_named(spliced, self._checked))
         self._trusting, self._fitting = True, 0
 
     def __call__(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> PyTree:
@@ -173,7 +173,7 @@ class TrustingDispatch:
             except (_OtherCallError, TypeError, ValueError, OverflowError):
                 # Tracing in vain costs more than looking at each call.
                 self._trusting, self._fitting = False, 0
-        leaves = self._made_for.leaves(args, kwargs)
+        leaves = self._guard.leaves(args, kwargs)
         if leaves is None:
             self._fitting = 0
             return OTHER
@@ -182,10 +182,10 @@ class TrustingDispatch:
         positional, named = self._call.arguments(leaves)
         return self._run(self._packs, tuple(positional), named)
 
-    def _looking(
+    def _checked(
         self, packs: Packs, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
     ) -> PyTree:
-        leaves = self._made_for.leaves(args, kwargs)
+        leaves = self._guard.leaves(args, kwargs)
         if leaves is None:
             raise _OtherCallError
         return _result(self._spliced, leaves, packs)

@@ -96,12 +96,12 @@ class Optimized(FunctionWrapper[P, R]):
         """Why `source()` has parts of the function alone; empty where it has the whole."""
         self._source = source
         self._spliced = spliced
-        self._made_for = CallGuard(spliced.cut, device)
+        self._guard = CallGuard(spliced.cut, device)
         compiled = _is_compiled(self._original) or spliced.cut.donates
         # A function that is compiled already, or that donates its arguments, is called as it is: a
         # `jit` around it would change when it compiles, or hold what it gives away.
         as_it_is = not spliced.replacements and compiled
-        self._runs = None if as_it_is else dispatcher(spliced, self._made_for)
+        self._runs = None if as_it_is else dispatcher(spliced, self._guard)
 
     @property
     def spliced(self) -> Spliced:
@@ -118,12 +118,12 @@ class Optimized(FunctionWrapper[P, R]):
 
     def takes(self, *args: P.args, **kwargs: P.kwargs) -> bool:
         """Whether a call is of the kind that it was made for."""
-        return self._made_for.leaves(args, kwargs) is not None
+        return self._guard.leaves(args, kwargs) is not None
 
     @property
     def kind(self) -> object:
         """Equal for two that take the same calls."""
-        return self._made_for.kind
+        return self._guard.kind
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._runs is None:

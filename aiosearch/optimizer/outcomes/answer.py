@@ -244,8 +244,8 @@ def _parameters(source: str, function: str) -> list[str]:
         for definition in ast.parse(source).body
         if isinstance(definition, ast.FunctionDef)
     ]
-    (meant,) = (definition for definition in definitions if definition.name == function)
-    return [argument.arg for argument in meant.args.args]
+    (named,) = (definition for definition in definitions if definition.name == function)
+    return [argument.arg for argument in named.args.args]
 
 
 def canonical_digest(program: Program) -> str:

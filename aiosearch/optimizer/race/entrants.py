@@ -93,7 +93,7 @@ class Entrants:
     """Those that are out for what they gave."""
     original: CandidateSource = field(init=False)
     inputs: BenchmarkInputs = field(init=False)
-    _makings: PrepackedInputs = field(init=False)
+    _prepacked: PrepackedInputs = field(init=False)
 
     async def begin(self, contenders: Sequence[CandidateSource]) -> BenchmarkInputs:
         """Compiles contenders, and has all draw inputs on which the original is finite.
@@ -122,16 +122,16 @@ class Entrants:
             self.fails(self.original, inputs)
             raise OptimizeError(self._not_running)
         self.inputs = inputs
-        self._makings = PrepackedInputs(self.executor, self.program, self.settings, self.seed)
-        # A copy: `_suit` takes out those that cannot be given their inputs.
+        self._prepacked = PrepackedInputs(self.executor, self.program, self.settings, self.seed)
+        # A copy: `_set_inputs` takes out those that cannot be given their inputs.
         for contender in list(self.compiled):
-            await self._suit(contender)
+            await self._set_inputs(contender)
         return inputs
 
     async def enter(self, contender: CandidateSource) -> bool:
         """Compiles one contender more; gives whether it compiles, and what it makes beforehand can
         be made."""
-        return await self._compile(contender) and await self._suit(contender)
+        return await self._compile(contender) and await self._set_inputs(contender)
 
     async def race(
         self,
@@ -220,19 +220,21 @@ class Entrants:
         self.compiled[contender] = compiled
         return True
 
-    async def _suit(self, contender: CandidateSource) -> bool:
+    async def _set_inputs(self, contender: CandidateSource) -> bool:
         """Sets what a contender runs on: the draws of its inputs, and what it makes of them
         beforehand."""
         before = contender.beforehand
         packed = before.positions if before else ()
-        suited = self.inputs.on(self.compiled[contender], packed)
-        constants = await self._makings.of(contender, self.inputs.draws)
+        drawing = self.inputs.on(self.compiled[contender], packed)
+        constants = await self._prepacked.of(contender, self.inputs.draws)
         if isinstance(constants, Failure):
             del self.compiled[contender]
             self.fails(contender, constants)
             return False
-        prepared = replace(suited.candidate, constants={**suited.candidate.constants, **constants})
-        self.compiled[contender] = replace(suited, candidate=prepared)
+        prepared = replace(
+            drawing.candidate, constants={**drawing.candidate.constants, **constants}
+        )
+        self.compiled[contender] = replace(drawing, candidate=prepared)
         return True
 
     def _require_original(self, runs: bool) -> None:

@@ -43,7 +43,7 @@ class FlatJaxpr:
         """A jaxpr of some of the equations; every other value that they need is an input."""
         effects = frozenset().union(*(equation.effects for equation in equations))
         pattern: Any = self.pattern
-        return pattern.replace(  # type: ignore[no-any-return]
+        return pattern.replace(  # type: ignore[no-any-return]  # jax says nothing of it
             constvars=[],
             invars=list(inputs),
             outvars=list(outputs),

@@ -112,7 +112,7 @@ class Traced:
 
         What is closed over and lies on one device is left out: jax moves it to where the rest is.
         """
-        arguments = [array_sharding(leaf) or _meant(leaf) for leaf in self.examples]
+        arguments = [array_sharding(leaf) or _requested_sharding(leaf) for leaf in self.examples]
         held = [array_sharding(array) for array in self.closed_over]
         spread = [
             sharding for sharding in held if sharding is not None and len(sharding.device_set) > 1
@@ -185,7 +185,7 @@ def array_sharding(leaf: Leaf) -> jax.sharding.Sharding | None:
     return leaf.sharding if is_array(leaf) else None
 
 
-def _meant(leaf: Leaf) -> jax.sharding.Sharding | None:
+def _requested_sharding(leaf: Leaf) -> jax.sharding.Sharding | None:
     """The sharding of a `jax.ShapeDtypeStruct`, where it says one."""
     return leaf.sharding if isinstance(leaf, jax.ShapeDtypeStruct) else None
 

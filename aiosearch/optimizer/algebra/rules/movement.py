@@ -163,7 +163,8 @@ def _diagonal(x: Term) -> Term:
         return apply("diagonal", x)
     # One of the two axes has size one: each element is repeated along it, and stands on the
     # diagonal once.
-    return reshaped(x, (*x.shape[:-2], max(rows, columns)))  # type: ignore[type-var]
+    side = max(rows, columns)  # type: ignore[type-var]  # sizes are known in a search
+    return reshaped(x, (*x.shape[:-2], side))
 
 
 @rule("matmul")
