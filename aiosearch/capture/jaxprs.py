@@ -145,6 +145,7 @@ class JaxprReader:
         """A `scan` of at most `_STEPS` steps, written out."""
         if not 0 < length <= _STEPS:
             raise CaptureError("", f"of {length} steps")
+        # Operands come as constants, carries and the rows of what is scanned.
         constants, carries = _groups(params)
         fixed, carried = operands[:constants], operands[constants:][:carries]
         rows = _readable(operands[constants + carries :])
@@ -155,6 +156,7 @@ class JaxprReader:
             )
             carried = results[:carries]
             steps.append(results[carries:])
+        # Results are stacked in the order of the rows, whichever end the loop began at.
         steps = steps[::-1] if reverse else steps
         return [*carried, *(stacked(_readable(parts)) for parts in zip(*steps, strict=True))]
 

@@ -17,6 +17,7 @@ def title(function: Function, name: str | None) -> str:
 
     A callable object without a name of its own has that of its class.
     """
+    # A partial has no name, and its text has the arguments, which may be large.
     while isinstance(function, functools.partial):
         function = function.func
     text = name if name is not None else str(getattr(function, "__name__", type(function).__name__))

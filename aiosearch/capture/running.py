@@ -48,6 +48,7 @@ class JaxFunction:
         except CaptureError as error:
             raise RunError(self._failed(error.reason)) from None
         except Exception as error:
+            # Whatever the function raises: it is somebody's own code.
             raise RunError(self._failed(error)) from error
         if not self.outputs:
             raise RunError(f"{self.name} gives no array")
@@ -67,6 +68,7 @@ class JaxFunction:
         with _wide(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about types that nobody asked for but this
             outputs = self._run(inputs, [_numpy(dtype) for dtype in wide], " in float64")
+        # A function may look at its element types, and take another way in float64.
         if [output.shape for output in outputs] != [output.shape for output in self.outputs]:
             raise RunError(f"{self.name} gives other shapes in float64")
         return outputs

@@ -102,6 +102,7 @@ def reshaped(term: Term, shape: tuple[Dim, ...]) -> Term:
     if term.operator.name == "reshape":
         return reshaped(term.arguments[0], shape)
     parameters = dict(term.parameters)
+    # The reduction with its axes kept needs no reshape at all.
     if parameters.get("keep") is False:
         keeping = apply(term.operator, *term.arguments, **{**parameters, "keep": True})
         if keeping.shape == shape:
@@ -120,6 +121,7 @@ def uniform(number: Number, shape: tuple[int, ...], dtype: DType) -> TracedValue
     # NaN: the language has no literal for it, but 0 / 0 is NaN.
     if number != number:
         return TracedValue(apply("div", literal(0), literal(0)), shape, dtype)
+    # The language has no literal of truth values: 0 = 0 is true, 0 = 1 is false.
     if dtype is DType.BOOL:
         return TracedValue(apply("equal", literal(0), literal(0 if number else 1)), shape, dtype)
     if number == 0 and math.copysign(1, number) < 0:
@@ -141,6 +143,7 @@ def pointwise(
     """A pointwise operator on values; operands of rank 0 meet any."""
     shape = tuple(np.broadcast_shapes(*(value.shape for value in values)))
     element = dtype or values[-1].dtype
+    # Eight-bit arithmetic wraps around, and the language's integers do not.
     if element in NARROW and operator != "select":
         raise CaptureError(
             "", "", f"arithmetic in {element}, which wraps around: cast to more bits first"

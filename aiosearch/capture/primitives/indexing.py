@@ -106,6 +106,7 @@ def _gather(
             pick = PickedIndices(start, 1, 1, None)
         else:
             pick = PickedIndices(start, step, table.shape[by], counts[by])
+        # jax clamps or fills such indices, by a mode that the language does not have.
         last = pick.start + (pick.size - 1) * pick.step
         demand(pick.start >= 0 and last < x.shape[axis], "outside of the array")
         picks.append(pick)

@@ -103,6 +103,7 @@ def _simplified_unary(primitive: str, x: TracedValue) -> TracedValue | None:
 def _neutral(primitive: str, x: TracedValue) -> bool:
     if primitive in _LOGIC:
         return truth(x) is (primitive == "and")
+    # Of floats x + 0 turns -0.0 into 0.0: only an integer zero changes nothing.
     if primitive == "add":
         return x.number == 0 and x.dtype is DType.I32
     return primitive in _NEUTRAL and x.number == _NEUTRAL[primitive]
@@ -300,6 +301,7 @@ def _converted(x: TracedValue, dtype: DType) -> TracedValue:
         return pointwise("select", x, uniform(1, (), dtype), uniform(0, (), dtype), dtype=dtype)
     if dtype is DType.I32 and x.dtype not in NARROW:
         return _truncated(x)
+    # A literal takes the type of what it meets: only the array's type changes.
     if x.term.dtype is DType.WEAK:
         return replace(x, dtype=dtype)
     return replace(x, term=apply("cast", x.term, dtype=dtype), dtype=dtype)

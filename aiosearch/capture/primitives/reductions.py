@@ -18,6 +18,7 @@ def _reduced(operator: str, x: TracedValue, axes: Sequence[int]) -> TracedValue:
     if not axes:
         return x
     if operator == "sum":
+        # `jnp.trace` and `jnp.einsum("ii", x)` are traced as a mask and a sum.
         x, axes = _diagonal(x, tuple(axes))
         if not axes:
             return x

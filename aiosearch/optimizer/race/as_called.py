@@ -93,6 +93,8 @@ class AsCalledRace:
         """Calls the function, compiled by `jax.jit`, and `fast` in turns. Blocks."""
         cut = fast.spliced.cut
         static = cut.call.static
+        # The drop-in keeps static arguments out of the trace, and so does `jax.jit` for a fair
+        # comparison.
         places = [at for at in static if isinstance(at, int)]
         names = [name for name in static if isinstance(name, str)]
         with use_settings(cut.settings):
@@ -108,6 +110,7 @@ class AsCalledRace:
         ours, theirs = self._in_turns(usual, fast, partial(self._sample, count=count))
         ratio = queued = paired_ratio(ours, theirs)
         on_gpu = self._on_gpu(usual)
+        # On a CPU a queue of long calls only adds up; on a GPU the queue is how a program runs.
         if on_gpu or median(ours) < BRIEF:
             queued = paired_ratio(*self._in_turns(usual, fast, partial(self._queued, count=count)))
         return AsCalledTimes(median(ours), median(theirs), ratio, queued, on_gpu)

@@ -85,6 +85,8 @@ async def find_benchmark_inputs(
     start = BenchmarkInputs(_names(program), _indices(program))
     try:
         best = await search.first(start)
+        # All inputs at once need no try: with `NORMAL` for all of them the first plan has run
+        # already.
         for part in _halves(search.free):
             best = await search.plainer(best, part)
     except _CannotRunError as error:
@@ -135,6 +137,7 @@ class _Search:
 
     async def tried(self, base: BenchmarkInputs, draws: Mapping[int, Draw]) -> BenchmarkInputs:
         """The inputs of `base` with these draws, and the share of the outputs that is finite."""
+        # Sorted: equal draws give equal candidates, whatever was tried before.
         inputs = replace(base, draws=dict(sorted({**base.draws, **draws}.items())))
         outputs = await self.executor.run(inputs.on(self.original), self.seed)
         if isinstance(outputs, Failure):

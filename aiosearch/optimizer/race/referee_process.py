@@ -136,6 +136,7 @@ async def _letterbox() -> AsyncIterator[SharedArrays]:
     try:
         yield letterbox
     finally:
+        # The file has no name: with the last descriptor its memory is gone.
         os.close(letterbox.fd)
 
 
@@ -174,6 +175,8 @@ class _HostRun:
 
     def own(self, inputs: Sequence[Leaf]) -> list[Leaf]:
         self._channel.send(_encode(OutputsWanted(self._side, self._letterbox.put(inputs))))
+        # The host sends nothing of its own accord between a request and its answer: one frame is
+        # all there is.
         (payload,) = self._channel.receive()
         reply = _decode_request.decode(payload)
         assert isinstance(reply, OutputsReady)

@@ -169,6 +169,7 @@ def is_plain(contender: CandidateSource) -> bool:
 def times(race: Race, place: int) -> tuple[float, float, float]:
     """The median of a contender's times, between the ends of its interval."""
     samples = race.laps[place].samples[race.deciding]
+    # The interval of a median, by ranks: it assumes nothing of how times are distributed.
     cut, _ = interval(len(samples.wall))
     ordered = sorted(samples.wall)
     return ordered[cut], samples.median(), ordered[-1 - cut]
@@ -186,6 +187,7 @@ def describe_objection(floats: FloatEvidence) -> str:
 
 def describe_slower_modes(race: Race, place: int) -> str:
     """In which ways of running one that would be faster is slower."""
+    # What is slower where it matters most has lost by that alone.
     seems = ratio(race, place) > 1
     slower = [
         f"{speedup.median:.2f} times {way.told}"

@@ -203,6 +203,7 @@ class Selector:
                 continue
             if contender.beforehand is not None and not beforehand:
                 continue
+            # It has been checked and confirmed in an earlier pass: a further race adds nothing.
             if contender in self._sure:
                 return contender, self._sure[contender]
             floats = await self._entrants.agreeing(contender)
@@ -249,6 +250,7 @@ class Selector:
     def _one_tried(self, contender: CandidateSource, place: int | None, race: Race) -> Tried:
         note = self._entrants.notes.get(contender, "")
         verdict = contender.verdict[0] if contender.verdict else "its own operations"
+        # It did not run in the last race: what it took in the first one is on another clock.
         if place is None or race.speedup(place) is None:
             return Tried(contender.how, None, None, note, verdict)
         low, middle, high = times(race, place)

@@ -54,6 +54,8 @@ def whole_key(key: Key, cut: CutFunction, faster: Mapping[Subject, Answer]) -> K
     """Names the function and what is to stand in it, beside the device and versions of `key`."""
     # Functions among the parameters print their address, which differs in each process.
     texts = [re.sub(r" at 0x[0-9a-f]+", "", str(piece.jaxpr)) for piece in cut.pieces]
+    # Their sources and not their ids: an answer that was found again with more effort is another
+    # question.
     texts += sorted(answer.source for answer in faster.values())
     name = hashlib.blake2b("\0".join(texts).encode(), digest_size=16).hexdigest()
     return msgspec.structs.replace(
@@ -226,6 +228,7 @@ def _arrangements(
     """What is worth a trial: all that are faster, and the few that save most, each alone."""
     yield "all that are faster", frozenset(faster)
     if len(faster) > 1:
+        # Each alone, since what pays together may be carried by one of them.
         ordered = sorted(faster, key=lambda subject: -_saved(cut, subject, faster[subject]))
         for place, subject in enumerate(ordered[:MOST_TRIED_ALONE]):
             yield f"only {subject.program.name}, {place}", frozenset({subject})

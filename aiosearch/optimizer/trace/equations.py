@@ -65,6 +65,7 @@ def equation_kind(equation: JaxprEqn) -> EquationKind:
     inner = [
         equation_kind(inner_equation) for body in bodies(equation) for inner_equation in body.eqns
     ]
+    # What a call does is what its body does.
     if inner:
         return max(inner)
     if equation.primitive.name == "integer_pow":
@@ -198,6 +199,7 @@ class _Classifier:
     def refuse_wide_integers(self, equation: JaxprEqn, fixed: bool) -> str:
         """Refuses equations on 64-bit integers, but for places that are computed beforehand and fit
         into 32."""
+        # A literal that fits is no reason to refuse an equation on 32 bits.
         atoms = [atom for atom in equation.invars if not isinstance(atom, Literal)]
         operands = [*(atom for atom in atoms if atom not in self.known), *equation.outvars]
         if fixed or not any(str(aval(atom).dtype) in _WIDE_INTEGERS for atom in operands):
@@ -248,6 +250,7 @@ def _describe_failure(equation: JaxprEqn, reason: str) -> str:
 
 def _reason(equation: JaxprEqn, precision: object) -> str:
     name, params = equation.primitive.name, equation.params
+    # A print or a callback: how often and when it happens is a part of what the function does.
     if equation.effects:
         return "it has effects"
     if name in _LOOPS:
@@ -271,6 +274,7 @@ def _is_precise(equation: JaxprEqn, default: object) -> bool:
     asked = _named(equation.params["precision"])
     if default is not None:
         return asked != _named(default)
+    # An algorithm is usual for operands of one type only.
     dtypes = {str(aval(operand).dtype) for operand in equation.invars}
     defaults = {
         "DEFAULT",

@@ -41,6 +41,7 @@ class FlatJaxpr:
         self, inputs: Sequence[Var], equations: Sequence[JaxprEqn], outputs: Sequence[Atom]
     ) -> Jaxpr:
         """A jaxpr of some of the equations; every other value that they need is an input."""
+        # A jaxpr says what effects it has; wrong ones would let XLA drop a print.
         effects = frozenset().union(*(equation.effects for equation in equations))
         pattern: Any = self.pattern
         return pattern.replace(  # type: ignore[no-any-return]  # jax says nothing of it
@@ -127,6 +128,7 @@ def _is_plain_call(equation: JaxprEqn) -> bool:
         and all(type(sharding).__name__ == "UnspecifiedValue" for sharding in placed)
         and all(layout is None for layout in laid)
         and not params.get("compiler_options_kvs")
+        # Random bits are integer arithmetic that no rewrite improves: as a call they stay whole.
         and not _draws(equation)
     )
 

@@ -159,6 +159,7 @@ def _visited(places: Iterable[int], needs: Mapping[int, set[int]]) -> Iterator[i
     for start in places:
         stack = [start]
         while stack:
+            # One at a time, and the smallest first: the order is the same in every process.
             missing = sorted(needs[stack[-1]] - done)
             if missing:
                 stack.append(missing[0])
@@ -307,6 +308,7 @@ def _narrowed(region: Sequence[ClassifiedEquation], largest: int) -> list[list[C
     pieces, start = [], 0
     passing = _passing(region)
     while len(region) - start > largest:
+        # The last of these is taken: pieces as large as allowed have most to fuse.
         narrow = [at for at in range(start + 1, start + largest + 1) if passing[at] <= 1]
         if not narrow:
             narrow = [at for at in range(start + largest, len(region)) if passing[at] <= 1][:1]
@@ -326,6 +328,7 @@ def _passing(region: Sequence[ClassifiedEquation]) -> list[int]:
     changes: Counter[int] = Counter()
     for producer, takers in enumerate(_uses(region)):
         if takers:
+            # It begins behind its producer, and ends behind its last taker.
             changes[producer + 1] += 1
             changes[max(takers) + 1] -= 1
     count, counts = 0, []

@@ -194,6 +194,7 @@ def _precision() -> object:
     """The precision of a product under the settings of this thread, as jax writes it into an
     equation."""
     config: Any = jax.config
+    # XLA's own default, which needs no trace.
     if config.jax_default_matmul_precision is None:
         return None
     # jax resolves its setting when it writes an equation: a trace of one product tells what it
@@ -208,6 +209,7 @@ def _traced(form: CallSignature, leaves: Sequence[Leaf]) -> tuple[ClosedJaxpr, P
 
     def flat(*arrays: Leaf) -> list[Leaf]:
         nonlocal tree
+        # The tree of the result is known only inside of the trace.
         results, tree = jax.tree_util.tree_flatten(form.run(arrays))
         for result in results:
             if not _is_array(result):
