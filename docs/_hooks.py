@@ -32,8 +32,16 @@ SAID = re.compile(r"^::: said (\w+)(?: (.*))?$", re.MULTILINE)
 SCHEMA = "reference/events.schema.json"
 
 
+CHECKOUT = re.compile(
+    r"\[(`[^`]+`|[^\]`]+)\]\((?:\.\./)+(?:aiosearch|plugins|tests|benchmarks)/[^)]*\)"
+)
+"""A link to a file of the checkout, which the site does not have."""
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    return SAID.sub(lambda said: SAYERS[said[1]](*(said[2] or "").split()), markdown)
+    """Fills in what the code says, and shows files of the checkout by their names alone."""
+    filled = SAID.sub(lambda said: SAYERS[said[1]](*(said[2] or "").split()), markdown)
+    return CHECKOUT.sub(r"\1", filled)
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -280,7 +288,7 @@ NUMBERS = (
     ),
     ("keys that a table has room for", "engine.explore.claims.CAPACITY"),
     ("nodes of a worker that may wait for verdicts", "engine.explore.heap_explorer.MOST_PARKED"),
-    ("asynchronous expansions of a worker under way", "engine.explore.heap_explorer.LANES"),
+    ("asynchronous expansions of a worker under way", "problem.LANES"),
     (
         "one node in this many is expanded twice, to check `expand`",
         "engine.explore.explorer.CHECK_EVERY",

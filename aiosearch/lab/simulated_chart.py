@@ -10,12 +10,12 @@ from xml.sax.saxutils import escape
 from .speedup_chart import ticks
 
 Curves: TypeAlias = Mapping[str, Sequence[tuple[int, float]]]
-"""The speed-up of each strategy by workers."""
+"""The speed-up of each strategy, as pairs of workers and speed-up."""
 
 WIDTH, HEIGHT = 760.0, 620.0
 THINNEST, BROADER = 2.0, 4.0
 MOST_LINES = 16
-"""So many lines across the speed-ups can be told apart."""
+"""Lines across the speed-ups that can still be told apart."""
 _LEFT, _RIGHT = 60.0, 600.0
 _TOP, _MIDDLE, _LOWER, _BOTTOM = 56.0, 330.0, 386.0, 576.0
 _FONT = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
@@ -54,7 +54,7 @@ def plot(curves: Curves, title: str) -> str:
 
 
 class _SimulatedFigure:
-    """Places in the two diagrams, which share their workers."""
+    """Coordinates in the two diagrams, which share their axis of workers."""
 
     def __init__(self, points: Sequence[tuple[int, float]]) -> None:
         self._workers = sorted({count for count, _ in points}) or [1]
@@ -72,9 +72,9 @@ class _SimulatedFigure:
         ]
         for power in self._powers():
             y = self._up(2.0**power)
-            told = f"{2**power}" if power >= 0 else f"1/{2**-power}"
+            label = f"{2**power}" if power >= 0 else f"1/{2**-power}"
             parts.append(_rule(_LEFT, y, _RIGHT, y))
-            parts.append(_text(_LEFT - 8, y + 4, told, _FAINT, "end"))
+            parts.append(_text(_LEFT - 8, y + 4, label, _FAINT, "end"))
         for share in ticks(self._best):
             y = self._down(share)
             parts.append(_rule(_LEFT, y, _RIGHT, y))
@@ -88,13 +88,14 @@ class _SimulatedFigure:
         return [*parts, dashed]
 
     def _powers(self) -> range:
-        """Of two, those that have a line: not all where they would be too close."""
+        """Of two neighbouring values, those that have a line: not all where they would be
+        too close."""
         step = math.ceil((self._highest - self._lowest) / MOST_LINES)
         first = -(-self._lowest // step) * step  # so that 1 is among them
         return range(first, math.floor(self._highest) + 1, step)
 
     def lines(self, curve: Sequence[tuple[int, float]], colour: str, width: float) -> list[str]:
-        """One strategy in both diagrams."""
+        """The curve of one strategy in both diagrams."""
         upper = [(self._across(count), self._up(speedup)) for count, speedup in curve]
         lower = [(self._across(count), self._down(speedup / count)) for count, speedup in curve]
         parts = []
@@ -123,7 +124,7 @@ def _rule(x: float, y: float, right: float, bottom: float) -> str:
     return f'<path d="M{x:.1f} {y:.1f}L{right:.1f} {bottom:.1f}" stroke="{_LINE}"/>'
 
 
-def _text(x: float, y: float, told: str, fill: str, anchor: str = "start") -> str:
+def _text(x: float, y: float, label: str, fill: str, anchor: str = "start") -> str:
     return (
-        f'<text x="{x:.1f}" y="{y:.1f}" fill="{fill}" text-anchor="{anchor}">{escape(told)}</text>'
+        f'<text x="{x:.1f}" y="{y:.1f}" fill="{fill}" text-anchor="{anchor}">{escape(label)}</text>'
     )

@@ -19,22 +19,23 @@ _COLOURS = ("#0284c7", "#16a34a", "#d97706", "#7c3aed", "#dc2626", "#0f766e", "#
 _APART = 6.0
 """Pixels between points of one number of workers, so that their intervals can be told apart."""
 _ROOM = 1.05
-"""How far the figure goes beyond the largest end of an interval."""
+"""The figure goes up to this multiple of the largest end of an interval."""
 
 
 def plot(rows: Sequence[ArmRow], title: str) -> str:
-    """A whole SVG document; rows without a speed-up are left out."""
-    known = [row for row in rows if row.speedup is not None]
-    lines = _lines(known)
-    figure = _SpeedupFigure(known)
+    """A whole SVG document; rows whose `speedup` is None are left out."""
+    drawable = [row for row in rows if row.speedup is not None]
+    lines = _lines(drawable)
+    figure = _SpeedupFigure(drawable)
     orders = {arm.order for arm, _ in lines}
     if len(orders) == 1:  # said once
         title = f"{title}, {orders.pop()}"
     parts = [_text(10, 20, title, _INK), *figure.frame()]
-    for number, (arm, own) in enumerate(lines):
+    for number, (arm, arm_rows) in enumerate(lines):
         colour = _COLOURS[number % len(_COLOURS)]
+        # Points of one number of workers stand beside each other, centred
         shift = (number - (len(lines) - 1) / 2) * _APART
-        parts += figure.line(own, colour, shift)
+        parts += figure.line(arm_rows, colour, shift)
         parts += _legend(number, arm.name if arm.order in title else str(arm), colour)
     height = max(HEIGHT, TOP + 20 * len(lines) + 40)
     return (
@@ -45,15 +46,15 @@ def plot(rows: Sequence[ArmRow], title: str) -> str:
 
 
 def _lines(rows: Sequence[ArmRow]) -> list[tuple[Arm, list[ArmRow]]]:
-    """The rows of each line, by workers."""
-    found: dict[Arm, list[ArmRow]] = {}
+    """The rows of each `Arm.line`, by workers."""
+    lines: dict[Arm, list[ArmRow]] = {}
     for row in sorted(rows, key=lambda row: row.arm.workers):
-        found.setdefault(row.arm.line, []).append(row)
-    return list(found.items())
+        lines.setdefault(row.arm.line, []).append(row)
+    return list(lines.items())
 
 
 class _SpeedupFigure:
-    """Places in the two diagrams, which share their workers."""
+    """Coordinates in the two diagrams, which share their axis of workers."""
 
     def __init__(self, rows: Sequence[ArmRow]) -> None:
         self._workers = sorted({row.arm.workers for row in rows}) or [1]
@@ -69,8 +70,8 @@ class _SpeedupFigure:
             parts += [_rule(LEFT, y, RIGHT, y), _text(LEFT - 6, y + 4, f"{value:g}", _FAINT, "end")]
         for share in ticks(self._idlest):
             y = self._down(share)
-            told = f"{100 * share:g}%"
-            parts += [_rule(LEFT, y, RIGHT, y), _text(LEFT - 6, y + 4, told, _FAINT, "end")]
+            label = f"{100 * share:g}%"
+            parts += [_rule(LEFT, y, RIGHT, y), _text(LEFT - 6, y + 4, label, _FAINT, "end")]
         for workers in self._workers:
             parts.append(_text(self._across(workers), BOTTOM + 18, f"{workers}", _FAINT, "middle"))
         parts.append(_text(RIGHT + 8, BOTTOM + 18, "workers", _FAINT))
@@ -78,8 +79,8 @@ class _SpeedupFigure:
 
     def _ideal(self) -> str:
         """The speed-up where nothing is lost, as far as it fits."""
-        known = [count for count in self._workers if count <= self._most]
-        places = [f"{self._across(count):.1f} {self._up(count):.1f}" for count in known]
+        counts = [count for count in self._workers if count <= self._most]
+        places = [f"{self._across(count):.1f} {self._up(count):.1f}" for count in counts]
         path = "M" + "L".join(places)
         return f'<path d="{path}" stroke="{_FAINT}" stroke-dasharray="4 4" fill="none"/>'
 
@@ -88,11 +89,11 @@ class _SpeedupFigure:
         above, below, parts = [], [], []
         for row in rows:
             assert row.speedup is not None
-            x, told = self._across(row.arm.workers) + shift, row.speedup
-            above.append((x, self._up(told.mean)))
+            x, speedup = self._across(row.arm.workers) + shift, row.speedup
+            above.append((x, self._up(speedup.mean)))
             below.append((x, self._down(row.idle_share or 0.0)))
-            if told.low is not None and told.high is not None:
-                parts.append(_error(x, self._up(told.low), self._up(told.high), colour))
+            if speedup.low is not None and speedup.high is not None:
+                parts.append(_error(x, self._up(speedup.low), self._up(speedup.high), colour))
         for places in (above, below):
             parts.append(_path(places, colour))
             parts += [
@@ -113,17 +114,17 @@ class _SpeedupFigure:
 
 
 def ticks(most: float) -> list[float]:
-    """Four to eight round values from zero."""
+    """Four to eight round values from zero: `ticks(3.1)` is `[0, 0.5, 1, 1.5, 2, 2.5, 3]`."""
     unit = 10.0 ** math.floor(math.log10(most))
     step = next(size for size in (0.1, 0.2, 0.5, 1.0, 2.0) if most / (unit * size) <= 8) * unit
     return [round(step * count, 6) for count in range(int(most / step) + 1)]
 
 
-def _legend(number: int, told: str, colour: str) -> list[str]:
+def _legend(number: int, label: str, colour: str) -> list[str]:
     y = TOP + 20 + 20 * number
     return [
         f'<path d="M{RIGHT + 14:.1f} {y - 4:.1f}h18" stroke="{colour}" stroke-width="2"/>',
-        _text(RIGHT + 38, y, told, _INK),
+        _text(RIGHT + 38, y, label, _INK),
     ]
 
 
@@ -142,7 +143,7 @@ def _rule(x: float, y: float, right: float, bottom: float) -> str:
     return f'<path d="M{x:.1f} {y:.1f}L{right:.1f} {bottom:.1f}" stroke="{_LINE}"/>'
 
 
-def _text(x: float, y: float, told: str, fill: str, anchor: str = "start") -> str:
+def _text(x: float, y: float, label: str, fill: str, anchor: str = "start") -> str:
     return (
-        f'<text x="{x:.1f}" y="{y:.1f}" fill="{fill}" text-anchor="{anchor}">{escape(told)}</text>'
+        f'<text x="{x:.1f}" y="{y:.1f}" fill="{fill}" text-anchor="{anchor}">{escape(label)}</text>'
     )

@@ -49,7 +49,7 @@ def test_a_function_from_source_to_answer(cli: Cli) -> None:
         assert "def traced(a, b):" in Path("faster.py").read_text()
     assert ElementTree.fromstring(Path("faster.svg").read_text()).tag.endswith("svg")
     if "too noisy" in first.out:
-        return
+        pytest.skip("the machine is too noisy for an answer to be kept")
     again = cli("optimize", *TRACED, "--json", "--quiet")
     assert (again.code, again.err) == (0, "")
     (told,) = again.events

@@ -51,7 +51,7 @@ class DeviceBench:
         gc.disable()  # nothing here makes cycles by the thousand, and a sample is no time for it
 
     def handle(self, request: Request) -> Reply:
-        """Does what is asked; raises what the candidate raises."""
+        """Does what a `Request` asks; raises what the candidate raises."""
         match request:
             case Keep():
                 self._letterbox.announce(0)
@@ -89,14 +89,14 @@ class DeviceBench:
         with self._at_work(0, load.text.x64):
             inputs = self._inputs(load, request)
             results = jax.tree.leaves(self._calls[request.number][0](*inputs))
-            found = [_widened(np.asarray(result)) for result in results]
-        return Outputs(self._letterbox.put(found))
+            outputs = [_widened(np.asarray(result)) for result in results]
+        return Outputs(self._letterbox.put(outputs))
 
     def _inputs(self, load: LoadRequest, request: RunRequest) -> list[Any]:
         if request.parcels is None:
             return self._stock.inputs(load, request.seed).first
         arrays = [self._letterbox.take(parcel) for parcel in request.parcels]
-        types = [each.dtype for each in load.text.inputs]
+        types = [type_.dtype for type_ in load.text.inputs]
         return [jnp.array(array, dtype) for array, dtype in zip(arrays, types, strict=True)]
 
     def _prepare(self, request: Prepare) -> PrepareReply:
@@ -115,12 +115,12 @@ class DeviceBench:
         self._letterbox.announce(runner)
         with jax.enable_x64(load.text.x64):
             inputs = self._stock.inputs(load, seed)
-        made = Runner(*self._calls[load.number], inputs, load.text.x64)
-        with self._at_work(runner, made.x64):
-            made.begin()
-        with self._at_work(runner, made.x64, WARM_UP_RUNS):
-            made.warm_up()
-        return made
+        prepared = Runner(*self._calls[load.number], inputs, load.text.x64)
+        with self._at_work(runner, prepared.x64):
+            prepared.begin()
+        with self._at_work(runner, prepared.x64, WARM_UP_RUNS):
+            prepared.warm_up()
+        return prepared
 
     def _make_cold(self) -> None:
         """Makes copies of what the runners are called on, as many as their rounds take."""
@@ -139,12 +139,12 @@ class DeviceBench:
         for index in order:
             runner = self._runners[index]
             with self._at_work(index, runner.x64, LONG_RUNS[way]):
-                found = sample(runner, way)
-            yield found
+                timed = sample(runner, way)
+            yield timed
 
     @contextmanager
     def _at_work(self, runner: int, x64: bool, runs: int = 1) -> Iterator[None]:
-        """Says who runs, and sees to it that it ends."""
+        """Announces who runs, and has `alarm` see to it that it ends."""
         self._letterbox.announce(runner)
         with alarm(self._settings.run_seconds * runs + SHORT_SECONDS), jax.enable_x64(x64):
             yield

@@ -48,7 +48,7 @@ def compiled(text: Text, loops: int = 0) -> Call:
     """Compiles a function, or `loops` runs of it in one call."""
     with _under(text):
         function = _defined(text)
-        specs = [_spec(each) for each in text.inputs]
+        specs = [_spec(type_) for type_ in text.inputs]
         if not loops:
             return jax.jit(function).lower(*specs).compile()
         options = GRAPH if jax.default_backend() == "gpu" else {}
@@ -65,10 +65,11 @@ def loaded(text: Text, executable: bytes, loops: int = 0) -> Call:
             _defined(text)  # jax has to know the kernels that the executable calls
         if LAPACK in executable:
             _find_lapack()
-        serialized, taken, given = pickle.loads(executable)
+        # Our own compile worker wrote it: nothing here came over a network
+        serialized, inputs, outputs = pickle.loads(executable)
         devices = jax.devices()[:1]  # it was compiled for one, of however many
         call: Call = serialize_executable.deserialize_and_load(
-            serialized, taken, given, execution_devices=devices
+            serialized, inputs, outputs, execution_devices=devices
         )
     except Exception:  # jaxlib says in many ways that it lacks something
         return compiled(text, loops)
@@ -79,15 +80,15 @@ def loaded(text: Text, executable: bytes, loops: int = 0) -> Call:
 def _find_lapack() -> None:
     """Has jax find LAPACK for this process. It imports SciPy for that, so only where needed.
 
-    jax finds all of it where it lowers a call of any of it, and nowhere else: what is only loaded
-    would call what is not there yet.
+    jax finds all of it where it lowers a call of any of it, and nowhere else: what is only
+    loaded would call what is not there yet.
     """
     jax.jit(jax.lax.linalg.cholesky).lower(_spec(ArrayType("float32", (1, 1))))
 
 
 @contextmanager
 def _under(text: Text) -> Iterator[None]:
-    """Has jax's settings as the text wants them."""
+    """Sets jax's `x64`, precision and promotion as the text wants them."""
     with (
         jax.enable_x64(text.x64),
         jax.default_matmul_precision(text.precision),
@@ -103,15 +104,17 @@ def _defined(text: Text) -> Call:
     function = scope.get(text.function)
     if not callable(function):
         raise NameError(f"the source defines no function {text.function}")
-    found: Call = function
-    return found
+    call: Call = function
+    return call
 
 
 def repeated(function: Call, loops: int) -> Call:
-    """Runs it many times. Each run waits for the one before, and none can be left out."""
+    """Runs `function` many times. Each run waits for the one before, and none can be left out."""
 
     def whole(*arguments: Any) -> Any:
         def again(_: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+            # The barrier ties the inputs to the last result, or XLA would hoist the call out of the
+            # loop
             inputs, _ = _barrier(carry)
             return inputs, function(*inputs)
 

@@ -66,7 +66,7 @@ def _answer(channel: Channel, handle: Callable[[Request], Reply]) -> None:
 
 @contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Ends the process, whatever it is at, when the body takes longer.
+    """Ends the process by SIGALRM, whatever it is at, when the body takes longer.
 
     The kernel does it: neither a lock of the interpreter nor a busy compiler can hold it up.
     """
@@ -78,7 +78,7 @@ def alarm(seconds: float) -> Iterator[None]:
 
 
 def _redirect(log: int) -> None:
-    """What a candidate or the compiler prints is kept for the host to quote from."""
+    """Sends what a candidate or the compiler prints to the `log`, for the host to quote from."""
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)
@@ -93,8 +93,10 @@ def _prepare_environment(platform: str) -> None:
     if jax := sys.modules.get("jax"):  # a nursery has imported it, and it has read these before
         jax.config.update("jax_platforms", platform)
         jax.config.update("jax_enable_compilation_cache", False)
+    # A handler in Python would wait for the interpreter, which may never come back
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     if sys.platform == "linux":
+        # Where memory runs out, the kernel takes this process first
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
@@ -108,10 +110,10 @@ def _find_device() -> ProcessReady:
 
 
 def _limit_memory(megabytes: int) -> None:
-    """Makes allocations beyond it fail; what is mapped already does not count."""
-    found = [line for line in _status() if line.startswith("VmData:")]
-    if found:
-        limit = int(found[0].split()[1]) * 1024 + (megabytes << 20)
+    """Makes allocations beyond the limit fail; what is mapped already does not count."""
+    sizes = [line for line in _status() if line.startswith("VmData:")]
+    if sizes:
+        limit = int(sizes[0].split()[1]) * 1024 + (megabytes << 20)
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 

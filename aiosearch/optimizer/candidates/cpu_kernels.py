@@ -128,7 +128,7 @@ class _KernelSourceWriter:
         inputs = self.plan.module.inputs
         types = tuple(
             ArrayType(ARRAY_NAMES[packed_type.dtype], packed_type.shape)
-            for packed_type in (layout.given(inputs[at]) for at, layout in layouts.items())
+            for packed_type in (layout.packed_input(inputs[at]) for at, layout in layouts.items())
         )
         text = module_of(f"{self._pack(layouts)}\n\n{run}")
         function, pack = f"{self.function}_packed", f"{self.function}_pack"
@@ -188,26 +188,30 @@ def _short(schedule: Schedule) -> str:
     """The tiles, rows and vectors in registers, and what is packed, as short as can be: `[m 16, k
     256, 4x2, W packed]`."""
     parts = [f"{name} {size}" for name, size in schedule.tiles.items()]
-    if schedule.wishes.rows:
-        unit = " by matrix unit" if schedule.wishes.matrix else ""
-        parts.append(f"{schedule.wishes.rows}x{schedule.wishes.vectors}{unit}")
+    if schedule.registers.rows:
+        unit = " by matrix unit" if schedule.registers.matrix else ""
+        parts.append(f"{schedule.registers.rows}x{schedule.registers.vectors}{unit}")
     parts += ["kept"] * schedule.keeps
     parts += [
         f"{name} {'coded' if layout.coded else 'packed'}"
         for name, layout in schedule.layouts.items()
     ]
     parts += [f"{name} copied" for name in schedule.staged]
-    parts += [f"{name} turned" for name in schedule.turned]
+    parts += [f"{name} turned" for name in schedule.transposed]
     parts += [f"{name} in panels" for name in schedule.panels]
     parts += ["widened"] * schedule.wide
     parts += [f"{schedule.fastest} first"] * (schedule.fastest is not None)
-    usual, wishes = RegisterRequest(), schedule.wishes
-    parts += [f"{wishes.unroll} a turn"] * (wishes.unroll != usual.unroll)
-    near = " across" if wishes.across else " and near" if wishes.nearest else ""
-    if wishes.lanes is not None:
-        parts.append("{}x{} along lanes".format(*wishes.lanes))
-    parts += [f"{wishes.chains} chains"] * (wishes.chains > 0)
-    parts += [f"{wishes.ahead} ahead{near}"] * (wishes.ahead != usual.ahead)
+    usual, request = RegisterRequest(), schedule.registers
+    parts += [f"{request.unroll} a turn"] * (request.unroll != usual.unroll)
+    near = (
+        " across" if request.prefetch_along_lanes else " and near" if request.prefetch_to_l1 else ""
+    )
+    if request.lanes is not None:
+        parts.append("{}x{} along lanes".format(*request.lanes))
+    parts += [f"{request.chains} chains"] * (request.chains > 0)
+    parts += [f"{request.prefetch_distance} ahead{near}"] * (
+        request.prefetch_distance != usual.prefetch_distance
+    )
     parts += [f"{schedule.width} bytes a vector"] * (schedule.width > 0)
     return f"[{', '.join(parts)}]"
 
@@ -239,7 +243,7 @@ def _packing(name: str, layout: PackedLayout, sizes: tuple[int, ...]) -> str:
     return f"encoded({text})" if layout.coded else text
 
 
-_CODING = "    from aiosearch.codegen.cpu.panel_encoder import encoded\n\n"
+_CODING = "    from aiosearch.codegen.cpu.coding import encoded\n\n"
 
 _FUNCTION = '''def {name}({taken}):
     from aiosearch.codegen.native.carrying import carried

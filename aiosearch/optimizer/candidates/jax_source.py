@@ -56,7 +56,7 @@ def spelled_out(term: Term) -> Term:
 def product(term: Term, chosen: frozenset[ProductSpelling]) -> TermSpelling:
     """A product of matrices, as `chosen` says it is to be written."""
     left, right = term.arguments
-    if ProductSpelling.TURNED in chosen:
+    if ProductSpelling.TRANSPOSED in chosen:
         return _turned(left, right, chosen)
     narrow = _narrow(left), _narrow(right)
     if narrow[0] is not None and narrow[1] is not None and narrow[0].dtype is narrow[1].dtype:

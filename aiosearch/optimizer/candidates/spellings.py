@@ -25,7 +25,7 @@ class ProductSpelling(StrEnum):
     matrix."""
     TWO_ROWS = "two rows"
     """A single row is padded to two, which XLA compiles in another way."""
-    TURNED = "turned"
+    TRANSPOSED = "turned"
     """As the transposed product of the transposed factors."""
 
 
@@ -59,7 +59,7 @@ def choices(term: Term) -> list[ProductSpelling]:
         if term.shape[-2] == 1:
             available.append(ProductSpelling.TWO_ROWS)
     if term.shape[-1] == 1 or "transpose" in (left, right):
-        available.append(ProductSpelling.TURNED)
+        available.append(ProductSpelling.TRANSPOSED)
     return available
 
 
@@ -96,7 +96,7 @@ def _effect(chosen: tuple[ProductSpelling, ...]) -> int:
     expected = {
         ProductSpelling.TWO_ROWS: 3,
         ProductSpelling.ACCUMULATE: 1,
-        ProductSpelling.TURNED: -1,
+        ProductSpelling.TRANSPOSED: -1,
     }
     return sum(expected[choice] for choice in chosen)
 

@@ -1,8 +1,24 @@
 """The least time that a tiled kernel takes on a GPU.
 
+Problem: rank hundreds of tilings without a GPU. The model is a lower bound of what each resource
+takes, of which the slowest decides; it is meant to order tilings, not to be exact.
+
 Bytes are counted once from the device's memory, and for each block from its cache. Both come as
 fast as the blocks that are there at one time ask for them; the multiprocessor that has most blocks
 is the last to end.
+
+Worked example: a product of bf16[64, 4096] by bf16[4096, 4096] on an H200, in tiles of 32 x 64 x 64
+with 4 warps and 3 stages: 88 registers of a thread, 24,576 bytes of shared memory, one block
+resident on each multiprocessor, 14.6 microseconds.
+
+Units are seconds and bytes. Figures of the device come from `Device`; those marked as assumed below
+were not measured. `benchmarks/gpuplans.py` prints predictions beside the bound of the device and,
+where a compiler is installed, registers as ptxas counts them.
+
+Invariant: `seconds` depends on the tiles only through `BlockDemand`, which is counted once for all
+numbers of warps and stages.
+
+See docs/why/kernels.md, "The same kernel for a GPU".
 """
 
 from __future__ import annotations
@@ -20,11 +36,11 @@ if TYPE_CHECKING:
     from ....devices import Device
 
 MOST_REGISTERS_PER_THREAD = 255
-"""Of four bytes, that a thread may have."""
+"""The most registers of four bytes that a thread may have."""
 _REGISTERS_PER_MULTIPROCESSOR = 65536
-"""Of a multiprocessor (CUDA C++ Programming Guide, technical specifications)."""
+"""Registers of a multiprocessor (CUDA C++ Programming Guide, technical specifications)."""
 _BASE_REGISTERS_PER_THREAD = 40
-"""Of a thread's registers, those for places, masks and what the compiler likes to keep."""
+"""Of a thread's registers, those for positions, masks and what the compiler likes to hold."""
 _THREADS_PER_WARP = 32
 _SPECIAL_RESULTS_PER_CYCLE = 16
 """A multiprocessor has 16 units for these, of 128 that multiply and add (CUDA C++ Programming
@@ -35,7 +51,7 @@ _DRAM_LATENCY_SECONDS = 6e-7
 _DOT_LATENCY_SECONDS = 2e-8
 """Seconds of one matrix instruction, which the next one on the same sums waits for; assumed."""
 _DOT_DEPTH = 16
-"""What it sums over."""
+"""What one matrix instruction sums over."""
 _BARRIER_SECONDS = 1e-7
 """Seconds in which the warps of a block wait for each other, in each iteration; assumed."""
 _SMALL_DOT_EFFICIENCY = 0.62
@@ -43,20 +59,24 @@ _SMALL_DOT_EFFICIENCY = 0.62
 
 
 def registers(asked: BlockDemand, warps: int) -> int:
-    """Of a thread, where a block has so many warps."""
+    """Registers of a thread, where a block has so many `warps`."""
     return _BASE_REGISTERS_PER_THREAD + asked.registers(warps)
 
 
 def shared_bytes(asked: BlockDemand, stages: int) -> int:
-    """Of a block; a tall dot still reads what it was given when the next one is loaded."""
-    tall = any(one.rows >= TALL_DOT_ROWS for one in asked.products)
+    """Shared memory of a block; a tall dot still reads its operands when the next ones are
+    loaded.
+    """
+    tall = any(product.rows >= TALL_DOT_ROWS for product in asked.products)
+    # With n stages, n - 1 iterations are on their way and one is worked on. Smaller dots copy their
+    # operands to registers first, so that buffer is free again.
     copies = stages - (not tall) if asked.steps > 1 else 1
     return asked.shared_bytes + asked.streamed_bytes * max(1, copies)
 
 
 @dataclass(frozen=True)
 class TilingPrediction:
-    """Of a block's demand with so many warps, and so many iterations' operands on their way."""
+    """The prediction of a block's demand with so many warps, and so many stages of the loop."""
 
     asked: BlockDemand
     warps: int
@@ -65,12 +85,12 @@ class TilingPrediction:
 
     @property
     def registers(self) -> int:
-        """Of a thread."""
+        """Registers of a thread."""
         return registers(self.asked, self.warps)
 
     @property
     def shared_bytes(self) -> int:
-        """Of a block."""
+        """Bytes of shared memory of a block."""
         return shared_bytes(self.asked, self.stages)
 
     @cached_property
@@ -81,6 +101,8 @@ class TilingPrediction:
         registers = _REGISTERS_PER_MULTIPROCESSOR // (
             threads * min(self.registers, MOST_REGISTERS_PER_THREAD)
         )
+        # Four limits of occupancy: shared memory, registers, blocks and threads; and there are no
+        # more than a multiprocessor's share of all blocks.
         most = min(device.unit_blocks, device.unit_threads // threads)
         return max(1, min(self._turns, room, registers, most))
 
@@ -91,7 +113,8 @@ class TilingPrediction:
 
     @property
     def seconds(self) -> float:
-        """How long it takes at best."""
+        """How long the kernel takes at best."""
+        # The first load, and the first load of each loop, are waited for by everyone.
         begun = self.device.launch_seconds + _DRAM_LATENCY_SECONDS * (1 + self.asked.loops)
         return begun + max(self._memory, self._cache, self._arithmetic, self._chain)
 
@@ -102,9 +125,11 @@ class TilingPrediction:
 
     @property
     def _memory(self) -> float:
-        """From the device's memory: what is on its way limits how much comes."""
+        """Seconds of traffic with the device's memory: what is on its way limits how much comes."""
         ahead = self.stages - 1 if self.asked.streamed_bytes else 1
         blocks = min(self.asked.blocks, self.resident * self.device.units)
+        # Little's law: bytes in flight divided by the latency are the throughput that a kernel can
+        # draw.
         coming = blocks * self.asked.step_bytes * ahead / _DRAM_LATENCY_SECONDS
         return self.asked.memory_bytes / min(self.device.bytes_per_second, max(1.0, coming))
 
@@ -114,20 +139,24 @@ class TilingPrediction:
 
     @property
     def _arithmetic(self) -> float:
-        """Matrix units and the others, which take turns where a unit has few warps."""
+        """Seconds of matrix units and the others, which take turns where a multiprocessor has few
+        warps.
+        """
+        # A multiprocessor has four schedulers: with fewer than four warps some of them have nothing
+        # to issue.
         busy = min(1.0, self.warps * self.resident / WARPGROUP_WARPS)
         rate = self.device.rate(DType.F32)
-        others = (
+        other_seconds = (
             self.asked.operations / rate + self.asked.special * _SPECIAL_RESULTS_PER_CYCLE / rate
         )
         products = sum(
-            one.operations / (self.device.rate(one.dtype) * self._share(one))
-            for one in self.asked.products
+            product.operations / (self.device.rate(product.dtype) * self._share(product))
+            for product in self.asked.products
         )
-        return self._uneven * (products + others) / busy
+        return self._uneven * (products + other_seconds) / busy
 
     def _share(self, product: DotProduct) -> float:
-        """What of the matrix units' rate a product reaches."""
+        """The share of the matrix units' rate that `product` reaches."""
         tall = product.rows >= TALL_DOT_ROWS and self.warps % WARPGROUP_WARPS == 0
         return (
             (1.0 if tall else _SMALL_DOT_EFFICIENCY)
@@ -137,11 +166,14 @@ class TilingPrediction:
 
     @property
     def _chain(self) -> float:
-        """What a block does one after the other; only operands of dots are loaded ahead."""
-        each = _BARRIER_SECONDS if self.asked.streamed_bytes else _DRAM_LATENCY_SECONDS
-        waits = self.asked.loops * self.asked.steps * each
+        """Seconds of what a block does one after the other; only operands of dots are loaded
+        ahead.
+        """
+        # Without operands of dots nothing is loaded ahead, and each iteration waits for memory.
+        wait = _BARRIER_SECONDS if self.asked.streamed_bytes else _DRAM_LATENCY_SECONDS
+        waits = self.asked.loops * self.asked.steps * wait
         dots = (
-            sum(math.ceil(one.summed / _DOT_DEPTH) for one in self.asked.products)
+            sum(math.ceil(product.summed / _DOT_DEPTH) for product in self.asked.products)
             * _DOT_LATENCY_SECONDS
         )
         return self._turns / self.resident * (waits + dots)
