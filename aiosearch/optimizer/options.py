@@ -162,7 +162,8 @@ _UNTRACEABLE: Mapping[str, Callable[[object], bool]] = {
     "a generator function": inspect.isgeneratorfunction,
     "an async generator function": inspect.isasyncgenfunction,
 }
-"""Functions that jax cannot trace, and how each kind is told."""
+"""Kinds of functions that jax cannot trace, by how a message names them, and how each is
+recognised."""
 _OPTIONS: Mapping[str, tuple[str, Callable[[PyTree], bool]]] = {
     "effort": ("quick, default or exhaustive", lambda value: isinstance(value, str)),
     "target": ("auto, cpu or cuda", lambda value: isinstance(value, str)),
@@ -186,7 +187,7 @@ _OPTIONS: Mapping[str, tuple[str, Callable[[PyTree], bool]]] = {
         lambda value: value is None or (isinstance(value, Mapping) and _are_names(value)),
     ),
 }
-"""For each option what it has to be, in words, and whether a value is."""
+"""The options: what a value has to be, in words, and a test for it."""
 
 
 def _missing(function: Function, args: Sequence[object], kwargs: Mapping[str, object]) -> list[str]:

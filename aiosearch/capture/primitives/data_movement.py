@@ -125,7 +125,7 @@ def _unstack(x: TracedValue, axis: int, **params: object) -> Sequence[TracedValu
 
 
 def row(x: TracedValue, at: int, axis: int = 0) -> TracedValue:
-    """What lies at one place of an axis, without that axis."""
+    """The elements at one place of an axis, without that axis."""
     return sliced(x, axis, at, at + 1).over((*x.shape[:axis], *x.shape[axis + 1 :]))
 
 

@@ -43,7 +43,7 @@ def _dynamic_slice(
 
 
 def _firsts(x: TracedValue, starts: Sequence[TracedValue], sizes: Sequence[int]) -> list[int]:
-    """Where a window starts, moved so that it lies inside, as jax does."""
+    """The place where a window starts, moved so that the window is inside, as jax does."""
     return [
         min(max(int(_index(start)), 0), room - size)
         for start, size, room in zip(starts, sizes, x.shape, strict=True)

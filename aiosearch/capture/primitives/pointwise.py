@@ -196,7 +196,7 @@ def _log2(x: TracedValue, **params: object) -> TracedValue:
 
 @reads("sinh")
 def _sinh(x: TracedValue, **params: object) -> TracedValue:
-    """Of half the angle, as whole exponentials overflow where this does not."""
+    """sinh(x) from half the angle, as whole exponentials overflow where this does not."""
     half = pointwise("mul", x, _scalar(0.5, x))
     both = pointwise("add", pointwise("exp", half), pointwise("exp", pointwise("neg", half)))
     return pointwise("mul", pointwise("mul", _odd(half), _scalar(0.5, x)), both, dtype=x.dtype)
@@ -216,7 +216,7 @@ def _odd(x: TracedValue) -> TracedValue:
 
 @reads("polynomial")
 def _polynomial(x: TracedValue, *factors: TracedValue, **params: object) -> TracedValue:
-    """By Horner's rule, from the highest coefficient."""
+    """A polynomial by Horner's rule, from the highest coefficient."""
     total = factors[-1]
     for factor in reversed(factors[:-1]):
         total = pointwise("add", pointwise("mul", total, x), factor)

@@ -265,8 +265,8 @@ def _nearest(term: Term) -> Iterator[Term]:
 
 
 _STEP = 0.2
-"""What a step adds to the priority beside its cost: else all cheap steps come before one that is
-dear and right."""
+"""What a step adds to the priority, in addition to its cost: else all cheap steps come before an
+expensive one that is right."""
 _KEPT = 20_000
 """Values that are remembered by how they are computed; then all are forgotten, which costs less
 than to order them."""
@@ -308,7 +308,7 @@ class EnumerationSearch:
     constant: tuple[int, ...] = ()
     """Positions of the inputs that stay the same: what depends on them alone costs nothing."""
     seed: int = 0
-    """Of the random point at which values are compared."""
+    """The seed of the random point at which values are compared."""
 
     def root(self) -> StepSequence:
         """The choice of a target."""
@@ -463,8 +463,8 @@ class EnumerationSearch:
 
     @cached_property
     def tally(self) -> Counter[str]:
-        """How many steps, in this process, gave a `new` value, a `known` one, a `dear` one or an
-        `undefined` one."""
+        """How many steps, in this process, gave a `new` value, a `known` one, too expensive a one
+        (`dear`) or an `undefined` one."""
         return Counter()
 
     @cached_property

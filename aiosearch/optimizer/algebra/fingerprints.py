@@ -237,7 +237,7 @@ def _digest(*parts: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Of a tensor: how often each input and function takes part, above and below a fraction alike.
+    """How often each input and function takes part in a tensor, above and below a fraction alike.
 
     Example: of `x * y / x` it is x 2, y 1. In a derivation of `x * y` no step may make it, though
     it is equal to y.
@@ -247,7 +247,7 @@ class Amounts:
     of: Counter[str]
 
     def at(self, shape: Sequence[int]) -> Amounts:
-        """The same counts for another shape."""
+        """These counts, for another shape."""
         return Amounts(tuple(shape), self.of)
 
     def within(self, whole: Amounts) -> bool:

@@ -245,7 +245,7 @@ class KnownValue:
     """What has to be known of a value to go on from it."""
 
     shape: Shape
-    """In named sizes, without axes of size one."""
+    """The shape in named sizes, without axes of size one."""
     amounts: Amounts
     """How often each input and function takes part in it."""
 

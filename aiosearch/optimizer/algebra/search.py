@@ -49,9 +49,10 @@ from .rules.registry import fits, rewritten
 from .rules.simplification import Tidier
 
 _DEARER = 1.6
-"""Programs that are this many times as dear as the original are not expanded."""
+"""Programs that are estimated at this many times the original are not expanded."""
 _DEARER_BY_WEIGHTS = 2.2
-"""The same limit where weights may be merged: a product more is on the way to one product less."""
+"""The limit of `_DEARER` where weights may be merged: a product more is on the way to one product
+less."""
 _MORE_TERMS = 24
 """Programs with more than twice the terms of the original, and this many, are not expanded."""
 

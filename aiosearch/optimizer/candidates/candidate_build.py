@@ -22,7 +22,7 @@ from .generation import CandidateSource
 
 
 def candidate(program: Program, contender: CandidateSource, settings: JaxSettings) -> Candidate:
-    """What is timed of a contender; what it makes beforehand are inputs that lie ready."""
+    """What is timed of a contender; what it makes beforehand are further inputs."""
     types, before = array_types(program), contender.beforehand
     if before is not None:
         unpacked = [array_type for at, array_type in enumerate(types) if at not in before.positions]

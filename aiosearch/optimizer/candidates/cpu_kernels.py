@@ -1,9 +1,9 @@
-"""CPU kernel candidates: the schedules of a program as machine code, each beside the source that
+"""CPU kernel candidates: the schedules of a program as machine code, each with the source that
 calls it.
 
 Example: for `rms_norm` of f32[16, 4096] with a constant W, `CpuKernels(program, host(), 2,
-(1,)).first(8)` are the eight `SchedulePoint`s with the best prediction, and `source` of one is a
-module with a function `rms_norm_packed`, which loads machine code from its own text.
+(1,)).first(8)` are at most eight `SchedulePoint`s with the best prediction, and `source` of one is
+a module with a function `rms_norm_packed`, which loads machine code from its own text.
 
 The program is lowered twice, with its kernels fused and apart, and the spaces of both are searched.
 docs/why/kernels.md goes through all steps.

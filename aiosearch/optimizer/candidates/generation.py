@@ -59,7 +59,7 @@ class CandidateQuestion(Struct, frozen=True):
     constant: tuple[int, ...] = ()
     """Positions of the inputs that stay the same from call to call."""
     threads: int = 0
-    """Of a processor for which kernels are to be made; 0 for no kernels."""
+    """Threads of the processor for which kernels are to be made; 0 for no kernels."""
     gpu: str = ""
     """The device for which kernels are to be made, by the name that `devices` has for it; empty for
     none."""
@@ -72,7 +72,7 @@ class Prepacking(Struct, frozen=True):
     function: str
     """Makes it of the inputs at `positions`, as a tuple."""
     types: tuple[ArrayType, ...]
-    """Of the arrays in the tuple."""
+    """The types of the arrays in the tuple."""
 
 
 class CandidateSource(Struct, frozen=True):
@@ -81,7 +81,7 @@ class CandidateSource(Struct, frozen=True):
     how: str
     """What was done to the original, in words: `rewritten 2; accumulate 0`."""
     form: int
-    """Which rewritten program it is; 0 is the original."""
+    """The number of the rewritten program; 0 is the original."""
     program: bytes
     source: str
     function: str
@@ -89,7 +89,7 @@ class CandidateSource(Struct, frozen=True):
     """What is known of the program and how, a line each; empty for the original."""
     beforehand: Prepacking | None = None
     place: SchedulePoint | None = None
-    """Where it lies among all ways to run it as kernels of ours; `None` where it is JAX."""
+    """The point of the schedule space, where it is kernels of ours; `None` where it is JAX."""
     watched: bool = False
     """Whether it computes the original where its result is not finite (`guard_candidate`)."""
 

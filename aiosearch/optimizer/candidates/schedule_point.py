@@ -20,7 +20,7 @@ class SchedulePoint(Struct, frozen=True):
     """One way to run a program as kernels, as it travels between processes."""
 
     module: int
-    """Which of the modules that the program was lowered to."""
+    """The index of the module, among those that the program was lowered to."""
     points: tuple[Point, ...]
     """The schedule of each of its kernels."""
     parts: tuple[float, ...]
@@ -46,7 +46,7 @@ class KernelSource:
     """A source that calls kernels, and what it wants to be made beforehand."""
 
     how: str
-    """In words."""
+    """What the schedule is, in words."""
     seconds: float
     """What it should take."""
     source: str
@@ -56,7 +56,7 @@ class KernelSource:
     pack: str = ""
     """The function in `source` that packs them; empty where nothing is packed."""
     types: tuple[ArrayType, ...] = ()
-    """Of the arrays that `pack` gives."""
+    """The types of the arrays that `pack` gives."""
 
 
 class KernelSpace(Protocol):
@@ -82,7 +82,7 @@ class PlannedModules(Generic[ScheduleT]):
 
     plans: Sequence[ModulePlans[ScheduleT]]
     selection: ChoiceSelection[ScheduleT]
-    """Of a kernel's choices, those that come first."""
+    """Puts those of a kernel's choices first that are worth a look."""
 
     def first(self, most: int) -> list[SchedulePoint]:
         """At most `most` points, best predicted first, and the first of each module at any rate."""
@@ -103,5 +103,5 @@ class PlannedModules(Generic[ScheduleT]):
 
 
 def point_of(module: int, plan: ModulePlan[Any], parting: tuple[Point, ...] = ()) -> SchedulePoint:
-    """Where a plan lies, as a `SchedulePoint`."""
+    """The `SchedulePoint` of a plan."""
     return SchedulePoint(module, plan.points, plan.parts, parting=parting)

@@ -32,7 +32,7 @@ class PackedProgram:
     """The two parts, and which of the program's inputs the first one takes."""
 
     how: str
-    """In words."""
+    """What is packed, in words: `W beforehand`."""
     positions: tuple[int, ...]
     """Positions of the inputs that `pack` takes."""
     pack: Program

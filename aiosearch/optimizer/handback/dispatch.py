@@ -30,7 +30,7 @@ from ..trace.traced import CutFunction, array_sharding, is_array
 class CallGuard:
     """Tells the calls that a function was optimized for from all others.
 
-    `device` is where the arrays lie that it is for, if what it was traced with lies nowhere.
+    `device` is that of its arrays, where no example was on a device.
     """
 
     def __init__(self, cut: CutFunction, device: jax.Device | None = None) -> None:
@@ -44,7 +44,7 @@ class CallGuard:
         sharding = next((place for place in cut.places if place is not None), own_device.sharding)
         self._kind = _kind(sharding)
         self.is_usual = self._kind in (None, _kind(usual.sharding))
-        """Whether arrays that lie nowhere yet come to that kind of device."""
+        """Whether arrays that are on no device yet are put on that kind of device by jax."""
         self._last_fitting: list[tuple[object, object]] = [(None, None)] * len(cut.avals)
         """For each leaf the last type and sharding that fitted: mostly those of the next call are
         the very same objects."""

@@ -33,7 +33,7 @@ class Key(Struct, frozen=True):
     program: str
     """The `canonical_digest` of the program."""
     types: tuple[str, ...]
-    """Of the inputs, such as `f32[16, 4096]`."""
+    """The types of the inputs, such as `f32[16, 4096]`."""
     device: str
     """The kind of device, such as `cpu: AMD EPYC, 2 cores`."""
     jax: str
@@ -57,7 +57,7 @@ class Key(Struct, frozen=True):
 
     @property
     def terms(self) -> str:
-        """What was asked for beside the usual, in words: `strict`, or plain JAX alone."""
+        """What was asked for beyond the usual, in words: `strict`, or plain JAX alone."""
         return ", ".join([*(["strict"] if self.strict else []), *self.settings])
 
     @property
@@ -82,7 +82,7 @@ class Timings(Struct, frozen=True):
 
     original: float
     plain: float
-    """Of the best spelling in plain JAX that was tried."""
+    """Seconds of the best spelling in plain JAX that was tried."""
     answer: float
     noise: float
     """The ratio that the original reached against itself."""

@@ -149,8 +149,8 @@ class Report(Struct, frozen=True):
     left_alone: tuple[str, ...]
     seconds: float
     whole: WholeFunctionResult | str = ""
-    """Of a function of several pieces with something faster: its race as a whole, or why it could
-    not be timed as one and so is left as it is."""
+    """The race of a function of several pieces as a whole, or why it could not be timed and is left
+    as it is; empty where it was not needed."""
 
     @property
     def faster(self) -> bool:
@@ -160,7 +160,7 @@ class Report(Struct, frozen=True):
 
     @property
     def speedup(self) -> float | None:
-        """Of the function over itself as written; `None` where it is not faster."""
+        """How many times as fast as the function is written; `None` where it is not faster."""
         if not self.faster:
             return None
         if isinstance(self.whole, WholeFunctionResult):

@@ -51,7 +51,7 @@ class AsCalledTimes:
     original: float
     fast: float
     ratio: Ratio
-    """By pairs of samples, where each call waits for its result."""
+    """How many times as fast, by pairs of samples in which each call waits for its result."""
     queued: Ratio
     """Like `ratio`, where nobody waits for a result before the next call, if calls are brief."""
     on_gpu: bool = False
@@ -116,7 +116,7 @@ class AsCalledRace:
         return AsCalledTimes(median(ours), median(theirs), ratio, queued, on_gpu)
 
     def _on_gpu(self, usual: Callable[..., object]) -> bool:
-        """Whether what a call gives lies there."""
+        """Whether the result of a call is on a GPU."""
         arrays = [one for one in jax.tree.leaves(self._call(usual)) if isinstance(one, jax.Array)]
         return any(place.platform == "gpu" for array in arrays for place in array.devices())
 

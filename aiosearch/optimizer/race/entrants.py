@@ -83,14 +83,14 @@ class Entrants:
     settings: JaxSettings = field(default_factory=current_settings)
     """The settings of jax under which the winner will run."""
     compiled: dict[CandidateSource, Compiled] = field(default_factory=dict)
-    """Those that are in, compiled, in the order in which they came."""
+    """The contenders that are in, compiled, in the order in which they came."""
     notes: dict[CandidateSource, str] = field(default_factory=dict)
     """Why others are out."""
     overflown: dict[CandidateSource, None] = field(default_factory=dict)
-    """Those of them that are out for nothing but numbers that are not finite; a `dict` keeps their
+    """Contenders that are out for nothing but numbers that are not finite; a `dict` keeps their
     order."""
     inaccurate: set[CandidateSource] = field(default_factory=set)
-    """Those that are out for what they gave."""
+    """Contenders that are out for what they gave."""
     original: CandidateSource = field(init=False)
     inputs: BenchmarkInputs = field(init=False)
     _prepacked: PrepackedInputs = field(init=False)

@@ -153,7 +153,7 @@ class Selection:
         return self.final.entrants.index(self.winner)
 
     def seconds(self, contender: CandidateSource) -> float:
-        """Of one that ran in the final race."""
+        """The median time of a contender that ran in the final race."""
         return self.final.seconds(contender)
 
     def speedup(self, over: CandidateSource) -> float:
@@ -186,7 +186,7 @@ def describe_objection(floats: FloatEvidence) -> str:
 
 
 def describe_slower_modes(race: Race, place: int) -> str:
-    """In which ways of running one that would be faster is slower."""
+    """The ways of running in which a contender that would be faster is slower, as a clause."""
     # What is slower where it matters most has lost by that alone.
     seems = ratio(race, place) > 1
     slower = [

@@ -54,13 +54,13 @@ class Selector:
     settings: JaxSettings = field(default_factory=current_settings)
     """The settings of jax under which the winner will run."""
     maker: KernelMaker | None = None
-    """Writes further kernels, beside those among the contenders."""
+    """Writes further kernels, in addition to those among the contenders."""
     _finals: dict[CandidateSource, RaceResult] = field(default_factory=dict)
     _sure: dict[CandidateSource, FloatEvidence] = field(default_factory=dict)
     """What has won once more, and the evidence for it; it need not do so again."""
     _in_doubt: bool = False
     _again: set[CandidateSource] = field(default_factory=set)
-    """Those that have been watched, or could not be."""
+    """Contenders that have been watched, or could not be."""
     _first: RaceResult | None = None
     """The race that chose who runs in the last one, where there were too many."""
     _raced: set[CandidateSource] = field(default_factory=set)
@@ -95,7 +95,8 @@ class Selector:
         return Selection(winner, last, final, tried, inputs, otherwise, floats, in_doubt)
 
     async def _finalists(self) -> list[CandidateSource]:
-        """Those that did best in a first race, where there are too many, and kernels near them."""
+        """The contenders that did best in a first race, where there are too many, and kernels near
+        them."""
         everyone = list(self._entrants.compiled)
         # One more for the original, which always runs.
         if len(everyone) <= self.budget.finalists + 1:

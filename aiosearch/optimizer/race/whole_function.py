@@ -51,7 +51,7 @@ def is_single_program(cut: CutFunction) -> bool:
 
 
 def whole_key(key: Key, cut: CutFunction, faster: Mapping[Subject, Answer]) -> Key:
-    """Names the function and what is to stand in it, beside the device and versions of `key`."""
+    """Names the function and what is to stand in it, for the device and versions of `key`."""
     # Functions among the parameters print their address, which differs in each process.
     texts = [re.sub(r" at 0x[0-9a-f]+", "", str(piece.jaxpr)) for piece in cut.pieces]
     # Their sources and not their ids: an answer that was found again with more effort is another
@@ -139,7 +139,7 @@ class WholeRace:
         faster: Mapping[Subject, Answer],
         loaded: Mapping[Subject, Replacement | Packed],
     ) -> Answer | Failure:
-        """Which answers stay; a `Failure` where the function as it is cannot be timed elsewhere.
+        """The answers that stay; a `Failure` where the function as it is cannot be timed elsewhere.
 
         An arrangement that fails is out alone.
         """

@@ -38,7 +38,7 @@ class CutFunction:
     avals: tuple[AbstractArray, ...]
     """The abstract values of its arrays."""
     places: tuple[jax.sharding.Sharding | None, ...]
-    """The sharding of each array that it was traced with; `None` for what lay nowhere."""
+    """The sharding of each array that it was traced with; `None` for one that was on no device."""
     constant: frozenset[int]
     """Positions of the arrays that stay the same from call to call."""
     held: Mapping[int, Leaf]
@@ -98,7 +98,7 @@ class Traced:
 
     @property
     def places(self) -> tuple[jax.sharding.Sharding | None, ...]:
-        """The sharding of each example; `None` for what lies nowhere."""
+        """The sharding of each example; `None` for one that is on no device yet."""
         return tuple(map(array_sharding, self.examples))
 
     @cached_property
@@ -108,9 +108,10 @@ class Traced:
 
     @property
     def shardings(self) -> tuple[jax.sharding.Sharding, ...]:
-        """The shardings of all that is given or closed over.
+        """The shardings of all arrays that are given or closed over.
 
-        What is closed over and lies on one device is left out: jax moves it to where the rest is.
+        An array that is closed over and is on one device is left out: jax moves it to where the
+        others are.
         """
         arguments = [array_sharding(leaf) or _requested_sharding(leaf) for leaf in self.examples]
         held = [array_sharding(array) for array in self.closed_over]

@@ -71,7 +71,7 @@ def _cut_reduction(term: Term, x: Term, axis: int) -> Iterator[Term]:
 
 
 def _cut_joined(term: Term, x: Term, axis: int) -> Iterator[Term]:
-    """A slice of a `concatenate` or `stack` that lies in one of its operands is a slice of that
+    """A slice of a `concatenate` or `stack` that is within one of its operands is a slice of that
     one."""
     joined_axis, bounds = x.parameter("axis"), dict(term.parameters)
     if axis != joined_axis:
