@@ -113,7 +113,7 @@ def _convolution(
     )
     batch, feature, *spots = dimension_numbers.out_spec
     order = {batch: 0, feature: len(spots) + 1, **{at: 1 + i for i, at in enumerate(spots)}}
-    laid = transposed(
+    ordered = transposed(
         whole(convolved, image.dtype), [order[axis] for axis in range(convolved.type.rank)]
     )
-    return _cast(laid, dtype)
+    return _cast(ordered, dtype)

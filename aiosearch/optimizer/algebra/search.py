@@ -6,9 +6,9 @@ Example: `trace(x @ y)` for f32[512, 512], estimated at 2 · 512³ operations, b
 `diagonal_of_product` the sum of `x * y.T`, which has 512² of them.
 
 `RewriteSearch` applies one rule of `rules` at a time to any term. Rules may be optimistic, and some
-make a program dearer before another makes it cheaper: nodes up to `_DEARER` times the original are
-kept. `EnumerationSearch` needs no rule but only changes one value. `improve` lets each go on from
-the best that the other has found, which reaches programs that neither finds alone.
+make a program more expensive before another makes it cheaper: nodes up to `_COST_LIMIT` times the
+original are kept. `EnumerationSearch` needs no rule but only changes one value. `improve` lets each
+go on from the best that the other has found, which reaches programs that neither finds alone.
 
 Invariant: a node is a whole program in its simplest form (`Tidier`), and its key (`identity`) is
 the program up to the order of commutative operands, so that each is expanded once.
@@ -48,11 +48,10 @@ from .rules import scaling as _scaling
 from .rules.registry import fits, rewritten
 from .rules.simplification import Tidier
 
-_DEARER = 1.6
+_COST_LIMIT = 1.6
 """Programs that are estimated at this many times the original are not expanded."""
-_DEARER_BY_WEIGHTS = 2.2
-"""The limit of `_DEARER` where weights may be merged: a product more is on the way to one product
-less."""
+_COST_LIMIT_WITH_WEIGHTS = 2.2
+"""`_COST_LIMIT` where weights may be merged: a product more is on the way to one product less."""
 _MORE_TERMS = 24
 """Programs with more than twice the terms of the original, and this many, are not expanded."""
 
@@ -122,7 +121,7 @@ class RewriteSearch:
         terms = sum(1 for _ in program.terms())
         # Rules such as `distributed` can be applied for ever: without a limit on terms the search
         # drowns in long programs that are estimated to be as cheap.
-        return step.cost <= self._dearest and terms <= 2 * self._terms + _MORE_TERMS
+        return step.cost <= self._cost_limit and terms <= 2 * self._terms + _MORE_TERMS
 
     @cached_property
     def _program(self) -> Program:
@@ -137,8 +136,8 @@ class RewriteSearch:
         return worth(self._cost, self.constant)
 
     @cached_property
-    def _dearest(self) -> float:
-        return (_DEARER_BY_WEIGHTS if self.constant else _DEARER) * self._cost
+    def _cost_limit(self) -> float:
+        return (_COST_LIMIT_WITH_WEIGHTS if self.constant else _COST_LIMIT) * self._cost
 
     @cached_property
     def _terms(self) -> int:

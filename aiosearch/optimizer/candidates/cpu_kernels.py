@@ -63,9 +63,9 @@ class CpuKernels:
             by_program.setdefault(self._writer(point).native, point)
         return list(by_program.values())
 
-    def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
+    def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
         """The points that differ from `place` in one choice."""
-        return self._planned.beside(place)
+        return self._planned.neighbours(place)
 
     def source(self, place: SchedulePoint) -> KernelSource:
         """What runs a point; raises `IllegalPointError` where there is no such point."""

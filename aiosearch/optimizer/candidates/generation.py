@@ -135,10 +135,10 @@ class CandidateGenerator:
                 self._tell(describe_missing_kernels(error))
         return CandidateSet(tuple(chosen), tuple(forms.refused))
 
-    def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
+    def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
         """The points that differ in one choice from one that was given."""
         _, kernels = self._forms.lowered[place.form]
-        return [replace(neighbour, form=place.form) for neighbour in kernels.beside(place)]
+        return [replace(neighbour, form=place.form) for neighbour in kernels.neighbours(place)]
 
     def contender(self, place: SchedulePoint) -> CandidateSource:
         """A source with these kernels; raises `AiosearchError` where there is none."""

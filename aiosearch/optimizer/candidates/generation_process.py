@@ -94,7 +94,7 @@ class GenerationProcess:
         self._contest = contest
         return reply
 
-    async def beside(self, place: SchedulePoint) -> tuple[SchedulePoint, ...]:
+    async def neighbours(self, place: SchedulePoint) -> tuple[SchedulePoint, ...]:
         """The points that differ in one choice from `place`."""
         reply = await self._asked(NeighboursRequest(place))
         assert isinstance(reply, NeighboursReply)
@@ -168,7 +168,7 @@ def _reply(request: Request, generators: list[CandidateGenerator], tell: Tell) -
                 generators[:] = [CandidateGenerator(question, tell)]
                 return generators[0].contest()
             case NeighboursRequest(place):
-                return NeighboursReply(tuple(generators[0].beside(place)))
+                return NeighboursReply(tuple(generators[0].neighbours(place)))
             case SourceRequest(place):
                 return SourceReply(generators[0].contender(place))
     except Exception as error:  # a rule may meet what nobody has thought of

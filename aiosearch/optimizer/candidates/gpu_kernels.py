@@ -62,7 +62,7 @@ class GpuKernels:
         ]
         return best_plans(ways, most)
 
-    def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
+    def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
         """The points that differ in one choice: in a tiling, or in how a reduction is parted."""
         at, parting = place.module, place.parting
         parted = self._parted[at]

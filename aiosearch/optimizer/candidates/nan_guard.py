@@ -83,9 +83,9 @@ def _keeping(source: str, function: str) -> str:
     """The source, in which the function that packs gives what it was given, too."""
     inner = _function(source, function)
     arguments = [argument.arg for argument in inner.args.args]
-    laid = free_name("laid", {*RESERVED, *arguments})
+    packer = free_name("laid", {*RESERVED, *arguments})
     listed = ", ".join(arguments)
-    body = [_text(source, inner, laid), f"return (*{laid}({listed}), {listed})"]
+    body = [_text(source, inner, packer), f"return (*{packer}({listed}), {listed})"]
     return _instead(source, inner, f"def {function}({listed}):\n{_indented(body)}\n")
 
 

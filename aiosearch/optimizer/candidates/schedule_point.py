@@ -66,7 +66,7 @@ class KernelSpace(Protocol):
         """At most `most` points, best predicted first."""
         ...
 
-    def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
+    def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
         """The points that differ from `place` in one choice."""
         ...
 
@@ -92,7 +92,7 @@ class PlannedModules(Generic[ScheduleT]):
         ]
         return best_plans(ways, most)
 
-    def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
+    def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
         """The points that differ from `place` in one choice."""
         neighbours = self.plans[place.module].beside(place.points)
         return [point_of(place.module, plan) for plan in neighbours]

@@ -73,8 +73,8 @@ class KernelTuning:
 
     lanes = 1  # a device times one thing at a time
 
-    def __init__(self, timed: Sequence[TimedKernel], beside: Neighbours, time: Time) -> None:
-        self._known, self._beside, self._time = timed, beside, time
+    def __init__(self, timed: Sequence[TimedKernel], neighbours: Neighbours, time: Time) -> None:
+        self._known, self._neighbours, self._time = timed, neighbours, time
         self._seen = {kernel.place.key for kernel in timed}
 
     def root(self) -> Node:
@@ -92,7 +92,7 @@ class KernelTuning:
             case TimedKernel(place, seconds):
                 near = [
                     neighbour
-                    for neighbour in await self._beside(place)
+                    for neighbour in await self._neighbours(place)
                     if neighbour.key not in self._seen
                 ]
                 return [
@@ -135,7 +135,7 @@ def _alike(candidate: SchedulePoint, reference: SchedulePoint) -> list[bool]:
 
 async def tune_from_timings(
     timings: Mapping[SchedulePoint, float],
-    beside: Neighbours,
+    neighbours: Neighbours,
     time: Time,
     trials: int,
     seconds: float,
@@ -156,7 +156,7 @@ async def tune_from_timings(
         return await time(place)
 
     started = [TimedKernel(place, timing) for place, timing in timings.items()]
-    problem = KernelTuning(started, beside, counted)
+    problem = KernelTuning(started, neighbours, counted)
     limits = Limits(seconds=seconds)
     # The search itself costs microseconds a node; the device is what is waited for, so it runs in
     # this loop.
@@ -179,7 +179,7 @@ class KernelMaker(Protocol):
     """Knows all kernels of a program, and writes those that are asked for: `GenerationProcess` is
     one."""
 
-    async def beside(self, place: SchedulePoint) -> Sequence[SchedulePoint]:
+    async def neighbours(self, place: SchedulePoint) -> Sequence[SchedulePoint]:
         """The schedules that differ in one choice from `place`."""
         ...
 
@@ -288,14 +288,14 @@ class KernelTrials:
             if contender.place is not None
         }
         timed = await tune_from_timings(
-            places, self._beside, self._time, budget.trials, budget.trial_seconds
+            places, self._neighbours, self._time, budget.trials, budget.trial_seconds
         )
         return {self._made[kernel.place]: kernel.seconds for kernel in timed}
 
-    async def _beside(self, place: SchedulePoint) -> Sequence[SchedulePoint]:
+    async def _neighbours(self, place: SchedulePoint) -> Sequence[SchedulePoint]:
         """The schedules near `place`; none where the process that knows them is gone."""
         try:
-            return await self.maker.beside(place)
+            return await self.maker.neighbours(place)
         except OptimizeError as error:
             self._tell_once(f"no further kernels are tried: {error}")
             return ()

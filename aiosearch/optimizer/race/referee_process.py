@@ -204,15 +204,15 @@ def compared(case: JudgeRequest, ours: _HostRun, theirs: _HostRun) -> FloatEvide
             compare_on(_drawn(case, seed + number), ours, theirs, f"as timed ({number})", strict)
             for number in range(1, EXTRA_DRAWS + 1)
         )
-    far = (
-        compare_on(inputs.inputs(ours.program, seed), ours, theirs, f"vast ({number})", strict)
-        for number, inputs in enumerate(overflow_inputs(ours.program, seed), 1)
+    vast = (
+        compare_on(draws.inputs(ours.program, seed), ours, theirs, f"vast ({number})", strict)
+        for number, draws in enumerate(overflow_inputs(ours.program, seed), 1)
     )
     usual = replace(evidence, trials=trials)
     # To pass counts only where the usual distributions agree: else vast inputs, on which little can
     # be judged, would be the only evidence.
     telling = {FloatStatus.FAILED, *({FloatStatus.PASSED} if usual.outcome == "agree" else ())}
-    return replace(usual, trials=(*trials, *(inputs for inputs in far if inputs.status in telling)))
+    return replace(usual, trials=(*trials, *(trial for trial in vast if trial.status in telling)))
 
 
 def _drawn(case: JudgeRequest, seed: int) -> list[Leaf]:

@@ -122,11 +122,11 @@ def _is_plain_call(equation: JaxprEqn) -> bool:
     """Whether it is a call that asks for no placement and no options of its own."""
     params = equation.params
     placed = (*params.get("in_shardings", ()), *params.get("out_shardings", ()))
-    laid = (*params.get("in_layouts", ()), *params.get("out_layouts", ()))
+    layouts = (*params.get("in_layouts", ()), *params.get("out_layouts", ()))
     return (
         equation.primitive.name in _CALLS
         and all(type(sharding).__name__ == "UnspecifiedValue" for sharding in placed)
-        and all(layout is None for layout in laid)
+        and all(layout is None for layout in layouts)
         and not params.get("compiler_options_kvs")
         # Random bits are integer arithmetic that no rewrite improves: as a call they stay whole.
         and not _draws(equation)

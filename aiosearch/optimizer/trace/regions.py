@@ -59,7 +59,7 @@ class Clusters:
     def __init__(self, edges: Iterable[tuple[int, int]], count: int) -> None:
         self._parent = list(range(count))
         self._size = [1] * count
-        self._apart: set[tuple[int, int, int, int]] = set()
+        self._refused: set[tuple[int, int, int, int]] = set()
         self._after: list[set[int]] = [set() for _ in range(count)]
         for earlier, later in edges:
             self._after[earlier].add(later)
@@ -79,7 +79,7 @@ class Clusters:
         left, right = self.find(left), self.find(right)
         if left == right:
             return True
-        if self._is_apart(left, right):
+        if self._would_make_a_cycle(left, right):
             return False
         self.merge(left, right)
         return True
@@ -95,17 +95,17 @@ class Clusters:
         # Edges into `right` stay as they are: `find` maps their ends to `left`.
         self._after[right] = set()
 
-    def _is_apart(self, left: int, right: int) -> bool:
+    def _would_make_a_cycle(self, left: int, right: int) -> bool:
         """Whether a third group is between two groups.
 
         A refusal is remembered with the sizes of both: paths between them appear only where one of
         the two grows, so that an equal pair of sizes has an equal answer.
         """
         pair = (left, self._size[left], right, self._size[right])
-        if pair not in self._apart:
+        if pair not in self._refused:
             if not (self._leads_around(left, right) or self._leads_around(right, left)):
                 return False
-            self._apart.add(pair)
+            self._refused.add(pair)
         return True
 
     def after(self, cluster: int) -> set[int]:
