@@ -122,6 +122,8 @@ class AnswerFinder:
         # An answer with more effort takes the place of the earlier one, and keeps the names that it
         # went by.
         answer = answer.also(*earlier.names) if earlier is not None else answer
+        # An answer that noise may have hidden a better one from is used now, and searched again
+        # next time.
         if not selection.in_doubt:
             await to_thread.run_sync(self.store.keep, answer)
         return Found(answer, False, selection.tried, selection.in_doubt)

@@ -115,6 +115,7 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
         with self._lock:
             lock = self._locks[kind]
         with lock:  # of this kind alone: others do not wait for minutes
+            # Another thread may have optimized this kind while this one waited for the lock.
             if kind not in self._tried:
                 self._tried[kind] = self._attempt(args, kwargs)
             return self._tried[kind]

@@ -35,6 +35,7 @@ def platform(target: str, places: Iterable[jax.sharding.Sharding | None] = ()) -
     devices = [device for device_set in sets for device in device_set]
     platforms = {"cuda" if device.platform == "gpu" else device.platform for device in devices}
     if target == "auto":
+        # Arrays that are on no device yet, such as NumPy's, go where jax puts them.
         usual = "cuda" if jax.default_backend() == "gpu" else "cpu"
         target = next(iter(platforms)) if len(platforms) == 1 and platforms <= {*TARGETS} else usual
     for elsewhere in sorted(platforms - {target}):

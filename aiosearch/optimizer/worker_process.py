@@ -70,6 +70,7 @@ class WorkerProcess:
     async def _next(self) -> bytes | None:
         answer = asyncio.ensure_future(self._heard.get())
         try:
+            # As long as the process lives; one that is stopped and stays so is given up.
             late = await Patience(self.pid).until(answer)
             return answer.result() if late is None else None
         finally:
@@ -77,6 +78,7 @@ class WorkerProcess:
 
     async def end(self) -> None:
         self._child.kill()
+        # Also where the caller is cancelled: no process is left behind.
         with anyio.CancelScope(shield=True):
             await self._child.reap()
 

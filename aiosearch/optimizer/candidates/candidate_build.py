@@ -101,6 +101,7 @@ class PrepackedInputs:
             if isinstance(packed, Failure):
                 return packed
             self._made[how] = packed
+        # Packed arrays stand behind all inputs that are not packed.
         first = len(self._types) - len(before.positions)
         return dict(enumerate(self._made[how], first))
 

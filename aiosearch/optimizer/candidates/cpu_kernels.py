@@ -50,6 +50,8 @@ class CpuKernels:
         function, self._parameters = names(program)
         plain = replace(lower(program), name=function)
         constants = [plain.inputs[at].name for at in constant]
+        # A `dict`, as fusion may change nothing: then there is one module, and no schedule is timed
+        # twice.
         modules = dict.fromkeys([fuse_kernels(plain), plain])
         plans = [_plans(module, machine, threads, constants) for module in modules]
         self._planned = PlannedModules(plans, dissimilar_schedules)
@@ -73,6 +75,7 @@ class CpuKernels:
 
     def _writer(self, place: SchedulePoint) -> _KernelSourceWriter:
         """The writer of a point, which prints once, whatever form the point is said to be of."""
+        # Without the form: equal modules of two forms print the same text.
         key = place.module, place.points
         if key not in self._writers:
             plan = self._planned.plan(place)
@@ -131,6 +134,7 @@ class _KernelSourceWriter:
             for packed_type in (layout.packed_input(inputs[at]) for at, layout in layouts.items())
         )
         text = module_of(f"{self._pack(layouts)}\n\n{run}")
+        # Names that `Answer.renamed` gives too, so that an answer can be called after any function.
         function, pack = f"{self.function}_packed", f"{self.function}_pack"
         seconds = self.plan.seconds
         return KernelSource(self._how(), seconds, text, function, tuple(layouts), pack, types)
@@ -228,6 +232,7 @@ def _packing(name: str, layout: PackedLayout, sizes: tuple[int, ...]) -> str:
     text = name
     if [*batch, layout.row, layout.column] != list(range(len(sizes))):
         text = f"jnp.transpose({text}, {(*batch, layout.row, layout.column)})"
+    # Panels are full and rows come in pairs: zeros fill up, which add nothing to a sum of products.
     if odd or panels * layout.width > columns:
         ends = [(0, 0)] * len(batch) + [(0, odd), (0, panels * layout.width - columns)]
         text = f"jnp.pad({text}, {tuple(ends)})"

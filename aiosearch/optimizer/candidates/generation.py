@@ -122,7 +122,10 @@ class CandidateGenerator:
         forms, question = self._forms, self._question
         rewrites = forms.accepted(chain(forms.improved(), forms.composed()))
         ways = [list(_ways(form)) for form in rewrites]
+        # The original in its plain spelling is the first of the first list, and so of the race.
         chosen = _by_turns(ways, question.budget.contenders)
+        # A weight that stays the same allows rewrites that pay only then, such as products of
+        # weights.
         if question.constant:
             rewrites = forms.accepted(forms.improved(question.constant))
             rewrites = [*rewrites, *forms.accepted(forms.prepared(rewrites))[1:]]
@@ -252,12 +255,18 @@ class _VerifiedRewrites:
     def _judged(self, program: Program) -> _VerifiedRewrite | None:
         asked = self._question
         verdict = verify(
-            self._original, program, seed=asked.seed, strict=asked.strict, floats=False
+            # Without floats: those are compared on the device, and only for what wins a race.
+            self._original,
+            program,
+            seed=asked.seed,
+            strict=asked.strict,
+            floats=False,
         )
         if not verdict.status.accepted:
             self.refused.append(f"{verdict.status}: {verdict.reason}")
             self._tell(f"a rewrite is left out: {self.refused[-1]}")
             return None
+        # Numbers are for people, in order of acceptance; what was refused has none.
         number = sum(form is not None for form in self._known.values())
         rewrite = _VerifiedRewrite(program, number, tuple(verdict.summary()))
         self._tell(f"{rewrite.how}: {rewrite.verdict[0]}")
@@ -269,6 +278,7 @@ def varied(ways: Sequence[Sequence[SchedulePoint]], most: int) -> list[ScheduleP
 
     Choices that are equal in modules that should take as long are taken to be the same kernels.
     """
+    # One of each form at any rate, so that none is left out by a prediction alone.
     firsts = [points[0] for points in ways if points]
     first_forms: dict[tuple[object, ...], int] = {}
     new: list[SchedulePoint] = []

@@ -113,6 +113,7 @@ class GenerationProcess:
         except WorkerGone:
             if self._succeeded:
                 raise
+            # One successor: what has killed two processes would kill a third.
             self._succeeded = True
             await self._process.begin()
             if self._contest is not None:
@@ -165,6 +166,8 @@ def _reply(request: Request, generators: list[CandidateGenerator], tell: Tell) -
     try:
         match request:
             case GenerateRequest(question):
+                # The last question is remembered, with all its kernels: later requests are about
+                # these.
                 generators[:] = [CandidateGenerator(question, tell)]
                 return generators[0].contest()
             case NeighboursRequest(place):

@@ -37,7 +37,9 @@ class GpuKernels:
     ) -> None:
         function, _ = names(program)
         plain = replace(lower(program), name=function)
+        # Each reason once, in order: many tilings fail for one.
         reasons: dict[str, None] = {}
+        # A `dict`, as fusion may change nothing.
         modules = dict.fromkeys([fuse_kernels(plain), plain])
         self._parted = [
             parted for module in modules if (parted := _parted(module, device, reasons)) is not None

@@ -146,6 +146,7 @@ def _infix(term: Term, operands: Sequence[SourceExpression]) -> SourceExpression
     # Python would compute it, in float64.
     if all(argument.operator is LITERAL for argument in term.arguments):
         return call(function, left.text, right.text)
+    # Python chains comparisons: `a < b < c` is not `(a < b) < c`.
     here = Precedence.SUM if binds is Precedence.COMPARISON else binds
     beyond = Precedence.SIGN if binds is Precedence.PRODUCT else Precedence(binds + 1)
     return SourceExpression(f"{left.at(here)} {sign} {right.at(beyond)}", binds)
@@ -203,11 +204,13 @@ def _reduction(
 ) -> SourceExpression:
     operand = term.arguments[0]
     arguments = [x.text]
+    # Over all axes `jnp.sum(x)` says it.
     if keep or len(axes) != len(operand.shape):
         arguments.append(f"axis={axis_text(axes, len(operand.shape))}")
     if keep:
         arguments.append("keepdims=True")
     name = term.operator.name
+    # jnp sums 32-bit integers in 64 bits where x64 is enabled.
     if name == "sum" and term.dtype is DType.I32:
         arguments.append("dtype=jnp.int32")
     if name in ("max", "min") and any(operand.shape[axis] == 0 for axis in axes):
@@ -272,6 +275,7 @@ def _broadcast(term: Term, x: SourceExpression, shape: Sequence[Dim]) -> SourceE
 def _reshape(term: Term, x: SourceExpression, shape: Sequence[Dim]) -> SourceExpression:
     old = term.arguments[0].shape
     whole = _whole(term, x)
+    # `x[:, None]` is how people write it, up to a length that can be read.
     if old and tuple(size for size in shape if size != 1) == old and len(shape) <= 4:
         index = ["None" if size == 1 else ":" for size in shape]
         return SourceExpression(f"{whole}[{', '.join(index)}]")

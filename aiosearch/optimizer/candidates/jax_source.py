@@ -153,6 +153,7 @@ def fold_line(line: str, indent: int = 4) -> list[str]:
     if opened < 0:
         return [line]
     lines, parts = [line[: opened + 1]], list(_parts(line[opened + 1 : closed]))
+    # A comma behind a lone operand in parentheses would make it a tuple.
     called = line[opened] == "[" or line[opened - 1 : opened].isidentifier()
     comma = "," if called or len(parts) > 1 else ""
     for part in parts:
@@ -242,6 +243,7 @@ class _Module:
         self._always_tuple = always_tuple
         self._name, self._inputs = names(program)
         self._chosen = {term: spelling.of(number) for number, term in enumerate(products(program))}
+        # Short names in order of appearance, as a person would write them.
         self._free = _letters({self._name, *self._inputs, *RESERVED})
         self._pieces: dict[Term, SourceExpression] = {
             term: SourceExpression(name)
@@ -299,9 +301,11 @@ class _Module:
 
     def _define(self, term: Term, form: TermSpelling, uses: int) -> None:
         """Names a term's value, or keeps its expression for the one place where it is used."""
+        # Beside an array 2 and 2.0 are the same; between literals alone 2 would make an integer.
         whole = any(operand.dtype is not DType.WEAK for operand in form.operands)
         operands = [self._operand(operand, whole) for operand in form.operands]
         piece = form.write(*operands)
+        # What is used once and short stands where it is used.
         if uses > 1 or len(piece.text) > _INLINE:
             name = next(self._free)
             self._lines.extend(fold_line(f"{name} = {piece.text}"))

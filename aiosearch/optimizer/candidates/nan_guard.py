@@ -63,6 +63,8 @@ def _watching(source: str, function: str, program: Program, constants: Sequence[
     )
     constant_names = {at: free_name(original[at], used) for at in constants}
     call_positions = [at for at in range(len(original)) if at not in constant_names]
+    # The function's own arguments come first, and behind them what was packed, which the original
+    # does not take.
     by_place = {**dict(zip(call_positions, arguments, strict=False)), **constant_names}
     whole = [by_place[at] for at in range(len(original))]
     passed = [*arguments, *(f"{option}={option}" for option in options)]

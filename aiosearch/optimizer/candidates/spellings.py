@@ -56,6 +56,7 @@ def choices(term: Term) -> list[ProductSpelling]:
     available = []
     if term.dtype in HALVES:
         available.append(ProductSpelling.ACCUMULATE)
+        # One row: XLA compiles a product with a vector in another way than one with a matrix.
         if term.shape[-2] == 1:
             available.append(ProductSpelling.TWO_ROWS)
     if term.shape[-1] == 1 or "transpose" in (left, right):

@@ -56,6 +56,7 @@ def packings(program: Program, constant: tuple[int, ...]) -> list[PackedProgram]
         }
         if stored:
             parted = _parted(program, constant, how, stored)
+            # Both ways are one where no product takes a weight.
             by_run.setdefault(parted.run, parted)
     return list(by_run.values())
 
@@ -92,6 +93,7 @@ def _parted(
     packed: dict[Term, Term] = {}
     changes: dict[Term, Term] = {}
     for term, form in stored.items():
+        # Several terms may be kept as one array: a weight, and its transpose.
         if form not in packed:
             packed[form] = tensor(next(names), form.dtype, form.shape)
         changes[term] = packed[form] if form is term else swapped(packed[form])
@@ -181,6 +183,7 @@ def _columns(group: Sequence[Term]) -> Iterator[tuple[Term, Term]]:
 def _widened(program: Program, constant: tuple[int, ...]) -> Program:
     """Products of half types with weights, in 32 bits and rounded after."""
     ready = settled(program, constant)
+    # From the outputs on: what replaces a term leaves those before it as they are.
     for term in reversed(list(program.terms())):
         weighted = term not in ready and any(argument in ready for argument in term.arguments)
         if weighted and term.operator.name == "matmul" and term.dtype in HALVES:

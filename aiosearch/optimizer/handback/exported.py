@@ -80,6 +80,7 @@ def exported(
     """
     cut = spliced.cut
     with use_settings(settings):
+        # Packed arrays are arguments: as constants they would be copied into the text.
         packs, tree = jax.tree_util.tree_flatten(spliced.packs(cut.held))
 
         def flat(*arrays: Leaf) -> list[Leaf]:

@@ -64,6 +64,7 @@ def spelled(tree: PyTreeDef, texts: Sequence[str]) -> list[str]:
 
 
 def _demand(node: PyTree) -> None:
+    # Not `isinstance`: a subclass would be printed as a plain dict, and come back as one.
     if type(node) is dict:
         for key, value in node.items():
             _demand_key(key)
@@ -143,6 +144,7 @@ class _Wrapping:
         for piece in _used(self.cut):
             self.place(piece)
         results = [self.result(output) for output in self.cut.flat.outputs]
+        # A tree may need several lines: all but the first are aligned behind `return`.
         first, *continuation = spelled(self.cut.tree, results)
         self.lines += [f"return {first}", *(f"       {line}" for line in continuation)]
         head = _called(f"def {self.name}", parameters)
@@ -203,6 +205,7 @@ class _Wrapping:
         """The program between two regions, where it has a text; raises
         `OptimizeError` elsewhere."""
         equations = {id(equation) for equation in piece.jaxpr.eqns}
+        # By identity: equal equations may stand in several pieces.
         refusals = [step.refusal for step in self.cut.steps if id(step.equation) in equations]
         refusal = next(filter(None, refusals), "")
         if refusal:

@@ -42,6 +42,7 @@ def plot(report: Report) -> str:
 def _times(outcome: Found) -> tuple[str, float]:
     """A bar for each way, as long as it takes, and a line from end to end of its interval."""
     rows = _rows(outcome)
+    # The whisker of the slowest bar has to fit as well.
     most = max(trial.high or trial.seconds or 0.0 for trial in rows)
     scale = (WIDTH - _LEFT - 120) / most
     lines = [_text(10, 20, f"{outcome.answer.name}: seconds of a call", _INK)]

@@ -45,6 +45,7 @@ class Found(Struct, frozen=True):
     @property
     def over_plain(self) -> float:
         """How many times as fast as the best spelling of the original's own operations."""
+        # Of medians, for answers that were stored without paired rounds.
         ratio = self.answer.timings.plain / self.answer.timings.answer
         measured = self.answer.evidence.speedup_over_plain
         return ratio if measured is None else measured
@@ -54,6 +55,8 @@ class Found(Struct, frozen=True):
         """What was found before, with what was tried then, as an outcome for the
         function `name`."""
         tried = answer.evidence.tried
+        # An equal program of another function: the report is about the caller's, and says where the
+        # answer is from.
         if name == answer.name:
             return cls(answer, True, tried)
         other_names = tuple(alias for alias in answer.names if alias != name)
@@ -206,6 +209,7 @@ def _noise(answer: Answer, in_doubt: bool) -> str:
     text = f"noise {noise:.1%}"
     if in_doubt:
         return f"{text}, and a gain above {LEAST_GAIN:.0%} may be hidden: nothing is remembered"
+    # Below it a reader need not think about noise.
     if noise <= LOUD:
         return text
     if answer.faster:

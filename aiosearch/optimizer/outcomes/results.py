@@ -76,7 +76,10 @@ class AnswerFile:
                     (key, raw, checksum(key, raw)),
                 )
             self._database.execute(
-                "DELETE FROM answers WHERE id <= (SELECT max(id) FROM answers) - ?", (ROWS,)
+                # Ids ascend with time, and a replaced answer gets a new one: the oldest are the
+                # smallest.
+                "DELETE FROM answers WHERE id <= (SELECT max(id) FROM answers) - ?",
+                (ROWS,),
             )
             # Tests end the process here, in the middle of a transaction.
             fault_points.point("answer.put")
@@ -205,6 +208,8 @@ class Results:
     def keep(self, answer: Answer) -> None:
         """Writes an answer, in place of an older one; where a lock is in the way, later."""
         with self._lock:
+            # In memory first: where the file is busy or broken, this process finds the answer all
+            # the same.
             self._late[answer.key.digest] = answer
         self._write()
 
@@ -214,6 +219,7 @@ class Results:
             if (late := self._late.get(key.digest)) is not None:
                 self._late[key.digest] = late.also(name)
             elif self._usable:
+                # A further name is no loss, so that nothing is set aside for it.
                 with suppress(DamagedError, UnavailableError):
                     self._opened().name(key.digest, name)
 
@@ -268,6 +274,7 @@ class Results:
 
     def _attempt(self, work: Callable[[AnswerFile], T], otherwise: T) -> T:
         with self._lock:
+            # A damaged file is set aside, and the work is done again on a new one.
             for _ in range(TRIES):
                 if not self._usable:
                     break
@@ -296,6 +303,7 @@ class Results:
         except UnavailableError as trouble:
             self._do_without(trouble)
             return
+        # Another process may have set it aside already: then nothing is said.
         if aside is not None:
             self._warn(f"the results in {self.path} are damaged ({error}); they are now in {aside}")
 

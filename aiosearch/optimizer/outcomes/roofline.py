@@ -31,6 +31,7 @@ def work(program: Program) -> Evidence:
     It reads and writes everything once at least.
     """
     moved = sum(int(str(bytes_of(term.type))) for term in {*program.inputs, *program.outputs})
+    # An approximation: casts in between are not looked at.
     kinds = {_MEASURED.get(term.dtype, "float32") for term in program.inputs}
     flops = int(str(cost(program).flops))
     return Evidence(flops=flops, bytes=moved, kinds=tuple(sorted(kinds)))
@@ -57,6 +58,7 @@ def roofline_fraction(answer: Answer) -> float | None:
     flops, moved, kinds = evidence.flops, evidence.bytes, evidence.kinds or ()
     if ceilings is None or flops is None or moved is None or not measured(ceilings, kinds):
         return None
+    # The fastest of its types: nothing tells which operations are done in which.
     speeds = [ceilings.fastest(kind) for kind in kinds]
     computing = flops / max(speeds) if speeds else 0.0
     return float(max(moved / ceilings.bytes_per_second, computing) / answer.timings.answer)
