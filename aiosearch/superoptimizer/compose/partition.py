@@ -103,7 +103,8 @@ class _Scheduling:
                 self._with[member].append(number)
         self._excess = _excesses(parts, count)
         self._levels: list[dict[Bits, float]] = [{} for _ in range(count + 1)]
-        """By how many operators are done: the stages, and what the best way there has wasted."""
+        """The stages by how many operators they have done, each with what the best way there has
+        wasted."""
         self._steps: dict[Bits, list[ScheduleStep]] = {}
 
     def scheduled(self) -> Schedules:
@@ -170,7 +171,7 @@ def _excesses(parts: Sequence[OperatorGroup], count: int) -> list[float]:
 
 
 _ROUNDING = 1e-9
-"""By how much, relatively, a price may be below its bound because of rounding."""
+"""The relative error by which a price may be below its bound because of rounding."""
 
 
 class PartitionError(TensorError):

@@ -35,7 +35,7 @@ from .sizes import Filling, fill
 LOOKED_AT = 2_000
 """Block graphs of a kernel that are listed before the shortest are chosen."""
 TRIED = 4
-"""Of the listed block graphs, how many with a loop, and how many without, are filled with sizes."""
+"""How many of the listed block graphs with a loop, and how many without, are filled with sizes."""
 ENOUGH = 40
 """Once so many block graphs are listed, no longer ones are."""
 

@@ -51,8 +51,8 @@ class LivenessStep:
     reads: tuple[int, ...] = ()
     """The earlier steps whose tiles it reads."""
     over: tuple[int, ...] = ()
-    """Of those, the ones it may write over where nothing else reads them later and they are as
-    large."""
+    """The steps in `reads` whose tiles it may write over, where nothing else reads them later and
+    they are as large."""
 
 
 def least_live(steps: Sequence[LivenessStep], sizes: Sequence[int], ready: int = 0) -> int:
@@ -216,7 +216,7 @@ class _Layout:
         self._steps: list[LivenessStep] = []
         self._held = list(held)
         self._homes: dict[Term, tuple[int, ...]] = {}
-        """By term, the steps whose tiles its value is in."""
+        """The steps whose tiles the value of a term is in."""
         for term in ready:
             self._add(term, bytes_of(term.type))
         self._given = len(self._steps)

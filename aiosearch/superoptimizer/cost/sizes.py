@@ -123,7 +123,7 @@ def _plans(kernel: Kernel) -> dict[bool, tuple[BlockPhase, ...]]:
 
 
 def _has_whole_tiles(needed: list[KernelWork], values: SizeValues) -> NDArray[np.bool_]:
-    """Where every tile has whole sizes of at least one."""
+    """A mask of the choices in which every tile has whole sizes of at least one."""
     fits = np.ones(values.count, dtype=bool)
     for dim in dict.fromkeys(dim for work in needed for dim in _sizes(work)):
         sizes = values(dim)

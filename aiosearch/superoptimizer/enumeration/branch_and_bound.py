@@ -51,7 +51,7 @@ class ProgramDraft(Struct, frozen=True, array_like=True):
     """Kernels, tensors that have none yet, and block graphs of the first of those that have one."""
 
     kernels: tuple[SkeletonKernel, ...]
-    """Where no tensor lacks a kernel, in the order in which they run."""
+    """Kernels; in the order in which they run, once no tensor lacks a kernel."""
     needed: tuple[int, ...] = ()
     graphs: tuple[BlockChoice, ...] = ()
 
@@ -132,7 +132,7 @@ class Fastest:
     """
 
     program: bytes
-    """As JSON."""
+    """The program as JSON."""
     device: Device
     space: Space = field(default_factory=Space)
     digest: str = ""

@@ -91,7 +91,7 @@ class Fusion:
         return self.prepare()
 
     def prepare(self, going: ShouldContinue = always_continue) -> DerivationGraph:
-        """Computes the derivation graph beforehand, which may take long; `going` is told of
+        """Computes the derivation graph beforehand, which may take long; `going` is called with the
         progress.
         """
         tables = DerivationGraph(read(from_json(self.program)), self.space, going)
