@@ -149,9 +149,11 @@ class Ranking:
         """
         if kernel.step >= 0:
             return [None]
+        # Kernel graphs share kernels, so their block graphs are listed once for all.
         shortest = self._shortest.get(kernel)
         if shortest is None:
             graphs = self._listed_graphs(kernel)
+            # Both kinds are tried: which of them is better depends on the sizes and on the device.
             looped = [graph for graph in graphs if self._loops(graph)]
             still = [graph for graph in graphs if not self._loops(graph)]
             shortest = self._shortest[kernel] = [*looped[:TRIED], *still[:TRIED]]
@@ -177,6 +179,7 @@ def filled(builder: Builder, built: BuiltKernels, device: Device) -> Filling | N
     extents = builder.extents(built)
     try:
         fillings = fill(lambda sizes: builder.build(built, sizes), extents, device)
+    # The sizes of some label may not divide as the kernels need it.
     except ShapeError:
         return None
     return fillings[0] if fillings else None

@@ -108,8 +108,10 @@ class ProgramDrafts:
         if draft.needed or len(draft.graphs) < custom:
             return None
         block_graphs = [self._blocks.graph(choice.outputs, choice.steps) for choice in draft.graphs]
+        # The last graph is still open, or one of them goes in a circle.
         if None in block_graphs:
             return None
+        # Block graphs are only of block kernels, in the order in which these run.
         graphs = iter(block_graphs)
         chosen = (next(graphs) if kernel.step < 0 else None for kernel in draft.kernels)
         return BuiltKernels(draft.kernels, tuple(chosen))
