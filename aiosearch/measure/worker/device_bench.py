@@ -5,13 +5,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..candidates import Array
-from ..draws import NumPyArray
 from ..protocol import (
     Done,
     Forget,
@@ -30,7 +29,7 @@ from ..protocol import (
 from ..race import Sample, Way
 from ..shared_arrays import NOBODY, SharedArrays
 from .cold_inputs import CopyTurn
-from .executables import LOOPS, Call, loaded
+from .executables import loaded, timing_loop
 from .input_stock import InputStock
 from .request_loop import alarm
 from .timing import LONG_RUNS, SHORT_SECONDS, WARM_UP_RUNS, Runner, sample
@@ -46,7 +45,7 @@ class DeviceBench:
         self._letterbox = SharedArrays(settings.letterbox)
         self._stock = InputStock(settings.platform)
         self._loads: dict[int, LoadRequest] = {}
-        self._calls: dict[int, tuple[Call, Call | None]] = {}
+        self._calls: dict[int, tuple[Any, Any]] = {}
         self._runners: list[Runner] = []
         self._ways: tuple[Way, ...] = ()
         gc.disable()  # nothing here makes cycles by the thousand, and a sample is no time for it
@@ -94,7 +93,7 @@ class DeviceBench:
             outputs = [_widened(np.asarray(result)) for result in results]
         return Outputs(self._letterbox.put(outputs))
 
-    def _inputs(self, load: LoadRequest, request: RunRequest) -> list[Array]:
+    def _inputs(self, load: LoadRequest, request: RunRequest) -> list[Any]:
         if request.parcels is None:
             return self._stock.inputs(load, request.seed).first
         arrays = [self._letterbox.take(parcel) for parcel in request.parcels]
@@ -155,5 +154,5 @@ class DeviceBench:
         self._letterbox.announce(NOBODY)
 
 
-def _widened(array: NumPyArray) -> NumPyArray:
+def _widened(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array.astype(np.float32) if array.dtype.name in _HALF else array

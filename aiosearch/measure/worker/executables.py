@@ -15,7 +15,8 @@ import jax
 import numpy as np
 from jax.experimental import serialize_executable
 
-from ..candidates import Array, ArrayType, PyTree
+from ..cache_sizes import last_cache
+from ..candidates import ArrayType, PyTree
 from ..protocol import BuildReply, Text
 from ..race import Way
 from .cold_inputs import BEYOND
@@ -35,7 +36,7 @@ GRAPH: Mapping[str, str] = MappingProxyType(
 """With these XLA makes one graph of a loop, which a GPU replays; by default the host asks the GPU
 after each turn whether there is another, and that is timed too. In the graph each kernel waits for
 the one before: by default those run at the same time that share no buffer, and what is barred from
-that in the program loses its bars before the graph is made, so that four turns took as long as one."""
+that in the program loses its bars before the graph is made: four turns took as long as one."""
 
 Call: TypeAlias = Callable[..., PyTree]
 
@@ -163,12 +164,9 @@ def repeated(function: Call, turns: int, copies: int = 1) -> Call:
     """
     assert turns % copies == 0, (turns, copies)
 
-    def whole(*arguments: Array) -> PyTree:
-        def again(_: Array, carry: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
-            # The barrier ties the inputs to the last result, or XLA would hoist the call out of the
-            # loop
-            inputs, _ = _barrier(carry)
-            return inputs, function(*inputs)
+    def whole(*arguments: Any) -> Any:
+        each = len(arguments) // copies
+        sets = tuple(arguments[at * each : (at + 1) * each] for at in range(copies))
 
         def run(sets: Any, results: Any) -> Any:
             """One of each set; a barrier of its inputs and the result before keeps the order."""
@@ -194,7 +192,7 @@ def _spec(type_: ArrayType) -> Any:
     return jax.ShapeDtypeStruct(type_.shape, type_.dtype)  # type: ignore[no-untyped-call]  # jax's
 
 
-def _barrier(values: tuple[PyTree, PyTree]) -> Any:
+def _barrier(values: tuple[Any, Any]) -> Any:
     return jax.lax.optimization_barrier(values)  # type: ignore[no-untyped-call]  # jax's
 
 
