@@ -175,6 +175,7 @@ def _outcome(
 
 
 def _digest(result: Result[Any]) -> str:
+    # Sorted: workers find solutions in any order
     state = blake2b(digest_size=16)
     for encoded in sorted(map(msgspec.msgpack.encode, result.solutions)):
         state.update(len(encoded).to_bytes(8, "little") + encoded)

@@ -155,7 +155,8 @@ class _Optimization:
     started: float
     """By `time.monotonic`, for the report."""
     left_alone: list[str] = field(init=False)
-    """Why parts of the function stay as they are, for the report; each is told when it turns up."""
+    """Why parts of the function stay as they are, for the report; `tell` hears each when it turns
+    up."""
     outcomes: dict[Subject, Found] = field(default_factory=dict, init=False)
     """What was found for each program of the function."""
     faster: dict[Subject, Answer] = field(default_factory=dict, init=False)

@@ -16,7 +16,7 @@ import numpy as np
 from jax.experimental import serialize_executable
 
 from ..cache_sizes import last_cache
-from ..candidates import ArrayType
+from ..candidates import ArrayType, PyTree
 from ..protocol import BuildReply, Text
 from ..race import Way
 from .cold_inputs import BEYOND
@@ -36,9 +36,9 @@ GRAPH: Mapping[str, str] = MappingProxyType(
 """With these XLA makes one graph of a loop, which a GPU replays; by default the host asks the GPU
 after each turn whether there is another, and that is timed too. In the graph each kernel waits for
 the one before: by default those run at the same time that share no buffer, and what is barred from
-that in the program loses its bars before the graph is made, so that four turns took as long as one."""
+that in the program loses its bars before the graph is made: four turns took as long as one."""
 
-Call: TypeAlias = Callable[..., Any]
+Call: TypeAlias = Callable[..., PyTree]
 
 
 class TimingLoop(NamedTuple):

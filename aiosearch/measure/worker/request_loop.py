@@ -90,7 +90,7 @@ def _prepare_environment(platform: str) -> None:
     os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
     if platform == "cuda":
         use_toolkit()
-    if jax := sys.modules.get("jax"):  # a nursery has imported it, and it has read these before
+    if jax := sys.modules.get("jax"):  # a fork server has imported it: it has read these already
         jax.config.update("jax_platforms", platform)
         jax.config.update("jax_enable_compilation_cache", False)
     # A handler in Python would wait for the interpreter, which may never come back

@@ -9,9 +9,10 @@ from ..outcomes.answer import Answer
 
 
 def refusal(answer: Answer) -> str:
-    """Why its kernels cannot be called in this process; nothing where they can, from now on.
+    """Why the kernels of an answer cannot be called in this process; empty where they can, from now
+    on.
 
-    Otherwise the call of a user would be told. Blocks.
+    Otherwise the first call of a user would find out. Blocks.
     """
     try:
         for _, program in embedded_programs(answer.source):
