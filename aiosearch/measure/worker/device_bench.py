@@ -117,8 +117,8 @@ class DeviceBench:
         with jax.enable_x64(load.text.x64):
             inputs = self._stock.inputs(load, seed)
         made = Runner(
-                *self._calls[load.number], inputs, load.text.x64, timing_loop(load.text.inputs)
-            )
+            *self._calls[load.number], inputs, load.text.x64, timing_loop(load.text.inputs)
+        )
         with self._at_work(runner, made.x64):
             made.begin()
         with self._at_work(runner, made.x64, WARM_UP_RUNS):
