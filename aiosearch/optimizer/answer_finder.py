@@ -35,7 +35,7 @@ from .candidates.generation import CandidateQuestion, CandidateSet, CandidateSou
 from .candidates.generation_process import GenerationProcess, generation_process
 from .candidates.gpu_kernels import describe_missing_kernels
 from .candidates.jax_source import merged
-from .device_kind import described_gpu, device_kind
+from .device_kind import described_gpu, device_kind, undescribed_reason
 from .effort import BUDGETS, Effort
 from .handback.loadable import refusal
 from .handback.optimized import Optimized
@@ -239,8 +239,12 @@ class AnswerFinder:
         return self.kernels and not self._lack()
 
     def _lack(self) -> str:
-        """Why no kernels can be made although they were asked for; empty where they can."""
-        return llvm_library.missing_llvm_reason() if self.kernels and self.platform == "cpu" else ""
+        """Why none can be made that were asked for; nothing where they can."""
+        if not self.kernels:
+            return ""
+        if self.platform == "cuda":
+            return undescribed_reason()
+        return llvm_library.missing_llvm_reason() if self.platform == "cpu" else ""
 
     def _question(self, subject: Subject) -> CandidateQuestion:
         program, budget = to_json(subject.program), BUDGETS[self.effort]

@@ -7,7 +7,7 @@ from functools import cache
 
 import jax
 
-from ..devices import device_names
+from ..devices import described_as, undescribed
 from ..measure.processor import cpu_kind
 from .errors import OptimizeError
 
@@ -61,9 +61,17 @@ def device(platform_name: str) -> jax.Device:
 
 
 def described_gpu() -> str:
-    """The name of the GPU among those of `devices`; empty for another one."""
-    kind = jax.devices("cuda")[0].device_kind.casefold()
-    return next((name for name in device_names() if name.casefold() in kind), "")
+    """The name of the GPU, or of one that is built alike, of those that kernels are made for."""
+    gpu = jax.devices("cuda")[0]
+    return described_as(gpu.device_kind, getattr(gpu, "compute_capability", ""))
+
+
+def undescribed_reason() -> str:
+    """Why no kernels are made for the GPU that is here; nothing where they are."""
+    if described_gpu():
+        return ""
+    gpu = jax.devices("cuda")[0]
+    return undescribed(gpu.device_kind, getattr(gpu, "compute_capability", ""))
 
 
 @cache

@@ -35,8 +35,8 @@ GRAPH: Mapping[str, str] = MappingProxyType(
 )
 """With these XLA makes one graph of a loop, which a GPU replays; by default the host asks the GPU
 after each turn whether there is another, and that is timed too. In the graph each kernel waits for
-the one before: by default those run at the same time that share no buffer, and what is barred from
-that in the program loses its bars before the graph is made: four turns took as long as one."""
+the one before: by default those may run at the same time that share no buffer, as turns on several
+copies of the inputs do, since XLA drops the barriers between them before it makes the graph."""
 
 Call: TypeAlias = Callable[..., PyTree]
 

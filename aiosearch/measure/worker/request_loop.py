@@ -26,7 +26,7 @@ from ..protocol import (
     decode_settings,
     encode,
 )
-from ..toolkit import explained, use_toolkit
+from ..toolkit import LOST, explained, use_toolkit
 from .expendable import become_expendable
 
 
@@ -105,7 +105,10 @@ def _find_device() -> ProcessReady:
 
     from ...pool import usable_cores
 
-    device = jax.devices()[0]
+    try:
+        device = jax.devices()[0]
+    except AssertionError:  # jax's own, without a word, where a platform has no device
+        raise RuntimeError(f"jax finds none ({LOST})") from None
     return ProcessReady(device.device_kind, usable_cores(), f"jax {jax.__version__}")
 
 
