@@ -36,10 +36,6 @@ _MEMORY_TEXTS = (
     "CUDA_ERROR_OUT_OF_MEMORY",
     "RESOURCE_EXHAUSTED: Out of memory",
 )
-    "CUDA_ERROR_OUT_OF_MEMORY",
-    "CUDA_ERROR_MEMORY",
-    "RESOURCE_EXHAUSTED: Out of memory",
-)
 _USUAL = ("/usr/local/cuda", "/opt/cuda")
 
 
