@@ -288,7 +288,7 @@ NUMBERS = (
     ),
     ("keys that a table has room for", "engine.explore.claims.CAPACITY"),
     ("nodes of a worker that may wait for verdicts", "engine.explore.heap_explorer.MOST_PARKED"),
-    ("asynchronous expansions of a worker under way", "engine.explore.heap_explorer.LANES"),
+    ("asynchronous expansions of a worker under way", "problem.LANES"),
     (
         "one node in this many is expanded twice, to check `expand`",
         "engine.explore.explorer.CHECK_EVERY",

@@ -1,18 +1,17 @@
-"""Traces a JAX function and reads it as a tensor program."""
+"""`capture`: traces a JAX function and reads it as a tensor program."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
-import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from ..tensor import Program, Term, tensor
 from .constants import ClosedOverConstants
 from .errors import CaptureError
+from .jax_types import AbstractArray, Function, NumpyArray, PyTree
 from .jaxprs import JaxprReader, Known
 from .names import input_names, title
 from .values import element_type, whole
@@ -22,23 +21,27 @@ from .values import element_type, whole
 class Captured:
     """A program, and the values of those of its inputs that the function closed over.
 
-    They follow the arguments, and are named by what they hold, so that equal ones of two
+    They follow the arguments, and are named by what they hold, so that equal arrays of two
     functions are one input.
     """
 
     program: Program
-    constants: Mapping[str, np.ndarray[Any, Any]]
+    constants: Mapping[str, NumpyArray]
+    """The arrays by the names of their inputs."""
 
 
-def capture(function: Callable[..., Any], *args: Any, name: str | None = None) -> Captured:
-    """Reads a function of arrays as a program; raises CaptureError where it has no words for it.
+def capture(function: Function, *args: PyTree, name: str | None = None) -> Captured:
+    """Reads a function of arrays as a program; raises `CaptureError` where the language has no
+    words for it.
+
+        capture(lambda x, w: x @ w, x, w).program       # one `matmul` of two inputs
 
     Arguments are arrays or `jax.ShapeDtypeStruct`s, or trees of them, whose leaves become inputs.
     """
     closed = _traced(function, args)
     inputs = [
-        tensor(own, element_type(var.aval.dtype), _sizes(var.aval))
-        for own, var in zip(input_names(function, args), closed.jaxpr.invars, strict=True)
+        tensor(name_of_input, element_type(var.aval.dtype), _sizes(var.aval))
+        for name_of_input, var in zip(input_names(function, args), closed.jaxpr.invars, strict=True)
     ]
     constants = ClosedOverConstants()
     reader = JaxprReader(constants)
@@ -49,9 +52,11 @@ def capture(function: Callable[..., Any], *args: Any, name: str | None = None) -
     return Captured(program, {term.parameter("name"): array for term, array in used.items()})
 
 
-def _traced(function: Callable[..., Any], args: Sequence[Any]) -> ClosedJaxpr:
+def _traced(function: Function, args: Sequence[PyTree]) -> ClosedJaxpr:
     try:
         return jax.make_jaxpr(function)(*args)
+    # Only what a tracer refuses, as a branch on its value: other errors are those of the function's
+    # own code.
     except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
         reason = str(error).partition("\n")[0]
         raise CaptureError("", f"it depends on what its arguments hold: {reason}") from None
@@ -63,7 +68,7 @@ def _whole(value: Known) -> Term:
     return value.full()
 
 
-def _sizes(aval: Any) -> tuple[int, ...]:
+def _sizes(aval: AbstractArray) -> tuple[int, ...]:
     if not all(isinstance(size, int) for size in aval.shape):
         raise CaptureError("", f"sizes are not known in {aval}")
     return tuple(aval.shape)

@@ -1,21 +1,28 @@
-"""Reads jaxprs, equation by equation, and what they call."""
+"""`JaxprReader`: reads jaxprs, equation by equation, and the jaxprs that they call.
+
+A rule of `primitives` reads one primitive: `add` on two `TracedValue`s is the operator `add` on
+their terms. Calls, branches that are decided and short loops are read through. An equation that
+cannot be read gives a `CaptureError` for each of its results, which matters only where an output
+needs it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from jax.extend.source_info_util import summarize
 
 from ..tensor import DType, TensorError
 from ..tensor.analysis.integer_overflow import largest
 from .constants import ClosedOverConstants
 from .errors import CaptureError
+from .jax_types import AbstractArray, Atom, Leaf, Parameters, PyTree, aval
 from .primitives import contractions as _contractions
 from .primitives import data_movement as _layout
 from .primitives import indexing as _indexing
@@ -23,7 +30,7 @@ from .primitives import pointwise as _pointwise
 from .primitives import reductions as _reductions
 from .primitives.data_movement import row, stacked
 from .primitives.registry import RULES
-from .values import TracedValue, known, uniform
+from .values import TracedValue, known_array, uniform
 
 _INLINED = frozenset(
     {
@@ -41,14 +48,19 @@ _INLINED = frozenset(
         "remat2",
     }
 )
+"""Calls that are read as their bodies: what they say of derivatives or of where they run is no
+matter of values."""
 
 _BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+"""Parameters under which such a call has its body."""
 _HERE = str(Path(__file__).parent)
 _COMPUTED = frozenset({"abs", "add", "mul", "neg", "square", "sub"})
+"""Operators of integers that may leave 32 bits."""
 _STEPS = 32
-"""The longest loop that is written out."""
+"""Steps of the longest `scan` that is written out."""
 
 Known: TypeAlias = "TracedValue | CaptureError"
+"""What is known of a variable of a jaxpr: its value, or why there is none."""
 
 
 class JaxprReader:
@@ -58,38 +70,47 @@ class JaxprReader:
         self.constants = constants
 
     def closed(self, closed: ClosedJaxpr, arguments: Sequence[Known]) -> list[Known]:
-        return self.open(closed.jaxpr, [self.constant(one) for one in closed.consts], arguments)
+        """The results of a jaxpr with its constants, for these arguments."""
+        return self.open(closed.jaxpr, [self.constant(array) for array in closed.consts], arguments)
 
     def open(
         self, jaxpr: Jaxpr, constants: Sequence[Known], arguments: Sequence[Known]
     ) -> list[Known]:
-        values: dict[Any, Known] = dict(zip(jaxpr.constvars, constants, strict=True))
+        """The results of a jaxpr, for these constants and arguments."""
+        values: dict[Var, Known] = dict(zip(jaxpr.constvars, constants, strict=True))
         values.update(zip(jaxpr.invars, arguments, strict=True))
 
-        def value(atom: Any) -> Known:
-            return self.constant(atom.val, atom.aval) if isinstance(atom, Literal) else values[atom]
+        def value(atom: Atom) -> Known:
+            return (
+                self.constant(atom.val, aval(atom)) if isinstance(atom, Literal) else values[atom]
+            )
 
         for equation in jaxpr.eqns:
-            found = self.equation(equation, [value(atom) for atom in equation.invars])
-            values.update(zip(equation.outvars, found, strict=True))
+            results = self.equation(equation, [value(atom) for atom in equation.invars])
+            values.update(zip(equation.outvars, results, strict=True))
         return [value(atom) for atom in jaxpr.outvars]
 
-    def constant(self, held: Any, aval: Any = None) -> Known:
+    def constant(self, held: Leaf, aval: AbstractArray | None = None) -> Known:
+        """The value of an array or scalar, with the type of `aval` where that is given."""
         try:
             return self.constants.value(held, aval)
         except CaptureError as error:
             return CaptureError("a constant", error.reason)
 
     def equation(self, equation: JaxprEqn, operands: Sequence[Known]) -> list[Known]:
+        """The results of an equation; a `CaptureError` for each where it cannot be read."""
+        # An error that came in with an operand keeps its own place; one that arises here gets this
+        # equation's.
         before = {id(operand) for operand in operands}
-        found: Sequence[TracedValue | TensorError]
+        results: Sequence[TracedValue | TensorError]
         try:
-            found = self.read(equation, operands)
+            results = self.read(equation, operands)
         except TensorError as error:
-            found = [error] * len(equation.outvars)
-        return [_located(value, equation, before) for value in found]
+            results = [error] * len(equation.outvars)
+        return [_located(value, equation, before) for value in results]
 
     def read(self, equation: JaxprEqn, operands: Sequence[Known]) -> Sequence[Known]:
+        """Reads a call through, or applies the rule of the primitive; raises `TensorError`."""
         primitive, params = equation.primitive.name, equation.params
         if primitive in _INLINED:
             body = next(params[key] for key in _BODIES if key in params)
@@ -102,13 +123,14 @@ class JaxprReader:
         return _read(equation, operands)
 
     def branch(
-        self, operands: Sequence[Known], branches: Sequence[ClosedJaxpr], **params: Any
+        self, operands: Sequence[Known], branches: Sequence[ClosedJaxpr], **params: object
     ) -> Sequence[Known]:
-        """A choice that is made beforehand, such as one by platform."""
+        """A `cond` whose choice is known, such as one by platform."""
         (which,) = _readable(operands[:1])
-        place = known(which)
+        place = known_array(which)
         if place is None:
             raise CaptureError("", "on what is computed")
+        # As `lax.switch` does with an index that is out of bounds.
         chosen = min(max(int(place), 0), len(branches) - 1)
         return self.closed(branches[chosen], operands[1:])
 
@@ -118,25 +140,30 @@ class JaxprReader:
         jaxpr: ClosedJaxpr,
         length: int,
         reverse: bool,
-        **params: Any,
+        **params: object,
     ) -> Sequence[Known]:
-        """A loop of few steps, written out."""
+        """A `scan` of at most `_STEPS` steps, written out."""
         if not 0 < length <= _STEPS:
             raise CaptureError("", f"of {length} steps")
+        # Operands come as constants, carries and the rows of what is scanned.
         constants, carries = _groups(params)
         fixed, carried = operands[:constants], operands[constants:][:carries]
         rows = _readable(operands[constants + carries :])
         steps: list[Sequence[Known]] = []
         for step in reversed(range(length)) if reverse else range(length):
-            found = self.closed(jaxpr, [*fixed, *carried, *(row(one, step) for one in rows)])
-            carried = found[:carries]
-            steps.append(found[carries:])
+            results = self.closed(
+                jaxpr, [*fixed, *carried, *(row(operand, step) for operand in rows)]
+            )
+            carried = results[:carries]
+            steps.append(results[carries:])
+        # Results are stacked in the order of the rows, whichever end the loop began at.
         steps = steps[::-1] if reverse else steps
         return [*carried, *(stacked(_readable(parts)) for parts in zip(*steps, strict=True))]
 
 
-def _groups(params: Mapping[str, Any]) -> tuple[int, int]:
-    """How many operands of a loop stay, and how many are carried on; jax says so in two ways."""
+def _groups(params: Parameters) -> tuple[int, int]:
+    """How many operands of a `scan` stay, and how many are carried on; versions of jax say so in
+    two ways."""
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
     constants, carried, _ = params["ft_in"].unpack()
@@ -144,51 +171,56 @@ def _groups(params: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _read(equation: JaxprEqn, operands: Sequence[Known]) -> Sequence[TracedValue]:
+    """Applies the rule of a primitive; raises `CaptureError` where there is none."""
     primitive, values = equation.primitive.name, _readable(operands)
     rule = RULES.get(primitive)
     if rule is None:
         raise CaptureError("")
     unsigned = any(getattr(atom.aval, "dtype", None) == np.uint32 for atom in equation.invars)
+    # uint32 is read as int32: below zero they differ.
     if unsigned and primitive in {"neg", "sub"}:
         raise CaptureError("", "of numbers without a sign")
     read = partial(rule, **_plain(equation.params))
-    found = _several(read(*values))
+    results = _several(read(*values))
     if not _of_int32(equation):
-        return found
-    if any(map(_may_wrap, found)):
-        found = _several(read(*map(_settled, values)))
-    return [*map(_wrapped, found)]
+        return results
+    # Read again in int32, where literals might have been computed beyond 32 bits without wrapping.
+    if any(map(_may_wrap, results)):
+        results = _several(read(*map(_settled, values)))
+    return [*map(_wrapped, results)]
 
 
-def _several(found: TracedValue | Sequence[TracedValue]) -> Sequence[TracedValue]:
-    return [found] if isinstance(found, TracedValue) else found
+def _several(results: TracedValue | Sequence[TracedValue]) -> Sequence[TracedValue]:
+    return [results] if isinstance(results, TracedValue) else results
 
 
 def _of_int32(equation: JaxprEqn) -> bool:
-    """Whether it makes whole numbers of 32 bits, of none but whole ones."""
+    """Whether an equation makes 32-bit integers of integers alone."""
     kinds = {_dtype(atom).kind for atom in equation.invars}
     return kinds <= {"i", "u"} and all(_dtype(atom) == np.int32 for atom in equation.outvars)
 
 
-def _dtype(atom: Any) -> np.dtype[Any]:
-    """Of what is none of NumPy's, that of objects."""
-    found = getattr(atom.aval, "dtype", None)
-    return found if isinstance(found, np.dtype) else np.dtype(object)
+def _dtype(atom: Atom) -> np.dtype[Any]:
+    """The element type of an atom; NumPy's `object` for a type that NumPy does not have, such as a
+    key's."""
+    dtype = getattr(atom.aval, "dtype", None)
+    return dtype if isinstance(dtype, np.dtype) else np.dtype(object)
 
 
 def _may_wrap(value: TracedValue) -> bool:
-    """Whether literals are computed with whose type would not be known where it matters."""
+    """Whether literals are computed with that may leave 32 bits, and whose type would not be known
+    there."""
     term = value.term
     return term.dtype is DType.WEAK and term.operator.name in _COMPUTED and largest(term) >= 2**31
 
 
 def _settled(value: TracedValue) -> TracedValue:
-    """In its own type, unless it is a literal, which takes that of what it meets."""
+    """The value in its own type, unless it is a literal, which takes the type of what it meets."""
     return value if value.number is not None else replace(value, term=value.typed())
 
 
 def _wrapped(value: TracedValue) -> TracedValue:
-    """A number made of whole ones, which begin again below behind the largest that 32 bits hold."""
+    """A number that was computed of integers, modulo 2**32 as the device computes it."""
     number = value.number
     if not isinstance(number, int):
         return value
@@ -196,20 +228,21 @@ def _wrapped(value: TracedValue) -> TracedValue:
 
 
 def _readable(operands: Iterable[Known]) -> list[TracedValue]:
-    found = []
+    values = []
     for operand in operands:
         if isinstance(operand, CaptureError):
             raise operand
-        found.append(operand)
-    return found
+        values.append(operand)
+    return values
 
 
-def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(params: Parameters) -> dict[str, Any]:
     return {name: _integers(value) for name, value in params.items()}
 
 
-def _integers(value: Any) -> Any:
-    """Tuples of integers, where NumPy's integers stood among them."""
+def _integers(value: PyTree) -> PyTree:
+    """Tuples of Python's integers, where NumPy's stood among them: a program's parameters are
+    compared and encoded."""
     if type(value) in (tuple, list):
         return tuple(map(_integers, value))
     return int(value) if isinstance(value, np.integer) else value
@@ -218,7 +251,7 @@ def _integers(value: Any) -> Any:
 def _located(
     value: TracedValue | TensorError, equation: JaxprEqn, before: Collection[int]
 ) -> Known:
-    """Names the primitive, and the outermost line: a traced body keeps those of its first call."""
+    """The error with the primitive and the outermost line that is the user's."""
     if isinstance(value, TracedValue):
         return value
     error = value if isinstance(value, CaptureError) else CaptureError("", str(value))
@@ -229,4 +262,5 @@ def _located(
     return CaptureError(error.primitive or equation.primitive.name, error.reason, where)
 
 
+# They are imported for the rules that they register.
 del _contractions, _indexing, _layout, _pointwise, _reductions

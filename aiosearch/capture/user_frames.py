@@ -1,4 +1,4 @@
-"""The line of a user's own code at which an error was raised."""
+"""`user_frame`: the line of a user's own code at which an error was raised."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ def user_frame(error: BaseException) -> str:
 
     Gives nothing where there is no such line.
     """
-    own = [one for one in traceback.extract_tb(error.__traceback__) if _is_users(one.filename)]
-    return f" ({_short(own[-1].filename)}:{own[-1].lineno})" if own else ""
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if _is_users(frame.filename)
+    ]
+    return f" ({_short(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
 
 
 def _is_users(file: str) -> bool:
@@ -39,7 +41,7 @@ def _is_users(file: str) -> bool:
 
 
 def _short(file: str) -> str:
-    """A path from the current folder, where it lies in there."""
+    """A path relative to the current folder, where the file is in there."""
     try:
         return file.removeprefix(f"{os.getcwd()}{os.sep}")
     except OSError:  # the folder was deleted

@@ -1,4 +1,6 @@
-"""From a JAX function to a verified, measured, faster one."""
+"""From a JAX function to a verified, measured, faster one: `optimize`, or `optimized` as a
+decorator. `trace` cuts a function, `algebra` and `candidates` find what could run in its place,
+`race` decides, `outcomes` remembers, and `handback` gives an `Optimized`."""
 
 from __future__ import annotations
 
@@ -13,12 +15,14 @@ if TYPE_CHECKING:
     from .handback.optimized import Optimized
     from .optimization import optimize, optimize_sync
     from .outcomes.answer import Answer, Key, Timings
-    from .outcomes.report import Found, Report, Tell, Tried
+    from .outcomes.evidence import Evidence, Tried
+    from .outcomes.report import Found, Report, Tell
     from .outcomes.results import Results
 
 __all__ = [
     "Answer",
     "Effort",
+    "Evidence",
     "Found",
     "Key",
     "OptimizeError",
@@ -50,7 +54,8 @@ __getattr__ = lazily(
         "Found": ".outcomes.report",
         "Report": ".outcomes.report",
         "Tell": ".outcomes.report",
-        "Tried": ".outcomes.report",
+        "Evidence": ".outcomes.evidence",
+        "Tried": ".outcomes.evidence",
         "Results": ".outcomes.results",
     },
 )

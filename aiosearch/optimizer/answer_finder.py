@@ -1,5 +1,11 @@
 """The answer for each program of one `optimize` call: looked up in the results store, or else
-generated, raced and stored."""
+generated, raced and stored.
+
+`AnswerFinder` asks three questions, each with a `Key` of its own: which source is the fastest for a
+program (`answer`), which answers pay in the function as a whole (`whole`), and whether the drop-in
+pays where it is called (`lost_as_called`). What noise left open is not stored, so that it is asked
+again.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +16,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from types import TracebackType
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import msgspec
 from anyio import to_thread
 
+from ..capture.jax_types import Leaf, PyTree
 from ..capture.names import title
 from ..codegen.native import llvm_library
 from ..equivalence.floats import FloatEvidence
@@ -29,7 +35,7 @@ from .candidates.generation import CandidateQuestion, CandidateSet, CandidateSou
 from .candidates.generation_process import GenerationProcess, generation_process
 from .candidates.gpu_kernels import describe_missing_kernels
 from .candidates.jax_source import merged
-from .device_kind import described_gpu, device_kind
+from .device_kind import described_gpu, device_kind, undescribed_reason
 from .effort import BUDGETS, Effort
 from .handback.loadable import refusal
 from .handback.optimized import Optimized
@@ -53,7 +59,7 @@ from .trace.splice import Packed, Replacement
 from .trace.traced import CutFunction
 
 PLAIN = "plain JAX"
-"""Among the settings of a question where machine code of ours is no answer."""
+"""Among `Key.settings` where machine code of ours is no answer."""
 
 
 @dataclass
@@ -73,7 +79,7 @@ class AnswerFinder:
     executor: Executor | None
     tell: Tell
     settings: JaxSettings
-    """Under which the answers will run."""
+    """The settings of jax under which the answers will run."""
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def __aenter__(self) -> AnswerFinder:
@@ -88,17 +94,18 @@ class AnswerFinder:
         await self._stack.aclose()
 
     async def answer(self, subject: Subject) -> Found:
-        """Raises OptimizeError where the program itself does not run."""
+        """The answer for a program; raises `OptimizeError` where the program itself
+        does not run."""
         if lack := self._lack():
             self.tell(describe_missing_kernels(lack))
         key, program = await to_thread.run_sync(self._key, subject), subject.program
-        known = await to_thread.run_sync(self.store.find, key)
-        if known is not None and Effort(known.effort).rank >= self.effort.rank:
-            why = await to_thread.run_sync(refusal, known)
+        earlier = await to_thread.run_sync(self.store.find, key)
+        if earlier is not None and Effort(earlier.effort).rank >= self.effort.rank:
+            why = await to_thread.run_sync(refusal, earlier)
             if not why:
                 self.tell(f"{program.name}: found before")
-                await self._named(known, program.name)
-                return Found.before(known, program.name)
+                await self._named(earlier, program.name)
+                return Found.before(earlier, program.name)
             self.tell(f"{program.name}: what was found before does not run here: {why}")
         budget = BUDGETS[self.effort]
         question = await to_thread.run_sync(self._question, subject)
@@ -112,7 +119,11 @@ class AnswerFinder:
             )
             selection = await selector.select(tried.contenders)
         answer = await to_thread.run_sync(self._answered, key, program.name, selection)
-        answer = answer.also(*known.names) if known is not None else answer
+        # An answer with more effort takes the place of the earlier one, and keeps the names that it
+        # went by.
+        answer = answer.also(*earlier.names) if earlier is not None else answer
+        # An answer that noise may have hidden a better one from is used now, and searched again
+        # next time.
         if not selection.in_doubt:
             await to_thread.run_sync(self.store.keep, answer)
         return Found(answer, False, selection.tried, selection.in_doubt)
@@ -120,18 +131,18 @@ class AnswerFinder:
     async def whole(
         self,
         cut: CutFunction,
-        examples: Sequence[Any],
+        examples: Sequence[Leaf],
         faster: Mapping[Subject, Answer],
         loaded: Mapping[Subject, Replacement | Packed],
     ) -> WholeFunctionResult | str:
         """What a function of several pieces gains by what is faster in it; or why that is open."""
         name = title(cut.function, None)
-        some = next(iter(faster.values())).key
-        key = await to_thread.run_sync(whole_key, some, cut, faster)
-        known = await to_thread.run_sync(self.store.find, key)
-        if known is not None and Effort(known.effort).rank >= self.effort.rank:
-            await self._named(known, f"{name}{WHOLE}")
-            return WholeFunctionResult.before(known, name)
+        any_key = next(iter(faster.values())).key
+        key = await to_thread.run_sync(whole_key, any_key, cut, faster)
+        earlier = await to_thread.run_sync(self.store.find, key)
+        if earlier is not None and Effort(earlier.effort).rank >= self.effort.rank:
+            await self._named(earlier, f"{name}{WHOLE}")
+            return WholeFunctionResult.before(earlier, name)
         self.tell(f"{name}: racing the function as a whole")
         executor = await self._ready()
         race = WholeRace(
@@ -147,55 +158,60 @@ class AnswerFinder:
     async def lost_as_called(
         self,
         call: AsCalledRace,
-        made: Optimized[..., Any],
+        optimized: Optimized[..., PyTree],
         cut: CutFunction,
         faster: Mapping[Subject, Answer],
     ) -> str:
-        """Why what was made is not faster where it is called, if it is not.
+        """Why the drop-in is not faster where it is called; empty where it is, or where that does
+        not matter.
 
-        Asked once, after something was timed, where the way through Python counts.
+        It is called a thousand times, and so only if that has no effects, and after something was
+        timed for this function: an answer of an earlier process has passed already.
         """
         if any(piece.jaxpr.effects for piece in cut.pieces):
             return ""  # each call of the thousand would be heard
-        some = next(iter(faster.values()))
-        key = await to_thread.run_sync(called_key, some.key, cut, faster)
-        known = await to_thread.run_sync(self.store.find, key)
-        if known is None:
-            short = some.timings.original < LONGEST and call.possible
+        any_answer = next(iter(faster.values()))
+        key = await to_thread.run_sync(called_key, any_answer.key, cut, faster)
+        earlier = await to_thread.run_sync(self.store.find, key)
+        if earlier is None:
+            short = any_answer.timings.original < LONGEST and call.possible
             real = self.executor is None or not self.executor.virtual
             if not (short and real):
                 return ""
             self.tell(f"{title(cut.function, None)}: calling it here")
-            called = await self._called(call, made)
-            known = called_answer(key, cut, called, self.effort)
+            called = await self._called(call, optimized)
+            earlier = called_answer(key, cut, called, self.effort)
             if not called.in_doubt:
-                await to_thread.run_sync(self.store.keep, known)
-        return "" if known.faster else describe_slower_as_called(title(cut.function, None), known)
+                await to_thread.run_sync(self.store.keep, earlier)
+        return (
+            "" if earlier.faster else describe_slower_as_called(title(cut.function, None), earlier)
+        )
 
-    async def _called(self, call: AsCalledRace, made: Optimized[..., Any]) -> AsCalledTimes:
-        """Again where noise hides which one is faster."""
-        called = await to_thread.run_sync(call.race, made)
+    async def _called(self, call: AsCalledRace, optimized: Optimized[..., PyTree]) -> AsCalledTimes:
+        """Calls both, again where noise hides which one is faster."""
+        called = await to_thread.run_sync(call.race, optimized)
         for _ in range(RACE_RERUNS):
             if not called.in_doubt:
                 break
             self.tell("noise hides which one is faster where it is called; calling it again")
-            called = await to_thread.run_sync(call.race, made)
+            called = await to_thread.run_sync(call.race, optimized)
         return called
 
-    async def _named(self, known: Answer, name: str) -> None:
-        """Keeps that an answer goes by this name too."""
-        if name not in known.names:
-            await to_thread.run_sync(self.store.name, known.key, name)
+    async def _named(self, answer: Answer, name: str) -> None:
+        """Stores that an answer goes by this name too."""
+        if name not in answer.names:
+            await to_thread.run_sync(self.store.name, answer.key, name)
 
     async def _begun(
         self, process: GenerationProcess, question: CandidateQuestion
     ) -> tuple[Executor, CandidateSet]:
-        """The executor starts while the program is rewritten."""
+        """Starts the executor while the program is rewritten in another process."""
         try:
             async with asyncio.TaskGroup() as group:
                 executor = group.create_task(self._ready())
                 tried = group.create_task(process.contest(question))
         except BaseExceptionGroup as errors:
+            # A caller asked for one thing, and expects its error rather than a group.
             raise errors.exceptions[0] from None
         return executor.result(), tried.result()
 
@@ -207,23 +223,28 @@ class AnswerFinder:
     def _key(self, subject: Subject) -> Key:
         return Key(
             canonical_digest(subject.program),
-            tuple(str(one) for one in array_types(subject.program)),
+            tuple(str(array_type) for array_type in array_types(subject.program)),
             device_kind(self.platform),
             jax.__version__,
             version("jaxlib"),
             self.strict,
             subject.constant,
-            (*self.settings.told(), *(() if self._has_kernels else (PLAIN,))),
+            (*self.settings.described(), *(() if self._has_kernels else (PLAIN,))),
         )
 
     @property
     def _has_kernels(self) -> bool:
-        """Where none can be made, what is asked for is plain JAX, and is remembered as that."""
+        """Whether machine code is possible; where it is not, the question is one for plain JAX, and
+        is remembered as that."""
         return self.kernels and not self._lack()
 
     def _lack(self) -> str:
         """Why none can be made that were asked for; nothing where they can."""
-        return llvm_library.missing_llvm_reason() if self.kernels and self.platform == "cpu" else ""
+        if not self.kernels:
+            return ""
+        if self.platform == "cuda":
+            return undescribed_reason()
+        return llvm_library.missing_llvm_reason() if self.platform == "cpu" else ""
 
     def _question(self, subject: Subject) -> CandidateQuestion:
         program, budget = to_json(subject.program), BUDGETS[self.effort]
@@ -236,6 +257,7 @@ class AnswerFinder:
     def _answered(self, key: Key, name: str, selection: Selection) -> Answer:
         winner, original = selection.winner, selection.original
         packing = _packing(winner)
+        original_error, answer_error = _largest_errors(selection.floats)
         return Answer(
             key,
             name,
@@ -250,17 +272,19 @@ class AnswerFinder:
             ),
             winner is not original,
             self.effort.value,
-            work(from_json(winner.program))
-            | _errors(selection.floats)
-            | _kept(winner)
-            | {
-                "program": write(from_json(winner.program)),
-                "timed_on": str(selection.inputs),
-                "ways": times_by_mode(selection.final.race, selection.place),
-                "tried": [msgspec.to_builtins(one) for one in selection.tried],
-                "speedup": selection.speedup(original),
-                "speedup_over_plain": selection.speedup(selection.plain),
-            },
+            msgspec.structs.replace(
+                work(from_json(winner.program)),
+                original_error_ulp=original_error,
+                answer_error_ulp=answer_error,
+                newly_defined=None if selection.floats is None else selection.floats.newly_defined,
+                packed_bytes=_packed_bytes(winner),
+                program=write(from_json(winner.program)),
+                timed_on=str(selection.inputs),
+                ways=times_by_mode(selection.final.race, selection.place),
+                tried=selection.tried,
+                speedup=selection.speedup(original),
+                speedup_over_plain=selection.speedup(selection.plain),
+            ),
             packing=packing,
         )
 
@@ -272,11 +296,11 @@ def _packing(winner: CandidateSource) -> Packing | None:
     return Packing(before.positions, before.function, winner.function)
 
 
-def _kept(winner: CandidateSource) -> dict[str, Any]:
-    """The memory that what is made beforehand takes."""
+def _packed_bytes(winner: CandidateSource) -> int | None:
+    """The memory of what the winner makes beforehand; `None` where it makes nothing."""
     if winner.beforehand is None:
-        return {}
-    return {"packed_bytes": sum(map(_bytes, winner.beforehand.types))}
+        return None
+    return sum(map(_bytes, winner.beforehand.types))
 
 
 def _bytes(array: ArrayType) -> int:
@@ -292,16 +316,15 @@ def _verdict(winner: CandidateSource, floats: FloatEvidence | None) -> tuple[str
     return tuple(lines)
 
 
-def _errors(floats: FloatEvidence | None) -> dict[str, Any]:
-    """The largest errors on the device, in units in the last place, side by side.
+def _largest_errors(floats: FloatEvidence | None) -> tuple[float | None, float | None]:
+    """The largest errors of the original and of the candidate on the device, in ulp.
 
-    And at how many elements there are numbers where the original gives none.
+    Only distributions that the candidate passed count: on others the original's error is high too.
     """
     if floats is None:
-        return {}
-    passed = [one for one in floats.trials if one.status == "passed"]
-    return {
-        "original_error_ulp": max(one.original_error for one in passed),
-        "answer_error_ulp": max(one.candidate_error for one in passed),
-        "newly_defined": floats.newly_defined,
-    }
+        return None, None
+    passed = [trial for trial in floats.trials if trial.status == "passed"]
+    return (
+        max(trial.original_error for trial in passed),
+        max(trial.candidate_error for trial in passed),
+    )

@@ -25,15 +25,15 @@ API = 1
 
 
 class Task(Struct, frozen=True):
-    """One or more open subtrees that travel together."""
+    """One or more open subtrees that travel together, as a strategy sees a bundle."""
 
     id: int
     size: int
     """How many subtrees."""
     depth: int
-    """The depth of the shallowest."""
+    """The depth of the shallowest of its subtrees."""
     priority: float
-    """Lower is more promising; it follows from the order of the search."""
+    """Lower is more promising; it follows from the search's `Order`."""
     rank: int
     """Lower ranks come first: what waits for better knowledge has rank 1."""
     weight: float = 0.0
@@ -44,7 +44,7 @@ class Plan(Struct, frozen=True):
     """What a strategy knows of a search before it starts."""
 
     seats: int
-    """Of this machine. Others may join, and leave, at any time."""
+    """Workers of this machine. Others may join, and leave, at any time."""
     ordered: bool
     """Whether the order compares all open subtrees (best-first, breadth-first): then work has to
     come back now and then, to be compared. Depth-first work can stay where it is."""
@@ -52,15 +52,16 @@ class Plan(Struct, frozen=True):
 
 
 class Opened(Struct, frozen=True):
-    """These tasks are free: the root, or what a seat published, gave back or left at its death."""
+    """These `tasks` are free: the root, or what a seat published, gave back or left at its
+    death."""
 
     tasks: tuple[Task, ...]
     seat: int | None = None
-    """Where they come from; None for the root and for what a journal held."""
+    """The seat they come from; None for the root and for what a journal held."""
 
 
 class Joined(Struct, frozen=True):
-    """A worker has taken a seat, which may be one that the plan did not count; `Idle` follows."""
+    """A worker has taken a seat, which may be one that the `Plan` did not count; `Idle` follows."""
 
     seat: int
     host: str = ""
@@ -68,19 +69,20 @@ class Joined(Struct, frozen=True):
 
 
 class Idle(Struct, frozen=True):
-    """A seat holds nothing: its worker has just come, or has finished all it had."""
+    """A seat holds nothing: its worker has just come, or has finished all it had. It waits for
+    an `Assign`."""
 
     seat: int
 
 
 class Reported(Struct, frozen=True):
-    """A seat tells how it is getting on."""
+    """A seat tells how it is getting on; comes now and then, and after each `Ask`."""
 
     seat: int
     surplus: int
-    """How many subtrees it could give away."""
+    """How many subtrees the seat could give away when it is asked."""
     weight: float = 0.0
-    """The share of the tree that it holds, as tasks have it."""
+    """The share of the tree that it holds, as `Task.weight` has it."""
 
 
 class Lost(Struct, frozen=True):
@@ -91,14 +93,15 @@ class Lost(Struct, frozen=True):
 
 
 class Assign(Struct, frozen=True):
-    """Gives tasks to a seat, on top of what it has."""
+    """Gives tasks to a seat, on top of what it has. They have to be free, and the seat alive."""
 
     seat: int
     tasks: tuple[int, ...]
     seconds: float = 0.0
-    """Explore for this long, then give back what is left; 0 for as long as it takes."""
+    """Seconds to explore before what is left comes back as `Opened`; 0 for as long as it takes."""
     depth: int = 0
-    """Not zero: explore down to this depth only, and give each subtree there back by itself."""
+    """Not zero: the worker explores down to this depth only, and gives each subtree there back
+    by itself."""
 
 
 class Ask(Struct, frozen=True):
@@ -112,14 +115,15 @@ Command: TypeAlias = Assign | Ask
 
 
 class Strategy(Protocol):
-    """What a plugin writes. A class that takes its options as keyword arguments, all optional."""
+    """What a plugin writes: a class that takes its options as keyword arguments, all optional,
+    with `api = API`."""
 
     api: int
 
     def start(self, plan: Plan) -> None:
-        """Called once, before any event."""
+        """Called once, before any event, with what is known of the search."""
         ...
 
     def handle(self, event: Event) -> Iterable[Command]:
-        """Takes one event and gives the commands that follow from it."""
+        """Takes one `Event` and gives the commands that follow from it."""
         ...

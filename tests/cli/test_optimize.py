@@ -6,7 +6,6 @@ import signal
 from pathlib import Path
 from xml.etree import ElementTree
 
-import msgspec
 import pytest
 from answers import answer, key
 from testkit.hosts.console import Cli, Start
@@ -16,8 +15,9 @@ from aiosearch.measure import Ceilings, machine_id, store_ceilings
 from aiosearch.measure.ceilings import PROTOCOL
 from aiosearch.measure.processor import cpu_kind
 from aiosearch.optimizer.handback.optimized import Optimized
+from aiosearch.optimizer.outcomes.evidence import Tried
 from aiosearch.optimizer.outcomes.plot import plot
-from aiosearch.optimizer.outcomes.report import Found, Report, Tried
+from aiosearch.optimizer.outcomes.report import Found, Report
 from aiosearch.optimizer.trace import Spliced, cut
 
 FUNCTIONS = f"{Path(__file__).with_name('functions.py')}:"
@@ -284,7 +284,7 @@ def test_the_plot_has_every_way_and_the_roof() -> None:
         "  reaches 50% of what the device can do"
         in closing_table.closing_table(found, report).splitlines()
     )
-    more = msgspec.structs.replace(found.answer, evidence={**evidence, "bytes": 2_880_000})
+    more = answer(key=found.answer.key, evidence={**evidence, "bytes": 2_880_000})
     told = closing_table.closing_table(Found(more, False, TRIED), report)
     assert (
         "  reaches 160% of what was measured of the device: its arrays lie in a cache, or" in told

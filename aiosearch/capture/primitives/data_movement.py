@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -18,13 +17,13 @@ from .registry import demand, reads
 
 @reads("copy", "copy_p", "stop_gradient", "device_put", "optimization_barrier", "name",
        "sharding_constraint", "layout_constraint", "reshard", "pvary")  # fmt: skip
-def _same(*operands: TracedValue, **params: Any) -> Sequence[TracedValue]:
+def _same(*operands: TracedValue, **params: object) -> Sequence[TracedValue]:
     return operands
 
 
 @reads("broadcast_in_dim")
 def _broadcast_in_dim(
-    x: TracedValue, shape: Sequence[int], broadcast_dimensions: Sequence[int], **params: Any
+    x: TracedValue, shape: Sequence[int], broadcast_dimensions: Sequence[int], **params: object
 ) -> TracedValue:
     sizes = tuple(shape)
     if not x.term.shape:
@@ -35,7 +34,10 @@ def _broadcast_in_dim(
 
 @reads("reshape")
 def _reshape(
-    x: TracedValue, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None, **params: Any
+    x: TracedValue,
+    new_sizes: Sequence[int],
+    dimensions: Sequence[int] | None = None,
+    **params: object,
 ) -> TracedValue:
     demand(dimensions is None, "in another order")
     sizes = tuple(new_sizes)
@@ -47,23 +49,24 @@ def _reshape(
 
 
 @reads("squeeze")
-def _squeeze(x: TracedValue, dimensions: Sequence[int], **params: Any) -> TracedValue:
+def _squeeze(x: TracedValue, dimensions: Sequence[int], **params: object) -> TracedValue:
     return x.over(size for axis, size in enumerate(x.shape) if axis not in dimensions)
 
 
 @reads("expand_dims")
-def _expand_dims(x: TracedValue, dimensions: Sequence[int], **params: Any) -> TracedValue:
-    rest = iter(x.shape)
+def _expand_dims(x: TracedValue, dimensions: Sequence[int], **params: object) -> TracedValue:
+    sizes = iter(x.shape)
     rank = x.rank + len(dimensions)
-    return x.over(1 if axis in dimensions else next(rest) for axis in range(rank))
+    return x.over(1 if axis in dimensions else next(sizes) for axis in range(rank))
 
 
 @reads("transpose")
-def _transpose(x: TracedValue, permutation: Sequence[int], **params: Any) -> TracedValue:
+def _transpose(x: TracedValue, permutation: Sequence[int], **params: object) -> TracedValue:
     return transposed(x, permutation)
 
 
 def transposed(x: TracedValue, order: Sequence[int]) -> TracedValue:
+    """The value with its axes in this order."""
     shape = tuple(x.shape[axis] for axis in order)
     if not x.term.shape:
         return replace(x, shape=shape)
@@ -71,7 +74,7 @@ def transposed(x: TracedValue, order: Sequence[int]) -> TracedValue:
 
 
 def _ordered(term: Term, order: tuple[int, ...]) -> Term:
-    """A transpose, one for any number of them."""
+    """A transpose, a single one for several."""
     if order == tuple(range(len(order))):
         return term
     if term.operator.name == "transpose":
@@ -86,7 +89,7 @@ def _slice(
     start_indices: Sequence[int],
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
-    **params: Any,
+    **params: object,
 ) -> TracedValue:
     steps = strides or (1,) * x.rank
     for axis, (start, stop, step) in enumerate(
@@ -109,28 +112,30 @@ def sliced(x: TracedValue, axis: int, start: int, stop: int, step: int = 1) -> T
 
 
 @reads("split")
-def _split(x: TracedValue, sizes: Sequence[int], axis: int, **params: Any) -> Sequence[TracedValue]:
+def _split(
+    x: TracedValue, sizes: Sequence[int], axis: int, **params: object
+) -> Sequence[TracedValue]:
     ends = [sum(sizes[:count]) for count in range(len(sizes) + 1)]
     return [sliced(x, axis, start, stop) for start, stop in pairwise(ends)]
 
 
 @reads("unstack")
-def _unstack(x: TracedValue, axis: int, **params: Any) -> Sequence[TracedValue]:
+def _unstack(x: TracedValue, axis: int, **params: object) -> Sequence[TracedValue]:
     return [row(x, at, axis) for at in range(x.shape[axis])]
 
 
 def row(x: TracedValue, at: int, axis: int = 0) -> TracedValue:
-    """What lies at one place of an axis."""
+    """The elements at one place of an axis, without that axis."""
     return sliced(x, axis, at, at + 1).over((*x.shape[:axis], *x.shape[axis + 1 :]))
 
 
 @reads("concatenate")
-def _concatenate(*operands: TracedValue, dimension: int, **params: Any) -> TracedValue:
+def _concatenate(*operands: TracedValue, dimension: int, **params: object) -> TracedValue:
     return joined(operands, dimension)
 
 
 def joined(parts: Sequence[TracedValue], axis: int) -> TracedValue:
-    """Side by side along an axis."""
+    """Values side by side along an axis; empty ones fall away."""
     filled = [part for part in parts if part.shape[axis]] or list(parts[:1])
     if len(filled) == 1:
         return filled[0]
@@ -139,17 +144,17 @@ def joined(parts: Sequence[TracedValue], axis: int) -> TracedValue:
 
 
 @reads("stack")
-def _stack(*operands: TracedValue, axis: int, **params: Any) -> TracedValue:
+def _stack(*operands: TracedValue, axis: int, **params: object) -> TracedValue:
     return stacked(operands, axis)
 
 
 def stacked(parts: Sequence[TracedValue], axis: int = 0) -> TracedValue:
-    """Along a new axis."""
+    """Values along a new axis."""
     return whole(apply("stack", *(part.full() for part in parts), axis=axis), parts[0].dtype)
 
 
 @reads("tile")
-def _tile(x: TracedValue, reps: Sequence[int], **params: Any) -> TracedValue:
+def _tile(x: TracedValue, reps: Sequence[int], **params: object) -> TracedValue:
     demand(len(reps) == x.rank, "with more repeats than axes")
     shape = tuple(size * times for size, times in zip(x.shape, reps, strict=True))
     if not x.term.shape:
@@ -165,7 +170,7 @@ def _pad(
     x: TracedValue,
     filler: TracedValue,
     padding_config: Sequence[tuple[int, int, int]],
-    **params: Any,
+    **params: object,
 ) -> TracedValue:
     for axis, (low, high, inner) in enumerate(padding_config):
         x = spread(x, filler, axis, inner)
@@ -175,10 +180,12 @@ def _pad(
 
 
 def spread(x: TracedValue, filler: TracedValue, axis: int, inner: int) -> TracedValue:
-    """Puts so many fillers between neighbours along an axis."""
+    """Puts `inner` fillers between neighbours along an axis."""
     size = x.shape[axis]
     if not inner or size < 2:
         return x
+    # Each element is padded along an axis of its own, which is then merged with the first: [a, b]
+    # is [[a, 0], [b, 0]] is [a, 0, b, 0], less the last filler.
     column = x.over((*x.shape[: axis + 1], 1, *x.shape[axis + 1 :]))
     rows = padded(column, filler, axis + 1, 0, inner).full()
     shape = (*x.shape[:axis], size * (inner + 1), *x.shape[axis + 1 :])
@@ -186,8 +193,10 @@ def spread(x: TracedValue, filler: TracedValue, axis: int, inner: int) -> Traced
 
 
 def padded(x: TracedValue, filler: TracedValue, axis: int, low: int, high: int) -> TracedValue:
+    """Puts `low` fillers before and `high` behind an axis."""
     if not low and not high:
         return x
+    # `pad` takes literals that are finite alone; anything else is put beside as arrays.
     if filler.number is not None and math.isfinite(filler.number):
         term = apply("pad", x.full(), axis=axis, low=low, high=high, value=filler.number)
         return whole(term, x.dtype)
@@ -199,7 +208,7 @@ def padded(x: TracedValue, filler: TracedValue, axis: int, low: int, high: int) 
 
 
 @reads("rev")
-def _rev(x: TracedValue, dimensions: Sequence[int], **params: Any) -> TracedValue:
+def _rev(x: TracedValue, dimensions: Sequence[int], **params: object) -> TracedValue:
     for axis in dimensions:
         size = x.shape[axis]
         demand(size <= 32, f"of {size} elements")
@@ -208,15 +217,17 @@ def _rev(x: TracedValue, dimensions: Sequence[int], **params: Any) -> TracedValu
 
 
 @reads("platform_index")
-def _platform_index(platforms: Sequence[Sequence[str] | None], **params: Any) -> TracedValue:
-    """The way for any platform: all of them compute the same."""
+def _platform_index(platforms: Sequence[Sequence[str] | None], **params: object) -> TracedValue:
+    """The branch for any platform: all of them compute the same."""
     demand(None in platforms, "without a way for any platform")
     return uniform(platforms.index(None), (), DType.I32)
 
 
 @reads("iota")
-def _iota(dtype: Any, shape: Sequence[int], dimension: int, **params: Any) -> TracedValue:
-    own = DType.I32 if dtype == np.uint32 else element_type(dtype)
-    demand(own not in NARROW, f"counts in {own}")
+def _iota(dtype: object, shape: Sequence[int], dimension: int, **params: object) -> TracedValue:
+    element = DType.I32 if dtype == np.uint32 else element_type(dtype)
+    demand(element not in NARROW, f"counts in {element}")
     row = tuple(size if axis == dimension else 1 for axis, size in enumerate(shape))
-    return TracedValue(apply("iota", shape=row, axis=dimension, dtype=own), tuple(shape), own)
+    return TracedValue(
+        apply("iota", shape=row, axis=dimension, dtype=element), tuple(shape), element
+    )

@@ -39,14 +39,14 @@ class CannotCompile(AiosearchError):
 
 
 class Argument(Struct, frozen=True):
-    """What a printed function is called with."""
+    """The element type and shape of an argument of a printed function."""
 
     dtype: DType
     shape: tuple[int, ...]
 
 
 class CompileRequest(Struct, frozen=True):
-    """What the process is asked to compile."""
+    """What `cubin_process` is asked to compile."""
 
     text: str
     function: str
@@ -57,7 +57,7 @@ class CompileRequest(Struct, frozen=True):
     units: int
     folder: str
     options: dict[str, str]
-    """XLA's."""
+    """Options of XLA's compiler."""
 
 
 class CompiledKernel(Struct, frozen=True):
@@ -65,9 +65,9 @@ class CompiledKernel(Struct, frozen=True):
 
     name: str
     registers: int | None
-    """Of a thread; not known from jax 0.11 on."""
+    """Registers of a thread; not known from jax 0.11 on."""
     spilled_bytes: int | None
-    """Of a thread."""
+    """Bytes that a thread stores outside of its registers."""
     shared_bytes: int
     blocks: int
     threads: int
@@ -108,7 +108,7 @@ async def compile_cubin(
     seconds: float = 120,
     options: Mapping[str, str] = MappingProxyType({}),
 ) -> Cubin:
-    """The machine code of a printed module for a described GPU, within so many seconds."""
+    """The machine code of a printed module for a described GPU, within so many `seconds`."""
     reason = missing_compiler()
     if reason is not None:
         raise CannotCompile(reason)
@@ -161,7 +161,9 @@ def spilled_bytes(log: str) -> dict[str, int]:
 
 
 def _with_spills(cubin: Cubin, log: str) -> Cubin:
-    """The same with what is known from the log alone: whoever is not named there spills nothing."""
+    """The cubin with what is known from the log alone: whoever is not named there spills
+    nothing.
+    """
     spilled = spilled_bytes(log)
     kernels = tuple(
         replace(kernel, spilled_bytes=spilled.get(kernel.name, 0))
@@ -185,8 +187,8 @@ def _environment(folder: str) -> dict[str, str]:
 def target(device: Device) -> str:
     """A device as XLA's compiler wants it described."""
     if device.name not in CAPABILITIES:
-        known = ", ".join(CAPABILITIES)
-        raise CannotCompile(f"nothing is compiled for {device.name}: there are {known}")
+        names = ", ".join(CAPABILITIES)
+        raise CannotCompile(f"nothing is compiled for {device.name}: there are {names}")
     major, minor = CAPABILITIES[device.name]
     accelerated = " feature_extension: ACCELERATED_FEATURES" if major == 9 else ""
     return f"""

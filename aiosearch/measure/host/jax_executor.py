@@ -37,9 +37,9 @@ class Allowance(Struct, frozen=True):
     compile_seconds: float = 60.0
     """Besides what XLA tunes on a GPU."""
     run_seconds: float = 10.0
-    """For one run, wherever it is run."""
+    """Seconds for one run, wherever it is run."""
     memory_mb: int = 0
-    """0 for half of what the machine has. On a GPU its own memory is the limit."""
+    """Megabytes; 0 for half of what the machine has. On a GPU its own memory is the limit."""
 
 
 def nobody() -> Iterable[int]:
@@ -86,6 +86,7 @@ class JaxExecutor:
         require_asyncio()
         self._quiet = ExclusiveLock()
         self._turn = asyncio.Lock()
+        # Last in, first out: the compiler that ran last has its caches warm
         self._idle: asyncio.LifoQueue[MeasuringProcess] = asyncio.LifoQueue()
         if self.platform != "cpu":
             folder = self._kept.enter_context(shared_folder())
@@ -105,6 +106,7 @@ class JaxExecutor:
                     group.create_task(process.start())
         except BaseExceptionGroup as errors:
             await self.close()
+            # One of them says enough: all start the same program on the same device
             raise errors.exceptions[0] from None
         except BaseException:
             await self.close()
@@ -136,7 +138,7 @@ class JaxExecutor:
         return sum(max(process.starts - 1, 0) for process in self._processes)
 
     async def compile(self, candidate: Candidate) -> Compiled | Failure:
-        """Compiles a candidate in a worker, as soon as one is free."""
+        """Compiles a candidate in a worker process, as soon as one is free."""
         self._require_open()
         async with self._quiet.busy():
             compiler = await self._idle.get()
@@ -160,7 +162,7 @@ class JaxExecutor:
         rounds: int = ROUNDS,
         seconds: float | None = None,
     ) -> Race:
-        """Times candidates in turns, the first one twice."""
+        """Times candidates in turns, the first one twice; see `run_race`."""
         self._require_open()
         async with self._turn, self._silence():
             return await run_race(self._stand, contenders, seed, rounds, seconds, time.monotonic)
@@ -185,8 +187,8 @@ class JaxExecutor:
             return
         async with self._quiet.alone():
             with ExitStack() as stack:
-                own = [process.pid for process in self._processes[1:] if process.pid]
-                stack.enter_context(paused([*own, *self._bystanders()]))
+                compilers = [process.pid for process in self._processes[1:] if process.pid]
+                stack.enter_context(paused([*compilers, *self._bystanders()]))
                 yield
 
     @asynccontextmanager
@@ -205,10 +207,11 @@ class JaxExecutor:
     async def _compile(
         self, compiler: MeasuringProcess, candidate: Candidate
     ) -> Compiled | Failure:
-        found = await self._tried(compiler, candidate)
-        if isinstance(found, Fault) and found.killed:
-            found = await self._tried(compiler, candidate)
-        return found.final if isinstance(found, Fault) else found
+        outcome = await self._tried(compiler, candidate)
+        # Killed is not its fault: the system may have been out of memory because of others
+        if isinstance(outcome, Fault) and outcome.killed:
+            outcome = await self._tried(compiler, candidate)
+        return outcome.final if isinstance(outcome, Fault) else outcome
 
     async def _tried(self, compiler: MeasuringProcess, candidate: Candidate) -> Compiled | Fault:
         await compiler.start()
@@ -226,12 +229,13 @@ class JaxExecutor:
 
 
 def usual_ways(platform: str) -> tuple[Way, ...]:
-    """On a CPU a call costs microseconds; on a GPU it may cost more than what it starts."""
+    """How candidates are timed there: on a CPU a call costs microseconds; on a GPU it may cost
+    more than what it starts, so that only a loop inside one call tells."""
     return (Way.HOT, Way.COLD) if platform == "cpu" else (Way.HOT, Way.COLD, Way.LOOPED)
 
 
 def _some_cores() -> int:
-    """Each compiler takes some 200 MB, and more than one core."""
+    """How many compilers to have: each takes some 200 MB, and more than one core."""
     return max(1, min(4, usable_cores() // 2))
 
 

@@ -20,7 +20,7 @@ def make(settings: ProcessSettings) -> Callable[[Request], Reply]:
 
 
 def prepare() -> None:
-    """Imports what `main` will, before a nursery forks this process."""
+    """Imports what `main` will, before a fork server forks this process."""
     from . import executables  # noqa: F401
 
 

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 
 from ..cache_sizes import last_cache
-from ..draws import draw
+from ..candidates import Array
+from ..draws import NumPyArray, draw
 from ..protocol import LoadRequest
 from .cold_inputs import ColdInputs, CopyRing, CopyTurn, copies_wanted
 from .huge_pages import free_unreferenced_arrays, in_huge_pages
 
 
 class InputStock:
-    """The arrays of this process: constants that were given, and copies that rounds rotate."""
+    """The arrays of this process: constants, and copies that rounds rotate (`CopyRing`)."""
 
     def __init__(self, platform: str) -> None:
         self._cache = last_cache(platform)
-        self._constants: dict[int, np.ndarray[Any, Any]] = {}
+        self._constants: dict[int, NumPyArray] = {}
         self._rings: dict[tuple[object, ...], CopyRing] = {}
 
-    def keep(self, number: int, constant: np.ndarray[Any, Any]) -> None:
+    def keep(self, number: int, constant: NumPyArray) -> None:
         self._constants[number] = constant
 
     def forget(self, constants: tuple[int, ...]) -> None:
@@ -51,12 +50,12 @@ class InputStock:
     def _ring(self, load: LoadRequest, seed: int, position: int) -> CopyRing:
         type_ = load.text.inputs[position]
         number = load.constants.get(position)
-        wanted = load.draws.get(position)
-        origin = (seed, position, wanted) if number is None else (number,)
+        distribution = load.draws.get(position)
+        origin = (seed, position, distribution) if number is None else (number,)
         place = (type_, load.text.x64, *origin)
         if place not in self._rings:
             if number is None:
-                value = draw(type_, seed, position, wanted)
+                value = draw(type_, seed, position, distribution)
                 self._rings[place] = CopyRing(jnp.array(value, type_.dtype), _copy)
             else:
                 value = self._constants[number]
@@ -64,10 +63,10 @@ class InputStock:
         return self._rings[place]
 
 
-def _copy(array: Any) -> Any:
+def _copy(array: Array) -> Array:
     return jnp.array(array, copy=True)
 
 
-def _kept_copy(array: Any, dtype: str | None = None) -> Any:
-    """As what is made beforehand lies where it is used."""
+def _kept_copy(array: Array, dtype: str | None = None) -> Array:
+    """A copy as a prepared constant would lie: `in_huge_pages`."""
     return in_huge_pages(jnp.array(array, dtype, copy=True))

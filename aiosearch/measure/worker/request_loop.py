@@ -26,7 +26,7 @@ from ..protocol import (
     decode_settings,
     encode,
 )
-from ..toolkit import explained, use_toolkit
+from ..toolkit import LOST, explained, use_toolkit
 from .expendable import become_expendable
 
 
@@ -66,7 +66,7 @@ def _answer(channel: Channel, handle: Callable[[Request], Reply]) -> None:
 
 @contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Ends the process, whatever it is at, when the body takes longer.
+    """Ends the process by SIGALRM, whatever it is at, when the body takes longer.
 
     The kernel does it: neither a lock of the interpreter nor a busy compiler can hold it up.
     """
@@ -78,7 +78,7 @@ def alarm(seconds: float) -> Iterator[None]:
 
 
 def _redirect(log: int) -> None:
-    """What a candidate or the compiler prints is kept for the host to quote from."""
+    """Sends what a candidate or the compiler prints to the `log`, for the host to quote from."""
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)
@@ -90,11 +90,13 @@ def _prepare_environment(platform: str) -> None:
     os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
     if platform == "cuda":
         use_toolkit()
-    if jax := sys.modules.get("jax"):  # a nursery has imported it, and it has read these before
+    if jax := sys.modules.get("jax"):  # a fork server has imported it: it has read these already
         jax.config.update("jax_platforms", platform)
         jax.config.update("jax_enable_compilation_cache", False)
+    # A handler in Python would wait for the interpreter, which may never come back
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     if sys.platform == "linux":
+        # Where memory runs out, the kernel takes this process first
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
@@ -103,15 +105,18 @@ def _find_device() -> ProcessReady:
 
     from ...pool import usable_cores
 
-    device = jax.devices()[0]
+    try:
+        device = jax.devices()[0]
+    except AssertionError:  # jax's own, without a word, where a platform has no device
+        raise RuntimeError(f"jax finds none ({LOST})") from None
     return ProcessReady(device.device_kind, usable_cores(), f"jax {jax.__version__}")
 
 
 def _limit_memory(megabytes: int) -> None:
-    """Makes allocations beyond it fail; what is mapped already does not count."""
-    found = [line for line in _status() if line.startswith("VmData:")]
-    if found:
-        limit = int(found[0].split()[1]) * 1024 + (megabytes << 20)
+    """Makes allocations beyond the limit fail; what is mapped already does not count."""
+    sizes = [line for line in _status() if line.startswith("VmData:")]
+    if sizes:
+        limit = int(sizes[0].split()[1]) * 1024 + (megabytes << 20)
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 

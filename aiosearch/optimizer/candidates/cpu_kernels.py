@@ -1,5 +1,13 @@
-"""CPU kernel candidates: the schedules of a program as machine code, each beside the source that
-calls it."""
+"""CPU kernel candidates: the schedules of a program as machine code, each with the source that
+calls it.
+
+Example: for `rms_norm` of f32[16, 4096] with a constant W, `CpuKernels(program, host(), 2,
+(1,)).first(8)` are at most eight `SchedulePoint`s with the best prediction, and `source` of one is
+a module with a function `rms_norm_packed`, which loads machine code from its own text.
+
+The program is lowered twice, with its kernels fused and apart, and the spaces of both are searched.
+docs/why/kernels.md goes through all steps.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +40,8 @@ from .schedule_point import KernelSource, PlannedModules, SchedulePoint
 
 
 class CpuKernels:
-    """All ways to run one program; raises TensorError where it cannot be lowered."""
+    """All ways to run one program on a processor; raises `TensorError` where it cannot
+    be lowered."""
 
     def __init__(
         self, program: Program, machine: CpuMachine, threads: int, constant: Sequence[int] = ()
@@ -41,28 +50,32 @@ class CpuKernels:
         function, self._parameters = names(program)
         plain = replace(lower(program), name=function)
         constants = [plain.inputs[at].name for at in constant]
+        # A `dict`, as fusion may change nothing: then there is one module, and no schedule is timed
+        # twice.
         modules = dict.fromkeys([fuse_kernels(plain), plain])
         plans = [_plans(module, machine, threads, constants) for module in modules]
         self._planned = PlannedModules(plans, dissimilar_schedules)
         self._writers: dict[tuple[object, ...], _KernelSourceWriter] = {}
 
     def first(self, most: int) -> list[SchedulePoint]:
-        """At most so many, best predicted first, and the first of each module at any rate."""
-        found: dict[KernelProgram, SchedulePoint] = {}
-        for one in self._planned.first(most):
-            found.setdefault(self._writer(one).native, one)
-        return list(found.values())
+        """At most `most` points, best predicted first, and the first of each module at any rate."""
+        by_program: dict[KernelProgram, SchedulePoint] = {}
+        for point in self._planned.first(most):
+            # Different choices may print the same machine code, which is timed once.
+            by_program.setdefault(self._writer(point).native, point)
+        return list(by_program.values())
 
-    def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
-        """The ways that differ in one choice."""
-        return self._planned.beside(place)
+    def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
+        """The points that differ from `place` in one choice."""
+        return self._planned.neighbours(place)
 
     def source(self, place: SchedulePoint) -> KernelSource:
-        """What runs it; raises IllegalPointError where there is no such place."""
+        """What runs a point; raises `IllegalPointError` where there is no such point."""
         return self._writer(place).source()
 
     def _writer(self, place: SchedulePoint) -> _KernelSourceWriter:
-        """The same for the same place, which prints once, whatever form it is said to be of."""
+        """The writer of a point, which prints once, whatever form the point is said to be of."""
+        # Without the form: equal modules of two forms print the same text.
         key = place.module, place.points
         if key not in self._writers:
             plan = self._planned.plan(place)
@@ -75,9 +88,10 @@ class CpuKernels:
 def kernel_sources(
     program: Program, machine: CpuMachine, threads: int, most: int, constant: Sequence[int] = ()
 ) -> list[KernelSource]:
-    """At most so many, best predicted first; raises TensorError where it cannot be lowered."""
+    """At most `most` sources, best predicted first; raises `TensorError` where the program cannot
+    be lowered."""
     ways = CpuKernels(program, machine, threads, constant)
-    return [ways.source(one) for one in ways.first(most)]
+    return [ways.source(point) for point in ways.first(most)]
 
 
 def _plans(
@@ -89,15 +103,15 @@ def _plans(
 
 
 def _packable(module: Module, constant: Sequence[str]) -> list[str]:
-    """Those that only one kernel reads, which may have them as it likes."""
-    uses = Counter(one.name for kernel in module.kernels for one in kernel.inputs)
-    uses.update(one.name for one in module.outputs)  # which a kernel copies
+    """Constant inputs that only one kernel reads, which may have them in its own layout."""
+    uses = Counter(array.name for kernel in module.kernels for array in kernel.inputs)
+    uses.update(array.name for array in module.outputs)  # which a kernel copies
     return [name for name in constant if uses[name] == 1]
 
 
 @dataclass(frozen=True)
 class _KernelSourceWriter:
-    """One module by one set of schedules."""
+    """Writes one module by one set of schedules."""
 
     program: Program
     plan: ModulePlan[Schedule]
@@ -116,53 +130,58 @@ class _KernelSourceWriter:
             return KernelSource(self._how(), self.plan.seconds, module_of(run), self.function)
         inputs = self.plan.module.inputs
         types = tuple(
-            ArrayType(ARRAY_NAMES[given.dtype], given.shape)
-            for given in (one.given(inputs[at]) for at, one in layouts.items())
+            ArrayType(ARRAY_NAMES[packed_type.dtype], packed_type.shape)
+            for packed_type in (layout.packed_input(inputs[at]) for at, layout in layouts.items())
         )
         text = module_of(f"{self._pack(layouts)}\n\n{run}")
+        # Names that `Answer.renamed` gives too, so that an answer can be called after any function.
         function, pack = f"{self.function}_packed", f"{self.function}_pack"
         seconds = self.plan.seconds
         return KernelSource(self._how(), seconds, text, function, tuple(layouts), pack, types)
 
     def _layouts(self) -> dict[int, PackedLayout]:
-        """By the places of the inputs."""
+        """The layouts of packed inputs, by their positions."""
         by_name = {
             name: layout
-            for one in self.plan.schedules.values()
-            for name, layout in one.layouts.items()
+            for schedule in self.plan.schedules.values()
+            for name, layout in schedule.layouts.items()
         }
         return {
-            at: by_name[one.name]
-            for at, one in enumerate(self.plan.module.inputs)
-            if one.name in by_name
+            at: by_name[array.name]
+            for at, array in enumerate(self.plan.module.inputs)
+            if array.name in by_name
         }
 
     def _run(self, layouts: Mapping[int, PackedLayout]) -> str:
-        given = [
+        arguments = [
             f"{name}_packed" if at in layouts else name for at, name in enumerate(self.parameters)
         ]
-        taken = [one for at, one in enumerate(given) if at not in layouts]
-        taken += [given[at] for at in layouts]
+        parameters = [argument for at, argument in enumerate(arguments) if at not in layouts]
+        parameters += [arguments[at] for at in layouts]
         name = f"{self.function}_packed" if layouts else self.function
         lines = encode_program(self.native, self.machine, origin=self._origin())
         picked = "[0]" if len(self.plan.module.outputs) == 1 else ""
         return _FUNCTION.format(
-            name=name, taken=", ".join(taken), lines=lines, given=", ".join(given), picked=picked
+            name=name,
+            taken=", ".join(parameters),
+            lines=lines,
+            given=", ".join(arguments),
+            picked=picked,
         )
 
     def _origin(self) -> ProgramOrigin:
         module, schedules = expand_copies(self.plan.module, self.plan.schedules)
-        words = (describe_schedule(one, schedules[one.name]) for one in module.kernels)
+        words = (describe_schedule(kernel, schedules[kernel.name]) for kernel in module.kernels)
         return ProgramOrigin(write(self.program), str(module), tuple(words))
 
     def _pack(self, layouts: Mapping[int, PackedLayout]) -> str:
         names = [self.parameters[at] for at in layouts]
         packed = [
-            _packing(self.parameters[at], one, self.plan.module.inputs[at].shape)
-            for at, one in layouts.items()
+            _packing(self.parameters[at], layout, self.plan.module.inputs[at].shape)
+            for at, layout in layouts.items()
         ]
-        body = "".join(f"        {one},\n" for one in packed)
-        needs = _CODING if any(one.coded for one in layouts.values()) else ""
+        body = "".join(f"        {text},\n" for text in packed)
+        needs = _CODING if any(layout.coded for layout in layouts.values()) else ""
         return f"def {self.function}_pack({', '.join(names)}):\n{needs}    return (\n{body}    )\n"
 
     def _how(self) -> str:
@@ -170,56 +189,66 @@ class _KernelSourceWriter:
 
 
 def _short(schedule: Schedule) -> str:
-    """The tiles, rows and vectors in registers, and what is packed, as short as can be."""
+    """The tiles, rows and vectors in registers, and what is packed, as short as can be: `[m 16, k
+    256, 4x2, W packed]`."""
     parts = [f"{name} {size}" for name, size in schedule.tiles.items()]
-    if schedule.wishes.rows:
-        unit = " by matrix unit" if schedule.wishes.matrix else ""
-        parts.append(f"{schedule.wishes.rows}x{schedule.wishes.vectors}{unit}")
+    if schedule.registers.rows:
+        unit = " by matrix unit" if schedule.registers.matrix else ""
+        parts.append(f"{schedule.registers.rows}x{schedule.registers.vectors}{unit}")
     parts += ["kept"] * schedule.keeps
     parts += [
         f"{name} {'coded' if layout.coded else 'packed'}"
         for name, layout in schedule.layouts.items()
     ]
     parts += [f"{name} copied" for name in schedule.staged]
-    parts += [f"{name} turned" for name in schedule.turned]
+    parts += [f"{name} turned" for name in schedule.transposed]
     parts += [f"{name} in panels" for name in schedule.panels]
     parts += ["widened"] * schedule.wide
     parts += [f"{schedule.fastest} first"] * (schedule.fastest is not None)
-    usual, wishes = RegisterRequest(), schedule.wishes
-    parts += [f"{wishes.unroll} a turn"] * (wishes.unroll != usual.unroll)
-    near = " across" if wishes.across else " and near" if wishes.nearest else ""
-    if wishes.lanes is not None:
-        parts.append("{}x{} along lanes".format(*wishes.lanes))
-    parts += [f"{wishes.chains} chains"] * (wishes.chains > 0)
-    parts += [f"{wishes.ahead} ahead{near}"] * (wishes.ahead != usual.ahead)
+    usual, request = RegisterRequest(), schedule.registers
+    parts += [f"{request.unroll} a turn"] * (request.unroll != usual.unroll)
+    near = (
+        " across" if request.prefetch_along_lanes else " and near" if request.prefetch_to_l1 else ""
+    )
+    if request.lanes is not None:
+        parts.append("{}x{} along lanes".format(*request.lanes))
+    parts += [f"{request.chains} chains"] * (request.chains > 0)
+    parts += [f"{request.prefetch_distance} ahead{near}"] * (
+        request.prefetch_distance != usual.prefetch_distance
+    )
     parts += [f"{schedule.width} bytes a vector"] * (schedule.width > 0)
     return f"[{', '.join(parts)}]"
 
 
 def _packing(name: str, layout: PackedLayout, sizes: tuple[int, ...]) -> str:
-    """A call's text that lays an input out: batch, panels, rows, width, and pairs of rows last."""
+    """The text of an expression that packs an input: batch, panels, rows, width, and pairs of rows
+    last.
+
+    Example: W f32[4096, 6144] in panels of 32 is `W.reshape((4096, 192, 32)).transpose((1, 0, 2))`.
+    """
     batch = [axis for axis in range(len(sizes)) if axis not in (layout.row, layout.column)]
     rows, columns = sizes[layout.row], sizes[layout.column]
     panels, odd = -(-columns // layout.width), rows % 2 if layout.pairs else 0
-    found = name
+    text = name
     if [*batch, layout.row, layout.column] != list(range(len(sizes))):
-        found = f"jnp.transpose({found}, {(*batch, layout.row, layout.column)})"
+        text = f"jnp.transpose({text}, {(*batch, layout.row, layout.column)})"
+    # Panels are full and rows come in pairs: zeros fill up, which add nothing to a sum of products.
     if odd or panels * layout.width > columns:
         ends = [(0, 0)] * len(batch) + [(0, odd), (0, panels * layout.width - columns)]
-        found = f"jnp.pad({found}, {tuple(ends)})"
+        text = f"jnp.pad({text}, {tuple(ends)})"
     lead, first = tuple(sizes[axis] for axis in batch), len(batch)
-    own = tuple(range(first))
+    batch_axes = tuple(range(first))
     if layout.pairs:
         shape = (*lead, (rows + odd) // 2, 2, panels, layout.width)
-        order = (*own, first + 2, first, first + 3, first + 1)
+        order = (*batch_axes, first + 2, first, first + 3, first + 1)
     else:
         shape = (*lead, rows, panels, layout.width)
-        order = (*own, first + 1, first, first + 2)
-    found = f"{found}.reshape({shape}).transpose({order})"
-    return f"encoded({found})" if layout.coded else found
+        order = (*batch_axes, first + 1, first, first + 2)
+    text = f"{text}.reshape({shape}).transpose({order})"
+    return f"encoded({text})" if layout.coded else text
 
 
-_CODING = "    from aiosearch.codegen.cpu.panel_encoder import encoded\n\n"
+_CODING = "    from aiosearch.codegen.cpu.coding import encoded\n\n"
 
 _FUNCTION = '''def {name}({taken}):
     from aiosearch.codegen.native.carrying import carried

@@ -1,4 +1,16 @@
-"""Generation of candidates: from a program to the sources that are worth a race."""
+"""Generation of candidates: from a program to the sources that are worth a race.
+
+The way of a program through `CandidateGenerator.contest`:
+
+    improve          equal programs that should be faster, by `algebra`
+    composed         what fused kernels compute, as plain operators, by the superoptimizer
+    verify           each of them once: what is not accepted is refused with its reason
+    spellings        each accepted program in several texts
+    packings         each again, with what constant inputs allow to make beforehand
+    kernels          the best few as machine code
+
+A form is a rewritten program; form 0 is the original.
+"""
 
 from __future__ import annotations
 
@@ -31,24 +43,26 @@ from .spellings import Spelling, spellings
 from .weight_packing import PackedProgram, merge_weights, packings
 
 REWRITES_AS_KERNELS = 3
-"""So many of the programs that rules make are run as kernels."""
+"""How many of the programs that rules make are run as kernels."""
 COMPOSED_PROGRAMS = 2
-"""Programs that the superoptimizer may add to those of the algebra."""
+"""How many programs the superoptimizer may add to those of the algebra."""
 
 
 class CandidateQuestion(Struct, frozen=True):
-    """What is asked of the process that rewrites."""
+    """What is asked of the process that generates candidates."""
 
     program: bytes
+    """As JSON."""
     budget: Budget
     seed: int
     strict: bool
     constant: tuple[int, ...] = ()
-    """The inputs that stay the same from call to call."""
+    """Positions of the inputs that stay the same from call to call."""
     threads: int = 0
-    """Of a processor for which kernels are to be made; 0 for none."""
+    """Threads of the processor for which kernels are to be made; 0 for no kernels."""
     gpu: str = ""
-    """The device for which kernels are to be made, if it is one that is described."""
+    """The device for which kernels are to be made, by the name that `devices` has for it; empty for
+    none."""
 
 
 class Prepacking(Struct, frozen=True):
@@ -56,28 +70,28 @@ class Prepacking(Struct, frozen=True):
 
     positions: tuple[int, ...]
     function: str
-    """Makes it of those inputs, as a tuple."""
+    """Makes it of the inputs at `positions`, as a tuple."""
     types: tuple[ArrayType, ...]
-    """Of the arrays in the tuple."""
+    """The types of the arrays in the tuple."""
 
 
 class CandidateSource(Struct, frozen=True):
-    """One way to write a program down."""
+    """One way to write a program down: a contender of the race."""
 
     how: str
-    """What was done to the original, in words."""
+    """What was done to the original, in words: `rewritten 2; accumulate 0`."""
     form: int
-    """Which rewritten program it is; 0 is the original."""
+    """The number of the rewritten program; 0 is the original."""
     program: bytes
     source: str
     function: str
     verdict: tuple[str, ...]
-    """What is known of the program and how; of the original, nothing need be."""
+    """What is known of the program and how, a line each; empty for the original."""
     beforehand: Prepacking | None = None
     place: SchedulePoint | None = None
-    """Where it lies among all ways to run it as kernels of ours; nothing where it is JAX."""
+    """The point of the schedule space, where it is kernels of ours; `None` where it is JAX."""
     watched: bool = False
-    """Whether it computes the original where what it gives is not finite."""
+    """Whether it computes the original where its result is not finite (`guard_candidate`)."""
 
     @property
     def kernels(self) -> bool:
@@ -106,33 +120,36 @@ class CandidateGenerator:
         Where inputs stay the same, as many ways again make something of them beforehand.
         """
         forms, question = self._forms, self._question
-        found = forms.accepted(chain(forms.improved(), forms.composed()))
-        ways = [list(_ways(form)) for form in found]
+        rewrites = forms.accepted(chain(forms.improved(), forms.composed()))
+        ways = [list(_ways(form)) for form in rewrites]
+        # The original in its plain spelling is the first of the first list, and so of the race.
         chosen = _by_turns(ways, question.budget.contenders)
+        # A weight that stays the same allows rewrites that pay only then, such as products of
+        # weights.
         if question.constant:
-            found = forms.accepted(forms.improved(question.constant))
-            found = [*found, *forms.accepted(forms.prepared(found))[1:]]
-            ways = [list(_packed_ways(form, question.constant)) for form in found]
+            rewrites = forms.accepted(forms.improved(question.constant))
+            rewrites = [*rewrites, *forms.accepted(forms.prepared(rewrites))[1:]]
+            ways = [list(_packed_ways(form, question.constant)) for form in rewrites]
             chosen += _by_turns(ways, question.budget.contenders)
         if question.threads or question.gpu:
             try:
-                chosen += forms.kernels(found)
+                chosen += forms.kernels(rewrites)
             except NativeError as error:  # as where LLVM is not there
                 self._tell(describe_missing_kernels(error))
         return CandidateSet(tuple(chosen), tuple(forms.refused))
 
-    def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
-        """The kernels that differ in one choice from some that were given."""
-        _, kernels = self._forms.made[place.form]
-        return [replace(one, form=place.form) for one in kernels.beside(place)]
+    def neighbours(self, place: SchedulePoint) -> list[SchedulePoint]:
+        """The points that differ in one choice from one that was given."""
+        _, kernels = self._forms.lowered[place.form]
+        return [replace(neighbour, form=place.form) for neighbour in kernels.neighbours(place)]
 
-    def made(self, place: SchedulePoint) -> CandidateSource:
-        """A contender of these kernels; raises AiosearchError where there are none."""
+    def contender(self, place: SchedulePoint) -> CandidateSource:
+        """A source with these kernels; raises `AiosearchError` where there is none."""
         return self._forms.contender(place)
 
 
 def generate_candidates(question: CandidateQuestion, tell: Callable[[str], None]) -> CandidateSet:
-    """What can be tried, for whoever wants nothing further."""
+    """What can be tried, for a caller that asks nothing further."""
     return CandidateGenerator(question, tell).contest()
 
 
@@ -161,8 +178,9 @@ class _VerifiedRewrites:
         }
         self._wraps = may_overflow(self._original)
         self.refused: list[str] = []
-        self.made: list[tuple[_VerifiedRewrite, KernelSpace]] = []
-        """The forms that can be run as kernels, with all ways to do it."""
+        self.lowered: list[tuple[_VerifiedRewrite, KernelSpace]] = []
+        """The forms that can be run as kernels, with all ways to do it; a `SchedulePoint.form` is
+        an index of it."""
 
     def improved(self, constant: tuple[int, ...] = ()) -> Iterator[Program]:
         budget = self._question.budget
@@ -175,36 +193,36 @@ class _VerifiedRewrites:
         yield from self._composer().unfused(self._original, COMPOSED_PROGRAMS)
 
     def _fused(self) -> Iterator[Program]:
-        found = self._composer().fused(self._original)
-        if found is not None:
-            yield found
+        fused = self._composer().fused(self._original)
+        if fused is not None:
+            yield fused
 
     def _composer(self) -> Composer:
         return Composer(default_device(), self._question.budget.search_seconds / 2)
 
     def kernels(self, forms: Sequence[_VerifiedRewrite]) -> list[CandidateSource]:
-        """The best of these, and what the superoptimizer fuses of the original, as machine code.
+        """The best kernels of these forms, and of what the superoptimizer fuses of the original.
 
-        Those that should be fastest are chosen, one of each form among them; and of what forms have
+        Those that should be fastest are chosen, one of each form among them; of what forms have
         alike, one alone, as long as there is anything else.
         """
         most = self._question.budget.kernels
-        some = [*forms[:REWRITES_AS_KERNELS], *self.accepted(self._fused())]
-        self.made = [(form, self._kernels(form.program)) for form in dict.fromkeys(some)]
+        rewrites = [*forms[:REWRITES_AS_KERNELS], *self.accepted(self._fused())]
+        self.lowered = [(form, self._kernels(form.program)) for form in dict.fromkeys(rewrites)]
         ways = [
             [replace(place, form=at) for place in kernels.first(most)]
-            for at, (_, kernels) in enumerate(self.made)
+            for at, (_, kernels) in enumerate(self.lowered)
         ]
-        found = []
+        sources = []
         for place in varied(ways, most):
             try:
-                found.append(self.contender(place))
+                sources.append(self.contender(place))
             except CannotPrint as error:  # a tiling may have no text where another one has
                 self._tell(describe_missing_kernels(error))
-        return found
+        return sources
 
     def contender(self, place: SchedulePoint) -> CandidateSource:
-        form, kernels = self.made[place.form]
+        form, kernels = self.lowered[place.form]
         return _with_kernels(form, kernels.source(place), place)
 
     def _kernels(self, program: Program) -> KernelSpace:
@@ -218,13 +236,15 @@ class _VerifiedRewrites:
             yield from merge_weights(form.program, self._question.constant)
 
     def accepted(self, programs: Iterable[Program]) -> list[_VerifiedRewrite]:
-        """The original first, then those of these that are verified.
+        """The original first, then those of `programs` that are verified.
 
-        None that computes with whole numbers, nor of an original that does: what is verified is
-        only so where they find room.
+        None that computes with integers, nor of an original that does: the verdict is about
+        integers that do not overflow.
         """
-        rewritten = () if self._wraps else (one for one in programs if not may_overflow(one))
-        forms = [self._verified(one) for one in [self._original, *rewritten]]
+        rewritten = (
+            () if self._wraps else (program for program in programs if not may_overflow(program))
+        )
+        forms = [self._verified(program) for program in [self._original, *rewritten]]
         return list(dict.fromkeys(form for form in forms if form is not None))
 
     def _verified(self, program: Program) -> _VerifiedRewrite | None:
@@ -235,32 +255,41 @@ class _VerifiedRewrites:
     def _judged(self, program: Program) -> _VerifiedRewrite | None:
         asked = self._question
         verdict = verify(
-            self._original, program, seed=asked.seed, strict=asked.strict, floats=False
+            # Without floats: those are compared on the device, and only for what wins a race.
+            self._original,
+            program,
+            seed=asked.seed,
+            strict=asked.strict,
+            floats=False,
         )
         if not verdict.status.accepted:
             self.refused.append(f"{verdict.status}: {verdict.reason}")
             self._tell(f"a rewrite is left out: {self.refused[-1]}")
             return None
+        # Numbers are for people, in order of acceptance; what was refused has none.
         number = sum(form is not None for form in self._known.values())
-        found = _VerifiedRewrite(program, number, tuple(verdict.summary()))
-        self._tell(f"{found.how}: {found.verdict[0]}")
-        return found
+        rewrite = _VerifiedRewrite(program, number, tuple(verdict.summary()))
+        self._tell(f"{rewrite.how}: {rewrite.verdict[0]}")
+        return rewrite
 
 
 def varied(ways: Sequence[Sequence[SchedulePoint]], most: int) -> list[SchedulePoint]:
-    """The first of each form, then the best others, those last that another form has as well.
+    """The first point of each form, then the best others, last those that another form has as well.
 
-    What is chosen alike in modules that should take as long is taken to be alike.
+    Choices that are equal in modules that should take as long are taken to be the same kernels.
     """
-    firsts = [own[0] for own in ways if own]
-    known: dict[tuple[object, ...], int] = {}
+    # One of each form at any rate, so that none is left out by a prediction alone.
+    firsts = [points[0] for points in ways if points]
+    first_forms: dict[tuple[object, ...], int] = {}
     new: list[SchedulePoint] = []
     again: list[SchedulePoint] = []
-    for one in [*firsts, *best_plans(ways, sum(map(len, ways)))]:
-        form = known.setdefault((one.module, one.parting, one.points, one.seconds), one.form)
-        (new if form == one.form or one in firsts else again).append(one)
+    for point in [*firsts, *best_plans(ways, sum(map(len, ways)))]:
+        form = first_forms.setdefault(
+            (point.module, point.parting, point.points, point.seconds), point.form
+        )
+        (new if form == point.form or point in firsts else again).append(point)
     chosen = list(dict.fromkeys([*new, *again]))[:most]
-    return sorted(chosen, key=lambda one: one.seconds)
+    return sorted(chosen, key=lambda point: point.seconds)
 
 
 def _ways(form: _VerifiedRewrite) -> Iterator[CandidateSource]:
@@ -274,25 +303,25 @@ def _ways(form: _VerifiedRewrite) -> Iterator[CandidateSource]:
 
 def _packed_ways(form: _VerifiedRewrite, constant: tuple[int, ...]) -> Iterator[CandidateSource]:
     """The program parted in each way, what is left for a call in each spelling."""
-    for one in packings(form.program, constant):
-        beforehand = _beforehand(one)
-        function, _ = names(one.run)
-        pack = emit_pack(one.pack)
-        for spelling, source in _spelled(one.run, False):
-            how = _describe_unproven(f"{form.how}; {one.how}", spelling)
+    for parted in packings(form.program, constant):
+        beforehand = _beforehand(parted)
+        function, _ = names(parted.run)
+        pack = emit_pack(parted.pack)
+        for spelling, source in _spelled(parted.run, False):
+            how = _describe_unproven(f"{form.how}; {parted.how}", spelling)
             yield CandidateSource(
-                how, form.number, to_json(one.run), merged(pack, source), function, form.verdict,
+                how, form.number, to_json(parted.run), merged(pack, source), function, form.verdict,
                 beforehand,
             )  # fmt: skip
 
 
 def _with_kernels(
-    form: _VerifiedRewrite, found: KernelSource, place: SchedulePoint
+    form: _VerifiedRewrite, kernel: KernelSource, place: SchedulePoint
 ) -> CandidateSource:
-    before = Prepacking(found.positions, found.pack, found.types) if found.positions else None
+    before = Prepacking(kernel.positions, kernel.pack, kernel.types) if kernel.positions else None
     return CandidateSource(
-        f"{form.how}; {found.how}", form.number, to_json(form.program), found.source,
-        found.function, form.verdict, before, place,
+        f"{form.how}; {kernel.how}", form.number, to_json(form.program), kernel.source,
+        kernel.function, form.verdict, before, place,
     )  # fmt: skip
 
 
@@ -319,10 +348,13 @@ def _describe_unproven(how: str, spelling: Spelling) -> str:
 
 
 def _by_turns(ways: list[list[CandidateSource]], most: int) -> list[CandidateSource]:
-    """The first of each, then the second of each, as far as there is room; sources once."""
-    found: dict[str, CandidateSource] = {}
+    """The first of each list, then the second of each, as far as there is room; each source once.
+
+    So a form with many spellings does not keep others out.
+    """
+    chosen: dict[str, CandidateSource] = {}
     for turn in range(max(map(len, ways), default=0)):
         for way in ways:
-            if turn < len(way) and len(found) < most:
-                found.setdefault(way[turn].source, way[turn])
-    return list(found.values())
+            if turn < len(way) and len(chosen) < most:
+                chosen.setdefault(way[turn].source, way[turn])
+    return list(chosen.values())

@@ -1,7 +1,8 @@
 """The `jnp` and `lax` expression of each tensor operator, and the precedence that decides on
 parentheses.
 
-Expressions of a source, and what is written in them.
+Example: `add(x, mul(y, z))` is `x + y * z`, and `mul(add(x, y), z)` is `(x + y) * z`. Two literals
+have no operator between them, as Python would compute it in float64: they are `jnp.add(1.0, 2.0)`.
 """
 
 from __future__ import annotations
@@ -13,66 +14,75 @@ from enum import IntEnum
 from typing import Any, TypeAlias
 
 from ...tensor import DType, Term
-from ...tensor.sizes import product
+from ...tensor.sizes import Dim, product
 from ...tensor.terms import LITERAL
 from ...tensor.types import JAX_NAMES
 
 
 class Precedence(IntEnum):
-    """How tightly an expression holds together."""
+    """How tightly an expression binds, as in Python's grammar."""
 
     COMPARISON = 1
     SUM = 2
     PRODUCT = 3
     MATRICES = 4
-    """Python reads `@` as it does `*`, from the left: right operands of both have brackets."""
+    """Python reads `@` like `*`, from the left: right operands of both have parentheses."""
     SIGN = 5
     ATOM = 6
 
 
 @dataclass(frozen=True, slots=True)
 class SourceExpression:
-    """An expression."""
+    """The text of an expression, and how tightly it binds."""
 
     text: str
     binds: Precedence = Precedence.ATOM
 
     def at(self, binds: Precedence) -> str:
-        """The text for a place that takes what binds at least so tightly."""
+        """The text for a place that takes what binds at least as tightly as `binds`."""
         return self.text if self.binds >= binds else f"({self.text})"
 
     @property
     def atom(self) -> str:
+        """The text for a place before a dot or an index."""
         return self.at(Precedence.ATOM)
 
 
-def number(value: Any, whole: bool) -> SourceExpression:
-    """A literal; written with a point unless it is whole and may be written so."""
-    found = float(value)
-    if math.isinf(found):
+def number(value: float, whole: bool) -> SourceExpression:
+    """A literal; written with a point unless it is an integer and may be written as
+    one (`whole`)."""
+    numeric = float(value)
+    if math.isinf(numeric):
         return (
             SourceExpression("jnp.inf")
-            if found > 0
+            if numeric > 0
             else SourceExpression("-jnp.inf", Precedence.SIGN)
         )
-    text = str(int(found)) if whole and found == int(found) and abs(found) < 2**24 else repr(found)
+    text = (
+        str(int(numeric))
+        if whole and numeric == int(numeric) and abs(numeric) < 2**24
+        else repr(numeric)
+    )
     return SourceExpression(text, Precedence.SIGN if text.startswith("-") else Precedence.ATOM)
 
 
 def call(function: str, *arguments: str) -> SourceExpression:
+    """The expression of a function call."""
     return SourceExpression(f"{function}({', '.join(arguments)})")
 
 
-def listed(sizes: Sequence[Any]) -> str:
+def listed(sizes: Sequence[object]) -> str:
+    """Sizes with commas between them."""
     return ", ".join(map(str, sizes))
 
 
-def sized(sizes: Sequence[Any]) -> str:
+def sized(sizes: Sequence[object]) -> str:
+    """Sizes as a tuple: `(4,)` of one."""
     return f"({listed(sizes)}{',' if len(sizes) == 1 else ''})"
 
 
 def axis_text(axes: Sequence[int], rank: int) -> str:
-    """Axes as people count them: the last ones from the end."""
+    """Axes as people count them: the last one of several is -1."""
     if len(axes) == 1:
         (axis,) = axes
         return str(axis - rank if axis == rank - 1 else axis)
@@ -83,7 +93,7 @@ def axis_text(axes: Sequence[int], rank: int) -> str:
 
 
 OperatorExpression: TypeAlias = Callable[..., SourceExpression]
-"""Given a term and its operands, the expression."""
+"""Takes a term and the expressions of its operands, and gives the term's."""
 
 _CALLS = {
     "abs": "jnp.abs",
@@ -121,7 +131,7 @@ _INFIX = {
 
 
 def operator_expression(term: Term, operands: Sequence[SourceExpression]) -> SourceExpression:
-    """The expression for a term, given those for its operands."""
+    """The expression of a term, from those of its operands."""
     name = term.operator.name
     if name in _INFIX:
         return _infix(term, operands)
@@ -133,8 +143,10 @@ def operator_expression(term: Term, operands: Sequence[SourceExpression]) -> Sou
 def _infix(term: Term, operands: Sequence[SourceExpression]) -> SourceExpression:
     sign, binds, function = _INFIX[term.operator.name]
     left, right = operands
+    # Python would compute it, in float64.
     if all(argument.operator is LITERAL for argument in term.arguments):
         return call(function, left.text, right.text)
+    # Python chains comparisons: `a < b < c` is not `(a < b) < c`.
     here = Precedence.SUM if binds is Precedence.COMPARISON else binds
     beyond = Precedence.SIGN if binds is Precedence.PRODUCT else Precedence(binds + 1)
     return SourceExpression(f"{left.at(here)} {sign} {right.at(beyond)}", binds)
@@ -161,20 +173,20 @@ def _gelu(term: Term, x: SourceExpression) -> SourceExpression:
     return call("jax.nn.gelu", x.text, f"approximate={term.operator.name == 'gelu_tanh'}")
 
 
-def _power(term: Term, x: SourceExpression, exponent: Any) -> SourceExpression:
+def _power(term: Term, x: SourceExpression, exponent: float) -> SourceExpression:
     power = number(exponent, True)
     if term.arguments[0].operator is LITERAL or term.dtype is DType.I32:
         return call("jnp.power", f"jnp.asarray({x.text}, float)", power.text)
     return SourceExpression(f"{x.atom} ** {power.text}", Precedence.SIGN)
 
 
-def _exponential(term: Term, x: SourceExpression, base: Any) -> SourceExpression:
+def _exponential(term: Term, x: SourceExpression, base: float) -> SourceExpression:
     written = term.arguments[0].operator is LITERAL
     power = f"jnp.asarray({x.text}, float)" if written else x.text
     return call("jnp.power", number(base, True).text, power)
 
 
-def _clamp(term: Term, x: SourceExpression, low: Any, high: Any) -> SourceExpression:
+def _clamp(term: Term, x: SourceExpression, low: float, high: float) -> SourceExpression:
     return call("jnp.clip", x.text, number(low, True).text, number(high, True).text)
 
 
@@ -191,17 +203,19 @@ def _reduction(
     term: Term, x: SourceExpression, axes: tuple[int, ...], keep: bool
 ) -> SourceExpression:
     operand = term.arguments[0]
-    given = [x.text]
+    arguments = [x.text]
+    # Over all axes `jnp.sum(x)` says it.
     if keep or len(axes) != len(operand.shape):
-        given.append(f"axis={axis_text(axes, len(operand.shape))}")
+        arguments.append(f"axis={axis_text(axes, len(operand.shape))}")
     if keep:
-        given.append("keepdims=True")
+        arguments.append("keepdims=True")
     name = term.operator.name
+    # jnp sums 32-bit integers in 64 bits where x64 is enabled.
     if name == "sum" and term.dtype is DType.I32:
-        given.append("dtype=jnp.int32")
+        arguments.append("dtype=jnp.int32")
     if name in ("max", "min") and any(operand.shape[axis] == 0 for axis in axes):
-        given.append(f"initial={'-' if name == 'max' else ''}jnp.inf")
-    return call(f"jnp.{name}", *given)
+        arguments.append(f"initial={'-' if name == 'max' else ''}jnp.inf")
+    return call(f"jnp.{name}", *arguments)
 
 
 def _fold(term: Term, x: SourceExpression, axis: int, size: Any) -> SourceExpression:
@@ -212,7 +226,8 @@ def _fold(term: Term, x: SourceExpression, axis: int, size: Any) -> SourceExpres
 
 
 def matmul(left: SourceExpression, right: SourceExpression, wide: bool = False) -> SourceExpression:
-    """A product; `wide` adds up in 32 bits and gives that."""
+    """The expression of a matrix product; `wide` accumulates halves in 32 bits and
+    gives that type."""
     if wide:
         preferred = "preferred_element_type=jnp.float32"
         return call("jnp.matmul", left.text, right.text, preferred)
@@ -247,19 +262,20 @@ def _convolution(
 
 
 def _whole(term: Term, x: SourceExpression) -> str:
-    """An operand that has the methods of an array."""
+    """An operand that has the methods of an array: a literal has none."""
     return f"jnp.asarray({x.text})" if term.arguments[0].operator is LITERAL else x.atom
 
 
-def _broadcast(term: Term, x: SourceExpression, shape: Sequence[Any]) -> SourceExpression:
+def _broadcast(term: Term, x: SourceExpression, shape: Sequence[Dim]) -> SourceExpression:
     if term.arguments[0].operator is LITERAL:
         return call("lax.full", sized(shape), x.text)
     return call("jnp.broadcast_to", x.text, sized(shape))
 
 
-def _reshape(term: Term, x: SourceExpression, shape: Sequence[Any]) -> SourceExpression:
+def _reshape(term: Term, x: SourceExpression, shape: Sequence[Dim]) -> SourceExpression:
     old = term.arguments[0].shape
     whole = _whole(term, x)
+    # `x[:, None]` is how people write it, up to a length that can be read.
     if old and tuple(size for size in shape if size != 1) == old and len(shape) <= 4:
         index = ["None" if size == 1 else ":" for size in shape]
         return SourceExpression(f"{whole}[{', '.join(index)}]")
@@ -289,11 +305,11 @@ def _joined(term: Term, *xs: SourceExpression, axis: int) -> SourceExpression:
 
 
 def _pad(
-    term: Term, x: SourceExpression, axis: int, low: Any, high: Any, value: Any
+    term: Term, x: SourceExpression, axis: int, low: float, high: float, value: float
 ) -> SourceExpression:
-    widths = [(low, high) if own == axis else (0, 0) for own in range(len(term.shape))]
-    own = [] if value == 0 else [f"constant_values={number(value, True).text}"]
-    return call("jnp.pad", x.text, sized(widths), *own)
+    widths = [(low, high) if dimension == axis else (0, 0) for dimension in range(len(term.shape))]
+    options = [] if value == 0 else [f"constant_values={number(value, True).text}"]
+    return call("jnp.pad", x.text, sized(widths), *options)
 
 
 def _diagonal(term: Term, x: SourceExpression) -> SourceExpression:
@@ -301,11 +317,11 @@ def _diagonal(term: Term, x: SourceExpression) -> SourceExpression:
     return call("jnp.diagonal", x.text, *axes)
 
 
-def _iota(term: Term, shape: Sequence[Any], axis: int, dtype: DType) -> SourceExpression:
-    own = JAX_NAMES[dtype]
+def _iota(term: Term, shape: Sequence[Dim], axis: int, dtype: DType) -> SourceExpression:
+    dtype_name = JAX_NAMES[dtype]
     if product(shape) == shape[axis] and len(shape) == 1:
-        return call("jnp.arange", str(shape[0]), f"dtype={own}")
-    return call("lax.broadcasted_iota", own, sized(shape), str(axis))
+        return call("jnp.arange", str(shape[0]), f"dtype={dtype_name}")
+    return call("lax.broadcasted_iota", dtype_name, sized(shape), str(axis))
 
 
 _OWN: dict[str, OperatorExpression] = {

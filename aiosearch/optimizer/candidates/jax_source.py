@@ -1,11 +1,18 @@
-"""Programs written as JAX functions that stand alone, with long lines folded and names made
-unique.
+"""Programs written as JAX functions that stand alone, with long lines folded and names made unique.
 
-From what a term is written: itself, or with what stands around it said in one.
+    print(emit(program))
 
-Long lines of a source, folded.
+gives, for `x / sqrt(mean(x²))` of f32[8, 16],
 
-The functions of a source by other names, so that several sources can stand in one file.
+    import jax.numpy as jnp
+    |
+    def f(x):
+        a = jnp.mean(jnp.square(x), axis=-1, keepdims=True)
+        return x / jnp.sqrt(a)
+
+`TermSpelling` says what a term is written from: itself, or with what stands around it said in one
+expression. `fold_line` opens long lines at brackets. `renamed` and `with_parameters` change names
+in a text, so that several sources can stand in one file.
 """
 
 from __future__ import annotations
@@ -31,25 +38,25 @@ from .spellings import ProductSpelling, Spelling, products
 
 @dataclass(frozen=True, slots=True)
 class TermSpelling:
-    """How a term is written: what it is written from, and the expression."""
+    """How a term is written: the terms that it is written from, and the expression of theirs."""
 
     operands: tuple[Term, ...]
     write: Callable[..., SourceExpression]
 
 
 def spelled_out(term: Term) -> Term:
-    """The norm by its parts; half types are widened for it."""
+    """The norm by its parts; half types are widened to f32 for it."""
     x = term.arguments[0]
     wide = apply("cast", x, dtype="f32") if x.dtype in HALVES else x
     mean = apply("mean", apply("square", wide), axes=(len(x.shape) - 1,), keep=True)
-    found = wide / apply("sqrt", mean)
-    return found if wide is x else apply("cast", found, dtype=x.dtype)
+    normalized = wide / apply("sqrt", mean)
+    return normalized if wide is x else apply("cast", normalized, dtype=x.dtype)
 
 
 def product(term: Term, chosen: frozenset[ProductSpelling]) -> TermSpelling:
-    """A product of matrices, as it was chosen to be written."""
+    """A product of matrices, as `chosen` says it is to be written."""
     left, right = term.arguments
-    if ProductSpelling.TURNED in chosen:
+    if ProductSpelling.TRANSPOSED in chosen:
         return _turned(left, right, chosen)
     narrow = _narrow(left), _narrow(right)
     if narrow[0] is not None and narrow[1] is not None and narrow[0].dtype is narrow[1].dtype:
@@ -59,24 +66,25 @@ def product(term: Term, chosen: frozenset[ProductSpelling]) -> TermSpelling:
         if ProductSpelling.TWO_ROWS in chosen:
             widths = ", ".join(["(0, 0)"] * (len(left.shape) - 2) + ["(0, 1)", "(0, 0)"])
             x = SourceExpression(f"jnp.pad({x.text}, ({widths}))")
-        found = matmul(x, y, wide=ProductSpelling.ACCUMULATE in chosen)
+        expression = matmul(x, y, wide=ProductSpelling.ACCUMULATE in chosen)
         if ProductSpelling.TWO_ROWS in chosen:
-            found = SourceExpression(f"{found.atom}[..., :1, :]")
-        return _rounded(found, term.dtype, chosen)
+            expression = SourceExpression(f"{expression.atom}[..., :1, :]")
+        return _rounded(expression, term.dtype, chosen)
 
     return TermSpelling((left, right), write)
 
 
 def _rounded(
-    found: SourceExpression, dtype: DType, chosen: frozenset[ProductSpelling]
+    expression: SourceExpression, dtype: DType, chosen: frozenset[ProductSpelling]
 ) -> SourceExpression:
+    """The expression in its own type, where it was accumulated in a wider one."""
     if ProductSpelling.ACCUMULATE not in chosen:
-        return found
-    return SourceExpression(f"{found.atom}.astype({JAX_NAMES[dtype]})")
+        return expression
+    return SourceExpression(f"{expression.atom}.astype({JAX_NAMES[dtype]})")
 
 
 def _narrow(term: Term) -> Term | None:
-    """What is widened from a half type: its products are exact in 32 bits."""
+    """The operand of a cast from a half type to f32: products of halves are exact in 32 bits."""
     if term.operator.name == "cast" and term.dtype is DType.F32:
         inner = term.arguments[0]
         return inner if inner.dtype in HALVES else None
@@ -91,14 +99,14 @@ def _turned(left: Term, right: Term, chosen: frozenset[ProductSpelling]) -> Term
             piece if _unturned(side) is not None else SourceExpression(f"{piece.atom}.mT")
             for side, piece in ((right, x), (left, y))
         )
-        found = matmul(x, y, wide=ProductSpelling.ACCUMULATE in chosen)
-        return _rounded(SourceExpression(f"{found.atom}.mT"), left.dtype, chosen)
+        expression = matmul(x, y, wide=ProductSpelling.ACCUMULATE in chosen)
+        return _rounded(SourceExpression(f"{expression.atom}.mT"), left.dtype, chosen)
 
     return TermSpelling(operands, write)
 
 
 def _unturned(term: Term) -> Term | None:
-    """What a term is the transpose of."""
+    """What a term is the matrix transpose of; `None` where it is none."""
     rank = len(term.shape)
     order = (*range(rank - 2), rank - 1, rank - 2)
     if term.operator.name == "transpose" and term.parameter("axes") == order:
@@ -107,7 +115,7 @@ def _unturned(term: Term) -> Term | None:
 
 
 def vector_product(term: Term, chosen: frozenset[ProductSpelling]) -> TermSpelling | None:
-    """A product with a vector, whose axis of size one is put in and taken out again."""
+    """A product with a vector, whose axis of size one is added and removed again."""
     left, right = term.arguments
     if chosen - {ProductSpelling.ACCUMULATE} or len(term.shape) != 2:
         return None
@@ -116,8 +124,8 @@ def vector_product(term: Term, chosen: frozenset[ProductSpelling]) -> TermSpelli
         return None
 
     def write(x: SourceExpression, y: SourceExpression) -> SourceExpression:
-        found = matmul(x, y, wide=ProductSpelling.ACCUMULATE in chosen)
-        return _rounded(found, term.dtype, chosen)
+        expression = matmul(x, y, wide=ProductSpelling.ACCUMULATE in chosen)
+        return _rounded(expression, term.dtype, chosen)
 
     if row is not None and column is not None:
         return None
@@ -125,7 +133,7 @@ def vector_product(term: Term, chosen: frozenset[ProductSpelling]) -> TermSpelli
 
 
 def _vector(term: Term, axis: int) -> Term | None:
-    """The vector that a row (axis 0 put in) or a column (axis 1) is made of."""
+    """The vector that a row (axis 0 added) or a column (axis 1) is made of."""
     if term.operator.name == "reshape" and term.shape[axis] == 1:
         inner = term.arguments[0]
         return inner if len(inner.shape) == 1 and inner.operator is not LITERAL else None
@@ -133,36 +141,39 @@ def _vector(term: Term, axis: int) -> Term | None:
 
 
 WIDTH = 96
+"""Columns of a line of generated text."""
 
 
 def fold_line(line: str, indent: int = 4) -> list[str]:
-    """A line that is too long, opened at its widest outer brackets, cut at the commas in them."""
+    """A line that is too long, opened at its widest outer brackets and cut at the
+    commas in them."""
     if len(line) + indent <= WIDTH:
         return [line]
     opened, closed = _brackets(line)
     if opened < 0:
         return [line]
     lines, parts = [line[: opened + 1]], list(_parts(line[opened + 1 : closed]))
+    # A comma behind a lone operand in parentheses would make it a tuple.
     called = line[opened] == "[" or line[opened - 1 : opened].isidentifier()
     comma = "," if called or len(parts) > 1 else ""
     for part in parts:
         *before, last = fold_line(part, indent + 4)
-        lines.extend(f"    {one}" for one in [*before, f"{last}{comma}"])
+        lines.extend(f"    {inner}" for inner in [*before, f"{last}{comma}"])
     return [*lines, line[closed:]]
 
 
 def _brackets(line: str) -> tuple[int, int]:
     """Where the widest outer brackets open and close; -1 where there are none."""
-    depth, opened, found = 0, -1, (-1, -1)
+    depth, opened, widest = 0, -1, (-1, -1)
     for at, letter in enumerate(line):
         if letter in "([":
             opened = at if not depth else opened
             depth += 1
         elif letter in ")]":
             depth -= 1
-            if not depth and at - opened > max(1, found[1] - found[0]):
-                found = (opened, at)
-    return found
+            if not depth and at - opened > max(1, widest[1] - widest[0]):
+                widest = (opened, at)
+    return widest
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -177,19 +188,20 @@ def _parts(text: str) -> Iterator[str]:
 
 
 _INLINE = 40
-"""Longer expressions get a name of their own."""
+"""Characters of an expression above which it gets a name of its own."""
 
 RESERVED = frozenset({"jax", "jnp", "lax", *dir(builtins), *keyword.kwlist})
 """Names that mean something in what is written."""
 
 
 def emit(program: Program, spelling: Spelling = Spelling()) -> str:  # noqa: B008 - it is frozen
-    """A module with one function of the program's name, which takes and gives what it does."""
+    """A module with one function of the program's name, which takes and gives what the program
+    does."""
     return _Module(program, spelling).text()
 
 
 def emit_pack(program: Program) -> str:
-    """The same of a function that gives a tuple, whatever is in it."""
+    """A module like that of `emit`, whose function gives a tuple, whatever is in it."""
     return _Module(program, Spelling(), always_tuple=True).text()
 
 
@@ -199,28 +211,29 @@ def merged(*sources: str) -> str:
 
 
 def names(program: Program) -> tuple[str, list[str]]:
-    """What the function and its parameters are called."""
-    taken: set[str] = set(RESERVED)
-    function = free_name(program.name, taken)
-    return function, [free_name(term.parameter("name"), taken) for term in program.inputs]
+    """The names of the function and of its parameters, as `emit` writes them."""
+    used: set[str] = set(RESERVED)
+    function = free_name(program.name, used)
+    return function, [free_name(term.parameter("name"), used) for term in program.inputs]
 
 
-def free_name(wanted: str, taken: set[str]) -> str:
-    """A name that Python allows and that is not taken, which it is from then on."""
-    found = re.sub(r"\W", "_", wanted, flags=re.ASCII).strip("_") or "x"
-    found = f"x{found}" if found[0].isdigit() else found
-    tries = (f"{found}{number or '_'}" for number in count())
-    while found in taken:
-        found = next(tries)
-    taken.add(found)
-    return found
+def free_name(preferred: str, used: set[str]) -> str:
+    """A name that Python allows, as near to `preferred` as can be and not among `used`, to which it
+    is added."""
+    free = re.sub(r"\W", "_", preferred, flags=re.ASCII).strip("_") or "x"
+    free = f"x{free}" if free[0].isdigit() else free
+    tries = (f"{free}{number or '_'}" for number in count())
+    while free in used:
+        free = next(tries)
+    used.add(free)
+    return free
 
 
-def _letters(taken: set[str]) -> Iterator[str]:
+def _letters(used: set[str]) -> Iterator[str]:
     for turn in count():
         for letter in ascii_lowercase:
             name = f"{letter}{turn or ''}"
-            if name not in taken and name != "l":
+            if name not in used and name != "l":
                 yield name
 
 
@@ -230,6 +243,7 @@ class _Module:
         self._always_tuple = always_tuple
         self._name, self._inputs = names(program)
         self._chosen = {term: spelling.of(number) for number, term in enumerate(products(program))}
+        # Short names in order of appearance, as a person would write them.
         self._free = _letters({self._name, *self._inputs, *RESERVED})
         self._pieces: dict[Term, SourceExpression] = {
             term: SourceExpression(name)
@@ -254,39 +268,44 @@ class _Module:
         return module(f"{head}\n{body}\n")
 
     def _forms(self) -> dict[Term, TermSpelling]:
-        """Every term that is written, operands first."""
-        found: dict[Term, TermSpelling] = {}
+        """Every term that is written, operands first.
+
+        Depth first with a stack of its own: a program may be deeper than Python's frames.
+        """
+        forms: dict[Term, TermSpelling] = {}
         stack = [(term, False) for term in reversed(self._program.outputs)]
         while stack:
             term, ready = stack.pop()
-            if term in found or term.operator is INPUT or term.operator is LITERAL:
+            if term in forms or term.operator is INPUT or term.operator is LITERAL:
                 continue
             form = self._form(term)
             if ready:
-                found[term] = form
+                forms[term] = form
                 continue
             stack.append((term, True))
             stack.extend((operand, False) for operand in reversed(form.operands))
-        return found
+        return forms
 
     def _form(self, term: Term) -> TermSpelling:
         if term.operator.name == "matmul":
             return product(term, self._chosen[term])
         if term.operator.name == "rms_norm":
-            return TermSpelling((spelled_out(term),), lambda found: found)
+            return TermSpelling((spelled_out(term),), lambda expression: expression)
         if term.operator.name == "reshape":
             inner = term.arguments[0]
             if inner.operator.name == "matmul" and len(term.shape) == 1:
-                found = vector_product(inner, self._chosen[inner])
-                if found is not None:
-                    return found
+                form = vector_product(inner, self._chosen[inner])
+                if form is not None:
+                    return form
         return TermSpelling(term.arguments, lambda *operands: operator_expression(term, operands))
 
     def _define(self, term: Term, form: TermSpelling, uses: int) -> None:
         """Names a term's value, or keeps its expression for the one place where it is used."""
+        # Beside an array 2 and 2.0 are the same; between literals alone 2 would make an integer.
         whole = any(operand.dtype is not DType.WEAK for operand in form.operands)
         operands = [self._operand(operand, whole) for operand in form.operands]
         piece = form.write(*operands)
+        # What is used once and short stands where it is used.
         if uses > 1 or len(piece.text) > _INLINE:
             name = next(self._free)
             self._lines.extend(fold_line(f"{name} = {piece.text}"))
@@ -321,50 +340,61 @@ def _imports(function: str) -> Iterator[str]:
             yield line
 
 
-def renamed(source: str, names: Mapping[str, str], own: str, other: str) -> str:
-    """The source with these functions by other names, and what `own` calls named after `other`.
+def renamed(source: str, names: Mapping[str, str], old_name: str, new_name: str) -> str:
+    """The source with the functions of `names` by other names, and what `old_name` calls named
+    after `new_name`.
 
-    Those of `names` are only defined: none of them is called by another. Kernels that a function
-    calls are, and so is the name that a kernel has for who looks at a device.
+    Functions of `names` are only defined: none of them is called by another. Kernels that a
+    function calls are, and so is the name that a kernel has for whoever looks at a device.
     """
-    called = [] if own == other else _functions(source)
-    taken = {*names, *names.values()}
-    helpers = {one: _free(_after(one, own, other), taken) for one in called if one not in names}
+    called = [] if old_name == new_name else _functions(source)
+    used = {*names, *names.values()}
+    helpers = {
+        helper: _free(_after(helper, old_name, new_name), used)
+        for helper in called
+        if helper not in names
+    }
 
-    def defined(found: re.Match[str]) -> str:
-        return f"def {names.get(found[1], found[1])}"
+    def defined(match: re.Match[str]) -> str:
+        return f"def {names.get(match[1], match[1])}"
 
-    found = _used(source, helpers) if helpers else source
-    return re.sub(r"^def (\w+)", defined, found, flags=re.MULTILINE)
+    text = _used(source, helpers) if helpers else source
+    return re.sub(r"^def (\w+)", defined, text, flags=re.MULTILINE)
 
 
-def with_parameters(source: str, function: str, wanted: Sequence[str]) -> str:
+def with_parameters(source: str, function: str, parameters: Sequence[str]) -> str:
     """The source, a function's first parameters by these names, so that it is called by them.
 
     What else has such a name in the function gets another one. A name that is used for what lies
     outside, such as `jnp`, is not to be had.
     """
-    body = [one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef)]
-    inner = next(one for one in body if one.name == function)
-    own = [one.arg for one in (*inner.args.args, *inner.args.kwonlyargs)][: len(wanted)]
-    if own == list(wanted):
+    body = [
+        definition
+        for definition in ast.parse(source).body
+        if isinstance(definition, ast.FunctionDef)
+    ]
+    inner = next(definition for definition in body if definition.name == function)
+    arguments = [argument.arg for argument in (*inner.args.args, *inner.args.kwonlyargs)][
+        : len(parameters)
+    ]
+    if arguments == list(parameters):
         return source
     places = list(_variables(inner))
     local = {place.name for place in places if place.binds}
-    outside = {place.name for place in places} - local | _fixed(inner) - {*own}
-    taken = {*local, *outside, *keyword.kwlist}
+    outside = {place.name for place in places} - local | _fixed(inner) - {*arguments}
+    used = {*local, *outside, *keyword.kwlist}
     names: dict[str, str] = {}
-    for old, new in zip(own, wanted, strict=True):
+    for old, new in zip(arguments, parameters, strict=True):
         fits = new.isidentifier() and new not in {*outside, *names.values(), *keyword.kwlist}
-        names[old] = new if fits else free_name(new, taken)
-    taken |= {*names.values()}
-    for one in sorted(local.intersection(names.values()) - names.keys()):
-        names[one] = free_name(one, taken)
+        names[old] = new if fits else free_name(new, used)
+    used |= {*names.values()}
+    for name in sorted(local.intersection(names.values()) - names.keys()):
+        names[name] = free_name(name, used)
     return _replaced(source, [place for place in places if place.name in names], names)
 
 
 class _Place(NamedTuple):
-    """Where a variable is named: its line, the bytes before it there, and itself."""
+    """Where a variable is named: its line, the bytes before it in that line, and its name."""
 
     line: int
     column: int
@@ -383,47 +413,53 @@ def _variables(function: ast.FunctionDef) -> Iterator[_Place]:
 
 def _fixed(function: ast.FunctionDef) -> set[str]:
     """Names in a function that do not change: of functions, imports, and options of a call."""
-    found = set()
+    fixed = set()
     for node in ast.walk(function):
         match node:
             case ast.FunctionDef(name=name, args=args):
-                found |= {name, *(one.arg for one in args.kwonlyargs)}
-            case ast.alias(name=name, asname=other):
-                found.add(other or name)
-    return found
+                fixed |= {name, *(argument.arg for argument in args.kwonlyargs)}
+            case ast.alias(name=name, asname=alias):
+                fixed.add(alias or name)
+    return fixed
 
 
 def _replaced(source: str, places: Iterable[_Place], names: Mapping[str, str]) -> str:
+    # `ast` counts columns in bytes of UTF-8.
     lines = [line.encode() for line in source.split("\n")]
     for line, column, name, _ in sorted(places, reverse=True):
         text = lines[line - 1]
-        rest = text[column + len(name.encode()) :]
-        lines[line - 1] = text[:column] + names[name].encode() + rest
+        tail = text[column + len(name.encode()) :]
+        lines[line - 1] = text[:column] + names[name].encode() + tail
     return b"\n".join(lines).decode()
 
 
-def _free(wanted: str, taken: set[str]) -> str:
-    """An underscored name that is not taken, which it is from then on."""
-    found = wanted
-    while found in taken:
-        found = f"_{found}"
-    taken.add(found)
-    return found
+def _free(preferred: str, used: set[str]) -> str:
+    """An underscored name that is not among `used`, to which it is added."""
+    free = preferred
+    while free in used:
+        free = f"_{free}"
+    used.add(free)
+    return free
 
 
-def _after(helper: str, own: str, other: str) -> str:
-    """A helper's name is underscored; a lone kernel's is `own`'s."""
-    rest = "kernel" if helper == f"_{own}" else helper.removeprefix(f"_{own}_").strip("_")
-    return f"_{other}_{rest}"
+def _after(helper: str, old_name: str, new_name: str) -> str:
+    """A helper's name after `new_name`, underscored; a lone kernel becomes `_new_kernel`."""
+    suffix = (
+        "kernel" if helper == f"_{old_name}" else helper.removeprefix(f"_{old_name}_").strip("_")
+    )
+    return f"_{new_name}_{suffix}"
 
 
 def _used(source: str, helpers: Mapping[str, str]) -> str:
-    """With each of these by its other name, wherever it is named."""
-    told = {f'"{one.lstrip("_")}"': f'"{other.lstrip("_")}"' for one, other in helpers.items()}
-    every = {**helpers, **told}
+    """The source with each of `helpers` by its other name, wherever it is named or quoted."""
+    quoted_names = {
+        f'"{helper.lstrip("_")}"': f'"{replacement.lstrip("_")}"'
+        for helper, replacement in helpers.items()
+    }
+    every = {**helpers, **quoted_names}
     bare = "|".join(map(re.escape, _longest(helpers)))
-    quoted = "|".join(map(re.escape, _longest(told)))
-    return re.sub(rf"\b(?:{bare})\b|{quoted}", lambda found: every[found[0]], source)
+    quoted = "|".join(map(re.escape, _longest(quoted_names)))
+    return re.sub(rf"\b(?:{bare})\b|{quoted}", lambda match: every[match[0]], source)
 
 
 def _longest(names: Iterable[str]) -> list[str]:
@@ -431,4 +467,8 @@ def _longest(names: Iterable[str]) -> list[str]:
 
 
 def _functions(source: str) -> list[str]:
-    return [one.name for one in ast.parse(source).body if isinstance(one, ast.FunctionDef)]
+    return [
+        definition.name
+        for definition in ast.parse(source).body
+        if isinstance(definition, ast.FunctionDef)
+    ]

@@ -1,9 +1,18 @@
 """Guarded candidates, which compute the original instead where their result is not finite.
 
-A rewrite may overflow where the original does not: of attention without a maximum, dividing behind
-the second product instead of before it adds up what may be as large as can be. What has overflown
-is infinite or no number, and mostly stays so down to the outputs. Where it does not, as what is
+A rewrite may overflow where the original does not: attention without a maximum, which divides
+behind the second product instead of before it, adds up what may be as large as can be. What has
+overflown is infinite or NaN, and mostly stays so down to the outputs. Where it does not, as what is
 divided by it, the device has to have shown that the rewrite is right beside what overflows.
+
+The text of a guarded `f` has both inside:
+
+    def f(x):
+        def swift(x): ...      # the rewrite
+        def plain(x): ...      # the original
+        found = swift(x)
+        finite = jnp.isfinite(found).all()
+        return lax.cond(finite, lambda: found, lambda: plain(x))
 """
 
 from __future__ import annotations
@@ -22,17 +31,17 @@ from .jax_source import RESERVED, emit, free_name, merged, names
 
 
 def guard_candidate(contender: CandidateSource, program: Program) -> CandidateSource:
-    """The same, but for inputs on which it is not finite: there it is the program as given.
+    """The contender, but for inputs on which its result is not finite: there it computes `program`.
 
-    For that it keeps what it makes something of beforehand, too.
+    For that it keeps the constant inputs of which it makes something beforehand, too.
     """
     before, source = contender.beforehand, contender.source
     constants = () if before is None else before.positions
     if before is not None:
         source = _keeping(source, before.function)
         types = array_types(program)
-        kept = tuple(types[at] for at in constants)
-        before = Prepacking(constants, before.function, (*before.types, *kept))
+        constant_types = tuple(types[at] for at in constants)
+        before = Prepacking(constants, before.function, (*before.types, *constant_types))
     return replace(
         contender,
         how=f"{contender.how}; watched",
@@ -43,54 +52,61 @@ def guard_candidate(contender: CandidateSource, program: Program) -> CandidateSo
 
 
 def _watching(source: str, function: str, program: Program, constants: Sequence[int]) -> str:
-    """The source, its function within one that looks at what it gives."""
-    own, original = names(program)
+    """The source with its function inside one that looks at the result."""
+    function_name, original = names(program)
     inner = _function(source, function)
-    given = [one.arg for one in inner.args.args]
-    options = [one.arg for one in inner.args.kwonlyargs]
-    taken = {*RESERVED, *given, *options}
-    swift, plain, found, finite = (
-        free_name(one, taken) for one in ("swift", "plain", "found", "finite")
+    arguments = [argument.arg for argument in inner.args.args]
+    options = [argument.arg for argument in inner.args.kwonlyargs]
+    used = {*RESERVED, *arguments, *options}
+    swift, plain, result, finite = (
+        free_name(name, used) for name in ("swift", "plain", "found", "finite")
     )
-    kept = {at: free_name(original[at], taken) for at in constants}
-    others = [at for at in range(len(original)) if at not in kept]
-    by_place = {**dict(zip(others, given, strict=False)), **kept}
+    constant_names = {at: free_name(original[at], used) for at in constants}
+    call_positions = [at for at in range(len(original)) if at not in constant_names]
+    # The function's own arguments come first, and behind them what was packed, which the original
+    # does not take.
+    by_place = {**dict(zip(call_positions, arguments, strict=False)), **constant_names}
     whole = [by_place[at] for at in range(len(original))]
-    passed = [*given, *(f"{one}={one}" for one in options)]
+    passed = [*arguments, *(f"{option}={option}" for option in options)]
     text, emitted = _text(source, inner, swift), emit(program)
-    inner.args.args += [ast.arg(kept[at]) for at in constants]
+    inner.args.args += [ast.arg(constant_names[at]) for at in constants]
     body = [
         text,
-        _text(emitted, _function(emitted, own), plain),
-        f"{found} = {swift}({', '.join(passed)})\n"
-        f"{finite} = {_finite(found, program)}\n"
-        f"return lax.cond({finite}, lambda: {found}, lambda: {plain}({', '.join(whole)}))",
+        _text(emitted, _function(emitted, function_name), plain),
+        f"{result} = {swift}({', '.join(passed)})\n"
+        f"{finite} = {_finite(result, program)}\n"
+        f"return lax.cond({finite}, lambda: {result}, lambda: {plain}({', '.join(whole)}))",
     ]
     head = f"def {function}({ast.unparse(inner.args)}):"
     return _instead(source, inner, f"{head}\n{_indented(body)}\n")
 
 
 def _keeping(source: str, function: str) -> str:
-    """The source, in which what makes something beforehand gives what it was given, too."""
+    """The source, in which the function that packs gives what it was given, too."""
     inner = _function(source, function)
-    given = [one.arg for one in inner.args.args]
-    laid = free_name("laid", {*RESERVED, *given})
-    listed = ", ".join(given)
-    body = [_text(source, inner, laid), f"return (*{laid}({listed}), {listed})"]
+    arguments = [argument.arg for argument in inner.args.args]
+    packer = free_name("laid", {*RESERVED, *arguments})
+    listed = ", ".join(arguments)
+    body = [_text(source, inner, packer), f"return (*{packer}({listed}), {listed})"]
     return _instead(source, inner, f"def {function}({listed}):\n{_indented(body)}\n")
 
 
-def _finite(found: str, program: Program) -> str:
-    """An expression for whether all outputs are, but those of types in which all numbers are."""
+def _finite(result: str, program: Program) -> str:
+    """An expression for whether all outputs are finite, but those of types that always are."""
     outputs = program.outputs
-    each = [found] if len(outputs) == 1 else [f"{found}[{at}]" for at in range(len(outputs))]
-    floats = [one for one, term in zip(each, outputs, strict=True) if term.dtype in UNIT]
-    return " & ".join(f"jnp.isfinite({one}).all()" for one in floats)
+    texts = [result] if len(outputs) == 1 else [f"{result}[{at}]" for at in range(len(outputs))]
+    floats = [text for text, term in zip(texts, outputs, strict=True) if term.dtype in UNIT]
+    return " & ".join(f"jnp.isfinite({text}).all()" for text in floats)
 
 
 def _function(source: str, name: str) -> ast.FunctionDef:
-    found = (one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef))
-    return next(one for one in found if one.name == name)
+    """The definition of a function of a source."""
+    definitions = (
+        definition
+        for definition in ast.parse(source).body
+        if isinstance(definition, ast.FunctionDef)
+    )
+    return next(definition for definition in definitions if definition.name == name)
 
 
 def _text(source: str, function: ast.FunctionDef, name: str) -> str:

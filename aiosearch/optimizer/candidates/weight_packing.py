@@ -1,7 +1,12 @@
-"""Weight packing: a program parted into what is computed once of its constant inputs, and what
-each call computes.
+"""Weight packing: a program parted into what is computed once of its constant inputs, and what each
+call computes.
 
-Programs that pay only where weights are prepared beforehand; yet to be verified.
+Example: `f(x, w, g) = x @ (w * g)` with w and g constant is parted into `f_pack(w, g) = w * g` and
+`f_packed(x, packed) = x @ packed`. With `turned` the operand of the product is kept transposed.
+
+`merge_weights` gives programs that pay only where weights are prepared beforehand: products of one
+input with several weights as one product, and products of halves in 32 bits. They are yet to be
+verified.
 """
 
 from __future__ import annotations
@@ -18,7 +23,8 @@ from ...tensor.types import HALVES
 from ..algebra.terms import rank_swap, settled, sizes, swapped
 
 _FREE = ("broadcast", "reshape")
-"""What costs a call nothing, or less than to read what comes of it."""
+"""Operators that cost a call nothing, or less than to read what comes of them: what they take is
+packed instead."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +32,9 @@ class PackedProgram:
     """The two parts, and which of the program's inputs the first one takes."""
 
     how: str
-    """In words."""
+    """What is packed, in words: `W beforehand`."""
     positions: tuple[int, ...]
+    """Positions of the inputs that `pack` takes."""
     pack: Program
     """Takes these inputs, and gives arrays."""
     run: Program
@@ -35,11 +42,11 @@ class PackedProgram:
 
 
 def packings(program: Program, constant: tuple[int, ...]) -> list[PackedProgram]:
-    """The ways to part it, each once; none where nothing can be made beforehand.
+    """The ways to part a program, each once; none where nothing can be made beforehand.
 
-    The operands of products lie as the products read them, or turned around.
+    The operands of products lie as the products read them, or transposed.
     """
-    found: dict[Program, PackedProgram] = {}
+    by_run: dict[Program, PackedProgram] = {}
     for how, turned in (("beforehand", False), ("turned beforehand", True)):
         ready = settled(program, constant)
         stored = {
@@ -48,9 +55,10 @@ def packings(program: Program, constant: tuple[int, ...]) -> list[PackedProgram]
             if form.operator is not INPUT and term not in program.outputs
         }
         if stored:
-            one = _parted(program, constant, how, stored)
-            found.setdefault(one.run, one)
-    return list(found.values())
+            parted = _parted(program, constant, how, stored)
+            # Both ways are one where no product takes a weight.
+            by_run.setdefault(parted.run, parted)
+    return list(by_run.values())
 
 
 def _stored(program: Program, ready: frozenset[Term], turned: bool) -> Iterator[tuple[Term, Term]]:
@@ -68,6 +76,7 @@ def _stored(program: Program, ready: frozenset[Term], turned: bool) -> Iterator[
 
 
 def _core(term: Term, ready: frozenset[Term]) -> Term:
+    """The term behind broadcasts and reshapes: the smaller array is kept."""
     while term.operator.name in _FREE and term.arguments[0] in ready:
         term = term.arguments[0]
     return term
@@ -78,32 +87,33 @@ def _parted(
 ) -> PackedProgram:
     needed = _inputs(stored.values())
     positions = tuple(at for at in constant if program.inputs[at] in needed)
-    given = [program.inputs[at] for at in positions]
-    others = [term for term in program.inputs if term not in given]
-    names = _fresh_names(program, given)
-    kept: dict[Term, Term] = {}
+    constants = [program.inputs[at] for at in positions]
+    arguments = [term for term in program.inputs if term not in constants]
+    names = _fresh_names(program, constants)
+    packed: dict[Term, Term] = {}
     changes: dict[Term, Term] = {}
     for term, form in stored.items():
-        if form not in kept:
-            kept[form] = tensor(next(names), form.dtype, form.shape)
-        changes[term] = kept[form] if form is term else swapped(kept[form])
-    left = _inputs(_changed(program, kept.values(), changes))
-    for term in given:
+        # Several terms may be kept as one array: a weight, and its transpose.
+        if form not in packed:
+            packed[form] = tensor(next(names), form.dtype, form.shape)
+        changes[term] = packed[form] if form is term else swapped(packed[form])
+    left = _inputs(_changed(program, packed.values(), changes))
+    for term in constants:
         if term in left:  # a call reads it as it is, too
-            changes[term] = kept[term] = tensor(next(names), term.dtype, term.shape)
-    outputs = _changed(program, kept.values(), changes)
+            changes[term] = packed[term] = tensor(next(names), term.dtype, term.shape)
+    outputs = _changed(program, packed.values(), changes)
     return PackedProgram(
-        f"{_listed(given)} {how}",
+        f"{_listed(constants)} {how}",
         positions,
-        Program(f"{program.name}_pack", tuple(given), tuple(kept)),
-        Program(f"{program.name}_packed", (*others, *kept.values()), outputs),
+        Program(f"{program.name}_pack", tuple(constants), tuple(packed)),
+        Program(f"{program.name}_packed", (*arguments, *packed.values()), outputs),
     )
 
 
 def _changed(
     program: Program, added: Iterable[Term], changes: Mapping[Term, Term]
 ) -> tuple[Term, ...]:
-    """The outputs, where these take the places of terms."""
+    """The outputs of the program, with `changes` made; `added` are further inputs."""
     wider = Program(program.name, (*program.inputs, *added), program.outputs)
     return substituted(wider, changes).outputs
 
@@ -112,16 +122,16 @@ def _inputs(roots: Iterable[Term]) -> set[Term]:
     return {term for term in walk(roots) if term.operator is INPUT}
 
 
-def _fresh_names(program: Program, given: Sequence[Term]) -> Iterator[str]:
-    """Names for what is packed, after the one input that it is made of."""
-    taken = {_name(term) for term in program.inputs}
-    base = f"{_name(given[0])}_packed" if len(given) == 1 else "packed"
+def _fresh_names(program: Program, constants: Sequence[Term]) -> Iterator[str]:
+    """Names for what is packed, after the one input that it is made of: `W_packed`."""
+    used = {_name(term) for term in program.inputs}
+    base = f"{_name(constants[0])}_packed" if len(constants) == 1 else "packed"
     tries = (f"{base}{number or ''}" for number in count())
-    return (name for name in tries if name not in taken)
+    return (name for name in tries if name not in used)
 
 
 def _listed(inputs: Sequence[Term]) -> str:
-    """Their names, as a sentence has them."""
+    """Names of inputs, as a sentence has them."""
     *most, last = map(_name, inputs)
     return f"{', '.join(most)} and {last}" if most else last
 
@@ -132,13 +142,17 @@ def _name(term: Term) -> str:
 
 def merge_weights(program: Program, constant: tuple[int, ...]) -> list[Program]:
     """The program with weights side by side, and with wider ones, where there are any."""
-    found = [one for one in (_joined(program, constant),) if one != program]
-    wider = (_widened(one, constant) for one in [program, *found])
-    return [*found, *(one for one in wider if one not in (program, *found))]
+    joined = [candidate for candidate in (_joined(program, constant),) if candidate != program]
+    wider = (_widened(candidate, constant) for candidate in [program, *joined])
+    return [*joined, *(candidate for candidate in wider if candidate not in (program, *joined))]
 
 
 def _joined(program: Program, constant: tuple[int, ...]) -> Program:
-    """Products of one term with several weights as one product with all their columns."""
+    """Products of one term with several weights as one product with all their columns.
+
+    One product of [8, 4096] and [4096, 3 · 4096] reads x once, and has more columns to share among
+    threads.
+    """
     while (group := next(_groups(program, constant), None)) is not None:
         program = substituted(program, dict(_columns(group)))
     return program
@@ -156,7 +170,7 @@ def _groups(program: Program, constant: tuple[int, ...]) -> Iterator[list[Term]]
 
 
 def _columns(group: Sequence[Term]) -> Iterator[tuple[Term, Term]]:
-    """Each product, and the columns of the joined one that are its own."""
+    """Each product of a group, and the slice of the joined product that has its columns."""
     weights = [term.arguments[1] for term in group]
     last = len(group[0].shape) - 1
     rank = len(weights[0].shape)
@@ -169,8 +183,9 @@ def _columns(group: Sequence[Term]) -> Iterator[tuple[Term, Term]]:
 def _widened(program: Program, constant: tuple[int, ...]) -> Program:
     """Products of half types with weights, in 32 bits and rounded after."""
     ready = settled(program, constant)
+    # From the outputs on: what replaces a term leaves those before it as they are.
     for term in reversed(list(program.terms())):
-        weighted = term not in ready and any(one in ready for one in term.arguments)
+        weighted = term not in ready and any(argument in ready for argument in term.arguments)
         if weighted and term.operator.name == "matmul" and term.dtype in HALVES:
             program = substituted(program, {term: _wide(term)})
     return program

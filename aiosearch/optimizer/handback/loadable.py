@@ -9,13 +9,14 @@ from ..outcomes.answer import Answer
 
 
 def refusal(answer: Answer) -> str:
-    """Why its kernels cannot be called in this process; nothing where they can, from now on.
+    """Why the kernels of an answer cannot be called in this process; empty where they can, from now
+    on.
 
-    Otherwise the call of a user would be told. Blocks.
+    Otherwise the first call of a user would find out. Blocks.
     """
     try:
-        for _, one in embedded_programs(answer.source):
-            register_program(one.native, one.machine, one.effort)
+        for _, program in embedded_programs(answer.source):
+            register_program(program.native, program.machine, program.effort)
     except (NativeError, MemoryError) as error:
         return str(error) or type(error).__name__
     return ""

@@ -6,10 +6,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
-from typing import Any, Generic, ParamSpec, Self, TypeVar
+from typing import Generic, ParamSpec, Self, TypeVar
 
 import jax
 
+from ...capture.jax_types import PyTree
 from ...capture.names import shown
 from ..outcomes.report import Report
 from ..trace.splice import Spliced
@@ -22,7 +23,8 @@ R = TypeVar("R")
 
 
 class FunctionWrapper(Generic[P, R]):
-    """What is called in the place of a function, and looks like it."""
+    """What is called in the place of a function, and looks like it: its name, signature, docstring
+    and attributes."""
 
     __wrapped__: Callable[P, R]
 
@@ -41,7 +43,7 @@ class FunctionWrapper(Generic[P, R]):
         """The function in whose place it is called."""
         return self._original
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> PyTree:
         """Binds as a method, as functions do."""
         return self if instance is None else MethodType(self, instance)
 
@@ -49,18 +51,18 @@ class FunctionWrapper(Generic[P, R]):
 def original_of(function: Callable[P, R]) -> Callable[P, R]:
     """The function itself, or that in whose place it is called: also of a method or a partial.
 
-    A partial of a class of someone's own stays what it is.
+    A partial of a class derived from `functools.partial` stays what it is.
     """
     match function:
         case FunctionWrapper():
             return original_of(function.original)
-        case MethodType(__func__=FunctionWrapper() as own):
-            return original_of(MethodType(own.original, function.__self__))
-        case functools.partial(func=given) if type(function) in _PARTIALS:
-            if (inner := original_of(given)) is not given:
-                found = type(function)(inner, *function.args, **function.keywords)
-                vars(found).update(vars(function))
-                return found
+        case MethodType(__func__=FunctionWrapper() as wrapper):
+            return original_of(MethodType(wrapper.original, function.__self__))
+        case functools.partial(func=wrapped) if type(function) in _PARTIALS:
+            if (inner := original_of(wrapped)) is not wrapped:
+                rebuilt = type(function)(inner, *function.args, **function.keywords)
+                vars(rebuilt).update(vars(function))
+                return rebuilt
     return function
 
 
@@ -85,19 +87,21 @@ class Optimized(FunctionWrapper[P, R]):
         source: str = "",
         lacks: str = "",
         report: Report | None = None,
-        device: Any = None,
+        device: jax.Device | None = None,
     ) -> None:
         super().__init__(spliced.cut.function)  # first: it may have these attributes
         self.report = report
         """What the optimizer has to say about it."""
         self.lacks = lacks
-        """Why `source()` is of parts of the function alone; nothing where it is the whole."""
+        """Why `source()` has parts of the function alone; empty where it has the whole."""
         self._source = source
         self._spliced = spliced
-        self._made_for = CallGuard(spliced.cut, device)
+        self._guard = CallGuard(spliced.cut, device)
         compiled = _is_compiled(self._original) or spliced.cut.donates
+        # A function that is compiled already, or that donates its arguments, is called as it is: a
+        # `jit` around it would change when it compiles, or hold what it gives away.
         as_it_is = not spliced.replacements and compiled
-        self._runs = None if as_it_is else dispatcher(spliced, self._made_for)
+        self._runs = None if as_it_is else dispatcher(spliced, self._guard)
 
     @property
     def spliced(self) -> Spliced:
@@ -108,34 +112,34 @@ class Optimized(FunctionWrapper[P, R]):
         """The code that runs in the place of the original, which stands alone.
 
         It takes and gives what the function does, less static arguments. Where `lacks` says why
-        that has no text, it is of the parts that were replaced, each a function of its own.
+        that has no text, it has the parts that were replaced, each a function of its own.
         """
         return self._source
 
     def takes(self, *args: P.args, **kwargs: P.kwargs) -> bool:
         """Whether a call is of the kind that it was made for."""
-        return self._made_for.leaves(args, kwargs) is not None
+        return self._guard.leaves(args, kwargs) is not None
 
     @property
-    def kind(self) -> Any:
+    def kind(self) -> object:
         """Equal for two that take the same calls."""
-        return self._made_for.kind
+        return self._guard.kind
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._runs is None:
             return self._original(*args, **kwargs)
-        found = self._runs(args, kwargs)
-        return self._original(*args, **kwargs) if found is OTHER else found
+        result = self._runs(args, kwargs)
+        return self._original(*args, **kwargs) if result is OTHER else result
 
-    def attempt(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What a call gives if it is of the kind that it was made for; else `OTHER`."""
+    def attempt(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> PyTree:
+        """The result of a call if it is of the kind that this was made for; else `OTHER`."""
         return OTHER if self._runs is None else self._runs(args, kwargs)
 
     def __copy__(self) -> Self:
         """Itself, as functions do."""
         return self
 
-    def __deepcopy__(self, memo: Any) -> Self:
+    def __deepcopy__(self, memo: object) -> Self:
         return self
 
     def __reduce__(self) -> str:
@@ -148,6 +152,6 @@ class Optimized(FunctionWrapper[P, R]):
         return f"<optimized {shown(self.original)}>"
 
 
-def _is_compiled(function: Any) -> bool:
+def _is_compiled(function: object) -> bool:
     """Whether it is what `jax.jit` gives, which needs nothing more."""
     return hasattr(function, "lower") and hasattr(function, "trace")

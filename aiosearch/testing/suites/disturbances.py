@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 
+# Four children a node and 40 levels: no machine comes to its end
 ENDLESS = Slow(Random(depth=40))
 LONGEST_END = 2.0
 """Seconds in which a search has to be gone; far more than it takes on an idle machine."""
+# Below `MOST_DEATHS`, after which a task is given up as what kills workers
 MOST_KILLED = 3
 
 
@@ -49,7 +51,8 @@ class EventWatch:
 
 
 class Killer(EventWatch):
-    """Kills the worker that gets the root, and then some in the middle of their work."""
+    """Kills the worker that gets the root, and then up to `MOST_KILLED` in the middle of their
+    work."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,9 +61,12 @@ class Killer(EventWatch):
     def __call__(self, event: AnyEvent) -> None:
         super().__call__(event)
         match event:
+            # The first task is the root: all of the search is in the victim's hands
             case TaskAssigned(worker=worker) if not self.killed:
                 self._kill(worker)
-            case WorkReported(worker=worker, kept=kept) if kept and self.killed < MOST_KILLED:
+            case WorkReported(worker=worker, kept=subtrees) if (
+                subtrees and self.killed < MOST_KILLED
+            ):
                 self._kill(worker)
 
     def _kill(self, worker: int) -> None:
@@ -128,7 +134,7 @@ async def deaths_lose_nothing(subject: StrategyUnderTest, workers: int) -> None:
 
 
 async def errors_name_the_node(subject: StrategyUnderTest, workers: int) -> None:
-    """Raises in expand: the search fails with the node's path, and the pool lives on."""
+    """Raises in `expand`: the search fails with the node's path, and the pool lives on."""
     async with Pool(workers, cache=None) as pool:
         try:
             async with subject.search(Failing(), pool=pool) as search:
@@ -137,12 +143,13 @@ async def errors_name_the_node(subject: StrategyUnderTest, workers: int) -> None
             _agree_on_failure(error)
         else:
             raise AssertionError("an expand raised, and the search did not fail")
+        # Both explorers give up a subtree in their own way
         for order in ("depth-first", "breadth-first"):
             await _skip(subject, pool, order)
 
 
 async def limits_hold(subject: StrategyUnderTest, workers: int) -> None:
-    """Limits the nodes: so many are explored, to the node."""
+    """Sets `Limits(nodes=...)`: so many are explored, to the node."""
     async with Pool(workers, cache=None) as pool:
         for nodes in (1, 10, 777, 2_000):
             limits = Limits(nodes=nodes)
@@ -153,7 +160,8 @@ async def limits_hold(subject: StrategyUnderTest, workers: int) -> None:
 
 
 async def journals_resume(subject: StrategyUnderTest, workers: int) -> None:
-    """Stops at a limit and takes the journal up again: nothing is lost and nothing done twice."""
+    """Stops at a limit and takes the journal up with `resume`: nothing is lost and nothing done
+    twice."""
     with TemporaryDirectory() as folder:
         arguments = {"workers": workers, "cache": None, "journal": Path(folder) / "journal"}
         limits = Limits(nodes=777)
@@ -170,6 +178,7 @@ async def _skip(subject: StrategyUnderTest, pool: Pool, order: str) -> None:
     async with subject.search(problem, pool=pool, order=order, on_error="skip") as search:
         result = await search.wait()
     left = problem.left
+    # Rounded up: number 0 is hit as well
     hits = -(-(left.tree.branching**left.level) // left.every)
     agree("with on_error='skip': skipped subtrees are", result.statistics.skipped, hits)
     agree_on_answers(f"with on_error='skip' and {order}", result, expected(problem))
@@ -185,7 +194,8 @@ def _agree_on_failure(error: ProblemError) -> None:
 
 @asynccontextmanager
 async def _ending_soon() -> AsyncIterator[Any]:
-    """Measures from the call of what it gives to the end of the block."""
+    """Measures from the call of what it gives to the end of the block; raises after
+    `LONGEST_END`."""
     started = 0.0
 
     def leave() -> None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Expected(Struct, frozen=True):
-    """The answers of a complete search."""
+    """The answers of a complete search, which `agree_on_answers` compares."""
 
     nodes: int
     solutions: frozenset[Any]
@@ -16,7 +16,7 @@ class Expected(Struct, frozen=True):
 
 
 def expected(problem: Any) -> Expected:
-    """Walks the whole tree, one node for each key; of a problem with a `plain()`, that tree."""
+    """Walks the whole tree, one node for each `key`; of a problem with a `plain()`, that tree."""
     if hasattr(problem, "plain"):
         return expected(problem.plain())
     nodes, solutions = 0, set()

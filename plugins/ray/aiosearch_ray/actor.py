@@ -1,4 +1,4 @@
-"""The host actor: serves a search with the processors of the node that it is placed on."""
+"""The host actor: an `Agent` with the processors of the Ray node that it is placed on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .outbox import Outbox
 class HostActor:
     """One for each node; it speaks when it is asked to, because Ray's calls go one way.
 
-    An empty batch is the last.
+    An empty batch from `collect` is the last.
     """
 
     def __init__(self, workers: int, name: str, notes: str) -> None:
@@ -41,6 +41,7 @@ class HostActor:
     async def _serve(self, link: ActorLink) -> None:
         try:
             workers, name = self._workers, self._name
+            # As many z3 processes as workers, as on any machine that joins
             await Agent(link, workers, workers, name, recall=self._recall).serve()
         except (LostError, UnwelcomeError):
             pass  # the search knows: it has closed the link, or will take another actor
@@ -49,7 +50,7 @@ class HostActor:
 
 
 class ActorLink:
-    """The actor's end of the link."""
+    """The actor's end of the `Link`."""
 
     peer = "the search"
 

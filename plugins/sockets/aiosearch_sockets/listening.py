@@ -1,4 +1,4 @@
-"""Accepts hosts on a TCP port, and hands over those that have the token."""
+"""Accepts hosts on a TCP port, and hands over those that have the token, as a `Listener`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .tokens import own_token
 
 HANDSHAKE_SECONDS = 5.0
 MOST_GREETINGS = 64
-"""So many connections may be in their handshake; for one more, the oldest is dropped."""
+"""Connections that may be in their handshake; for one more, the oldest is dropped."""
 
 
 class TcpListener:
