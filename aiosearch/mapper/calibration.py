@@ -2,7 +2,7 @@
 
 Streams are those of a triad, a = b + s * c, in this process: of a core alone, and of all cores at
 once, over arrays four times as large as the last-level cache for memory, and an eighth of it for
-the cache. Operations are those of multiply-adds that stay in registers, compiled by XLA. Each
+the cache. Operations are those of a product of matrices, which is the fastest that XLA does. Each
 figure is the best of several runs, as whatever else runs can only make it lower; run it on an idle
 machine.
 """
@@ -18,16 +18,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from msgspec import Struct, structs
 
 from .clusters import MEGA, Cluster, ProcessorKind
 
 RUNS = 5
-CHAINS = 8
-LINKS = 64
-ELEMENTS = 4096
-REPEATS = 400
+SIDE, PRODUCTS = 384, 40
 
 
 class Calibration(Struct, frozen=True, kw_only=True):
@@ -114,23 +110,24 @@ def _stream(size: int, threads: int) -> float:
 
 
 def _operations() -> float:
-    """Multiply-adds of independent chains in registers; each is two operations."""
+    """Operations of a core per second, in a product of matrices that fit a cache.
 
-    def link(chains: list[jax.Array]) -> list[jax.Array]:
-        for _ in range(LINKS):
-            chains = [0.999 * chain + 0.001 for chain in chains]
-        return chains
+    Per second of CPU time, so that neither how many threads XLA takes nor what else runs matters.
+    """
+    x = jnp.ones((SIDE, SIDE), jnp.float32)
+    product = jax.jit(lambda x: x @ x)
 
-    @jax.jit
-    def chains(x: jax.Array) -> jax.Array:
-        start = [x + n for n in range(CHAINS)]
-        return sum(lax.fori_loop(0, REPEATS, lambda _, c: link(c), start), jnp.zeros_like(x))
+    def run() -> None:
+        for _ in range(PRODUCTS):
+            product(x).block_until_ready()
 
-    x = jnp.ones(ELEMENTS, jnp.float32)
-    begun = time.process_time()
-    seconds = _best(lambda: chains(x).block_until_ready())
-    busy = max(1.0, round((time.process_time() - begun) / (RUNS + 1) / seconds))
-    return 2 * CHAINS * LINKS * REPEATS * ELEMENTS / seconds / busy
+    run()
+    laps = []
+    for _ in range(RUNS):
+        begun = time.process_time()
+        run()
+        laps.append(time.process_time() - begun)
+    return 2 * SIDE**3 * PRODUCTS / min(laps)
 
 
 def _dispatch() -> float:

@@ -43,9 +43,9 @@ from .costs import CostModel, FaithfulModel, step_cost
 from .errors import MappingError
 from .levels import Level, flatten
 from .mappings import Assignment, DataHolders, MappingResult, StepMapping
-from .patterns import PatternProgram
+from .patterns import PatternProgram, Work
 from .splits import SplitSizes
-from .teams import JUMPS, LOCAL_MOVES, Team, Teams, first_team, host_team
+from .teams import JUMPS, LOCAL_MOVES, Team, Teams, first_team, full_team, host_team
 
 Solver = Callable[[StepProblem], Solution]
 SOLVERS: dict[str, Solver] = {
@@ -55,6 +55,7 @@ SOLVERS: dict[str, Solver] = {
     "highs": solve_with_highs,
 }
 MAX_ROUNDS = 1000
+SLACK = 1e-9
 SAME = 1e-12
 """Costs this close, relative to each other, are equal: they differ in the order of summation."""
 
@@ -119,12 +120,32 @@ class Mapping(Struct, frozen=True, kw_only=True, dict=True):
         return solution.cost
 
     def bound(self, node: Climb) -> float:
-        return node.cost
+        return node.cost + self._ahead[len(node.steps)]
 
     @cached_property
     def _levels(self) -> tuple[tuple[int, Level], ...]:
         levels = flatten(self.program, self.sizes, renaming=self.renaming)
         return tuple((number, level) for number, level in enumerate(levels) if level.placed)
+
+    @cached_property
+    def _ahead(self) -> list[float]:
+        """By level: seconds that it and all below take at least, data at hand and teams at will.
+
+        A level takes as long as its slowest split on the whole cache group that is fastest for it.
+        """
+        model = FaithfulModel(self.cluster, self.overlap)
+        teams = tuple(full_team(self.cluster, at) for at in self.cluster.locations())
+        least: dict[tuple[Work, int], float] = {}
+        ahead = [0.0]
+        for _, level in reversed(self._levels):
+            for split in level.placed:
+                kind = (split.work, split.iterations)
+                if kind not in least:
+                    least[kind] = float(model.execution(split, teams).min())
+            slowest = max(least[split.work, split.iterations] for split in level.placed)
+            # A little less, as sums in another order may differ in the last place.
+            ahead.append(ahead[-1] + slowest * (1 - SLACK))
+        return ahead[::-1]
 
     @cached_property
     def _climber(self) -> _Climber:

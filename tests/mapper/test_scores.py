@@ -186,6 +186,21 @@ def test_levels_of_the_published_kernels(
     assert len(flatten(program, sizes)) == levels
 
 
+@pytest.mark.parametrize("kernel", ["batch", "multifilter"])
+def test_bounds_stay_below_costs(kernel: str) -> None:
+    """On the way to a mapping, no bound is above what it costs in the end; a beam is no worse."""
+    program, sizes = KERNELS[kernel]
+    problem = Mapping(program=program(), cluster=claix(), sizes=sizes, lookahead=0)
+    node, bounds = problem.root(), []
+    while children := problem.expand(node):
+        bounds.append(problem.bound(node))
+        node = children[0]
+    assert bounds == sorted(bounds)
+    assert 0 < bounds[0] <= bounds[-1] <= problem.cost(node) == problem.bound(node)
+    beam = Mapping(program=program(), cluster=claix(), sizes=sizes, lookahead=0, width=3)
+    assert solve(beam, workers=0).best_cost <= problem.cost(node)
+
+
 async def test_workers_find_what_one_process_does() -> None:
     """The search is a problem like any other: in worker processes it gives the same mapping."""
     program, sizes = KERNELS["multifilter"]

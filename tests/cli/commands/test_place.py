@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -22,6 +23,7 @@ ARGS = ("--arg", "f32[256,16]", "--arg", "f32[16,16]")
 @pytest.fixture(autouse=True)
 def _with_a_function(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
     Path("mine.py").write_text(SOURCE)
 
 
