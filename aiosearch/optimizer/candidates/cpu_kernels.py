@@ -22,7 +22,7 @@ from ...codegen.cpu.emit.kernel import expand_copies, print_module
 from ...codegen.cpu.packing import PackedLayout
 from ...codegen.cpu.register_layout import RegisterRequest
 from ...codegen.cpu.schedule import Schedule
-from ...codegen.cpu.space.choices import dissimilar_schedules, space
+from ...codegen.cpu.space.choices import dissimilar_schedules, schedule_space
 from ...codegen.ir import Module
 from ...codegen.lower.lowering import lower
 from ...codegen.native.embedded_source import ProgramOrigin, encode_program
@@ -98,7 +98,7 @@ def _plans(
     module: Module, machine: CpuMachine, threads: int, constant: Sequence[str]
 ) -> ModulePlans[Schedule]:
     packable = _packable(module, constant)
-    spaces = [space(kernel, machine, threads, packable) for kernel in module.kernels]
+    spaces = [schedule_space(kernel, machine, threads, packable) for kernel in module.kernels]
     return ModulePlans(module, spaces, KERNEL_START_SECONDS)
 
 

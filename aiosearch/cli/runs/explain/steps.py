@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ....codegen.native.assembly import InstructionCounts, assembly, instruction_counts
+from ....codegen.native.assembly import InstructionCounts, assembly_text, instruction_counts
 from ....codegen.native.embedded_source import EmbeddedProgram, ProgramOrigin
 from ....codegen.native.errors import NativeError
 from ....codegen.pallas.description import DescribedKernel, described_kernels
@@ -99,7 +99,7 @@ class MachineCodeFunction:
     def _assembly(self) -> str:
         carried = self.carried
         try:
-            return assembly(carried.native, carried.machine, carried.effort)
+            return assembly_text(carried.native, carried.machine, carried.effort)
         except NativeError as error:
             raise AbsentError(f"it cannot be compiled here: {error}") from None
 

@@ -13,7 +13,7 @@ from anyio import to_thread
 
 from ....capture.running import placeholders, precision
 from ....measure import ArrayType
-from ....measure.draws import draw
+from ....measure.random_inputs import draw
 from ....optimizer.device_kind import device, platform
 from ....optimizer.handback.optimized import Optimized
 from ....optimizer.optimization import optimize
