@@ -17,6 +17,7 @@ Invariant: a call that `CallGuard.leaves` refuses never runs a replacement.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -73,15 +74,15 @@ class CallGuard:
         return leaves if self.is_usual or any(map(is_array, leaves)) else None
 
     @property
-    def concrete(self) -> type[Any]:
+    def concrete(self) -> type[jax.Array]:
         """The type of an array that is there, and not traced."""
         return self._concrete
 
-    def is_home(self, place: Any) -> bool:
+    def is_home(self, place: jax.sharding.Sharding) -> bool:
         """Whether that is one device of the kind that the function was optimized for."""
         return self._kind is not None and _kind(place) == self._kind
 
-    def _fits(self, at: int, leaf: Any) -> bool:
+    def _fits(self, at: int, leaf: Leaf) -> bool:
         if isinstance(leaf, np.ndarray) and not leaf.dtype.isnative:
             return False
         try:
@@ -113,6 +114,8 @@ def _kind(place: jax.sharding.Sharding) -> tuple[str, str, str | None] | None:
     return device.platform, device.device_kind, place.memory_kind
 
 
+_CONFIG: Any = jax.config
+"""The settings of jax, whose attributes have no types."""
 ENOUGH = 16
 """Calls in a row that a function was made for, after which the next one is trusted again."""
 OTHER: PyTree = object()
@@ -122,11 +125,11 @@ OTHER: PyTree = object()
 def dispatcher(spliced: Spliced, guard: CallGuard) -> CheckedDispatch | TrustingDispatch:
     """The fastest way of running calls that tells them apart safely."""
     cut = spliced.cut
-    looked_at = cut.call.static or cut.constant or not made_for.is_usual
-    if looked_at:
-        return CheckedDispatch(spliced, made_for)
+    needs_checks = cut.call.static or cut.constant or not guard.is_usual
+    if needs_checks:
+        return CheckedDispatch(spliced, guard)
     one_place = jax.default_backend() == "cpu" and jax.device_count() == 1
-    return TrustingDispatch(spliced, made_for, None if one_place else Home(made_for))
+    return TrustingDispatch(spliced, guard, None if one_place else Home(guard))
 
 
 class Home:
@@ -138,22 +141,22 @@ class Home:
     takes some forty nanoseconds for each, where flattening and comparing types takes microseconds.
     """
 
-    def __init__(self, made_for: CallGuard) -> None:
-        self._made_for = made_for
-        self._usual_device = jax.config.jax_default_device
-        self._place: Any = None
+    def __init__(self, guard: CallGuard) -> None:
+        self._guard = guard
+        self._usual_device = _CONFIG.jax_default_device
+        self._place: jax.sharding.Sharding | None = None
         """The one that was met last."""
 
-    def has(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    def has(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> bool:
         """Whether all arguments are arrays that lie there; of trees of arrays it does not tell."""
-        if kwargs or jax.config.jax_default_device is not self._usual_device:
+        if kwargs or _CONFIG.jax_default_device is not self._usual_device:
             return False
-        concrete, place = self._made_for.concrete, self._place
+        concrete, place = self._guard.concrete, self._place
         for value in args:
             if type(value) is not concrete:
                 return False
             if value.sharding is not place:
-                if not self._made_for.is_home(value.sharding):
+                if not self._guard.is_home(value.sharding):
                     return False
                 place = self._place = value.sharding
         return True
@@ -196,16 +199,16 @@ class TrustingDispatch:
     trusted whose arrays are at `home`.
     """
 
-    def __init__(self, spliced: Spliced, made_for: CallGuard, home: Home | None = None) -> None:
+    def __init__(self, spliced: Spliced, guard: CallGuard, home: Home | None = None) -> None:
         self._spliced = spliced
-        self._made_for = made_for
+        self._guard = guard
         self._home = home
         self._call = spliced.cut.call
         self._packs = spliced.packs({})
         self._run = jax.jit(_named(spliced, self._checked))
         self._trusting, self._fitting = True, 0
 
-    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def __call__(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> PyTree:
         """What the call gives, or `OTHER`."""
         home = self._home
         if (
