@@ -17,7 +17,6 @@ Invariant: a call that `CallGuard.leaves` refuses never runs a replacement.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -74,15 +73,15 @@ class CallGuard:
         return leaves if self.is_usual or any(map(is_array, leaves)) else None
 
     @property
-    def concrete(self) -> type[jax.Array]:
+    def concrete(self) -> type[PyTree]:
         """The type of an array that is there, and not traced."""
         return self._concrete
 
-    def is_home(self, place: jax.sharding.Sharding) -> bool:
+    def is_home(self, place: PyTree) -> bool:
         """Whether that is one device of the kind that the function was optimized for."""
         return self._kind is not None and _kind(place) == self._kind
 
-    def _fits(self, at: int, leaf: Leaf) -> bool:
+    def _fits(self, at: int, leaf: PyTree) -> bool:
         if isinstance(leaf, np.ndarray) and not leaf.dtype.isnative:
             return False
         try:
@@ -114,8 +113,6 @@ def _kind(place: jax.sharding.Sharding) -> tuple[str, str, str | None] | None:
     return device.platform, device.device_kind, place.memory_kind
 
 
-_CONFIG: Any = jax.config
-"""The settings of jax, whose attributes have no types."""
 ENOUGH = 16
 """Calls in a row that a function was made for, after which the next one is trusted again."""
 OTHER: PyTree = object()
@@ -125,11 +122,17 @@ OTHER: PyTree = object()
 def dispatcher(spliced: Spliced, guard: CallGuard) -> CheckedDispatch | TrustingDispatch:
     """The fastest way of running calls that tells them apart safely."""
     cut = spliced.cut
-    needs_checks = cut.call.static or cut.constant or not guard.is_usual
-    if needs_checks:
+    looked_at = cut.call.static or cut.constant or not guard.is_usual
+    if looked_at:
         return CheckedDispatch(spliced, guard)
     one_place = jax.default_backend() == "cpu" and jax.device_count() == 1
     return TrustingDispatch(spliced, guard, None if one_place else Home(guard))
+
+
+def _default_device() -> object:
+    """The device that `jax.default_device` names at this time; `None` where nobody named one."""
+    config: PyTree = jax.config  # its options are declared at run time
+    return config.jax_default_device
 
 
 class Home:
@@ -143,13 +146,13 @@ class Home:
 
     def __init__(self, guard: CallGuard) -> None:
         self._guard = guard
-        self._usual_device = _CONFIG.jax_default_device
-        self._place: jax.sharding.Sharding | None = None
+        self._usual_device = _default_device()
+        self._place: PyTree = None
         """The one that was met last."""
 
     def has(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> bool:
         """Whether all arguments are arrays that lie there; of trees of arrays it does not tell."""
-        if kwargs or _CONFIG.jax_default_device is not self._usual_device:
+        if kwargs or _default_device() is not self._usual_device:
             return False
         concrete, place = self._guard.concrete, self._place
         for value in args:
