@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ....codegen.native.assembly import InstructionCounts, assembly_text, instruction_counts
-from ....codegen.native.embedded_source import EmbeddedProgram, ProgramOrigin
-from ....codegen.native.errors import NativeError
-from ....codegen.pallas.description import DescribedKernel, described_kernels
+from ....codegen.native import (
+    EmbeddedProgram,
+    InstructionCounts,
+    NativeError,
+    ProgramOrigin,
+    assembly_text,
+    instruction_counts,
+)
+from ....codegen.pallas import DescribedKernel, described_kernels
 from ....tensor import TensorError
 from ....tensor.text import parse
 from ...output.table import table
