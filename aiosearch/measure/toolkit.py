@@ -32,14 +32,7 @@ LOST = (
     " there, and after an Xid error it has to be reset"
 )
 _LOST_TEXTS = ("CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA_ERROR_NO_DEVICE", "CUDA_ERROR_SYSTEM", "Xid")
-_MEMORY_TEXTS = (
-    "CUDA_ERROR_OUT_OF_MEMORY",
-    "RESOURCE_EXHAUSTED: Out of memory",
-)
-    "CUDA_ERROR_OUT_OF_MEMORY",
-    "CUDA_ERROR_MEMORY",
-    "RESOURCE_EXHAUSTED: Out of memory",
-)
+_MEMORY_TEXTS = ("CUDA_ERROR_OUT_OF_MEMORY", "RESOURCE_EXHAUSTED: Out of memory")
 _USUAL = ("/usr/local/cuda", "/opt/cuda")
 
 

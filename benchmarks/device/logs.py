@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aiosearch.devices import device
 from closing import AIMS, JIT, OURS, figures, rows
+
+from aiosearch.devices import device
 
 Line = dict[str, Any]
 
