@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..jax_settings import current_settings, use_settings
+from ..jax_settings import current_settings, default_device, use_settings
 from ..trace.splice import Packs, Spliced
 from ..trace.traced import CutFunction, array_sharding, is_array
 
@@ -61,11 +61,11 @@ class CallGuard:
         return leaves if self.is_usual or any(map(is_array, leaves)) else None
 
     @property
-    def concrete(self) -> type[Any]:
+    def concrete(self) -> type[jax.Array]:
         """The type of an array that is there, and not traced."""
         return self._concrete
 
-    def is_home(self, place: Any) -> bool:
+    def is_home(self, place: jax.sharding.Sharding) -> bool:
         """Whether that is one device of the kind that the function was optimized for."""
         return self._kind is not None and _kind(place) == self._kind
 
@@ -128,13 +128,13 @@ class Home:
 
     def __init__(self, made_for: CallGuard) -> None:
         self._made_for = made_for
-        self._usual_device = jax.config.jax_default_device
-        self._place: Any = None
+        self._usual_device = current_settings().default_device
+        self._place: jax.sharding.Sharding | None = None
         """The one that was met last."""
 
-    def has(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    def has(self, args: Sequence[Any], kwargs: Mapping[str, object]) -> bool:
         """Whether all arguments are arrays that lie there; of trees of arrays it does not tell."""
-        if kwargs or jax.config.jax_default_device is not self._usual_device:
+        if kwargs or default_device() is not self._usual_device:
             return False
         concrete, place = self._made_for.concrete, self._place
         for value in args:

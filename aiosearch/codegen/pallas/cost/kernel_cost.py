@@ -139,8 +139,9 @@ class TilingFigures:
     def seconds(self) -> float:
         bounds = (self.memory, self.stream, self.arithmetic, self.chain)
         longest = max(bounds)
-        overlapped = sum((bound / longest) ** _OVERLAP for bound in bounds) ** (1 / _OVERLAP)
-        return self.device.launch_seconds + _DRAM_LATENCY_SECONDS + longest * overlapped
+        overlapped = sum(math.pow(bound / longest, _OVERLAP) for bound in bounds)
+        begun = self.device.launch_seconds + _DRAM_LATENCY_SECONDS
+        return begun + longest * math.pow(overlapped, 1 / _OVERLAP)
 
     @property
     def memory(self) -> float:
