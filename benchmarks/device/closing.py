@@ -86,11 +86,8 @@ def print_table(table: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
         over_best = ratio(others.get(best) if best else None, kernel)
         print(
             f"{name}: kernel {ratio(jit.get('kernel_us'), kernel)} x jit (aim {aim[0]}),"
-            f" {ratio(others.get(best) if best else None, kernel)} x the best other"
-            f" ({best or 'none'}; aim {aim[1]}); graph"
-            f" {ratio(jit.get('graph_us'), ours.get('graph_us'))} x jit; call"
-            f" {ratio(jit.get('call_us'), ours.get('call_us'))} x jit;"
-            f" floor by bytes {shown(floor_us(name))} us"
+            f" {over_best} x the best other ({best or 'none'}; aim {aim[1]});"
+            f" graph {graph} x jit; call {call} x jit; floor by bytes {shown(floor_us(name))} us"
         )
         for side, one in sides.items():
             if one.get("why"):
