@@ -20,8 +20,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from lib.figures import figure
 from msgspec import Struct
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from lib.figures import figure
 
 from aiosearch.codegen.pallas.cost import kernel_cost
 from aiosearch.codegen.pallas.cost.kernel_cost import TilingFigures
@@ -175,7 +178,6 @@ def print_means(rows: Mapping[str, Sequence[SweptTiling]], name: str, **more: An
 
 
 def main() -> None:
-    sys.path.append(str(Path(__file__).parent.parent))
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--fit", action="store_true", help="fit anew, leaving out each program")
     options = parser.parse_args()
