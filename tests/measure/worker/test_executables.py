@@ -76,6 +76,6 @@ def test_a_sample_of_a_loop_is_of_one_turn_on_all_copies() -> None:
         return list(arrays)
 
     runner = Runner(looped, looped, ColdInputs([ring]), False, TimingLoop(128, 4))
-    assert runner.loop().wall < 1e-2
+    runner.loop()
     assert len(set(seen[0])) == 4
     assert seen[0] == tuple(map(id, ring.copies))
