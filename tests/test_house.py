@@ -49,6 +49,7 @@ ALLOWED = {
         "_lazy", "checks", "devices", "equivalence", "errors", "events", "limits", "measure",
         "orders", "problem", "search", "tensor",
     },
+    "mapper": {"_lazy", "arguments", "errors", "folders", "limits", "pool", "search"},
     "recording": {"_lazy", "lab"},
     "measure": {"_lazy", "errors", "folders", "memory", "pool", "processes"},
     "lab": {
@@ -77,6 +78,7 @@ ALLOWED = {
         "aiosearch.recording",
         "aiosearch.optimizer",
         "aiosearch.superoptimizer",
+        "aiosearch.mapper",
     ],
 )
 def test_all_is_sorted_and_true(name: str) -> None:

@@ -26,6 +26,8 @@ COMMANDS = {
     "bench": "compare ways of running one search",
     "simulate": "replay a recorded search with any number of workers",
     "optimize": "find a faster function that computes the same",
+    "place": "find how a function runs fastest on all cores of this machine",
+    "cluster": "describe this machine as a cluster, or measure it",
     "explain": "show a program or an answer on its way to machine code",
     "verify": "say whether two tensor programs compute the same",
     "programs": "list the built-in tensor programs, or show one",
