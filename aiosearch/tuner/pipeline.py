@@ -1,0 +1,400 @@
+"""Tuning one kernel for one kind of call: stages that overlap, around one device.
+
+    propose --> build (killable processes) --> check and time (one owner) --> learn
+       ^                                                                       |
+       +-----------------------------------------------------------------------+
+
+Proposals are made while others are built, and the model is fitted while others are timed; queues
+between the stages hold a batch, so that no stage runs far ahead on an old model. What fails is a
+measurement too: it is written down with its gate and reason, learned from, and not tried again.
+Whenever a point is the fastest so far it passes the whole numbers gate at once. So there is always
+a winner that is verified, whenever the search is told to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Struct
+
+from .._waiting import waited_for
+from ..measure import (
+    Allowance,
+    Compiled,
+    Executor,
+    Failure,
+    JaxExecutor,
+    Race,
+    Ratio,
+    Way,
+)
+from .errors import RequirementFailed, SpaceError, TunerError
+from .gates import Gate, NumbersGate, Rejection, reference_of, rejection_of
+from .journals import MeasurementJournal, journal_path
+from .kernels import Call, candidate
+from .models import CostModel
+from .proposals import Measurement, find_proposer
+from .records import TuningRecord, locked
+from .reports import TuningReport
+from .states import SearchState
+from .tunables import Tunable, device_name, frozen_record
+from .traces import Trace
+
+BATCH = 8
+SECONDS = 60.0
+FINALISTS = 6
+FINAL_ROUNDS = 21
+TIE = 0.03
+"""What is within so much of the fastest cannot be told from it on another day."""
+COARSE = 4.0
+"""A point that one run shows to be so many times slower than the best is not timed further."""
+
+
+class TuningProgress(Struct, frozen=True):
+    """How far a search is; given to `on_progress` after each measurement."""
+
+    kernel: str
+    trials: int
+    seconds: float
+    best: float | None
+    """Seconds of the fastest point that is verified."""
+    baseline: float
+    measurement: Measurement | None = None
+
+
+@dataclass(frozen=True)
+class TuningBudget:
+    """How much a search may take: seconds, points, or whichever ends first."""
+
+    seconds: float | None = None
+    trials: int | None = None
+
+    def spent(self, seconds: float, trials: int) -> float:
+        """The share that is spent, 1 where nothing is left."""
+        shares = [0.0]
+        if self.seconds is not None:
+            shares.append(seconds / self.seconds)
+        if self.trials is not None:
+            shares.append(trials / self.trials)
+        return min(1.0, max(shares))
+
+
+async def tune(
+    kernel: Tunable[..., Any],
+    /,
+    *arguments: Any,
+    seconds: float | None = None,
+    trials: int | None = None,
+    algorithm: str = "evolution",
+    model: str = "auto",
+    seed: int = 0,
+    again: bool = False,
+    frozen: bool = False,
+    executor: Executor | None = None,
+    on_progress: Callable[[TuningProgress], None] | None = None,
+    **keywords: Any,
+) -> TuningReport:
+    """Finds the fastest verified configuration for calls like this one, and writes it to the table.
+
+    Arrays may be given, or their types alone (`jax.ShapeDtypeStruct`). Where the table has a record
+    already, that is the answer, unless it is to be tuned `again`; with `frozen` nothing is ever
+    timed, and a missing record raises TableError. `algorithm` and `model` name how points are
+    chosen. Cancelled, it writes the fastest verified point first.
+
+        report = await aiosearch.tune(kernel, x, y, seconds=30)
+        print(report)
+    """
+    if not isinstance(kernel, Tunable):
+        raise TunerError(f"{kernel!r} is not tunable: decorate it with @aiosearch.tunable(space)")
+    call = Call(arguments, keywords)
+    if frozen:
+        return TuningReport(frozen_record(kernel, call), remembered=True)
+    remembered = None if again else kernel.table.find(kernel.name, device_name(), call.text)
+    if remembered is not None and remembered.confirmed:
+        return TuningReport(remembered, remembered=True)
+    budget = TuningBudget(SECONDS if seconds is None and trials is None else seconds, trials)
+    async with AsyncExitStack() as stack:
+        if executor is None:
+            executor = await stack.enter_async_context(_own_executor())
+        tuning = KernelTuning(
+            kernel, call, executor, budget, algorithm=algorithm, model=model, seed=seed,
+            again=again, on_progress=on_progress,
+        )  # fmt: skip
+        return await tuning.run()
+
+
+def tune_sync(kernel: Tunable[..., Any], /, *arguments: Any, **options: Any) -> TuningReport:
+    """`tune` where nothing can be awaited; Ctrl-C keeps the fastest verified point, as there."""
+    return waited_for(lambda: tune(kernel, *arguments, **options), "aiosearch-tune")
+
+
+@asynccontextmanager
+async def _own_executor() -> AsyncIterator[Executor]:
+    import jax
+
+    platform = "cpu" if jax.default_backend() == "cpu" else "cuda"
+    allowance = Allowance(compile_seconds=60.0, run_seconds=10.0)
+    async with JaxExecutor(platform, allowance=allowance, ways=(Way.HOT,)) as executor:
+        yield executor
+
+
+class KernelTuning:
+    """One search: made, run once, and asked how it is going meanwhile."""
+
+    def __init__(
+        self,
+        kernel: Tunable[..., Any],
+        call: Call,
+        executor: Executor,
+        budget: TuningBudget,
+        *,
+        algorithm: str = "evolution",
+        model: str = "auto",
+        seed: int = 0,
+        again: bool = False,
+        on_progress: Callable[[TuningProgress], None] | None = None,
+    ) -> None:
+        self._kernel = kernel
+        self._call = call
+        self._executor = executor
+        self._budget = budget
+        self._seed = seed
+        self._again = again
+        self._on_progress = on_progress or (lambda progress: None)
+        self._state = SearchState(
+            kernel.search_space(call),
+            find_proposer(algorithm),
+            model=CostModel(model, seed),
+            seed=seed,
+        )
+        self._started = time.monotonic()
+        self._asked = 0
+        self._baseline: tuple[Trace, Compiled, float] | None = None
+        self._reference: Compiled | None = None
+        self._verified: dict[str, tuple[Measurement, Compiled]] = {}
+        self._rejected: set[str] = set()
+        self._numbers: NumbersGate | None = None
+        self._unchecked = ""
+        self._over = asyncio.Event()
+
+    async def run(self) -> TuningReport:
+        """Searches until the budget is spent, races the best, and writes the winner down."""
+        kernel, text = self._kernel, self._call.text
+        path = journal_path(kernel.name, text, device_name(), kernel.source)
+        with ExitStack() as stack:
+            # Two processes that tune the same thing take turns: the second finds the record.
+            await asyncio.to_thread(stack.enter_context, locked(path))
+            found = kernel.table.find(kernel.name, device_name(), text)
+            if found is not None and found.confirmed and not self._again:
+                return TuningReport(found, remembered=True)
+            self._started = time.monotonic()
+            self._journal = stack.enter_context(MeasurementJournal(path))
+            try:
+                await self._prepare()
+                await self._search()
+                report = await self._decided()
+            except BaseException:
+                self._keep_best()
+                raise
+            kernel.table.put(report.record)
+            with suppress(OSError):
+                path.unlink()
+            return report
+
+    @property
+    def best(self) -> float | None:
+        """Seconds of the fastest point that is verified."""
+        return min(
+            (entry.seconds for entry, _ in self._verified.values() if entry.seconds is not None),
+            default=None,
+        )
+
+    def stop(self) -> None:
+        """Has the search end soon, with a last race among what it has."""
+        self._over.set()
+
+    async def _prepare(self) -> None:
+        """Compiles the untuned form and the reference, and times the first."""
+        kernel, call = self._kernel, self._call
+        default = self._state.space.default()
+        compiled = await self._compiled(default, expected=None)
+        if isinstance(compiled, Rejection):
+            raise TunerError(f"the untuned form of {kernel.name} does not compile: {compiled}")
+        function, options = reference_of(kernel, call)
+        self._reference = compiled
+        if kernel.reference is not None:
+            text = candidate(function, call, options, name="reference")
+            reference = await self._executor.compile(text)
+            if isinstance(reference, Failure):
+                raise TunerError(f"the reference of {kernel.name} does not compile: {reference}")
+            self._reference = reference
+        gate = await NumbersGate.prepare(
+            self._executor, kernel, call, self._reference, self._seed
+        )
+        if isinstance(gate, Rejection):
+            raise TunerError(f"the reference of {kernel.name} does not run: {gate}")
+        self._numbers = gate
+        if kernel.reference is not None and (rejection := await gate.admit(compiled)):
+            raise TunerError(f"the untuned form of {kernel.name} is not its reference: {rejection}")
+        seconds = await self._timed(compiled)
+        if isinstance(seconds, Rejection):
+            raise TunerError(f"the untuned form of {kernel.name} cannot be timed: {seconds}")
+        self._baseline = (default, compiled, seconds)
+        measurement = Measurement(default, seconds)
+        self._verified[default.key] = (measurement, compiled)
+        self._recall()
+        self._note(measurement)
+
+    def _recall(self) -> None:
+        """Takes what an earlier search measured, which is not measured again."""
+        for line in self._journal.lines():
+            with suppress(RequirementFailed, SpaceError):  # the space was edited meanwhile
+                trace = self._state.space.replay(line.decisions)
+                self._state.tell(
+                    Measurement(trace, line.seconds, line.gate, line.reason, line.predicted, line.at)
+                )
+
+    async def _search(self) -> None:
+        """Runs the stages until the budget is spent, `stop` is called, or the space is exhausted."""
+        built: asyncio.Queue[tuple[Trace, Compiled | Rejection]] = asyncio.Queue(BATCH)
+        proposed: asyncio.Queue[Trace | None] = asyncio.Queue(BATCH)
+        left = None if self._budget.seconds is None else self._budget.seconds - self._elapsed()
+        ending = asyncio.create_task(self._over.wait())
+        builders = 2
+        work = asyncio.create_task(self._stages(proposed, built, builders))
+        try:
+            # A fifth of the time is for the last race.
+            timeout = None if left is None else max(0.0, 0.8 * left)
+            await asyncio.wait({ending, work}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+        finally:
+            for task in (ending, work):
+                task.cancel()
+            await asyncio.gather(ending, work, return_exceptions=True)
+
+    async def _stages(
+        self,
+        proposed: asyncio.Queue[Trace | None],
+        built: asyncio.Queue[tuple[Trace, Compiled | Rejection]],
+        builders: int,
+    ) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._propose(proposed, builders))
+            building = [
+                group.create_task(self._build(proposed, built)) for _ in range(builders)
+            ]
+            measuring = group.create_task(self._measure(built))
+            await asyncio.wait(building)
+            await built.join()
+            measuring.cancel()
+
+    async def _propose(self, proposed: asyncio.Queue[Trace | None], builders: int) -> None:
+        """Keeps the queue full; ends it where the space or the number of trials is exhausted."""
+        while True:
+            count = BATCH
+            if self._budget.trials is not None:
+                count = min(count, self._budget.trials - self._asked)
+            progress = self._budget.spent(self._elapsed(), self._asked)
+            points = await asyncio.to_thread(self._state.ask, count, progress) if count else []
+            if not points:
+                break
+            self._asked += len(points)
+            for trace in points:
+                await proposed.put(trace)
+        for _ in range(builders):
+            await proposed.put(None)
+
+    async def _build(
+        self,
+        proposed: asyncio.Queue[Trace | None],
+        built: asyncio.Queue[tuple[Trace, Compiled | Rejection]],
+    ) -> None:
+        while (trace := await proposed.get()) is not None:
+            await built.put((trace, await self._compiled(trace, self._expected())))
+
+    async def _measure(self, built: asyncio.Queue[tuple[Trace, Compiled | Rejection]]) -> None:
+        while True:
+            trace, compiled = await built.get()
+            outcome = compiled
+            if isinstance(compiled, Compiled):
+                outcome = await self._checked_and_timed(trace, compiled)
+            measurement = self._measurement(trace, outcome)
+            self._note(measurement)
+            if self._state.needs_fit():
+                await asyncio.to_thread(self._state.fit)
+            built.task_done()
+
+    async def _checked_and_timed(self, trace: Trace, compiled: Compiled) -> float | Rejection:
+        assert self._numbers is not None
+        started = time.perf_counter()
+        rejection = await self._numbers.glance(compiled)
+        if rejection is not None:
+            return rejection
+        coarse = time.perf_counter() - started - self._overhead
+        best = self.best
+        if best is not None and coarse > COARSE * best + 0.2:
+            return coarse
+        seconds = await self._timed(compiled)
+        if isinstance(seconds, Rejection):
+            return seconds
+        if best is None or seconds < best * (1 + 2 * TIE):
+            if rejection := await self._numbers.admit(compiled):
+                return rejection
+            self._verified[trace.key] = (Measurement(trace, seconds), compiled)
+        return seconds
+
+    async def _timed(self, compiled: Compiled) -> float | Rejection:
+        """The median of a few rounds."""
+        race = await self._executor.race([compiled], rounds=3, seed=self._seed)
+        lap = race.laps[0]
+        if lap.failure is not None:
+            return rejection_of(lap.failure)
+        return lap.samples[race.deciding].median()
+
+    _overhead = 0.0
+
+    async def _compiled(
+        self, trace: Trace, expected: Sequence[tuple[str, tuple[int, ...]]] | None
+    ) -> Compiled | Rejection:
+        kernel = self._kernel
+        options = kernel.keywords(self._state.space, trace)
+        try:
+            text = candidate(
+                kernel.original, self._call, options, name=trace.key, expected=expected
+            )
+        except TunerError:
+            raise
+        except Exception as error:  # a function that is traced here raises what it likes
+            return Rejection(Gate.TRACE, f"{type(error).__name__}: {error}".splitlines()[0])
+        compiled = await self._executor.compile(text)
+        return rejection_of(compiled) if isinstance(compiled, Failure) else compiled
+
+    def _expected(self) -> list[tuple[str, tuple[int, ...]]] | None:
+        return None
+
+    def _measurement(self, trace: Trace, outcome: float | Rejection | Compiled) -> Measurement:
+        predicted, at = self._state.predicted(trace), self._elapsed()
+        if isinstance(outcome, Rejection):
+            return Measurement(trace, None, outcome.gate.value, outcome.reason, predicted, at)
+        assert isinstance(outcome, float)
+        return Measurement(trace, outcome, predicted=predicted, at=at)
+
+    def _note(self, measurement: Measurement) -> None:
+        self._state.tell(measurement)
+        self._journal.write(measurement)
+        assert self._baseline is not None
+        self._on_progress(
+            TuningProgress(
+                self._kernel.name, len(self._state.measured), self._elapsed(), self.best,
+                self._baseline[2], measurement,
+            )
+        )  # fmt: skip
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._started
