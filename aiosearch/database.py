@@ -57,7 +57,7 @@ _opening = threading.RLock()
 
 
 @dataclass(frozen=True)
-class Format:
+class FileFormat:
     """By what a file is known to be ours."""
 
     what: str
@@ -85,7 +85,7 @@ class _Connection(sqlite3.Connection):
             self.file = None
 
 
-def connect(path: Path, format: Format, patience: float) -> sqlite3.Connection:
+def connect(path: Path, format: FileFormat, patience: float) -> sqlite3.Connection:
     """Opens a file, or makes it; locks are waited for at most `patience` seconds.
 
     Any thread may use the connection, one at a time. Raises the errors above.
@@ -114,7 +114,7 @@ def connect(path: Path, format: Format, patience: float) -> sqlite3.Connection:
     return database
 
 
-def require_ours(path: Path, format: Format) -> None:
+def require_ours(path: Path, format: FileFormat) -> None:
     """Raises ForeignError where a file that a user names is something else; changes nothing.
 
     A folder is something else wherever it lies.
@@ -148,12 +148,12 @@ def is_there(path: Path) -> bool:
     return False
 
 
-def _file(path: Path, format: Format) -> _File:
+def _file(path: Path, format: FileFormat) -> _File:
     status = path.stat()
     return _File(status.st_dev, status.st_ino, format.application_id)
 
 
-def _looks_ours(path: Path, format: Format) -> bool:
+def _looks_ours(path: Path, format: FileFormat) -> bool:
     with path.open("rb") as file:
         head = file.read(_IDENTITY.stop)
     identity = head[_IDENTITY]
@@ -161,7 +161,7 @@ def _looks_ours(path: Path, format: Format) -> bool:
     return head[: len(_HEADER)] == _HEADER[: len(head)] and not other
 
 
-def _is_at_home(path: Path, format: Format) -> bool:
+def _is_at_home(path: Path, format: FileFormat) -> bool:
     return path.absolute() == cache_folder() / format.home
 
 
@@ -242,7 +242,7 @@ def translated() -> Iterator[None]:
         raise DamagedError(str(error)) from error
 
 
-def _prepare(database: sqlite3.Connection, format: Format, patience: float) -> None:
+def _prepare(database: sqlite3.Connection, format: FileFormat, patience: float) -> None:
     """Checks that the file is ours before it changes anything, and makes a new file ours."""
     end = time.monotonic() + patience
     while True:
@@ -263,7 +263,7 @@ def _prepare(database: sqlite3.Connection, format: Format, patience: float) -> N
             time.sleep(0.02)
 
 
-def _is_ours(database: sqlite3.Connection, format: Format) -> bool:
+def _is_ours(database: sqlite3.Connection, format: FileFormat) -> bool:
     """Says whether the file has our table; a file with something else is damaged."""
     ((identity,),) = database.execute("PRAGMA application_id")
     ((version,),) = database.execute("PRAGMA user_version")
@@ -276,7 +276,7 @@ def _is_ours(database: sqlite3.Connection, format: Format) -> bool:
     return False
 
 
-def _create(database: sqlite3.Connection, format: Format) -> None:
+def _create(database: sqlite3.Connection, format: FileFormat) -> None:
     database.execute(format.schema)
     database.execute(f"PRAGMA application_id = {format.application_id}")
     database.execute(f"PRAGMA user_version = {format.version}")

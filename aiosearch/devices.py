@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .errors import AiosearchError
-from .measure.caches import last_cache, private_cache
+from .measure.cache_sizes import last_cache, private_cache
 from .measure.ceilings import Ceilings, stored_ceilings
 from .tensor import DType
 
@@ -24,7 +24,7 @@ class DeviceError(AiosearchError):
     """A device that nothing is known of: says what is known, or how to come to know it."""
 
 
-class Kind(StrEnum):
+class DeviceKind(StrEnum):
     CPU = "cpu"
     GPU = "gpu"
 
@@ -33,7 +33,7 @@ class Device(Struct, frozen=True, kw_only=True):
     """A processor, its memories and their speeds, at best."""
 
     name: str
-    kind: Kind
+    kind: DeviceKind
     units: int
     """Multiprocessors, or cores: how many blocks run at the same time without sharing a unit."""
     bytes_per_second: float
@@ -80,25 +80,25 @@ class _Cpu(Struct, frozen=True):
     sources: dict[str, str]
 
 
-class _Known(Struct, frozen=True):
+class _DeviceTable(Struct, frozen=True):
     gpus: list[Device]
     cpu: _Cpu
 
 
 @cache
-def _known() -> _Known:
+def _device_table() -> _DeviceTable:
     data = files(__package__).joinpath("devices.json").read_bytes()
-    return msgspec.json.decode(data, type=_Known)
+    return msgspec.json.decode(data, type=_DeviceTable)
 
 
 def device_names() -> list[str]:
     """The GPUs that are described."""
-    return [each.name for each in _known().gpus]
+    return [each.name for each in _device_table().gpus]
 
 
 def device(name: str) -> Device:
     """A described GPU, in whatever case its name is written."""
-    for each in _known().gpus:
+    for each in _device_table().gpus:
         if each.name.casefold() == name.casefold():
             return each
     raise DeviceError(f"no device {name!r}: there are {', '.join(device_names())}")
@@ -126,7 +126,7 @@ def described(ceilings: Ceilings) -> Device:
 
 
 def _gpu(ceilings: Ceilings) -> Device:
-    for each in _known().gpus:
+    for each in _device_table().gpus:
         if each.reported == ceilings.device:
             rates = each.operations_per_second | _rates(ceilings)
             return replace(
@@ -135,16 +135,16 @@ def _gpu(ceilings: Ceilings) -> Device:
                 operations_per_second=rates,
                 sources=each.sources | _measured(ceilings),
             )
-    known = ", ".join(each.reported for each in _known().gpus)
+    known = ", ".join(each.reported for each in _device_table().gpus)
     raise DeviceError(f"{ceilings.device} is not described: there are {known}")
 
 
 def _cpu(ceilings: Ceilings) -> Device:
-    template = _known().cpu
+    template = _device_table().cpu
     own = private_cache()
     return Device(
         name=ceilings.device,
-        kind=Kind.CPU,
+        kind=DeviceKind.CPU,
         units=ceilings.cores,
         bytes_per_second=ceilings.bytes_per_second,
         cache_bytes_per_second=ceilings.bytes_per_second,

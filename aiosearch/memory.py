@@ -1,16 +1,20 @@
-"""Memory that processes of one machine share, and record locks on it.
+"""Memory that processes of one machine share, record locks on it, and mappings in huge pages.
 
 A lock is the kernel's: it is released when its holder dies, at whatever instruction. It excludes
 open file descriptions from each other, so each process opens the file for itself.
+
+Memory in large pages, of which most systems give some only to who asks.
 """
 
 from __future__ import annotations
 
 import fcntl
+import mmap
 import os
 import struct
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 _FLOCK = struct.Struct("hhqqi4x")
@@ -41,7 +45,7 @@ def reopen(where: str) -> int:
     return fd
 
 
-def forget(where: str) -> None:
+def unlink_if_named(where: str) -> None:
     """Removes it where it has a name, as it does on systems without files in memory."""
     path = where.partition("#")[0]
     if not path.startswith("/proc/"):
@@ -84,3 +88,17 @@ else:
     def unlock(fd: int, first: int, count: int) -> None:
         """Lets go of them."""
         fcntl.lockf(fd, fcntl.LOCK_UN, count, first)
+
+
+HUGE_PAGE_BYTES = 2 << 20
+"""Bytes of one on the usual processors. Newer kernels let large memory begin where one does; where
+one does not, a few small pages come before it."""
+
+
+def huge_page_mapping(size: int) -> mmap.mmap:
+    """Memory of this process alone, in large pages where there are some; OSError without room."""
+    found = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # not every kernel has them
+            found.madvise(mmap.MADV_HUGEPAGE)
+    return found

@@ -16,11 +16,11 @@ import anyio
 
 from .arguments import is_path, is_whole, require
 from .checks import CheckRecord, Verifier
-from .engine.bell import Bell
-from .engine.child import Handle
-from .engine.slots import Deliver, LocalSlot, Member, ProcessSlot, spawner
-from .engine.wire import End, Ping, ToHost, ToWorker
+from .engine.wire.messages import End, Ping, ToHost, ToWorker
+from .engine.worker.bell import Bell
+from .engine.worker.slots import Deliver, LocalSlot, PoolMember, ProcessSlot, spawner
 from .errors import AiosearchError, WorkerError
+from .processes.child import Handle
 
 if TYPE_CHECKING:
     from .remote.links import Listener
@@ -91,7 +91,7 @@ class Pool:
 
             self._machines = Machines(listener, self, patience)
         self._slots: list[ProcessSlot | LocalSlot] = []
-        self._members: dict[int, Member] = {}
+        self._members: dict[int, PoolMember] = {}
         self._ids = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._silent_deaths = 0
@@ -160,7 +160,7 @@ class Pool:
         return self._machines
 
     @property
-    def members(self) -> tuple[Member, ...]:
+    def members(self) -> tuple[PoolMember, ...]:
         """The searches that run on it now."""
         return tuple(self._members.values())
 
@@ -227,7 +227,7 @@ class Pool:
     def new_id(self) -> int:
         return next(self._ids)
 
-    def attach(self, member: Member) -> None:
+    def attach(self, member: PoolMember) -> None:
         """Gives a search a seat at every worker."""
         if not self._open or self._closed:
             raise AiosearchError("the pool is not open; use `async with aiosearch.Pool() as pool`")
@@ -240,13 +240,13 @@ class Pool:
             elif not slot.alive and slot.seat not in self._vacant:
                 self._gone(slot.seat)
 
-    def detach(self, member: Member) -> None:
+    def detach(self, member: PoolMember) -> None:
         if self._members.pop(member.id, None) is not None:
             for slot in self._slots:
                 slot.send(End(member.id))
             self._rested()
 
-    def note(self, member: Member) -> None:
+    def note(self, member: PoolMember) -> None:
         """A search has begun, or found something: whoever keeps that elsewhere is told."""
         if self._machines is not None:
             self._machines.note(member)
@@ -320,7 +320,7 @@ class Pool:
         self._join(slot)
         return True
 
-    def takers(self, member: Member, seat: int, owner: int) -> Mapping[int, int] | None:
+    def takers(self, member: PoolMember, seat: int, owner: int) -> Mapping[int, int] | None:
         """Who has taken what a dead worker of another machine had offered, if that is known yet."""
         return self._machines.takers(member.id, seat, owner) if self._machines else {}
 
@@ -328,12 +328,12 @@ class Pool:
         """Whether a seat's worker is a process of this machine."""
         return seat < self.workers
 
-    def release_claims(self, member: Member, seat: int, owner: int, committed: int) -> None:
+    def release_claims(self, member: PoolMember, seat: int, owner: int, committed: int) -> None:
         """Voids the claims of a dead worker where they were made, if that is elsewhere."""
         if self._machines is not None:
             self._machines.release(member.id, seat, owner, committed)
 
-    def refusals(self, member: Member) -> Mapping[str, str]:
+    def refusals(self, member: PoolMember) -> Mapping[str, str]:
         """Which machines do not serve a search, and why."""
         return self._machines.refusals(member.id) if self._machines else {}
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, cast
 
 import anyio
 
-from ._waiting import waited_for
+from ._blocking import waited_for
 from .arguments import is_path, is_positive, is_whole, require
-from .engine import reference
-from .engine.run import Run
-from .engine.settings import OnError, OnUnknown, Settings
+from .engine.run.run import SearchRun
+from .engine.run.search_settings import OnError, OnUnknown, SearchSettings
+from .engine.wire import reference
 from .errors import AiosearchError
 from .events import Hook
 from .limits import Limits
@@ -112,12 +112,12 @@ class Search(Generic[NodeT, SolutionT]):
             if pool is None
             else pool
         )
-        self._run: Run = Run(
+        self._run: SearchRun = SearchRun(
             problem,
             self._pool,
             find_order(order, problem),
             find_strategy(strategy, options),
-            Settings(
+            SearchSettings(
                 strategy=strategy if isinstance(strategy, str) else type(strategy).__qualname__,
                 limits=limits or Limits(),
                 journal=Path(journal) if journal is not None else None,

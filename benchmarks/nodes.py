@@ -10,11 +10,11 @@ import statistics
 import sys
 from typing import Any
 
-from figures import cpu_seconds, figure, spread
+from lib.figures import cpu_seconds, figure, spread
 
-from aiosearch.engine.bundles import ROOT, Codec
-from aiosearch.engine.explorer import DepthFirstExplorer, clock
-from aiosearch.engine.reference import return_type
+from aiosearch.engine.explore.bundles import ROOT, Codec
+from aiosearch.engine.explore.explorer import DepthFirstExplorer, clock
+from aiosearch.engine.wire.reference import return_type
 from aiosearch.workloads.queens import Queens
 from aiosearch.workloads.uts import TREES
 

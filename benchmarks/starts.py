@@ -18,14 +18,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from unittest.mock import patch
 
-from figures import figure, spread
-from processes import cpu_of
+from lib.engine.processes import cpu_of
+from lib.figures import figure, spread
 
-from aiosearch.checks import process as z3
-from aiosearch.engine import slots
-from aiosearch.engine.child import Child
-from aiosearch.engine.nursery import nurseries
-from aiosearch.measure.jax_executor import JaxExecutor
+from aiosearch.checks import solver_process as z3
+from aiosearch.engine.worker import slots
+from aiosearch.measure.host.jax_executor import JaxExecutor
+from aiosearch.processes.child import Child
+from aiosearch.processes.fork_client import live_fork_servers
 
 Start = Callable[[], Awaitable[None]]
 
@@ -62,7 +62,7 @@ STARTS: dict[str, Start] = {"a worker": worker, "a z3 process": solver, "an exec
 def cpu() -> float:
     """CPU seconds of the children that are gone, and of the nurseries that are not."""
     gone = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return gone.ru_utime + gone.ru_stime + sum(cpu_of(one.pid) for one in nurseries())
+    return gone.ru_utime + gone.ru_stime + sum(cpu_of(one.pid) for one in live_fork_servers())
 
 
 async def timed(start: Start) -> tuple[float, float]:
@@ -81,7 +81,7 @@ async def compared(name: str, start: Start, repeats: int) -> None:
     forked, started = [], []
     for _ in range(repeats):
         forked.append(await timed(start))
-        with patch("aiosearch.engine.child.fork", without):
+        with patch("aiosearch.processes.child.fork", without):
             started.append(await timed(start))
     for at, kind in enumerate(("clock", "CPU")):
         ours, theirs = ([each[at] for each in some] for some in (forked, started))

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from aiosearch.tensor import figures
 from aiosearch.tensor.drawing import draw
+from aiosearch.tensor.drawings import svg_boxes
 from aiosearch.tensor.text import parse
 
 DOCS = Path(__file__).parent
@@ -30,23 +30,23 @@ def main() -> None:
 
 def way() -> str:
     """Draws the way of a program to machine code, and to a GPU's kernel."""
-    graph = figures.Graph()
+    graph = svg_boxes.BoxGraph()
     for name, detail, style, made_of in STEPS:
-        graph.add(figures.chip(name, detail, style, len(made_of)), made_of, [name])
+        graph.add(svg_boxes.chip(name, detail, style, len(made_of)), made_of, [name])
     layout, body = graph.drawn()
-    return figures.page("from a program to machine code", layout.width, layout.height, body)
+    return svg_boxes.page("from a program to machine code", layout.width, layout.height, body)
 
 
 STEPS = (
-    ("program", "operators of whole tensors", figures.INPUT, ()),
-    ("µgraph", "fused kernels, verified equal", figures.KERNEL, ("program",)),
-    ("tile IR", "what each element is", figures.KERNEL, ("program", "µgraph")),
-    ("schedule", "tiles, registers, layouts", figures.OPERATOR, ("tile IR",)),
-    ("tiling", "grid, loop, warps", figures.OPERATOR, ("tile IR",)),
-    ("LLVM IR", "loops over vectors", figures.KERNEL, ("schedule",)),
-    ("Pallas", "a kernel for a GPU", figures.OUTPUT, ("tiling",)),
-    ("object code", "first run between guard pages", figures.KERNEL, ("LLVM IR",)),
-    ("race", "beside the best plain JAX", figures.OUTPUT, ("object code",)),
+    ("program", "operators of whole tensors", svg_boxes.INPUT, ()),
+    ("µgraph", "fused kernels, verified equal", svg_boxes.KERNEL, ("program",)),
+    ("tile IR", "what each element is", svg_boxes.KERNEL, ("program", "µgraph")),
+    ("schedule", "tiles, registers, layouts", svg_boxes.OPERATOR, ("tile IR",)),
+    ("tiling", "grid, loop, warps", svg_boxes.OPERATOR, ("tile IR",)),
+    ("LLVM IR", "loops over vectors", svg_boxes.KERNEL, ("schedule",)),
+    ("Pallas", "a kernel for a GPU", svg_boxes.OUTPUT, ("tiling",)),
+    ("object code", "first run between guard pages", svg_boxes.KERNEL, ("LLVM IR",)),
+    ("race", "beside the best plain JAX", svg_boxes.OUTPUT, ("object code",)),
 )
 """What there is on the way, and what each is made of."""
 

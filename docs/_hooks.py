@@ -16,9 +16,9 @@ from typing import Any
 
 import griffe
 import msgspec
-from aiosearch.cli.exits import Exit
+from aiosearch.cli.inputs.settings import SETTINGS
+from aiosearch.cli.output.streams import Exit
 from aiosearch.cli.parser import make_parser
-from aiosearch.cli.settings import SETTINGS
 from aiosearch.events import AnyEvent
 from mkdocs.structure.files import File
 
@@ -268,20 +268,32 @@ def constants() -> str:
 
 
 NUMBERS = (
-    ("a worker's slice, in nanoseconds", "engine.worker.SLICE_NS"),
-    ("a slice of `workers=0`, in nanoseconds", "engine.slots.LOCAL_SLICE_NS"),
-    ("largest frame between processes, in bytes", "engine.channel.MAX_FRAME"),
-    ("first interval between a worker's reports, in seconds", "engine.run.REPORT_SECONDS"),
-    ("later, as a share of the time that has passed", "engine.pace.REPORT_SHARE"),
-    ("time for last reports when a search ends early, in seconds", "engine.run.GRACE_SECONDS"),
-    ("how long a journal's record waits for company, in seconds", "engine.batches.BATCH_SECONDS"),
-    ("how often a journal is forced to the disk, in seconds", "engine.journal.SYNC_SECONDS"),
-    ("a smaller journal is never replaced by a snapshot, in bytes", "engine.journal.COMPACT_BYTES"),
-    ("keys that a table has room for", "engine.claims.CAPACITY"),
-    ("nodes of a worker that may wait for verdicts", "engine.general.MOST_PARKED"),
-    ("asynchronous expansions of a worker under way", "engine.general.LANES"),
-    ("one node in this many is expanded twice, to check `expand`", "engine.explorer.CHECK_EVERY"),
-    ("workers that may die of a lone subtree", "engine.ledger.MOST_DEATHS"),
+    ("a worker's slice, in nanoseconds", "engine.worker.worker_main.SLICE_NS"),
+    ("a slice of `workers=0`, in nanoseconds", "engine.worker.slots.LOCAL_SLICE_NS"),
+    ("largest frame between processes, in bytes", "processes.frames.MAX_FRAME"),
+    ("first interval between a worker's reports, in seconds", "engine.run.run.REPORT_SECONDS"),
+    ("later, as a share of the time that has passed", "engine.run.ticker.REPORT_SHARE"),
+    ("time for last reports when a search ends early, in seconds", "engine.run.run.GRACE_SECONDS"),
+    (
+        "how long a journal's record waits for company, in seconds",
+        "engine.journal.batches.BATCH_SECONDS",
+    ),
+    (
+        "how often a journal is forced to the disk, in seconds",
+        "engine.journal.journal.SYNC_SECONDS",
+    ),
+    (
+        "a smaller journal is never replaced by a snapshot, in bytes",
+        "engine.journal.journal.COMPACT_BYTES",
+    ),
+    ("keys that a table has room for", "engine.explore.claims.CAPACITY"),
+    ("nodes of a worker that may wait for verdicts", "engine.explore.heap_explorer.MOST_PARKED"),
+    ("asynchronous expansions of a worker under way", "engine.explore.heap_explorer.LANES"),
+    (
+        "one node in this many is expanded twice, to check `expand`",
+        "engine.explore.explorer.CHECK_EVERY",
+    ),
+    ("workers that may die of a lone subtree", "engine.books.ledger.MOST_DEATHS"),
     ("verdicts that a cache file keeps", "checks.store.ROWS"),
     ("verdicts in memory", "checks.cache.REMEMBERED"),
 )

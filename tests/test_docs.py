@@ -19,8 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from aiosearch.tensor.mirage import MirageGraph, load_mugraphs
-from aiosearch.tensor.pairing import pairs
+from aiosearch.tensor.mirage import MirageGraph, load_mugraphs, pairs
 from aiosearch.tensor.programs import BUILTINS
 from aiosearch.tensor.text import parse
 

@@ -21,43 +21,41 @@ ALLOWED = {
     "arguments": {"errors"},
     "limits": {"errors"},
     "memory": set(),
-    "largepages": set(),
     "problem": set(),
+    "processes": set(),
     "orders": {"errors"},
     "events": set(),
     "strategies": {"errors", "_lazy"},
     "folders": set(),
     "database": {"folders"},
-    "checks": {"errors", "problem", "engine", "_lazy", "folders", "database"},
+    "checks": {"errors", "problem", "processes", "_lazy", "folders", "database"},
     "workloads": {"devices", "problem", "superoptimizer", "tensor"},
     "tensor": {"errors"},
     "equivalence": {"_lazy", "errors", "tensor"},
     "capture": {"_lazy", "errors", "tensor"},
     "devices": {"errors", "measure", "tensor"},
     "codegen": {
-        "_lazy", "_python", "devices", "errors", "folders", "largepages", "measure", "tensor",
+        "_lazy", "devices", "errors", "folders", "measure", "memory", "processes", "tensor",
     },
     "optimizer": {
-        "_lazy", "_promptly", "_waiting", "arguments", "capture", "codegen", "database", "devices",
-        "engine", "equivalence", "errors", "folders", "limits", "measure", "orders", "pool",
-        "problem", "search", "superoptimizer", "tensor",
+        "_blocking", "_lazy", "_switch_interval", "arguments", "capture", "codegen", "database",
+        "devices", "equivalence", "errors", "folders", "limits", "measure", "orders", "pool",
+        "problem", "processes", "search", "superoptimizer", "tensor",
     },
     "superoptimizer": {
         "_lazy", "checks", "devices", "equivalence", "errors", "events", "limits", "measure",
         "orders", "problem", "search", "tensor",
     },
-    "recording": {
-        "_lazy", "_waiting", "checks", "engine", "errors", "orders", "problem", "search",
-        "__version__",
-    },
-    "measure": {"_lazy", "checks", "engine", "errors", "folders", "largepages", "pool"},
-    "comparing": {
-        "checks", "engine", "errors", "limits", "orders", "pool", "recording", "remote", "result",
-        "search", "statistics", "strategies", "testing", "workloads",
+    "recording": {"_lazy", "lab"},
+    "measure": {"_lazy", "errors", "folders", "memory", "pool", "processes"},
+    "lab": {
+        "_blocking", "_lazy", "checks", "engine", "errors", "limits", "orders", "pool", "problem",
+        "processes", "remote", "result", "search", "statistics", "strategies", "testing",
+        "workloads", "__version__",
     },
     "engine": {
-        "_lazy", "_python", "checks", "errors", "events", "limits", "memory", "orders", "pool",
-        "problem", "result", "statistics", "strategies", "__version__",
+        "_lazy", "checks", "errors", "events", "limits", "memory", "orders", "pool", "problem",
+        "processes", "result", "statistics", "strategies", "__version__",
     },
 }  # fmt: skip
 """What each part of the package may import from the others."""
@@ -90,7 +88,9 @@ def _as_ruff_sorts(name: str) -> tuple[int, str]:
     return (0 if name.isupper() else 1 if name[:1].isupper() else 2), name
 
 
-@pytest.mark.parametrize("statement", ["import aiosearch", "import aiosearch.engine.worker"])
+@pytest.mark.parametrize(
+    "statement", ["import aiosearch", "import aiosearch.engine.worker.worker_main"]
+)
 def test_imports_are_light(statement: str) -> None:
     """A program that only imports aiosearch pays for nothing that it does not use."""
     script = f"import sys; {statement}; print(*sys.modules)"

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..tensor import DType, Term, apply, literal, tensor, walk
-from .values import Value, element_type, uniform, whole
+from .values import TracedValue, element_type, uniform, whole
 
 
-class Constants:
+class ClosedOverConstants:
     """Turns arrays into values, and keeps those that stay arrays."""
 
     def __init__(self) -> None:
         self._arrays: dict[Term, NDArray[Any]] = {}
 
-    def value(self, held: Any, aval: Any = None) -> Value:
+    def value(self, held: Any, aval: Any = None) -> TracedValue:
         like = held if aval is None else aval
         dtype = element_type(like.dtype if hasattr(like, "dtype") else np.asarray(like).dtype)
         array = np.asarray(held)  # numpy has no type for random keys
@@ -31,7 +31,7 @@ class Constants:
         """The arrays that these terms need."""
         return {term: self._arrays[term] for term in walk(outputs) if term in self._arrays}
 
-    def _kept(self, array: NDArray[Any], dtype: DType) -> Value:
+    def _kept(self, array: NDArray[Any], dtype: DType) -> TracedValue:
         named = f"{dtype}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
         digest = hashlib.blake2b(named, digest_size=4).hexdigest()
         term = tensor(f"constant_{digest}", dtype, array.shape)
@@ -48,7 +48,7 @@ def _is_uniform(array: NDArray[Any]) -> bool:
     return bool(alike.all() and (first != 0 or not np.signbit(first)))
 
 
-def _counted(array: NDArray[Any], dtype: DType) -> Value | None:
+def _counted(array: NDArray[Any], dtype: DType) -> TracedValue | None:
     """Whole numbers in even steps along one axis, written as such: they may be places."""
     if dtype is not DType.I32 or array.size < 2:
         return None
@@ -60,5 +60,5 @@ def _counted(array: NDArray[Any], dtype: DType) -> Value | None:
         if step and np.array_equal(np.broadcast_to(steps.reshape(sizes), array.shape), array):
             shape = tuple(len(row) if own == axis else 1 for own in range(array.ndim))
             places = apply("iota", shape=shape, axis=axis, dtype=dtype)
-            return Value(places * literal(step) + literal(int(row[0])), array.shape, dtype)
+            return TracedValue(places * literal(step) + literal(int(row[0])), array.shape, dtype)
     return None

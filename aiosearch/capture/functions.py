@@ -11,9 +11,9 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from ..tensor import Program, Term, tensor
-from .constants import Constants
+from .constants import ClosedOverConstants
 from .errors import CaptureError
-from .jaxprs import Known, Reader
+from .jaxprs import JaxprReader, Known
 from .names import input_names, title
 from .values import element_type, whole
 
@@ -40,8 +40,8 @@ def capture(function: Callable[..., Any], *args: Any, name: str | None = None) -
         tensor(own, element_type(var.aval.dtype), _sizes(var.aval))
         for own, var in zip(input_names(function, args), closed.jaxpr.invars, strict=True)
     ]
-    constants = Constants()
-    reader = Reader(constants)
+    constants = ClosedOverConstants()
+    reader = JaxprReader(constants)
     arguments = [whole(term, term.dtype) for term in inputs]
     outputs = [_whole(value) for value in reader.closed(closed, arguments)]
     used = constants.used(outputs)

@@ -13,17 +13,17 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jax.extend.source_info_util import summarize
 
 from ..tensor import DType, TensorError
-from ..tensor.wholes import largest
-from . import contractions as _contractions
-from . import indexing as _indexing
-from . import layout as _layout
-from . import pointwise as _pointwise
-from . import reductions as _reductions
-from .constants import Constants
+from ..tensor.analysis.integer_overflow import largest
+from .constants import ClosedOverConstants
 from .errors import CaptureError
-from .layout import row, stacked
-from .rules import RULES
-from .values import Value, known, uniform
+from .primitives import contractions as _contractions
+from .primitives import data_movement as _layout
+from .primitives import indexing as _indexing
+from .primitives import pointwise as _pointwise
+from .primitives import reductions as _reductions
+from .primitives.data_movement import row, stacked
+from .primitives.registry import RULES
+from .values import TracedValue, known, uniform
 
 _INLINED = frozenset(
     {
@@ -48,13 +48,13 @@ _COMPUTED = frozenset({"abs", "add", "mul", "neg", "square", "sub"})
 _STEPS = 32
 """The longest loop that is written out."""
 
-Known: TypeAlias = "Value | CaptureError"
+Known: TypeAlias = "TracedValue | CaptureError"
 
 
-class Reader:
+class JaxprReader:
     """Reads equations in order; what cannot be read only matters where it is used."""
 
-    def __init__(self, constants: Constants) -> None:
+    def __init__(self, constants: ClosedOverConstants) -> None:
         self.constants = constants
 
     def closed(self, closed: ClosedJaxpr, arguments: Sequence[Known]) -> list[Known]:
@@ -82,7 +82,7 @@ class Reader:
 
     def equation(self, equation: JaxprEqn, operands: Sequence[Known]) -> list[Known]:
         before = {id(operand) for operand in operands}
-        found: Sequence[Value | TensorError]
+        found: Sequence[TracedValue | TensorError]
         try:
             found = self.read(equation, operands)
         except TensorError as error:
@@ -143,7 +143,7 @@ def _groups(params: Mapping[str, Any]) -> tuple[int, int]:
     return len(list(constants)), len(list(carried))
 
 
-def _read(equation: JaxprEqn, operands: Sequence[Known]) -> Sequence[Value]:
+def _read(equation: JaxprEqn, operands: Sequence[Known]) -> Sequence[TracedValue]:
     primitive, values = equation.primitive.name, _readable(operands)
     rule = RULES.get(primitive)
     if rule is None:
@@ -160,8 +160,8 @@ def _read(equation: JaxprEqn, operands: Sequence[Known]) -> Sequence[Value]:
     return [*map(_wrapped, found)]
 
 
-def _several(found: Value | Sequence[Value]) -> Sequence[Value]:
-    return [found] if isinstance(found, Value) else found
+def _several(found: TracedValue | Sequence[TracedValue]) -> Sequence[TracedValue]:
+    return [found] if isinstance(found, TracedValue) else found
 
 
 def _of_int32(equation: JaxprEqn) -> bool:
@@ -176,18 +176,18 @@ def _dtype(atom: Any) -> np.dtype[Any]:
     return found if isinstance(found, np.dtype) else np.dtype(object)
 
 
-def _may_wrap(value: Value) -> bool:
+def _may_wrap(value: TracedValue) -> bool:
     """Whether literals are computed with whose type would not be known where it matters."""
     term = value.term
     return term.dtype is DType.WEAK and term.operator.name in _COMPUTED and largest(term) >= 2**31
 
 
-def _settled(value: Value) -> Value:
+def _settled(value: TracedValue) -> TracedValue:
     """In its own type, unless it is a literal, which takes that of what it meets."""
     return value if value.number is not None else replace(value, term=value.typed())
 
 
-def _wrapped(value: Value) -> Value:
+def _wrapped(value: TracedValue) -> TracedValue:
     """A number made of whole ones, which begin again below behind the largest that 32 bits hold."""
     number = value.number
     if not isinstance(number, int):
@@ -195,7 +195,7 @@ def _wrapped(value: Value) -> Value:
     return uniform((number + 2**31) % 2**32 - 2**31, value.shape, value.dtype)
 
 
-def _readable(operands: Iterable[Known]) -> list[Value]:
+def _readable(operands: Iterable[Known]) -> list[TracedValue]:
     found = []
     for operand in operands:
         if isinstance(operand, CaptureError):
@@ -215,9 +215,11 @@ def _integers(value: Any) -> Any:
     return int(value) if isinstance(value, np.integer) else value
 
 
-def _located(value: Value | TensorError, equation: JaxprEqn, before: Collection[int]) -> Known:
+def _located(
+    value: TracedValue | TensorError, equation: JaxprEqn, before: Collection[int]
+) -> Known:
     """Names the primitive, and the outermost line: a traced body keeps those of its first call."""
-    if isinstance(value, Value):
+    if isinstance(value, TracedValue):
         return value
     error = value if isinstance(value, CaptureError) else CaptureError("", str(value))
     if id(error) in before:

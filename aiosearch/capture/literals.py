@@ -11,7 +11,7 @@ import math
 from fractions import Fraction
 
 from ..tensor import DType, Term, apply, literal
-from ..tensor.numbers import simplest
+from ..tensor.evaluation.literal_values import simplest
 
 _HALVES = {DType.F16: 11, DType.BF16: 8}
 _WELL_KNOWN = (0.044715, math.sqrt(2 / math.pi), math.pi, math.e)

@@ -24,7 +24,7 @@ _DTYPES = {**{name: dtype for dtype, name in ARRAY_NAMES.items()}, "int64": DTyp
 
 
 @dataclass(frozen=True)
-class Value:
+class TracedValue:
     """An array that is only repeated along its axes when an operator needs it whole.
 
     The term is of rank 0, or of the array's rank with size one where it is yet to be repeated.
@@ -63,7 +63,7 @@ class Value:
             return self.term
         return apply("cast", self.term, dtype=self.dtype)
 
-    def wide(self, axes: Iterable[int]) -> Value:
+    def wide(self, axes: Iterable[int]) -> TracedValue:
         """The same with these axes at their size."""
         whole = set(axes)
         shape = tuple(
@@ -74,7 +74,7 @@ class Value:
             return self
         return replace(self, term=apply("broadcast", self.term, shape=shape))
 
-    def over(self, shape: Iterable[int]) -> Value:
+    def over(self, shape: Iterable[int]) -> TracedValue:
         """A reshape that only puts in, or leaves out, axes of size one."""
         sizes = tuple(shape)
         if not self.term.shape:
@@ -84,9 +84,9 @@ class Value:
         )
         return self.reshaped(tuple(1 if size == 1 else next(own) for size in sizes), sizes)
 
-    def reshaped(self, term: tuple[Any, ...], shape: tuple[int, ...]) -> Value:
+    def reshaped(self, term: tuple[Any, ...], shape: tuple[int, ...]) -> TracedValue:
         """The term in one shape, which stands for another."""
-        return Value(reshaped(self.term, term), shape, self.dtype)
+        return TracedValue(reshaped(self.term, term), shape, self.dtype)
 
 
 def reshaped(term: Term, shape: tuple[Any, ...]) -> Term:
@@ -103,23 +103,23 @@ def reshaped(term: Term, shape: tuple[Any, ...]) -> Term:
     return apply("reshape", term, shape=shape)
 
 
-def whole(term: Term, dtype: DType) -> Value:
+def whole(term: Term, dtype: DType) -> TracedValue:
     """A value that is nowhere repeated."""
-    return Value(term, tuple(int(size) for size in term.shape), dtype)  # type: ignore[arg-type]
+    return TracedValue(term, tuple(int(size) for size in term.shape), dtype)  # type: ignore[arg-type]
 
 
-def uniform(number: Number, shape: tuple[int, ...], dtype: DType) -> Value:
+def uniform(number: Number, shape: tuple[int, ...], dtype: DType) -> TracedValue:
     """One number everywhere."""
     if number != number:
-        return Value(apply("div", literal(0), literal(0)), shape, dtype)
+        return TracedValue(apply("div", literal(0), literal(0)), shape, dtype)
     if dtype is DType.BOOL:
-        return Value(apply("equal", literal(0), literal(0 if number else 1)), shape, dtype)
+        return TracedValue(apply("equal", literal(0), literal(0 if number else 1)), shape, dtype)
     if number == 0 and math.copysign(1, number) < 0:
         raise CaptureError("", "a zero below zero, which the language has not")
-    return Value(literal(number) if dtype in WHOLE else meant(number, dtype), shape, dtype)
+    return TracedValue(literal(number) if dtype in WHOLE else meant(number, dtype), shape, dtype)
 
 
-def truth(value: Value) -> bool | None:
+def truth(value: TracedValue) -> bool | None:
     """The one truth value that it holds everywhere, where that is written down."""
     for told in (True, False):
         if value.term is uniform(told, (), DType.BOOL).term:
@@ -127,13 +127,15 @@ def truth(value: Value) -> bool | None:
     return None
 
 
-def pointwise(operator: str, *values: Value, dtype: DType | None = None, **given: Any) -> Value:
+def pointwise(
+    operator: str, *values: TracedValue, dtype: DType | None = None, **given: Any
+) -> TracedValue:
     """A pointwise operator; operands of rank 0 meet any."""
     shape = tuple(np.broadcast_shapes(*(value.shape for value in values)))
     own = dtype or values[-1].dtype
     if own in NARROW and operator != "select":
         raise CaptureError("", f"arithmetic in {own}, which wraps around: cast to more bits first")
-    return Value(apply(operator, *(value.term for value in values), **given), shape, own)
+    return TracedValue(apply(operator, *(value.term for value in values), **given), shape, own)
 
 
 def element_type(dtype: Any) -> DType:
@@ -144,7 +146,7 @@ def element_type(dtype: Any) -> DType:
     return found
 
 
-def known(value: Value) -> NDArray[Any] | None:
+def known(value: TracedValue) -> NDArray[Any] | None:
     """The array itself, where it depends on no input."""
     if any(term.operator is INPUT for term in walk([value.term])):
         return None

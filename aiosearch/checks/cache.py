@@ -12,7 +12,7 @@ from ..folders import cache_folder
 from .verdict import Reason, Status, Verdict
 
 if TYPE_CHECKING:
-    from .archive import Archive
+    from .store import Archive
 
 Reply: TypeAlias = Callable[[Verdict | None], None]
 
@@ -54,8 +54,7 @@ class Cache:
         self._archive: Archive | None = None
         self._rows = 0
         if path is not None:
-            from .archive import Archive
-            from .store import ROWS
+            from .store import ROWS, Archive
 
             self._rows = ROWS
             self._archive = Archive(path, warn, self._opened)

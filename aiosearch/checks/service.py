@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 from ..errors import AiosearchError, WorkerError
 from .cache import DEFAULT_CACHE, FLEETING, Cache, default_cache_path, serves
-from .digest import digest as digest_of
-from .digest import z3_version
-from .pool import SolverPool
-from .process import Limits
-from .question import Question, Ticket
+from .questions import PendingQuestion, Ticket, z3_version
+from .questions import digest as digest_of
 from .records import CheckRecord, VerifierStatistics
+from .solver_pool import SolverPool
+from .solver_process import SolverLimits
 from .verdict import Status, Verdict
 
 if TYPE_CHECKING:
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from ..engine.child import Handle
     from ..problem import Obligation
+    from ..processes.child import Handle
 
 logger = logging.getLogger("aiosearch")
 
@@ -81,12 +80,12 @@ class Verifier:
         self._axioms = dict(axioms or {})
         self._rlimit = rlimit
         self._on_failure = on_failure
-        self._limits = Limits(rlimit, seconds, memory_mb)
+        self._limits = SolverLimits(rlimit, seconds, memory_mb)
         self._pool = SolverPool(processes, self._limits, self._answered, self._failed, on_check)
         self._cache: Cache | None = None
         self._closed = False
         self._failure: WorkerError | None = None
-        self._open: dict[bytes, Question] = {}
+        self._open: dict[bytes, PendingQuestion] = {}
         self._futures: set[asyncio.Future[Verdict]] = set()
         self._asked = self._memory_hits = self._disk_hits = self._joined = 0
         self._counts = dict.fromkeys(Status, 0)
@@ -159,7 +158,9 @@ class Verifier:
             self._join(question, rlimit, priority)
             question.tickets.append(ticket)
             return ticket
-        question = self._open[digest] = Question(digest, obligation, axioms, rlimit, priority)
+        question = self._open[digest] = PendingQuestion(
+            digest, obligation, axioms, rlimit, priority
+        )
         ticket = Ticket(question, done, rlimit)
         question.tickets.append(ticket)
         if cache.may_hold(digest):
@@ -248,7 +249,7 @@ class Verifier:
             known = ", ".join(sorted(self._axioms)) or "none"
             raise AiosearchError(f"no axiom set is named {name!r}; there are: {known}") from None
 
-    def _join(self, question: Question, rlimit: int, priority: float) -> None:
+    def _join(self, question: PendingQuestion, rlimit: int, priority: float) -> None:
         self._joined += 1
         if question.sent:
             return
@@ -258,7 +259,7 @@ class Verifier:
             if question.queued:
                 self._pool.submit(question)
 
-    def _looked_up(self, question: Question, verdict: Verdict | None) -> None:
+    def _looked_up(self, question: PendingQuestion, verdict: Verdict | None) -> None:
         if self._closed or self._failure is not None:
             return
         if verdict is not None and serves(verdict, question.rlimit):
@@ -269,12 +270,12 @@ class Verifier:
         else:
             del self._open[question.digest]
 
-    def _answered(self, question: Question, verdict: Verdict, own: bool) -> None:
+    def _answered(self, question: PendingQuestion, verdict: Verdict, own: bool) -> None:
         self._counts[verdict.status] += 1
         self._usable().put(question.digest, verdict, own=own)
         self._settle(question, verdict)
 
-    def _settle(self, question: Question, verdict: Verdict) -> None:
+    def _settle(self, question: PendingQuestion, verdict: Verdict) -> None:
         """Calls back who can be served, and asks again for those that allow a larger budget."""
         del self._open[question.digest]
         if self._note is not None and verdict.reason not in FLEETING:
@@ -288,9 +289,9 @@ class Verifier:
                 ticket.live = False
                 self._call(ticket, verdict)
 
-    def _ask_again(self, old: Question, tickets: list[Ticket]) -> None:
+    def _ask_again(self, old: PendingQuestion, tickets: list[Ticket]) -> None:
         rlimit = max(ticket.rlimit for ticket in tickets)
-        question = Question(old.digest, old.obligation, old.axioms, rlimit, old.priority)
+        question = PendingQuestion(old.digest, old.obligation, old.axioms, rlimit, old.priority)
         question.tickets = tickets
         for ticket in tickets:
             ticket.question = question

@@ -8,11 +8,10 @@ from typing import Any, NoReturn
 
 from .. import __version__
 from ..arguments import nearest
-from .benching import add_bench
-from .fuseflags import add_fusing
-from .settings import SETTINGS
-from .simulating import add_simulate
-from .usage import UsageError
+from .commands.optimize import add_fusing
+from .inputs.settings import SETTINGS
+from .lab_flags import add_bench, add_simulate
+from .output.streams import UsageError
 
 _DESCRIPTION = "An asyncio search engine, and a verifying optimizer of JAX functions."
 _SEARCH = """\

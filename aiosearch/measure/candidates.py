@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from .drawing import Draw
+from .draws import Draw
 
 Array: TypeAlias = Any
 """A NumPy array. This module is loaded without NumPy."""

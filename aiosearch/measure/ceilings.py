@@ -15,14 +15,14 @@ from msgspec import Struct
 
 from ..folders import cache_folder, make_folder, replace_file
 from ..pool import usable_cores
-from .caches import last_cache
+from .cache_sizes import last_cache
 from .candidates import ArrayType, Candidate, Failure
 from .errors import ExecutorError
 from .processor import processor
 from .race import Samples, Way
 
 if TYPE_CHECKING:
-    from .jax_executor import JaxExecutor
+    from .host.jax_executor import JaxExecutor
 
 PROTOCOL = 2
 """Counts up when figures stop being comparable."""

@@ -1,4 +1,7 @@
-"""What the executors raise."""
+"""What executors raise, and how it is recognised that memory has run out.
+
+How it is said that memory has run out.
+"""
 
 from __future__ import annotations
 
@@ -7,3 +10,17 @@ from ..errors import AiosearchError
 
 class ExecutorError(AiosearchError):
     """Nothing can be compiled or timed here: the device is absent, or its process cannot start."""
+
+
+_OUT_OF_MEMORY_TEXTS = (
+    "RESOURCE_EXHAUSTED",
+    "out of memory",
+    "Out of memory",
+    "bad_alloc",
+    "MemoryError",
+)
+
+
+def says_out_of_memory(words: str) -> bool:
+    """Whether an error, or the last words of a process, are of that."""
+    return any(word in words for word in _OUT_OF_MEMORY_TEXTS)

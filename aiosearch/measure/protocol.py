@@ -8,12 +8,11 @@ import msgspec
 from msgspec import Struct
 
 from .candidates import ArrayType, Cause
-from .drawing import Draw
-from .race import Way
-from .racing import Sample
+from .draws import Draw
+from .race import Sample, Way
 
 
-class Settings(Struct, frozen=True):
+class ProcessSettings(Struct, frozen=True):
     """What a process is told when it starts."""
 
     platform: str
@@ -58,7 +57,7 @@ class Keep(Struct, frozen=True, array_like=True, tag=3):
     parcel: Parcel
 
 
-class Load(Struct, frozen=True, array_like=True, tag=4):
+class LoadRequest(Struct, frozen=True, array_like=True, tag=4):
     """Keep a candidate under a number; its constants, by position, are kept already."""
 
     number: int
@@ -76,7 +75,7 @@ class Forget(Struct, frozen=True, array_like=True, tag=5):
     constants: tuple[int, ...]
 
 
-class Run(Struct, frozen=True, array_like=True, tag=6):
+class RunRequest(Struct, frozen=True, array_like=True, tag=6):
     """Run a candidate on what is drawn from the seed, or lies in the letterbox."""
 
     number: int
@@ -97,7 +96,7 @@ class Turns(Struct, frozen=True, array_like=True, tag=8):
     order: tuple[int, ...]
 
 
-class Ready(Struct, frozen=True, array_like=True, tag=0):
+class ProcessReady(Struct, frozen=True, array_like=True, tag=0):
     """The process has loaded jax and found its device."""
 
     device: str
@@ -105,7 +104,7 @@ class Ready(Struct, frozen=True, array_like=True, tag=0):
     versions: str
 
 
-class Broken(Struct, frozen=True, array_like=True, tag=1):
+class ProcessBroken(Struct, frozen=True, array_like=True, tag=1):
     """The process cannot serve, and ends."""
 
     reason: str
@@ -118,7 +117,7 @@ class Raised(Struct, frozen=True, array_like=True, tag=2):
     message: str
 
 
-class Built(Struct, frozen=True, array_like=True, tag=3):
+class BuildReply(Struct, frozen=True, array_like=True, tag=3):
     """It is compiled. What cannot be sent is empty."""
 
     executable: bytes
@@ -135,23 +134,25 @@ class Outputs(Struct, frozen=True, array_like=True, tag=5):
     parcels: tuple[Parcel, ...]
 
 
-class Prepared(Struct, frozen=True, array_like=True, tag=6):
+class PrepareReply(Struct, frozen=True, array_like=True, tag=6):
     """The ways in which these can be timed."""
 
     ways: tuple[Way, ...]
 
 
-class Timed(Struct, frozen=True, array_like=True, tag=7):
+class TimingReply(Struct, frozen=True, array_like=True, tag=7):
     """The samples, a row for each way, in the order of the turns."""
 
     rows: tuple[tuple[Sample, ...], ...]
 
 
-Request: TypeAlias = Build | Keep | Load | Forget | Run | Prepare | Turns
-Reply: TypeAlias = Ready | Broken | Raised | Built | Done | Outputs | Prepared | Timed
+Request: TypeAlias = Build | Keep | LoadRequest | Forget | RunRequest | Prepare | Turns
+Reply: TypeAlias = (
+    ProcessReady | ProcessBroken | Raised | BuildReply | Done | Outputs | PrepareReply | TimingReply
+)
 
 encode = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(Request).decode
 decode_reply = msgspec.msgpack.Decoder(Reply).decode
 encode_settings = msgspec.json.Encoder().encode
-decode_settings = msgspec.json.Decoder(Settings).decode
+decode_settings = msgspec.json.Decoder(ProcessSettings).decode

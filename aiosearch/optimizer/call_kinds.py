@@ -1,4 +1,5 @@
-"""Kinds of calls: what two of them share that one answer is for."""
+"""The cache key of a call: the types of its arrays and the values of its static arguments, for
+which one answer holds."""
 
 from __future__ import annotations
 
@@ -7,9 +8,9 @@ from typing import Any
 
 import jax
 
-from .settings import settings
-from .splice.calls import call
-from .splice.cutting import is_array
+from .jax_settings import current_settings
+from .trace.call_signature import call_signature
+from .trace.traced import is_array
 
 
 def is_traced(arguments: Any) -> bool:
@@ -23,7 +24,7 @@ def is_gone(leaf: Any) -> bool:
     return is_array(leaf) and bool(leaf.is_deleted())
 
 
-def kind_of(
+def call_kind(
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
@@ -33,7 +34,7 @@ def kind_of(
 
     `options` are those of `optimize`. Raises an AiosearchError where a static one has no hash.
     """
-    form, leaves = call(
+    form, leaves = call_signature(
         function,
         args,
         kwargs,
@@ -41,7 +42,14 @@ def kind_of(
         options.get("static_argnames", ()),
     )
     static = frozenset((at, type(value), value) for at, value in form.static.items())
-    return settings(), static, form.count, form.keywords, form.tree, tuple(map(_like, leaves))
+    return (
+        current_settings(),
+        static,
+        form.count,
+        form.keywords,
+        form.tree,
+        tuple(map(_like, leaves)),
+    )
 
 
 def _like(leaf: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What the options of `optimize` may be; an argument of the function may be called as one."""
+"""Validation of the options and arguments of `optimize`, with the messages for wrong ones."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..arguments import is_whole, nearest
 from ..capture.names import title
 from .call_kinds import is_gone, is_traced
 from .errors import OptimizeError
-from .results import Results
-from .splice.calls import BY_POSITION
+from .outcomes.results import Results
+from .trace.call_signature import BY_POSITION
 
 _METHODS = ("compile", "run", "race")
 _SHOWN = 40

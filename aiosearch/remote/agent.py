@@ -12,46 +12,45 @@ from typing import Any
 import anyio
 import msgspec
 
-from ..checks.process import BROOD as CHECKERS
-from ..checks.process import MODULE as CHECKER
-from ..engine.bell import Bell
-from ..engine.boards import Boards
-from ..engine.child import Child
-from ..engine.slots import BROOD as WORKERS
-from ..engine.slots import MODULE as WORKER
-from ..engine.wire import Begin, End, Judged
-from ..engine.wire import encode as encode_frame
+from ..checks.solver_process import BROOD as CHECKERS
+from ..checks.solver_process import MODULE as CHECKER
+from ..engine.wire.messages import Begin, End, VerdictReplies
+from ..engine.wire.messages import encode as encode_frame
+from ..engine.worker.bell import Bell
+from ..engine.worker.slots import BROOD as WORKERS
+from ..engine.worker.slots import MODULE as WORKER
+from ..engine.worker.work_sharing import MachineBoards
 from ..errors import StrategyError
+from ..processes.child import Child
 from . import protocol
-from .admission import RefusalError, admit, meaning
+from .admission import RefusalError, admit, meaning, versions
+from .heartbeat import PATIENCE, Heartbeat
+from .key_tables import KeyTables
 from .links import Link, LostError, UnwelcomeError
 from .notebooks import Recall, Verdicts
 from .protocol import (
     API,
+    EarlierKeys,
     Farewell,
-    From,
-    Gone,
-    Here,
+    FrameFromProcess,
+    FrameToProcess,
+    HostGreeting,
+    HostLeaving,
+    KeysAccepted,
     Kill,
-    Known,
-    Learning,
-    Leaving,
+    OfferTakers,
     Probe,
+    ProcessGone,
+    ProcessSilent,
     Pulse,
-    Refused,
-    Release,
-    Settled,
-    Silent,
+    ReleaseClaims,
+    SearchStateDocument,
+    SessionRefused,
     Spawn,
     Spawned,
-    State,
-    To,
     ToAgent,
     encode,
 )
-from .pulse import PATIENCE, Heartbeat
-from .tables import Tables
-from .versions import versions
 
 log = logging.getLogger("aiosearch")
 
@@ -73,15 +72,15 @@ class Agent:
         """`recall` gives verdicts that are known already."""
         self._link = link
         self._recall = recall
-        self._here = Here(API, name or platform.node(), workers, checkers, versions())
+        self._here = HostGreeting(API, name or platform.node(), workers, checkers, versions())
         self._children: dict[int, Child | None] = {}
         self._workers: set[int] = set()
         self._sessions: dict[int, dict[int, int]] = {}
         """Workers' channels and owners."""
         self._refused: set[int] = set()
         self._served = False
-        self._tables = Tables(lambda session: self._send(Learning(session, 0)))
-        self._boards = Boards(2 * workers if workers > 1 else 1)
+        self._tables = KeyTables(lambda session: self._send(KeysAccepted(session, 0)))
+        self._boards = MachineBoards(2 * workers if workers > 1 else 1)
         self._bell = Bell.make()
         self._tasks: set[asyncio.Task[None]] = set()
         self._end: asyncio.Future[Farewell] = asyncio.get_running_loop().create_future()
@@ -112,7 +111,7 @@ class Agent:
 
     def leave(self) -> None:
         """Asks to be let go once everything is given back."""
-        self._send(Leaving())
+        self._send(HostLeaving())
 
     async def _clear(self) -> None:
         for task in self._tasks:
@@ -139,24 +138,24 @@ class Agent:
         self._heartbeat.heard()
         message: ToAgent = protocol.decode_for_agent(payload)
         match message:
-            case To(channel=channel, payload=frame):
+            case FrameToProcess(channel=channel, payload=frame):
                 self._pass_on(channel, frame)
             case Spawn():
                 self._spawn(message)
             case Probe(channel=channel, payload=frame, seconds=seconds):
                 if child := self._children.get(channel):
-                    child.probe(frame, seconds, partial(self._send, Silent(channel)))
+                    child.probe(frame, seconds, partial(self._send, ProcessSilent(channel)))
             case Kill(channel=channel):
                 if child := self._children.get(channel):
                     child.kill()
-            case Known():
+            case EarlierKeys():
                 self._start(self._learn(message))
-            case Release():
+            case ReleaseClaims():
                 self._tables.release(message.session, message.owner, message.committed)
             case Farewell():
                 if not self._end.done():
                     self._end.set_result(message)
-            case Pulse() | State():
+            case Pulse() | SearchStateDocument():
                 pass
 
     def _spawn(self, spawn: Spawn) -> None:
@@ -187,7 +186,7 @@ class Agent:
         try:
             child = await Child.spawn(
                 WORKER if worker else CHECKER,
-                lambda frame: self._send(From(channel, frame)),
+                lambda frame: self._send(FrameFromProcess(channel, frame)),
                 gone.set,
                 self._bell.fds if worker else (),
                 self._bell.arguments if worker else (str(seconds), str(megabytes)),
@@ -195,7 +194,7 @@ class Agent:
             )
         except OSError as error:
             self._forget(channel)
-            self._send(Gone(channel, f"a process cannot be started: {error}"))
+            self._send(ProcessGone(channel, f"a process cannot be started: {error}"))
             return
         self._children[channel] = child
         self._send(Spawned(channel, child.pid))
@@ -203,12 +202,12 @@ class Agent:
         child.kill()
         await child.reap()
         self._forget(channel)
-        self._send(Gone(channel, child.death))
+        self._send(ProcessGone(channel, child.death))
 
-    async def _learn(self, known: Known) -> None:
+    async def _learn(self, known: EarlierKeys) -> None:
         """Takes one part of the keys, and asks for the next."""
         if await self._tables.learn(known.session, known.keys):
-            self._send(Learning(known.session, known.part + 1))
+            self._send(KeysAccepted(known.session, known.part + 1))
 
     def _forget(self, channel: int) -> None:
         """A process is gone."""
@@ -222,7 +221,7 @@ class Agent:
         """Tells what became of a dead worker's offers, when nobody is at them any more."""
         while (takers := self._boards.revoke(session, channel)) is None:  # noqa: ASYNC110
             await asyncio.sleep(AGAIN_SECONDS)
-        self._send(Settled(session, owner, takers))
+        self._send(OfferTakers(session, owner, takers))
 
     def _pass_on(self, channel: int, frame: bytes) -> None:
         child = self._children.get(channel)
@@ -238,7 +237,7 @@ class Agent:
                         self._served = True
                     except (RefusalError, StrategyError) as error:
                         self._refuse(begin.session, str(error))
-                        self._send(Settled(begin.session, begin.owner, {}))
+                        self._send(OfferTakers(begin.session, begin.owner, {}))
                         return
                 case End(session=session):
                     self._ends(session, channel)
@@ -249,7 +248,7 @@ class Agent:
         if session not in self._refused:
             self._refused.add(session)
             log.warning("this host cannot serve %s: %s", self._link.peer, reason)
-        self._send(Refused(session, reason))
+        self._send(SessionRefused(session, reason))
 
     def _begins(self, begin: Begin, channel: int) -> bytes:
         """The table of keys and the board are this machine's own."""
@@ -268,13 +267,13 @@ class Agent:
         """
         async for verdicts in known:
             if child := self._children.get(channel):
-                child.send(encode_frame(Judged(session, verdicts)))
+                child.send(encode_frame(VerdictReplies(session, verdicts)))
 
     def _too_late(self, frame: bytes) -> None:
         """A process is gone to which that was sent."""
         begin = meaning(frame)
         if isinstance(begin, Begin):
-            self._send(Settled(begin.session, begin.owner, {}))
+            self._send(OfferTakers(begin.session, begin.owner, {}))
 
     def _ends(self, session: int, channel: int) -> None:
         users = self._sessions.get(session, {})

@@ -8,33 +8,33 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from . import protocol
+from .admission import difference, versions
+from .heartbeat import PATIENCE, Heartbeat
 from .links import Link, Listener
 from .protocol import (
     API,
     Farewell,
-    From,
+    FrameFromProcess,
+    FrameToProcess,
     FromAgent,
-    Gone,
-    Here,
+    HostGreeting,
+    HostLeaving,
+    KeysAccepted,
     Kill,
-    Learning,
-    Leaving,
+    OfferTakers,
     Probe,
+    ProcessGone,
+    ProcessSilent,
+    ProgressQuery,
     Pulse,
-    Refused,
-    Release,
-    Settled,
-    Silent,
+    ReleaseClaims,
+    SearchStateDocument,
+    SessionRefused,
     Spawn,
     Spawned,
-    State,
-    To,
     ToAgent,
-    Watching,
     encode,
 )
-from .pulse import PATIENCE, Heartbeat
-from .versions import difference, versions
 
 GREETING_SECONDS = 10.0
 """How long a host may take to say what it is."""
@@ -75,7 +75,7 @@ class RemoteChild:
     def send(self, payload: bytes) -> None:
         if not self._killed:
             self.sent += 1
-            self._host.send(To(self._channel, payload))
+            self._host.send(FrameToProcess(self._channel, payload))
 
     def probe(self, payload: bytes, seconds: float, silent: Callable[[], None]) -> None:
         if not self._killed:
@@ -122,7 +122,7 @@ class RemoteChild:
 class Host:
     """One machine that serves the search, from its greeting until its link closes."""
 
-    def __init__(self, link: Link, here: Here, heartbeat: Heartbeat, name: str) -> None:
+    def __init__(self, link: Link, here: HostGreeting, heartbeat: Heartbeat, name: str) -> None:
         self.here = here
         self.name = name
         self.checkers = here.checkers
@@ -151,7 +151,7 @@ class Host:
 
     def release(self, session: int, owner: int, committed: int) -> None:
         """Voids the claims of one of its workers that died."""
-        self.send(Release(session, owner, committed))
+        self.send(ReleaseClaims(session, owner, committed))
 
     def takers(self, session: int, owner: int) -> Mapping[int, int] | None:
         """Who has taken what one of its workers had offered that is dead; None while it has not
@@ -169,18 +169,18 @@ class Host:
     def received(self, message: FromAgent) -> None:
         """Takes what concerns its processes; raises ValueError at what makes no sense."""
         match message:
-            case From(channel=channel, payload=payload):
+            case FrameFromProcess(channel=channel, payload=payload):
                 self._child(channel).heard(payload)
             case Spawned(channel=channel, pid=pid):
                 self._child(channel).spawned(pid)
-            case Silent(channel=channel):
+            case ProcessSilent(channel=channel):
                 self._child(channel).silent()
-            case Gone(channel=channel, reason=reason):
+            case ProcessGone(channel=channel, reason=reason):
                 self._child(channel).ended(reason)
                 del self._children[channel]
-            case Settled(session=session, owner=owner, takers=takers):
+            case OfferTakers(session=session, owner=owner, takers=takers):
                 self._settled[session, owner] = takers
-            case Here() | Watching():
+            case HostGreeting() | ProgressQuery():
                 raise ValueError("it introduced itself twice")
 
     def lost(self, reason: str) -> None:
@@ -216,7 +216,7 @@ class Host:
 class Housekeeper(Protocol):
     """Who gives hosts work: each method is called from the event loop."""
 
-    def turned_away(self, here: Here, peer: str, reason: str) -> None: ...
+    def turned_away(self, here: HostGreeting, peer: str, reason: str) -> None: ...
     def admitted(self, host: Host) -> None: ...
     def left(self, host: Host, reason: str) -> None: ...
     def refused(self, host: Host, session: int, reason: str) -> None: ...
@@ -255,7 +255,7 @@ class Hosts:
     def _joined(self, link: Link) -> None:
         self._greeting.add(_Greeting(link, self))
 
-    def introduced(self, greeting: _Greeting, here: Here) -> Host | None:
+    def introduced(self, greeting: _Greeting, here: HostGreeting) -> Host | None:
         """A host has said what it is; gives its place, unless it cannot serve."""
         self._greeting.discard(greeting)
         reason = _unfit(here)
@@ -269,7 +269,7 @@ class Hosts:
         self._keeper.admitted(host)
         return host
 
-    def _name_of(self, link: Link, here: Here) -> str:
+    def _name_of(self, link: Link, here: HostGreeting) -> str:
         """No two that are here have the same: strategies tell machines apart by it."""
         name = f"{here.name} ({link.peer})"
         taken = {host.name for host in self._hosts}
@@ -279,16 +279,16 @@ class Hosts:
     def watched(self, greeting: _Greeting) -> None:
         """Somebody wants to know the state only."""
         self._greeting.discard(greeting)
-        greeting.link.send(encode(State(self._keeper.state())))
+        greeting.link.send(encode(SearchStateDocument(self._keeper.state())))
         greeting.link.send(encode(Farewell("")))
 
     def received(self, host: Host, message: FromAgent) -> None:
         match message:
-            case Refused(session=session, reason=reason):
+            case SessionRefused(session=session, reason=reason):
                 self._keeper.refused(host, session, reason)
-            case Learning(session=session, part=part):
+            case KeysAccepted(session=session, part=part):
                 self._keeper.learning(host, session, part)
-            case Leaving():
+            case HostLeaving():
                 self._keeper.asked_to_leave(host)
             case _:
                 host.received(message)
@@ -319,10 +319,10 @@ class _Greeting:
         message = protocol.decode_from_agent(payload)
         if self._host is not None:
             self._hosts.received(self._host, message)
-        elif isinstance(message, Here) and not self._known:
+        elif isinstance(message, HostGreeting) and not self._known:
             self._met()
             self._host = self._hosts.introduced(self, message)
-        elif isinstance(message, Watching) and not self._known:
+        elif isinstance(message, ProgressQuery) and not self._known:
             self._met()
             self._hosts.watched(self)
         elif not isinstance(message, Pulse):
@@ -339,7 +339,7 @@ class _Greeting:
         self._hosts.closed(self, self._host, reason)
 
 
-def _unfit(here: Here) -> str:
+def _unfit(here: HostGreeting) -> str:
     if here.api != API:
         return f"it speaks version {here.api} of the protocol, and this search version {API}"
     return difference(versions(), here.versions)

@@ -6,24 +6,24 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from ..engine.slots import Deliver, Member, ProcessSlot
+from ..engine.worker.slots import Deliver, PoolMember, ProcessSlot
 from ..plain import plain
+from .admission import versions
 from .hosts import Host, Hosts
 from .links import Listener
 from .notebooks import Notebook, Standing
-from .protocol import Here, Known
+from .protocol import EarlierKeys, HostGreeting
 from .refusals import EVERY, Refusals
-from .versions import versions
 
 if TYPE_CHECKING:
     from ..checks import Verifier
 
 
-class Seating(Protocol):
+class PoolSlots(Protocol):
     """The pool, as machines see it."""
 
     @property
-    def members(self) -> tuple[Member, ...]: ...
+    def members(self) -> tuple[PoolMember, ...]: ...
 
     @property
     def heard(self) -> tuple[Deliver, Callable[[int], None]]: ...
@@ -36,7 +36,7 @@ class Seating(Protocol):
 class Machines:
     """The machines that have come, and the seats of their workers."""
 
-    def __init__(self, listener: Listener, pool: Seating, patience: float) -> None:
+    def __init__(self, listener: Listener, pool: PoolSlots, patience: float) -> None:
         self._listener = listener
         self._hosts = Hosts(listener, self, patience)
         self._pool = pool
@@ -69,7 +69,7 @@ class Machines:
         for host in self._hosts.here:
             verifier.add(host)
 
-    def note(self, member: Member) -> None:
+    def note(self, member: PoolMember) -> None:
         """Has noted how a search stands, where there is a notebook."""
         if self._notebook is not None:
             found = member.found
@@ -107,7 +107,7 @@ class Machines:
 
     # What hosts do
 
-    def turned_away(self, here: Here, peer: str, reason: str) -> None:
+    def turned_away(self, here: HostGreeting, peer: str, reason: str) -> None:
         if self._refusals.add(here.name, EVERY, reason):
             self._pool.warn(plain(f"{here.name} ({peer}) cannot serve: {reason}"))
 
@@ -139,7 +139,7 @@ class Machines:
     def learning(self, host: Host, session: int, part: int) -> None:
         for member in self._pool.members:
             if member.id == session and (keys := member.known_keys(part)):
-                host.send(Known(session, part, keys))
+                host.send(EarlierKeys(session, part, keys))
 
     def asked_to_leave(self, host: Host) -> None:
         host.leaving = True

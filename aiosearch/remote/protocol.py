@@ -12,7 +12,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from ..engine.known import PART_BYTES
+from ..engine.journal.earlier_keys import PART_BYTES
 
 API = 1
 """The version of this protocol."""
@@ -31,7 +31,7 @@ class Spawn(Struct, frozen=True, array_like=True, tag=1, forbid_unknown_fields=T
     """For a checker: seconds a question, and megabytes."""
 
 
-class To(Struct, frozen=True, array_like=True, tag=2, forbid_unknown_fields=True):
+class FrameToProcess(Struct, frozen=True, array_like=True, tag=2, forbid_unknown_fields=True):
     """A frame for a process."""
 
     channel: Channel
@@ -44,7 +44,7 @@ class Kill(Struct, frozen=True, array_like=True, tag=3, forbid_unknown_fields=Tr
     channel: Channel
 
 
-class Release(Struct, frozen=True, array_like=True, tag=4, forbid_unknown_fields=True):
+class ReleaseClaims(Struct, frozen=True, array_like=True, tag=4, forbid_unknown_fields=True):
     """The claims that an owner made after a report are void."""
 
     session: int
@@ -71,7 +71,7 @@ class Probe(Struct, frozen=True, array_like=True, tag=7, forbid_unknown_fields=T
     seconds: Annotated[float, Meta(gt=0, le=3600)]
 
 
-class Known(Struct, frozen=True, array_like=True, tag=8, forbid_unknown_fields=True):
+class EarlierKeys(Struct, frozen=True, array_like=True, tag=8, forbid_unknown_fields=True):
     """A part of the keys that earlier runs of a session explored, 16 bytes each."""
 
     session: int
@@ -79,7 +79,7 @@ class Known(Struct, frozen=True, array_like=True, tag=8, forbid_unknown_fields=T
     keys: Annotated[bytes, Meta(max_length=PART_BYTES)]
 
 
-class Here(Struct, frozen=True, array_like=True, tag=10, forbid_unknown_fields=True):
+class HostGreeting(Struct, frozen=True, array_like=True, tag=10, forbid_unknown_fields=True):
     """A host offers its processors; the first thing that it says."""
 
     api: int
@@ -89,7 +89,7 @@ class Here(Struct, frozen=True, array_like=True, tag=10, forbid_unknown_fields=T
     versions: Annotated[Mapping[Name, Name], Meta(max_length=32)]
 
 
-class Watching(Struct, frozen=True, array_like=True, tag=11, forbid_unknown_fields=True):
+class ProgressQuery(Struct, frozen=True, array_like=True, tag=11, forbid_unknown_fields=True):
     """Somebody only wants to know how the search gets on; said instead of `Here`."""
 
     api: int
@@ -102,21 +102,21 @@ class Spawned(Struct, frozen=True, array_like=True, tag=12, forbid_unknown_field
     pid: Annotated[int, Meta(ge=1)]
 
 
-class From(Struct, frozen=True, array_like=True, tag=13, forbid_unknown_fields=True):
+class FrameFromProcess(Struct, frozen=True, array_like=True, tag=13, forbid_unknown_fields=True):
     """A frame from a process."""
 
     channel: Channel
     payload: bytes
 
 
-class Gone(Struct, frozen=True, array_like=True, tag=14, forbid_unknown_fields=True):
+class ProcessGone(Struct, frozen=True, array_like=True, tag=14, forbid_unknown_fields=True):
     """A process has ended, or could not be started."""
 
     channel: Channel
     reason: Annotated[str, Meta(max_length=2000)]
 
 
-class Settled(Struct, frozen=True, array_like=True, tag=20, forbid_unknown_fields=True):
+class OfferTakers(Struct, frozen=True, array_like=True, tag=20, forbid_unknown_fields=True):
     """What became of the offers of a worker that has ended, in one session: who has taken those
     that somebody has, by their numbers. It comes for each worker that opened the session."""
 
@@ -125,48 +125,58 @@ class Settled(Struct, frozen=True, array_like=True, tag=20, forbid_unknown_field
     takers: Annotated[Mapping[int, int], Meta(max_length=256)]
 
 
-class Leaving(Struct, frozen=True, array_like=True, tag=15, forbid_unknown_fields=True):
+class HostLeaving(Struct, frozen=True, array_like=True, tag=15, forbid_unknown_fields=True):
     """The host wants to go, and gives back what it has first."""
 
 
-class Refused(Struct, frozen=True, array_like=True, tag=16, forbid_unknown_fields=True):
+class SessionRefused(Struct, frozen=True, array_like=True, tag=16, forbid_unknown_fields=True):
     """The host may not, or cannot, run the problem of a session."""
 
     session: int
     reason: Annotated[str, Meta(max_length=2000)]
 
 
-class Silent(Struct, frozen=True, array_like=True, tag=18, forbid_unknown_fields=True):
+class ProcessSilent(Struct, frozen=True, array_like=True, tag=18, forbid_unknown_fields=True):
     """A process has not answered a probe in time."""
 
     channel: Channel
 
 
-class Learning(Struct, frozen=True, array_like=True, tag=19, forbid_unknown_fields=True):
+class KeysAccepted(Struct, frozen=True, array_like=True, tag=19, forbid_unknown_fields=True):
     """The host has a table of a session's keys, and takes this part of what earlier runs knew."""
 
     session: int
     part: Annotated[int, Meta(ge=0)]
 
 
-class State(Struct, frozen=True, array_like=True, tag=17, forbid_unknown_fields=True):
+class SearchStateDocument(Struct, frozen=True, array_like=True, tag=17, forbid_unknown_fields=True):
     """How the search gets on, as JSON."""
 
     document: bytes
 
 
-ToAgent: TypeAlias = Spawn | To | Kill | Release | Pulse | Farewell | Probe | Known | State
+ToAgent: TypeAlias = (
+    Spawn
+    | FrameToProcess
+    | Kill
+    | ReleaseClaims
+    | Pulse
+    | Farewell
+    | Probe
+    | EarlierKeys
+    | SearchStateDocument
+)
 FromAgent: TypeAlias = (
-    Here
-    | Watching
+    HostGreeting
+    | ProgressQuery
     | Spawned
-    | From
-    | Gone
-    | Settled
-    | Leaving
-    | Refused
-    | Silent
-    | Learning
+    | FrameFromProcess
+    | ProcessGone
+    | OfferTakers
+    | HostLeaving
+    | SessionRefused
+    | ProcessSilent
+    | KeysAccepted
     | Pulse
 )
 

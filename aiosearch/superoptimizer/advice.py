@@ -1,4 +1,4 @@
-"""Where a space has no program: which limit to raise."""
+"""Advice where a space holds no program: which limit to raise."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from .going import Going, always
-from .problem import Fusion
-from .skeletons import Skeletons
+from .derive.derivations import DerivationGraph
+from .enumeration.kernel_graphs import Skeletons
+from .enumeration.problem import Fusion
+from .progress import ShouldContinue, always_continue
 from .space import Space
-from .tables import Tables
 
 LIMITS = ("kernels", "custom_kernels", "block_operators", "block_inputs", "block_outputs")
 MORE = 4
@@ -20,12 +20,14 @@ NODES = 2_000
 """How far a larger space is looked into."""
 
 
-def limits_to_raise(problem: Fusion, going: Going = always) -> list[tuple[str, int]]:
+def limits_to_raise(
+    problem: Fusion, going: ShouldContinue = always_continue
+) -> list[tuple[str, int]]:
     """The limits that alone stand in the way, each with the least that is seen to be enough."""
     return list(_raised(problem, going))
 
 
-def _raised(problem: Fusion, going: Going) -> Iterator[tuple[str, int]]:
+def _raised(problem: Fusion, going: ShouldContinue) -> Iterator[tuple[str, int]]:
     tables = problem.tables
     if None in tables.targets:
         return
@@ -40,7 +42,7 @@ def _raised(problem: Fusion, going: Going) -> Iterator[tuple[str, int]]:
                 break
 
 
-def _has_program(tables: Tables, space: Space) -> bool:
+def _has_program(tables: DerivationGraph, space: Space) -> bool:
     """Whether one is found soon: classes and steps are the same whatever the limits are."""
     larger = copy(tables)
     larger.space = space

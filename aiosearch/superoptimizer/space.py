@@ -1,4 +1,5 @@
-"""The declared space: which programs are searched, the same for every reference."""
+"""`Space`: the limits and operators that declare which programs are searched, the same for every
+reference."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ..engine.nursery import nurseries
+from ..processes.fork_client import live_fork_servers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -23,7 +23,7 @@ SETTLING = 10
 class Holdings(Struct, frozen=True):
     """What this process holds at a moment; processes and files where there is a /proc.
 
-    Nurseries do not count, which end by themselves: see `aiosearch.engine.nursery`.
+    Nurseries do not count, which end by themselves: see `aiosearch.processes.fork_client`.
     """
 
     children: frozenset[int]
@@ -45,7 +45,7 @@ class Holdings(Struct, frozen=True):
 
 def holdings() -> Holdings:
     """Looks at what this process holds now. Must run in an event loop."""
-    kept = nurseries()
+    kept = live_fork_servers()
     files = dict(_files())
     for one in kept:
         files.pop(one.door, None)

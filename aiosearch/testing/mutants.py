@@ -9,6 +9,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from ..tensor.analysis.substitution import rebuilt, rebuilt_term, substituted
 from ..tensor.errors import TensorError
 from ..tensor.mugraph import (
     ACCUMULATE,
@@ -22,8 +23,7 @@ from ..tensor.mugraph import (
     Map,
     results,
 )
-from ..tensor.operator import NUMBERS, OPERATORS, Kind, Operator
-from ..tensor.rebuild import made, rebuilt, substituted
+from ..tensor.operator import NUMBERS, OPERATORS, Operator, ParameterKind
 from ..tensor.sizes import Dim, Size
 from ..tensor.terms import INPUT, LITERAL, Program, Term, walk
 
@@ -67,7 +67,13 @@ Value: TypeAlias = Any
 
 _SPECIAL = (INPUT, LITERAL, LOAD, ACCUMULATE, READ, WRITE, RESULT)
 _SIZES = (1, 2, 3, 4, 8)
-_AXES = (Kind.AXIS, Kind.AXES, Kind.PERMUTATION, Kind.SHAPE, Kind.FLAG)
+_AXES = (
+    ParameterKind.AXIS,
+    ParameterKind.AXES,
+    ParameterKind.PERMUTATION,
+    ParameterKind.SHAPE,
+    ParameterKind.FLAG,
+)
 
 
 def mutants(program: Program) -> Iterator[Mutant]:
@@ -109,7 +115,7 @@ def _put(
     parameters = dict(term.parameters) | given
 
     def make() -> Program:
-        return substituted(program, {term: made(operator, operands, parameters)})
+        return substituted(program, {term: rebuilt_term(operator, operands, parameters)})
 
     return make
 
@@ -120,7 +126,7 @@ def _put(
 def _other_parameters(program: Program, term: Term) -> Iterator[_Edit]:
     """Another value of one parameter."""
     for parameter, (name, value) in zip(term.operator.parameters, term.parameters, strict=True):
-        what, others = _others(term, name, parameter.kind, value)
+        what, others = _alternatives(term, name, parameter.kind, value)
         for other in others:
             if other != value:
                 description = f"{term.operator.name}: {name} {_text(value)} → {_text(other)}"
@@ -128,7 +134,9 @@ def _other_parameters(program: Program, term: Term) -> Iterator[_Edit]:
                 yield _Edit(what, description, make)
 
 
-def _others(term: Term, name: str, kind: Kind, value: Value) -> tuple[Change, Iterable[Value]]:
+def _alternatives(
+    term: Term, name: str, kind: ParameterKind, value: Value
+) -> tuple[Change, Iterable[Value]]:
     if term.operator is LOAD:
         rank = len(term.arguments[0].shape)
         if name == "map":
@@ -138,16 +146,16 @@ def _others(term: Term, name: str, kind: Kind, value: Value) -> tuple[Change, It
         if name == "kind":
             return Change.ACCUMULATOR, ACCUMULATORS
         return Change.ACCUMULATOR, _SIZES if name == "columns" else ()
-    if kind is Kind.NUMBER:
+    if kind is ParameterKind.NUMBER:
         return Change.LITERAL, _numbers(value)
     if kind in _AXES:
         return Change.AXIS, _axes(
             kind, value, max(len(one.shape) for one in (*term.arguments, term))
         )
-    if kind in (Kind.SIZE, Kind.COUNT):
+    if kind in (ParameterKind.SIZE, ParameterKind.COUNT):
         return Change.SIZE, _sizes(value)
-    if kind is Kind.COUNTS:
-        return Change.SIZE, _one_other(value, range(max(value) + 2))
+    if kind is ParameterKind.COUNTS:
+        return Change.SIZE, _single_replacements(value, range(max(value) + 2))
     return Change.AXIS, ()
 
 
@@ -159,19 +167,21 @@ def _maps(value: Map, grid: Grid, rank: int) -> Iterator[Map]:
     yield from ((x, y, z) for x, y, z in itertools.product(*entries))
 
 
-def _axes(kind: Kind, value: Value, rank: int) -> Iterator[Value]:
-    if kind is Kind.AXIS:
+def _axes(kind: ParameterKind, value: Value, rank: int) -> Iterator[Value]:
+    if kind is ParameterKind.AXIS:
         yield from range(rank + 1)
-    elif kind is Kind.FLAG:
+    elif kind is ParameterKind.FLAG:
         yield not value
-    elif kind is Kind.AXES:
+    elif kind is ParameterKind.AXES:
         for count in (len(value) - 1, len(value), len(value) + 1):
             yield from itertools.combinations(range(rank), max(count, 0))
     else:
         yield from sorted(set(itertools.permutations(value)), key=str)
 
 
-def _one_other(values: Sequence[Value], entries: Iterable[Value]) -> Iterator[tuple[Value, ...]]:
+def _single_replacements(
+    values: Sequence[Value], entries: Iterable[Value]
+) -> Iterator[tuple[Value, ...]]:
     """The same values but for one."""
     for place, entry in itertools.product(range(len(values)), tuple(entries)):
         if values[place] != entry:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from . import residues
-from .blockwise import PIECE, Block, tiles_of, written
-from .parts import axioms, declarations, is_part
-from .tiles import TASKS, Tiling
+from .mirage import residues
+from .mirage.abstract_terms import axioms, declarations, is_part
+from .mirage.block_operators import PIECE, BlockState, tiles_of, written
+from .mirage.tasks import TASKS, Tiling
 
 if TYPE_CHECKING:
     from ..problem import Obligation
@@ -33,7 +33,7 @@ class Prefix(Struct, frozen=True, array_like=True):
     code: bytes
 
 
-class Graph(Struct, frozen=True):
+class BlockProgram(Struct, frozen=True):
     """A program for a task, in one tiling."""
 
     task: str
@@ -76,12 +76,12 @@ class Blocks:
         choices = self._blocks[node.tiling].choices(node.code, self.ordered)
         return [Prefix(node.tiling, node.code + piece) for piece in choices]
 
-    def solutions(self, node: Prefix) -> tuple[Graph, ...]:
+    def solutions(self, node: Prefix) -> tuple[BlockProgram, ...]:
         """Gives the program, where its newest result is the target."""
         if not self._solves(node):
             return ()
         text = written(node.code, TASKS[self.task].names)
-        return (Graph(self.task, self._tilings[node.tiling], text),)
+        return (BlockProgram(self.task, self._tilings[node.tiling], text),)
 
     def obligation(self, node: Prefix) -> Obligation | None:
         """Asks whether the newest result is a part of the target."""
@@ -114,10 +114,10 @@ class Blocks:
     @cached_property
     def _tilings(self) -> tuple[Tiling, ...]:
         task = TASKS[self.task]
-        fitting = [each for each in task.tilings() if Block(*tiles_of(task, each)).fits]
+        fitting = [each for each in task.tilings() if BlockState(*tiles_of(task, each)).fits]
         return tuple(fitting[: self.tilings or None])
 
     @cached_property
-    def _blocks(self) -> tuple[Block, ...]:
+    def _blocks(self) -> tuple[BlockState, ...]:
         task = TASKS[self.task]
-        return tuple(Block(*tiles_of(task, each)) for each in self._tilings)
+        return tuple(BlockState(*tiles_of(task, each)) for each in self._tilings)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..devices import device
-from ..superoptimizer.drafts import Draft
-from ..superoptimizer.fastest import Fastest, Priced
+from ..superoptimizer.enumeration.branch_and_bound import Fastest, Priced, ProgramDraft
 from ..superoptimizer.space import Space
 from ..tensor.files import to_json
 from ..tensor.programs import builtin
@@ -31,15 +30,15 @@ class Fused:
     custom_kernels: int = 2
     device: str = "A100"
 
-    def root(self) -> Draft:
+    def root(self) -> ProgramDraft:
         """Gives the outputs, for which there are no kernels yet."""
         return self._fastest.root()
 
-    def expand(self, node: Draft) -> Sequence[Draft]:
+    def expand(self, node: ProgramDraft) -> Sequence[ProgramDraft]:
         """Gives a tensor its kernel, or a tile its operands, in every way."""
         return self._fastest.expand(node)
 
-    def solutions(self, node: Draft) -> tuple[Priced, ...]:
+    def solutions(self, node: ProgramDraft) -> tuple[Priced, ...]:
         """Gives a program that lacks nothing, if it fits the device."""
         return self._fastest.solutions(node)
 
@@ -47,11 +46,11 @@ class Fused:
         """The seconds that it should take."""
         return self._fastest.cost(solution)
 
-    def bound(self, node: Draft) -> float:
+    def bound(self, node: ProgramDraft) -> float:
         """No program of the subtree takes less."""
         return self._fastest.bound(node)
 
-    def key(self, node: Draft) -> bytes:
+    def key(self, node: ProgramDraft) -> bytes:
         """Gives what the node is: some kernels come about in several ways."""
         return self._fastest.key(node)
 

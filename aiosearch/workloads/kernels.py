@@ -13,11 +13,20 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from . import residues
-from .blockwise import PIECE, Tensor, written
-from .kernelwise import BLOCK, KERNELS, Cut, Step, cuts, results_of, steps_over, tensors_of
-from .parts import axioms, declarations, is_part
-from .tiles import TASKS, Task
+from .mirage import residues
+from .mirage.abstract_terms import axioms, declarations, is_part
+from .mirage.block_operators import PIECE, Tensor, written
+from .mirage.kernel_operators import (
+    BLOCK,
+    KERNELS,
+    KernelStep,
+    TiledBlock,
+    cuts,
+    results_of,
+    steps_over,
+    tensors_of,
+)
+from .mirage.tasks import TASKS, MirageTask
 
 if TYPE_CHECKING:
     from ..problem import Obligation
@@ -28,8 +37,8 @@ MOST_OPERATORS, MOST_BLOCK_OPERATORS = 8, 16
 class Stage(Struct, frozen=True, array_like=True):
     """Kernels that are there, and the block that is being written."""
 
-    steps: tuple[Step, ...] = ()
-    opened: Step | None = None
+    steps: tuple[KernelStep, ...] = ()
+    opened: KernelStep | None = None
 
 
 class Chain(Struct, frozen=True):
@@ -109,33 +118,33 @@ class Kernels:
         if sum(each.operator == BLOCK for each in node.steps) == self.kernels:
             return
         count = len(tensors_of(self.task, node.steps))
-        step = Step(BLOCK, bytes(range(0 if count == 3 else count - 2, count)))
+        step = KernelStep(BLOCK, bytes(range(0 if count == 3 else count - 2, count)))
         if self._may_follow(node, step):
             for number, _ in enumerate(self._cuts(node, step)):
                 yield Stage(node.steps, replace(step, tiling=number))
 
-    def _may_follow(self, node: Stage, step: Step) -> bool:
+    def _may_follow(self, node: Stage, step: KernelStep) -> bool:
         if self.ordered and node.steps:
             return step.rank > node.steps[-1].rank
         return step not in node.steps
 
-    def _ended(self, node: Stage, opened: Step) -> Iterator[Stage]:
+    def _ended(self, node: Stage, opened: KernelStep) -> Iterator[Stage]:
         """The block as it is, where its program may end so."""
         if opened.code and self._cut(node, opened).results(opened.code):
             yield Stage((*node.steps, opened))
 
-    def _longer(self, node: Stage, opened: Step) -> Iterator[Stage]:
+    def _longer(self, node: Stage, opened: KernelStep) -> Iterator[Stage]:
         """The block with one operator more."""
         if len(opened.inputs) + len(opened.code) // PIECE < self.block_operators:
             block = self._cut(node, opened).block
             for piece in block.choices(opened.code, self.ordered):
                 yield Stage(node.steps, replace(opened, code=opened.code + piece))
 
-    def _cuts(self, node: Stage, step: Step) -> tuple[Cut, ...]:
+    def _cuts(self, node: Stage, step: KernelStep) -> tuple[TiledBlock, ...]:
         tensors = tensors_of(self.task, node.steps)
         return cuts(self.task, tuple(tensors[each] for each in step.inputs))[: self.tilings or None]
 
-    def _cut(self, node: Stage, step: Step) -> Cut:
+    def _cut(self, node: Stage, step: KernelStep) -> TiledBlock:
         return self._cuts(node, step)[step.tiling]
 
     def _newest(self, node: Stage) -> Tensor | None:
@@ -172,14 +181,14 @@ class Kernels:
             names += given
         return "\n".join(lines)
 
-    def _words(self, before: Stage, step: Step, read: list[str]) -> str:
+    def _words(self, before: Stage, step: KernelStep, read: list[str]) -> str:
         if step.operator != BLOCK:
             return f"{KERNELS[step.operator][0]} {' '.join(read)}"
         tiling = " ".join(f"{name} {size}" for name, size in self._cut(before, step).tiling)
         return f"block {' '.join(read)} ({tiling}): {written(step.code, read, 'b')}"
 
     @property
-    def _task(self) -> Task:
+    def _task(self) -> MirageTask:
         return TASKS[self.task]
 
     @cached_property

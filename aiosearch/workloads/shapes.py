@@ -1,4 +1,4 @@
-"""Trees of awkward shapes, whose counts are known beforehand: they test a balance, not a search."""
+"""Trees of awkward shapes with known counts, which test load balancing and not a search."""
 
 from __future__ import annotations
 

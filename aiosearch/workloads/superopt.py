@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ..problem import Obligation
-from .bitvec import OPERATORS, Operator, Run
-from .hackers_delight import TASKS, Task
-from .programs import Instruction, Program
+from .bitvectors.hackers_delight import TASKS, HackersDelightTask
+from .bitvectors.instructions import OPERATORS, Run, WordOperator
+from .bitvectors.programs import Instruction, StraightLineProgram
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -40,7 +40,7 @@ class Prefix(Struct, frozen=True, array_like=True):
     rows: tuple[tuple[int, ...], ...]
 
 
-class Found(Struct, frozen=True):
+class FoundProgram(Struct, frozen=True):
     """A program proved equal to the reference of a task, as `read_program` reads it."""
 
     task: str
@@ -99,11 +99,11 @@ class Superopt:
             return self._extended(node, missing - 1)
         return self._completed(node) if missing else ()
 
-    def solutions(self, node: Prefix) -> tuple[Found, ...]:
+    def solutions(self, node: Prefix) -> tuple[FoundProgram, ...]:
         """Gives the program, where it is complete: its obligation decides whether it counts."""
         if not self._complete(node):
             return ()
-        return (Found(self.task, self.width, self.program(node).normalised().text()),)
+        return (FoundProgram(self.task, self.width, self.program(node).normalised().text()),)
 
     def obligation(self, node: Prefix) -> Obligation | None:
         """Asks whether a complete program differs from the reference on some input."""
@@ -114,7 +114,7 @@ class Superopt:
         key = f"{self.task}/{self.width}: {program.text()}"
         return Obligation(self._declarations + goal, "", "QF_BV", RLIMIT, key.encode())
 
-    def program(self, node: Prefix) -> Program:
+    def program(self, node: Prefix) -> StraightLineProgram:
         """Gives the instructions of a node."""
         code = node.code
         steps = [
@@ -122,7 +122,7 @@ class Superopt:
             for at in range(0, len(code), PIECE)
             for operator in (self._operators[code[at]],)
         ]
-        return Program(self._task.inputs, self._constants, tuple(steps))
+        return StraightLineProgram(self._task.inputs, self._constants, tuple(steps))
 
     def _complete(self, node: Prefix) -> bool:
         return len(node.code) == PIECE * self.length
@@ -164,11 +164,11 @@ class Superopt:
         return unused
 
     @cached_property
-    def _task(self) -> Task:
+    def _task(self) -> HackersDelightTask:
         return TASKS[self.task]
 
     @cached_property
-    def _specification(self) -> Program:
+    def _specification(self) -> StraightLineProgram:
         return self._task.program(self.width)
 
     @cached_property
@@ -180,7 +180,7 @@ class Superopt:
         return len(self._task.inputs) + len(self._constants)
 
     @cached_property
-    def _operators(self) -> tuple[Operator, ...]:
+    def _operators(self) -> tuple[WordOperator, ...]:
         return tuple(OPERATORS[name] for name in self._task.operators)
 
     @cached_property
@@ -228,7 +228,7 @@ def _pieces(code: bytes) -> set[bytes]:
     return {code[at : at + PIECE] for at in range(0, len(code), PIECE)}
 
 
-def _operands(operator: Operator, values: int) -> Iterable[tuple[int, int]]:
+def _operands(operator: WordOperator, values: int) -> Iterable[tuple[int, int]]:
     if operator.arity == 1:
         return ((value, value) for value in range(values))
     if operator.commutative:

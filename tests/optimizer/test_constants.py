@@ -15,11 +15,11 @@ import pytest
 import pytest_asyncio
 
 from aiosearch.measure import Act, Compiled, Failure, Inputs, MockExecutor
-from aiosearch.measure.drawing import draw
-from aiosearch.optimizer.dropin import Optimized
-from aiosearch.optimizer.optimizing import optimize
-from aiosearch.optimizer.results import Results
-from aiosearch.optimizer.splice import Packed, Spliced
+from aiosearch.measure.draws import draw
+from aiosearch.optimizer.handback.optimized import Optimized
+from aiosearch.optimizer.optimization import optimize
+from aiosearch.optimizer.outcomes.results import Results
+from aiosearch.optimizer.trace import Packed, Spliced
 
 X = jnp.linspace(-1.0, 2.0, 32).reshape(4, 8)
 W, V = jnp.cos(jnp.arange(64.0)).reshape(8, 8), jnp.sin(jnp.arange(64.0)).reshape(8, 8)

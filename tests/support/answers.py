@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from aiosearch.optimizer.answers import Answer, Key, Timings
-from aiosearch.optimizer.results import Results
+from aiosearch.optimizer.outcomes.answer import Answer, Key, Timings
+from aiosearch.optimizer.outcomes.results import Results
 
 SOURCE = '''\
 """The trace of a product."""

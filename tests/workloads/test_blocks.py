@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 import z3
 
+from aiosearch.lab.recording.format import NodeKind
 from aiosearch.recording import load, record
-from aiosearch.recording.format import Kind
-from aiosearch.workloads import RUNGS, Blocks, residues
+from aiosearch.workloads import RUNGS, Blocks
 from aiosearch.workloads.blocks import Prefix
-from aiosearch.workloads.parts import axioms, declarations, is_part
-from aiosearch.workloads.tiles import TASKS
+from aiosearch.workloads.mirage import residues
+from aiosearch.workloads.mirage.abstract_terms import axioms, declarations, is_part
+from aiosearch.workloads.mirage.tasks import TASKS
 
 Walk = Callable[[Any], Iterator[Any]]
 NORM = TASKS["rms-norm"]
@@ -133,7 +134,7 @@ def test_the_lightest_rung_has_the_stated_counts(tmp_path: Any) -> None:
     footer = record(rung.problem, tmp_path / "a.tree", unknown_lives=rung.on_unknown != "drop")
     recorded = load(tmp_path / "a.tree")
     kinds = [kind & 3 for kind in recorded._kinds]
-    goals = sum(kind in (Kind.ALIVE, Kind.REFUTED) for kind in kinds)
+    goals = sum(kind in (NodeKind.ALIVE, NodeKind.REFUTED) for kind in kinds)
     solutions = sum(kind > 3 for kind in recorded._kinds)
     assert (len(kinds), goals) == (rung.nodes, rung.goals)
     assert (footer.questions, solutions) == (rung.checks, rung.solutions)

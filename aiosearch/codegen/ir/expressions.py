@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from ...tensor.types import DType
-from .positions import Affine, Index, Position, indices
+from .positions import Affine, LoopIndex, Position, indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class PositionValue:
     """A position, as a value."""
 
     position: Position
@@ -44,7 +44,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class BufferLoad:
     """An element of a buffer, as a value of the buffer's type widened to the working type."""
 
     buffer: Buffer
@@ -82,7 +82,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class BoundedValue:
     """A value where every position is inside its limits, and another one elsewhere.
 
     Each is computed only where it counts: what it loads may lie outside of its buffer elsewhere.
@@ -98,7 +98,7 @@ class Within:
         return f"({self.value} if {inside} else {self.otherwise})"
 
 
-Expression: TypeAlias = Constant | Count | Load | Apply | Round | Within
+Expression: TypeAlias = Constant | PositionValue | BufferLoad | Apply | Round | BoundedValue
 
 
 class Operation(StrEnum):
@@ -144,7 +144,7 @@ def walk(value: Expression) -> Iterator[Expression]:
                 yield from walk(argument)
         case Round():
             yield from walk(value.value)
-        case Within():
+        case BoundedValue():
             yield from walk(value.value)
             yield from walk(value.otherwise)
 
@@ -153,15 +153,15 @@ def places(value: Expression) -> Iterator[Position]:
     """Every position in an expression."""
     for one in walk(value):
         match one:
-            case Count():
+            case PositionValue():
                 yield one.position
-            case Load():
+            case BufferLoad():
                 yield from one.at
-            case Within():
+            case BoundedValue():
                 yield from (at for at, _, _ in one.limits)
 
 
-def used(value: Expression) -> Iterator[Index]:
+def used_indices(value: Expression) -> Iterator[LoopIndex]:
     """The indices that a value depends on; some more than once."""
     for place in places(value):
         yield from indices(place)

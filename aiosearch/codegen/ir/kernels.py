@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ...tensor.types import DType
-from .expressions import Buffer, Expression, Load, Operation, walk
-from .positions import Index, Position, indices
+from .expressions import Buffer, BufferLoad, Expression, Operation, walk
+from .positions import LoopIndex, Position, indices
 
 _WIDER = {DType.BF16: DType.F32, DType.F16: DType.F32, DType.BOOL: DType.I32}
 
 
-class Fold(StrEnum):
+class ReductionKind(StrEnum):
     """How what is computed for many indices becomes one element."""
 
     NONE = "none"
@@ -23,16 +23,16 @@ class Fold(StrEnum):
     @property
     def operation(self) -> Operation:
         """What makes one of two, of a fold that is one."""
-        return {Fold.SUM: Operation.ADD, Fold.MAX: Operation.MAXIMUM}[self]
+        return {ReductionKind.SUM: Operation.ADD, ReductionKind.MAX: Operation.MAXIMUM}[self]
 
     @property
     def neutral(self) -> float:
         """What a fold over nothing comes to, in floats."""
-        return {Fold.SUM: 0.0, Fold.MAX: -math.inf}[self]
+        return {ReductionKind.SUM: 0.0, ReductionKind.MAX: -math.inf}[self]
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class KernelStage:
     """Fills a buffer: `target[at] = fold of value over folded`, for all of the other indices.
 
     The places `at` of different indices differ, and cover the buffer.
@@ -41,16 +41,16 @@ class Stage:
     target: Buffer
     at: tuple[Position, ...]
     value: Expression
-    folded: tuple[Index, ...] = ()
-    fold: Fold = Fold.NONE
+    folded: tuple[LoopIndex, ...] = ()
+    fold: ReductionKind = ReductionKind.NONE
 
     @property
-    def free(self) -> tuple[Index, ...]:
+    def free(self) -> tuple[LoopIndex, ...]:
         """The indices of the places, in the order of the axes."""
         return tuple(dict.fromkeys(one for at in self.at for one in indices(at)))
 
     @property
-    def indices(self) -> tuple[Index, ...]:
+    def indices(self) -> tuple[LoopIndex, ...]:
         """All that it runs along: the free ones, and then those that it folds over."""
         return (*self.free, *self.folded)
 
@@ -65,9 +65,9 @@ class Stage:
         return math.prod(one.size for one in self.indices)
 
     @property
-    def loads(self) -> tuple[Load, ...]:
+    def loads(self) -> tuple[BufferLoad, ...]:
         """Each different one, in the order of the expression."""
-        return tuple(dict.fromkeys(one for one in walk(self.value) if isinstance(one, Load)))
+        return tuple(dict.fromkeys(one for one in walk(self.value) if isinstance(one, BufferLoad)))
 
     def __str__(self) -> str:
         places = ", ".join(map(str, self.at))
@@ -83,18 +83,18 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class TileKernel:
     """Stages that run in one launch, operands first. What they fill and is no output is scratch."""
 
     name: str
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
-    stages: tuple[Stage, ...]
+    stages: tuple[KernelStage, ...]
 
     @property
-    def indices(self) -> tuple[Index, ...]:
+    def indices(self) -> tuple[LoopIndex, ...]:
         """All of them, the free ones of the last stages first."""
-        found: dict[Index, None] = {}
+        found: dict[LoopIndex, None] = {}
         for stage in reversed(self.stages):
             found.update(dict.fromkeys(stage.indices))
         return tuple(found)
@@ -114,7 +114,7 @@ class Module:
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
     """May be inputs, and one twice."""
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[TileKernel, ...]
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self.kernels))

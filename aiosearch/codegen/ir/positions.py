@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class LoopIndex:
     """A variable that runs from zero up to a size. Its name is its own within a kernel."""
 
     name: str
@@ -22,7 +22,7 @@ class Index:
 class Affine:
     """A sum of indices, each times a factor, and a constant. The factors are not zero."""
 
-    terms: tuple[tuple[Index, int], ...] = ()
+    terms: tuple[tuple[LoopIndex, int], ...] = ()
     """Each index once, by name."""
     offset: int = 0
 
@@ -70,18 +70,18 @@ class Mixed:
 Position: TypeAlias = Affine | Quotient | Remainder | Mixed
 
 
-def index(one: Index, factor: int = 1, offset: int = 0) -> Affine:
+def index(one: LoopIndex, factor: int = 1, offset: int = 0) -> Affine:
     """The position of one index alone."""
     return affine({one: factor}, offset)
 
 
-def affine(terms: Mapping[Index, int], offset: int = 0) -> Affine:
+def affine(terms: Mapping[LoopIndex, int], offset: int = 0) -> Affine:
     """In the order by names that equal positions share."""
     kept = [(one, factor) for one, factor in terms.items() if factor]
     return Affine(tuple(sorted(kept, key=lambda term: term[0].name)), offset)
 
 
-def indices(position: Position) -> Iterator[Index]:
+def indices(position: Position) -> Iterator[LoopIndex]:
     """Those that a position depends on; some more than once."""
     match position:
         case Affine():
@@ -94,7 +94,7 @@ def indices(position: Position) -> Iterator[Index]:
             yield from indices(position.position)
 
 
-def alone(position: Position) -> Index | None:
+def single_index(position: Position) -> LoopIndex | None:
     """The index, where a position is one as it is."""
     match position:
         case Affine(terms=((one, 1),), offset=0):

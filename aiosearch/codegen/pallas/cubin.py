@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from ..._python import command, environment
 from ...errors import AiosearchError
+from ...processes.interpreter import command, environment
 from ...tensor.types import DType
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CAPABILITIES = {"A100": (8, 0), "H100": (9, 0), "H200": (9, 0)}
 """CUDA's compute capabilities, by the names of our devices."""
 
-_WHEELS = ("jax_plugins.xla_cuda13", "nvidia.cu13")
+_COMPILER_WHEELS = ("jax_plugins.xla_cuda13", "nvidia.cu13")
 
 
 class CannotCompile(AiosearchError):
@@ -42,7 +42,7 @@ class Argument(Struct, frozen=True):
     shape: tuple[int, ...]
 
 
-class Order(Struct, frozen=True):
+class CompileRequest(Struct, frozen=True):
     """What the process is asked to compile."""
 
     text: str
@@ -57,7 +57,7 @@ class Order(Struct, frozen=True):
     """XLA's."""
 
 
-class Machine(Struct, frozen=True):
+class CompiledKernel(Struct, frozen=True):
     """What became of one kernel."""
 
     name: str
@@ -72,15 +72,15 @@ class Machine(Struct, frozen=True):
 class Cubin(Struct, frozen=True):
     """A module's kernels as machine code, and the executable that jax loads where the GPU is."""
 
-    kernels: tuple[Machine, ...]
+    kernels: tuple[CompiledKernel, ...]
     executable: bytes
     graph: bool | None
     """Whether all of it is one graph, which the GPU replays without the host."""
 
 
-def missing() -> str | None:
+def missing_compiler() -> str | None:
     """Why nothing can be compiled here, in a sentence; None where it can."""
-    absent = [name for name in _WHEELS if not _found(name)]
+    absent = [name for name in _COMPILER_WHEELS if not _wheel_paths(name)]
     if not absent:
         return None
     return (
@@ -89,14 +89,14 @@ def missing() -> str | None:
     )
 
 
-def _found(name: str) -> bool:
+def _wheel_paths(name: str) -> bool:
     try:
         return find_spec(name) is not None
     except ModuleNotFoundError:
         return False
 
 
-async def compiled(
+async def compile_cubin(
     text: str,
     function: str,
     arguments: Sequence[Argument],
@@ -105,11 +105,11 @@ async def compiled(
     options: Mapping[str, str] = MappingProxyType({}),
 ) -> Cubin:
     """The machine code of a printed module for a described GPU, within so many seconds."""
-    reason = missing()
+    reason = missing_compiler()
     if reason is not None:
         raise CannotCompile(reason)
     with tempfile.TemporaryDirectory(prefix="aiosearch-cubin-") as folder:
-        order = Order(
+        order = CompileRequest(
             text,
             function,
             tuple(arguments),
@@ -119,10 +119,10 @@ async def compiled(
             folder,
             dict(options),
         )
-        return await _asked(order, seconds)
+        return await _run_compiler(order, seconds)
 
 
-async def _asked(order: Order, seconds: float) -> Cubin:
+async def _run_compiler(order: CompileRequest, seconds: float) -> Cubin:
     process = await asyncio.create_subprocess_exec(
         *command(f"{__package__}.assembling"),
         stdin=asyncio.subprocess.PIPE,

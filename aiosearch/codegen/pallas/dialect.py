@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...tensor.types import ARRAY_NAMES, DType
-from ..scalars.erfc import BESIDE, ERFC, FLAT, MIDDLE
+from ..llvm.scalars.error_functions import ERFC, ERFC_MIDDLE, ERFC_SHIFT, FLAT
 
 ALIAS, IMPORT = "plt", "from jax.experimental.pallas import triton as plt"
 """Under which name a printed module has what is Triton's alone."""
@@ -26,10 +26,10 @@ from jax.experimental import pallas as pl
 {IMPORT}
 """
 
-LEAST = 16
+LEAST_DOT_SIZE = 16
 """What dots take at least along each axis, so that they run on matrix units."""
 
-LARGEST = 1 << 20
+LARGEST_TILE_ELEMENTS = 1 << 20
 """Elements of a tile, at most."""
 
 PLATFORM = "cuda"
@@ -127,7 +127,7 @@ def _erf() -> str:
 def _erfc() -> str:
     *others, last = ERFC["float"]
     listed = ", ".join(map(repr, reversed(others)))
-    numbers = {"beside": BESIDE, "middle": MIDDLE, "flat": FLAT["float"]}
+    numbers = {"beside": ERFC_SHIFT, "middle": ERFC_MIDDLE, "flat": FLAT["float"]}
     return _ERFC.format(last=last, others=listed, **numbers)
 
 
@@ -142,7 +142,7 @@ HELPERS = {
 """Functions that Triton's lowering has no rule for, or none like jax's, said by others."""
 
 
-def unwarned() -> None:
+def without_backend_warning() -> None:
     """Has jax not say which back end these kernels use, whose user did not choose it."""
     warnings.filterwarnings("ignore", "The Pallas Triton backend is deprecated")
 
@@ -177,5 +177,5 @@ def _described(device: str, units: int) -> Iterator[None]:
 
     own = AbstractDevice(device_kind=device, platform="gpu", num_cores=units)
     with use_abstract_mesh(AbstractMesh((), (), abstract_device=own)), warnings.catch_warnings():
-        unwarned()
+        without_backend_warning()
         yield

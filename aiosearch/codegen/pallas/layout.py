@@ -1,29 +1,58 @@
-"""Which indices are the grid, which one the loop, and how large the tiles are."""
+"""Tilings of a GPU kernel: which indices are the grid, which one the loop, how large the tiles
+are.
+
+Which indices are the grid, which one the loop, and how large the tiles are.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ...tensor.types import DType
 from .. import ir
-from .dialect import LARGEST, LEAST
+from .contractions import Contraction, contraction
+from .dialect import LARGEST_TILE_ELEMENTS, LEAST_DOT_SIZE
 from .errors import CannotPrint
-from .factors import Contraction, contraction
-from .nodes import Node, Nodes, dependencies, loads
-from .tiling import Tiling
+from .nodes import TileNode, TileNodes, dependencies, loads
 
 
-class Layout:
+@dataclass(frozen=True)
+class Tiling:
+    """How a kernel is cut for the device's blocks.
+
+    An index of the outputs that has a tile here becomes an axis of the grid; a folded one becomes
+    the loop that each block runs. All others lie whole in the block's tiles.
+    """
+
+    tiles: Mapping[str, int] = field(default_factory=dict)
+    """By the index's name: a power of two."""
+    warps: int = 4
+    stages: int = 2
+    """One more than how many of the loop's iterations are loaded ahead."""
+    fastest: str | None = None
+    """The axis of the grid along which blocks follow each other first; else the outputs' first."""
+
+    def __str__(self) -> str:
+        tiles = ", ".join(f"{name}: {tile}" for name, tile in self.tiles.items())
+        first = f", {self.fastest} first" if self.fastest is not None else ""
+        return f"{tiles or 'whole'}; {self.warps} warps, {self.stages} stages{first}"
+
+
+pass
+
+
+class TileLayout:
     """A kernel's indices as axes of tiles, for one tiling."""
 
-    def __init__(self, nodes: Nodes, tiling: Tiling) -> None:
+    def __init__(self, nodes: TileNodes, tiling: Tiling) -> None:
         self.nodes, self.tiling = nodes, tiling
-        self._dots: set[ir.Index] = set()
-        self._found: dict[Node, Contraction | None] = {}
-        self._sizes: dict[frozenset[ir.Index], int] = {}
-        self._order: dict[ir.Index, int] = {}
+        self._dots: set[ir.LoopIndex] = set()
+        self._found: dict[TileNode, Contraction | None] = {}
+        self._sizes: dict[frozenset[ir.LoopIndex], int] = {}
+        self._order: dict[ir.LoopIndex, int] = {}
         for one in (*nodes.kernel.indices, *(one for node in nodes.all for one in node.folded)):
             self._order.setdefault(one, len(self._order))
         named = {one.name: one for one in nodes.kernel.indices}
@@ -45,7 +74,7 @@ class Layout:
         for node in nodes.all:
             self._fits(node)
 
-    def _ordered(self, axes: list[ir.Index]) -> tuple[ir.Index, ...]:
+    def _ordered(self, axes: list[ir.LoopIndex]) -> tuple[ir.LoopIndex, ...]:
         """The axes of the grid: on a GPU the first runs fastest."""
         fastest = self.tiling.fastest
         if fastest is not None and fastest not in {one.name for one in axes}:
@@ -63,25 +92,25 @@ class Layout:
                 " places have 32 bits"
             )
 
-    def _fits(self, node: Node) -> None:
+    def _fits(self, node: TileNode) -> None:
         """Refuses tiles that are larger than any may be."""
         dot = self.dot(node)
         sides = [side.own | side.summed for side in (dot.left, dot.right)] if dot else []
         tiles = [*sides, node.indices if dot else {*node.indices, *node.folded}]
         most = max(math.prod(self.shape(tile)) for tile in tiles)
-        if most > LARGEST:
+        if most > LARGEST_TILE_ELEMENTS:
             raise CannotPrint(
                 f"kernel {self.nodes.kernel.name}: a tile of {most} elements for"
-                f" {node.stage.target.name}; Triton takes {LARGEST}"
+                f" {node.stage.target.name}; Triton takes {LARGEST_TILE_ELEMENTS}"
             )
 
-    def dot(self, node: Node) -> Contraction | None:
+    def dot(self, node: TileNode) -> Contraction | None:
         """A node that is a dot, rows first: large enough for a matrix unit, and of floats."""
         if node not in self._found:
             self._found[node] = self._dot(node)
         return self._found[node]
 
-    def _dot(self, node: Node) -> Contraction | None:
+    def _dot(self, node: TileNode) -> Contraction | None:
         found = contraction(node, lambda value: self.axes(dependencies(value, node.reads)))
         if found is None:
             return None
@@ -90,13 +119,13 @@ class Layout:
         whole = node.stage.accumulated in wholes or any(
             one.buffer.dtype in wholes for one in loads(node.value)
         )
-        large = all(math.prod(self.shape(side)) >= LEAST for side in sides)
+        large = all(math.prod(self.shape(side)) >= LEAST_DOT_SIZE for side in sides)
         if whole or not large:
             return None
         first = self.axes(found.left.own | found.right.own)[0]
         return found if first in found.left.own else found.turned
 
-    def _check(self, chosen: list[ir.Index], loops: list[ir.Index]) -> None:
+    def _check(self, chosen: list[ir.LoopIndex], loops: list[ir.LoopIndex]) -> None:
         kernel = self.nodes.kernel.name
         for one in chosen:
             tile = self.tiling.tiles[one.name]
@@ -111,36 +140,36 @@ class Layout:
             names = ", ".join(map(str, loops))
             raise CannotPrint(f"kernel {kernel}: one index can be the loop, not {names}")
 
-    def _contracted(self) -> set[ir.Index]:
+    def _contracted(self) -> set[ir.LoopIndex]:
         """The indices that are padded so that a contraction is large enough for a dot."""
-        found: set[ir.Index] = set()
+        found: set[ir.LoopIndex] = set()
         for node in self.nodes.all:
             own = contraction(node, lambda value, node=node: self._wide(node, value))  # type: ignore[misc]
             for side in (own.left.own, own.right.own, own.left.summed) if own else ():
                 free = [one for one in side if one.name not in self.tiling.tiles]
-                if free and math.prod(map(self.tile, side)) < LEAST:
+                if free and math.prod(map(self.tile, side)) < LEAST_DOT_SIZE:
                     found.add(max(free, key=lambda one: (one.size, one.name)))
         return found
 
-    def _wide(self, node: Node, value: ir.Expression) -> set[ir.Index]:
+    def _wide(self, node: TileNode, value: ir.Expression) -> set[ir.LoopIndex]:
         """The indices of an expression that are no single place in a tile."""
         named = self.tiling.tiles
         found = set(dependencies(value, node.reads))
         return {one for one in found if one.size > 1 and named.get(one.name) != 1}
 
-    def tile(self, one: ir.Index) -> int:
+    def tile(self, one: ir.LoopIndex) -> int:
         """How many of an index's values lie in a tile."""
         chosen = self.tiling.tiles.get(one.name)
         if chosen is not None:
             return chosen
         whole = 1 << max(0, one.size - 1).bit_length()
-        return max(whole, LEAST) if one in self._dots else whole
+        return max(whole, LEAST_DOT_SIZE) if one in self._dots else whole
 
-    def steps(self, one: ir.Index) -> int:
+    def steps(self, one: ir.LoopIndex) -> int:
         """How many tiles an index has."""
         return -(-one.size // self.tile(one))
 
-    def padded(self, one: ir.Index) -> bool:
+    def padded(self, one: ir.LoopIndex) -> bool:
         """Whether tiles reach beyond the index."""
         return one.size % self.tile(one) != 0
 
@@ -154,36 +183,36 @@ class Layout:
             for (one, factor), (_, above) in pairwise(terms)
         )
 
-    def axes(self, indices: Iterable[ir.Index]) -> tuple[ir.Index, ...]:
+    def axes(self, indices: Iterable[ir.LoopIndex]) -> tuple[ir.LoopIndex, ...]:
         """Those that are axes of a tile, in the order that all tiles keep."""
         return tuple(sorted({one for one in indices if self.tile(one) > 1}, key=self._order.get))  # type: ignore[arg-type]
 
-    def shape(self, axes: Iterable[ir.Index]) -> tuple[int, ...]:
+    def shape(self, axes: Iterable[ir.LoopIndex]) -> tuple[int, ...]:
         return tuple(self.tile(one) for one in axes)
 
-    def size(self, indices: frozenset[ir.Index]) -> int:
+    def size(self, indices: frozenset[ir.LoopIndex]) -> int:
         """The elements of a tile over these."""
         if indices not in self._sizes:
             self._sizes[indices] = math.prod(map(self.tile, indices))
         return self._sizes[indices]
 
-    def inside(self, indices: frozenset[ir.Index]) -> int:
+    def inside(self, indices: frozenset[ir.LoopIndex]) -> int:
         """Those of them that are not beyond an index's size in all tiles."""
         return math.prod(min(one.size, self.tile(one)) for one in indices)
 
-    def reach(self, one: ir.Index) -> int:
+    def reach(self, one: ir.LoopIndex) -> int:
         """How many values an index takes, those beyond its size included."""
         return self.steps(one) * self.tile(one)
 
 
-def parallel(nodes: Nodes) -> list[ir.Index]:
+def parallel(nodes: TileNodes) -> list[ir.LoopIndex]:
     """The indices that blocks may share out: the outputs' own, which nothing folds."""
     folded = {one for node in nodes.all for one in node.folded}
     free = (one for node in nodes.outputs for one in node.stage.free)
     return [one for one in dict.fromkeys(free) if one not in folded]
 
 
-def serial(nodes: Nodes) -> list[ir.Index]:
+def serial(nodes: TileNodes) -> list[ir.LoopIndex]:
     """The indices that a block may run along, one tile after the other."""
     known = set(nodes.kernel.indices)
     return list(dict.fromkeys(one for node in nodes.all for one in node.folded if one in known))

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from .enumerating import Enumerating
-from .estimate import estimate
-from .improving import improve, searchable
-from .rewriting import Rewriting, Step
+from .cost import estimate
+from .enumeration import EnumerationSearch
+from .search import RewriteSearch, RewrittenProgram, improve, searchable
 
-__all__ = ["Enumerating", "Rewriting", "Step", "estimate", "improve", "searchable"]
+__all__ = [
+    "EnumerationSearch",
+    "RewriteSearch",
+    "RewrittenProgram",
+    "estimate",
+    "improve",
+    "searchable",
+]

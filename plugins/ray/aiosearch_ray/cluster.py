@@ -26,7 +26,7 @@ NAMESPACE = "aiosearch"
 """Where named actors are found, whatever a user's own namespace is."""
 
 
-class Node(Struct, frozen=True):
+class RayNode(Struct, frozen=True):
     """A machine of the cluster."""
 
     id: str
@@ -67,11 +67,11 @@ class Cluster:
         if terminate is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, terminate)
 
-    async def nodes(self) -> list[Node]:
+    async def nodes(self) -> list[RayNode]:
         """The machines that are there now and have processors."""
         return await self._call(_nodes)
 
-    async def place(self, node: Node, cpus: int, notes: str) -> RemoteActor:
+    async def place(self, node: RayNode, cpus: int, notes: str) -> RemoteActor:
         """Asks for a host actor on a node; it runs as soon as so many processors are free there.
 
         `notes` is the name of the actor that keeps what the search has found.
@@ -175,26 +175,26 @@ async def _answer(call: Any) -> Any:
     try:
         return await call
     except _ray().exceptions.RayError as error:
-        raise LostError(_told(error)) from None
+        raise LostError(_error_text(error)) from None
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """Ray's errors are paragraphs: the first line says what happened, the last what was raised."""
     lines = str(error).strip().splitlines()
     raised = getattr(error, "actor_init_failed", False)
     return lines[-1 if raised else 0]
 
 
-def _nodes() -> list[Node]:
+def _nodes() -> list[RayNode]:
     found = [
-        Node(node["NodeID"], node["NodeManagerHostname"], int(node["Resources"].get("CPU", 0)))
+        RayNode(node["NodeID"], node["NodeManagerHostname"], int(node["Resources"].get("CPU", 0)))
         for node in _ray().nodes()
         if node["Alive"]
     ]
     return [node for node in found if node.cpus]
 
 
-def _place(node: Node, cpus: int, notes: str) -> RemoteActor:
+def _place(node: RayNode, cpus: int, notes: str) -> RemoteActor:
     from .actor import HostActor
 
     ray = _ray()

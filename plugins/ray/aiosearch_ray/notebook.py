@@ -14,7 +14,7 @@ from aiosearch.remote.links import LostError
 from aiosearch.remote.notebooks import Known, Standing
 
 from .cluster import Cluster, RemoteNotes
-from .notes import Kept, Standings, encode, parts
+from .notes import KeptVerdicts, Standings, encode, parts
 
 GATHER_SECONDS = 0.1
 """What comes in such a time travels together."""
@@ -42,7 +42,7 @@ class RayNotebook:
         self._keep = keep is not None
         self._writer = secrets.token_hex(4)  # a kept actor hears of many with equal numbers
         self._notes: RemoteNotes | None = None
-        self._kept, self._new = Kept(), Kept()
+        self._kept, self._new = KeptVerdicts(), KeptVerdicts()
         self._standings = Standings()
         self._unsaid: set[str] = set()
         self._news = asyncio.Event()

@@ -20,7 +20,7 @@ _verdicts = msgspec.msgpack.Decoder(list[tuple[bytes, Verdict]]).decode
 _standings = msgspec.msgpack.Decoder(dict[str, Standing]).decode
 
 
-class Kept:
+class KeptVerdicts:
     """Verdicts by their digests."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Notes:
     """
 
     def __init__(self) -> None:
-        self._kept = Kept()
+        self._kept = KeptVerdicts()
         self._standings = Standings()
 
     def write(self, verdicts: bytes, standings: bytes) -> None:

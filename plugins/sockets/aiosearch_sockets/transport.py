@@ -14,7 +14,7 @@ from .tokens import read_token
 HERE = "127.0.0.1:0"
 
 
-class Sockets:
+class SocketsTransport:
     """TCP, with a token in a file."""
 
     api = API
@@ -28,7 +28,7 @@ class Sockets:
         return await call(address, _token(token_file))
 
 
-transport = Sockets()
+transport = SocketsTransport()
 
 
 def _token(path: Path | None) -> bytes | None:

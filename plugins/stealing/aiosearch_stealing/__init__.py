@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .strategy import Stealing as Stealing
+from .strategy import Stealing
 
 __all__ = ["Stealing"]

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from aiosearch.errors import StrategyError
 from aiosearch.memory import lock, reopen, try_lock, unlock, unnamed_file
 
-from .layout import MOST_PLACES, OPEN, REVOKED, TAKER, Layout
-from .place import Place
+from .layout import MOST_PLACES, OPEN, REVOKED, TAKER, BoardLayout
+from .place import BoardPlace
 from .verdicts import Verdicts
 
 PATIENCE = 0.01
@@ -29,12 +29,12 @@ class SharedBoard:
         self._fd = fd
         try:
             if places:
-                os.ftruncate(fd, Layout.size(places))
+                os.ftruncate(fd, BoardLayout.size(places))
             self._map = mmap.mmap(fd, 0)
         except (OSError, ValueError):
             os.close(fd)
             raise
-        self.layout = Layout(self._map, places or Layout.places_in(self._map))
+        self.layout = BoardLayout(self._map, places or BoardLayout.places_in(self._map))
         if places:
             self.layout.clear()
         self.verdicts = Verdicts(self.layout.verdicts, fd)
@@ -57,7 +57,7 @@ class SharedBoard:
             ) from error
 
     @classmethod
-    def join(cls, path: str, place: int, owner: int, ring: Callable[[], None]) -> Place:
+    def join(cls, path: str, place: int, owner: int, ring: Callable[[], None]) -> BoardPlace:
         """Opens another process's board, for one life of one worker."""
         board = cls(reopen(path), path)
         return board.exchange(place, owner, ring, board.close)
@@ -68,9 +68,9 @@ class SharedBoard:
         owner: int,
         ring: Callable[[], None],
         on_close: Callable[[], None] = lambda: None,
-    ) -> Place:
+    ) -> BoardPlace:
         """Opens a place for one life of one worker of this very process."""
-        return Place(self, place, owner, ring, on_close)
+        return BoardPlace(self, place, owner, ring, on_close)
 
     def revoke(self, place: int, owner: int) -> dict[int, int] | None:
         """Takes a dead worker's offers back; says who has taken those that are not there any more.

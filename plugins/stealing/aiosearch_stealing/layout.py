@@ -30,7 +30,7 @@ _SLOT_WORDS = 3
 _PAGE = 4096
 
 
-class Layout:
+class BoardLayout:
     """The parts of a mapping, by name. A store of one entry is whole, whoever reads it."""
 
     def __init__(self, mapping: mmap.mmap, places: int) -> None:

@@ -18,7 +18,7 @@ MOST_PIECES = 4
 """Offers made at a time, so that several others find something."""
 
 
-class Place:
+class BoardPlace:
     """One life of one worker, at its place.
 
     An offer is settled by one store of eight bytes, under the place's lock, and after whoever takes

@@ -1,0 +1,24 @@
+"""`aiosearch strategies`: who is installed to explore."""
+
+from __future__ import annotations
+
+import argparse
+
+from ...strategies.registry import list_strategies
+from ..output.streams import Exit, give, give_json
+from ..output.table import table
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Lists the strategies, and gives the exit code."""
+    found = list_strategies()
+    if arguments.json:
+        give_json(found)
+        return Exit.FINE
+    rows = [("strategy", "from", "what it does")]
+    rows += [
+        (info.name, info.origin, f"cannot be used: {info.error}" if info.error else info.summary)
+        for info in found
+    ]
+    give(table(rows))
+    return Exit.FINE

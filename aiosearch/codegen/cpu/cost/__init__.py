@@ -1,0 +1,1 @@
+"""Cost models that rank CPU schedules before any is timed."""

@@ -1,0 +1,1 @@
+"""Changes of a kernel that its schedule asks for, made before it is printed."""

@@ -1,0 +1,1 @@
+"""Schedule spaces of CPU kernels."""

@@ -1,0 +1,1 @@
+"""Experiments on ways to distribute a search: races, recordings, and replays on a virtual clock."""

@@ -1,0 +1,1 @@
+"""Rewrite rules of tensor programs, by what they rewrite."""

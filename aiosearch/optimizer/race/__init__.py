@@ -1,0 +1,1 @@
+"""Races: which candidate is right on the device and fastest."""

@@ -1,0 +1,2 @@
+"""The algebra of the superoptimizer: normal forms of tensors, and which of them are subterms of
+which."""
