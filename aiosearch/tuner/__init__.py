@@ -1,0 +1,110 @@
+"""Schedules: spaces of a kernel's choices as programs, searched beside a device, kept in tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._lazy import lazily
+
+if TYPE_CHECKING:
+    from .errors import RequirementFailed, SpaceError, TableError, TunerError
+    from .gates import Gate, Rejection
+    from .hardware import Hardware, MatrixUnit, hardware, hardware_names, this_hardware
+    from .models import CostModel, rank_correlation
+    from .pipeline import KernelTuning, TuningBudget, TuningProgress, tune, tune_sync
+    from .proposals import (
+        BestFirstProposer,
+        EvolutionProposer,
+        ExhaustiveProposer,
+        Measurement,
+        Proposer,
+        RandomProposer,
+        SearchView,
+    )
+    from .records import RecordTable, TuningRecord
+    from .reports import TuningReport
+    from .spaces import Sampler, SearchSpace
+    from .states import SearchState
+    from .traces import Requirement, Trace
+    from .tunables import Tunable, UntunedWarning, tunable
+
+_HOMES = {
+    "RequirementFailed": ".errors",
+    "SpaceError": ".errors",
+    "TableError": ".errors",
+    "TunerError": ".errors",
+    "Gate": ".gates",
+    "Rejection": ".gates",
+    "Hardware": ".hardware",
+    "MatrixUnit": ".hardware",
+    "hardware": ".hardware",
+    "hardware_names": ".hardware",
+    "this_hardware": ".hardware",
+    "CostModel": ".models",
+    "rank_correlation": ".models",
+    "KernelTuning": ".pipeline",
+    "TuningBudget": ".pipeline",
+    "TuningProgress": ".pipeline",
+    "tune": ".pipeline",
+    "tune_sync": ".pipeline",
+    "BestFirstProposer": ".proposals",
+    "EvolutionProposer": ".proposals",
+    "ExhaustiveProposer": ".proposals",
+    "Measurement": ".proposals",
+    "Proposer": ".proposals",
+    "RandomProposer": ".proposals",
+    "SearchView": ".proposals",
+    "RecordTable": ".records",
+    "TuningRecord": ".records",
+    "TuningReport": ".reports",
+    "Sampler": ".spaces",
+    "SearchSpace": ".spaces",
+    "SearchState": ".states",
+    "Requirement": ".traces",
+    "Trace": ".traces",
+    "Tunable": ".tunables",
+    "UntunedWarning": ".tunables",
+    "tunable": ".tunables",
+}
+
+
+__all__ = [
+    "BestFirstProposer",
+    "CostModel",
+    "EvolutionProposer",
+    "ExhaustiveProposer",
+    "Gate",
+    "Hardware",
+    "KernelTuning",
+    "MatrixUnit",
+    "Measurement",
+    "Proposer",
+    "RandomProposer",
+    "RecordTable",
+    "Rejection",
+    "Requirement",
+    "RequirementFailed",
+    "Sampler",
+    "SearchSpace",
+    "SearchState",
+    "SearchView",
+    "SpaceError",
+    "TableError",
+    "Trace",
+    "Tunable",
+    "TunerError",
+    "TuningBudget",
+    "TuningProgress",
+    "TuningRecord",
+    "TuningReport",
+    "UntunedWarning",
+    "hardware",
+    "hardware_names",
+    "rank_correlation",
+    "this_hardware",
+    "tunable",
+    "tune",
+    "tune_sync",
+]
+
+__getattr__ = lazily(__name__, _HOMES)

@@ -27,7 +27,7 @@ import numpy as np
 from msgspec import Struct
 
 from ..measure import Cause, Compiled, Executor, Failure, Stage
-from ..measure.drawing import draw
+from ..measure.draws import draw
 from .kernels import HALF, Call, candidate, is_array
 from .tunables import Tolerance, Tunable
 

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from .._waiting import waited_for
+from .._blocking import waited_for
 from ..measure import (
     Allowance,
     Compiled,
@@ -177,9 +178,10 @@ class KernelTuning:
         self._baseline: tuple[Trace, Compiled, float] | None = None
         self._reference: Compiled | None = None
         self._verified: dict[str, tuple[Measurement, Compiled]] = {}
-        self._rejected: set[str] = set()
         self._numbers: NumbersGate | None = None
-        self._unchecked = ""
+        self._overhead = 0.0
+        """Seconds that a run takes beside the kernel itself: the way there and back."""
+        self._expected: list[tuple[str, tuple[int, ...]]] | None = None
         self._over = asyncio.Event()
 
     async def run(self) -> TuningReport:
@@ -226,6 +228,7 @@ class KernelTuning:
         if isinstance(compiled, Rejection):
             raise TunerError(f"the untuned form of {kernel.name} does not compile: {compiled}")
         function, options = reference_of(kernel, call)
+        self._expected = await asyncio.to_thread(_output_types, function, call, options)
         self._reference = compiled
         if kernel.reference is not None:
             text = candidate(function, call, options, name="reference")
@@ -241,9 +244,13 @@ class KernelTuning:
         self._numbers = gate
         if kernel.reference is not None and (rejection := await gate.admit(compiled)):
             raise TunerError(f"the untuned form of {kernel.name} is not its reference: {rejection}")
+        started = time.perf_counter()
+        await gate.glance(compiled)
+        glance = time.perf_counter() - started
         seconds = await self._timed(compiled)
         if isinstance(seconds, Rejection):
             raise TunerError(f"the untuned form of {kernel.name} cannot be timed: {seconds}")
+        self._overhead = max(0.0, glance - seconds)
         self._baseline = (default, compiled, seconds)
         measurement = Measurement(default, seconds)
         self._verified[default.key] = (measurement, compiled)
@@ -316,7 +323,7 @@ class KernelTuning:
         built: asyncio.Queue[tuple[Trace, Compiled | Rejection]],
     ) -> None:
         while (trace := await proposed.get()) is not None:
-            await built.put((trace, await self._compiled(trace, self._expected())))
+            await built.put((trace, await self._compiled(trace, self._expected)))
 
     async def _measure(self, built: asyncio.Queue[tuple[Trace, Compiled | Rejection]]) -> None:
         while True:
@@ -357,8 +364,6 @@ class KernelTuning:
             return rejection_of(lap.failure)
         return lap.samples[race.deciding].median()
 
-    _overhead = 0.0
-
     async def _compiled(
         self, trace: Trace, expected: Sequence[tuple[str, tuple[int, ...]]] | None
     ) -> Compiled | Rejection:
@@ -374,9 +379,6 @@ class KernelTuning:
             return Rejection(Gate.TRACE, f"{type(error).__name__}: {error}".splitlines()[0])
         compiled = await self._executor.compile(text)
         return rejection_of(compiled) if isinstance(compiled, Failure) else compiled
-
-    def _expected(self) -> list[tuple[str, tuple[int, ...]]] | None:
-        return None
 
     def _measurement(self, trace: Trace, outcome: float | Rejection | Compiled) -> Measurement:
         predicted, at = self._state.predicted(trace), self._elapsed()
@@ -396,5 +398,182 @@ class KernelTuning:
             )
         )  # fmt: skip
 
+    async def _decided(self) -> TuningReport:
+        """Races the best with the untuned form and the reference, and picks by the fixed rule."""
+        assert self._baseline is not None and self._reference is not None
+        default, compiled, _ = self._baseline
+        contenders = [Contender(default, compiled)]
+        for entry in self._state.fastest(FINALISTS + 1):
+            if entry.trace.key != default.key and len(contenders) <= FINALISTS:
+                build = await self._verified_build(entry)
+                if build is not None:
+                    contenders.append(Contender(entry.trace, build))
+        if self._kernel.reference is not None:
+            contenders.append(Contender(None, self._reference))
+        left = 4.0 if self._budget.seconds is None else self._budget.seconds - self._elapsed()
+        race = await self._executor.race(
+            [contender.compiled for contender in contenders],
+            rounds=FINAL_ROUNDS,
+            seed=self._seed,
+            seconds=max(1.0, left),
+        )
+        decision = decide(race, contenders)
+        record = self._record(contenders[decision.winner].trace, race, decision)
+        finalists = [
+            (self._named(contenders[at].trace), race.laps[at].samples[race.deciding].median())
+            for at in decision.order
+        ]
+        return self._report(record, finalists)
+
+    async def _verified_build(self, entry: Measurement) -> Compiled | None:
+        """A point compiled and through the whole numbers gate; nothing where it does not pass."""
+        assert self._numbers is not None
+        if entry.trace.key in self._verified:
+            return self._verified[entry.trace.key][1]
+        compiled = await self._compiled(entry.trace, self._expected)
+        rejection: Rejection | None
+        if isinstance(compiled, Rejection):
+            rejection = compiled
+        else:
+            rejection = await self._numbers.admit(compiled)
+            if rejection is None:
+                self._verified[entry.trace.key] = (entry, compiled)
+                return compiled
+        self._note(self._measurement(entry.trace, rejection))
+        return None
+
+    def _record(self, trace: Trace | None, race: Race, decision: Decision) -> TuningRecord:
+        speedup = race.speedup(decision.winner)
+        seconds = race.laps[decision.winner].samples[race.deciding].median()
+        baseline = race.laps[0].samples[race.deciding].median()
+        winner = self._baseline_trace if trace is None else trace
+        record = self._plain_record(winner, seconds, baseline)
+        return replace(
+            record,
+            winner="reference" if trace is None else "tuned",
+            speedup=(speedup.median, speedup.low, speedup.high) if speedup else None,
+            tied=decision.tied,
+        )
+
+    def _plain_record(self, trace: Trace, seconds: float, baseline: float) -> TuningRecord:
+        import jax
+
+        kernel = self._kernel
+        kinds = self._numbers.kinds if self._numbers else ()
+        against = "its untuned form" if kernel.reference is None else "the reference"
+        return TuningRecord(
+            kernel=kernel.name,
+            arguments=self._call.text,
+            device=device_name(),
+            configuration=kernel.keywords(self._state.space, trace),
+            decisions=trace.decisions,
+            checked="tested",
+            evidence=f"against {against} on {', '.join(kinds)} inputs, in arrays full of NaN before",
+            seconds=seconds,
+            baseline_seconds=baseline,
+            measured=len(self._state.measured),
+            source=kernel.source,
+            versions=f"jax {jax.__version__}",
+        )
+
+    @property
+    def _baseline_trace(self) -> Trace:
+        assert self._baseline is not None
+        return self._baseline[0]
+
+    def _named(self, trace: Trace | None) -> dict[str, Any]:
+        if trace is None:
+            return {"reference": True}
+        return self._kernel.keywords(self._state.space, trace)
+
+    def _report(
+        self, record: TuningRecord, finalists: Sequence[tuple[dict[str, Any], float]] = ()
+    ) -> TuningReport:
+        return TuningReport(
+            record,
+            tuple(self._state.measured.values()),
+            tuple(self._state.correlations),
+            self._state.model_kind,
+            self._state.size,
+            self._elapsed(),
+            finalists=tuple(finalists),
+        )
+
+    def _keep_best(self) -> None:
+        """Writes the fastest verified point down where the search is broken off."""
+        if self._baseline is None or not self._verified:
+            return
+        entry, _ = min(self._verified.values(), key=lambda pair: pair[0].seconds or 0.0)
+        seconds, baseline = entry.seconds or 0.0, self._baseline[2]
+        if seconds * (1 + TIE) < baseline:
+            record = self._plain_record(entry.trace, seconds, baseline)
+            self._kernel.table.put(replace(record, confirmed=False))
+
     def _elapsed(self) -> float:
         return time.monotonic() - self._started
+
+
+@dataclass(frozen=True)
+class Contender:
+    """What runs in the last race: a point, or the reference where there is no trace."""
+
+    trace: Trace | None
+    compiled: Compiled
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Who won the last race."""
+
+    winner: int
+    tied: int
+    """How many others cannot be told from the winner."""
+    order: tuple[int, ...]
+    """Those that have times: the winner, then from the fastest on."""
+
+
+def decide(race: Race, contenders: Sequence[Contender]) -> Decision:
+    """The winner by a rule that two runs agree on: the first, in a fixed order, of all that tie.
+
+    A contender ties with the fastest where it is within 3 % of it, or the interval of their paired
+    ratio does not tell which is faster. The untuned form, which stands at 0, comes first in that
+    order, then points as their space lists them, then the reference. So a tie that falls this way
+    today and that way tomorrow changes nothing.
+    """
+    timed = [at for at in range(len(contenders)) if race.laps[at].samples]
+    if not timed:
+        raise TunerError(f"nothing could be timed in the last race: {race.laps[0].failure}")
+    medians = {at: race.laps[at].samples[race.deciding].median() for at in timed}
+    fastest = min(timed, key=lambda at: medians[at])
+    ties = [at for at in timed if at == fastest or _is_tie(race.speedup(fastest, over=at))]
+    winner = min(ties, key=lambda at: _standing(at, contenders[at]))
+    order = sorted((at for at in timed if at != winner), key=lambda at: medians[at])
+    return Decision(winner, len(ties) - 1, (winner, *order))
+
+
+def _is_tie(ratio: Ratio | None) -> bool:
+    return ratio is None or ratio.median < 1 + TIE or ratio.low <= 1
+
+
+def _standing(at: int, contender: Contender) -> tuple[int, tuple[tuple[int, ...], ...]]:
+    if contender.trace is None:
+        return (2, ())
+    return (0 if at == 0 else 1, contender.trace.ranks)
+
+
+def _output_types(
+    function: Callable[..., Any], call: Call, options: Mapping[str, Any]
+) -> list[tuple[str, tuple[int, ...]]] | None:
+    """What a call gives; nothing where jax cannot say so without running it."""
+    import jax
+
+    def flat(*leaves: Any) -> Any:
+        filled = call.with_leaves(leaves)
+        return function(*filled.arguments, **filled.keywords, **options)
+
+    specs = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in call.types]  # type: ignore[no-untyped-call]  # jax's
+    try:
+        outputs = jax.tree.leaves(jax.eval_shape(flat, *specs))
+    except Exception:  # the processes that compile it will say what is wrong
+        return None
+    return [(str(output.dtype), tuple(output.shape)) for output in outputs]

@@ -272,10 +272,11 @@ def _parameters(function: Callable[..., Any]) -> frozenset[str] | None:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:
         return None
-    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+    kinds = inspect.Parameter
+    if any(parameter.kind is kinds.VAR_KEYWORD for parameter in parameters):
         return None
-    named = (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD) if parameters else ()
-    return frozenset(each.name for each in parameters if each.kind in named)
+    named = (kinds.KEYWORD_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    return frozenset(parameter.name for parameter in parameters if parameter.kind in named)
 
 
 def _with_keywords(
