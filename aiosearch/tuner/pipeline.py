@@ -52,6 +52,8 @@ FINALISTS = 6
 FINAL_ROUNDS = 21
 TIE = 0.03
 """What is within so much of the fastest cannot be told from it on another day."""
+LOOSE = 0.1
+"""What is slower by more is no tie, however wide a loud machine makes the interval."""
 COARSE = 4.0
 """A point that one run shows to be so many times slower than the best is not timed further."""
 
@@ -535,8 +537,8 @@ class Decision:
 def decide(race: Race, contenders: Sequence[Contender]) -> Decision:
     """The winner by a rule that two runs agree on: the first, in a fixed order, of all that tie.
 
-    A contender ties with the fastest where it is within 3 % of it, or the interval of their paired
-    ratio does not tell which is faster. The untuned form, which stands at 0, comes first in that
+    A contender ties with the fastest where it is within 3 % of it, or within 10 % and the interval
+    of their paired ratio does not tell which is faster. The untuned form, which stands at 0, comes first in that
     order, then points as their space lists them, then the reference. So a tie that falls this way
     today and that way tomorrow changes nothing.
     """
@@ -552,7 +554,9 @@ def decide(race: Race, contenders: Sequence[Contender]) -> Decision:
 
 
 def _is_tie(ratio: Ratio | None) -> bool:
-    return ratio is None or ratio.median < 1 + TIE or ratio.low <= 1
+    if ratio is None or ratio.median < 1 + TIE:
+        return True
+    return ratio.median < 1 + LOOSE and ratio.low <= 1
 
 
 def _standing(at: int, contender: Contender) -> tuple[int, tuple[tuple[int, ...], ...]]:
