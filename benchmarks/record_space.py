@@ -14,9 +14,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from lib.tuned_kernels import KERNELS
+
 from aiosearch.tuner import RecordTable, tune
 from aiosearch.tuner.recordings import RecordedSpace
-from lib.tuned_kernels import KERNELS
 
 
 async def record(name: str, folder: Path) -> None:
@@ -27,7 +28,9 @@ async def record(name: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     recorded = RecordedSpace.of(report)
     recorded.save(folder / f"{name}.json")
-    sys.stdout.write(f"{name}: {len(recorded.points)} points, best {recorded.best:.3g} s\n{report}\n")
+    sys.stdout.write(
+        f"{name}: {len(recorded.points)} points, best {recorded.best:.3g} s\n{report}\n"
+    )
     sys.stdout.flush()
 
 

@@ -47,6 +47,10 @@ ALLOWED = {
         "orders", "problem", "search", "tensor",
     },
     "recording": {"_lazy", "lab"},
+    "tuner": {
+        "_blocking", "_lazy", "arguments", "capture", "equivalence", "errors", "folders",
+        "measure", "pool",
+    },
     "measure": {"_lazy", "errors", "folders", "memory", "pool", "processes"},
     "lab": {
         "_blocking", "_lazy", "checks", "engine", "errors", "limits", "orders", "pool", "problem",
@@ -73,6 +77,7 @@ ALLOWED = {
         "aiosearch.recording",
         "aiosearch.optimizer",
         "aiosearch.superoptimizer",
+        "aiosearch.tuner",
     ],
 )
 def test_all_is_sorted_and_true(name: str) -> None:

@@ -10,6 +10,7 @@ from .. import __version__
 from ..arguments import nearest
 from .commands.optimize import add_fusing
 from .inputs.settings import SETTINGS
+from .commands.tune import add_tune
 from .lab_flags import add_bench, add_simulate
 from .output.streams import UsageError
 
@@ -137,6 +138,7 @@ def make_parser() -> Parser:
     add_bench(commands)
     add_simulate(commands)
     _add_optimize(commands)
+    add_tune(commands)
     _add_explain(commands)
     _add_verify(commands)
     _add_programs(commands)

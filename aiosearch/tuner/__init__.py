@@ -9,9 +9,10 @@ from .._lazy import lazily
 if TYPE_CHECKING:
     from .errors import RequirementFailed, SpaceError, TableError, TunerError
     from .gates import Gate, Rejection
-    from .hardware import Hardware, MatrixUnit, hardware, hardware_names, this_hardware
+    from .hardware import Hardware, MatrixUnit, find_hardware, hardware_names, this_hardware
     from .models import CostModel, rank_correlation
     from .pipeline import KernelTuning, TuningBudget, TuningProgress, tune, tune_sync
+    from .portfolios import Portfolio, tune_portfolio
     from .proposals import (
         BestFirstProposer,
         EvolutionProposer,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         RandomProposer,
         SearchView,
     )
+    from .recordings import RecordedSpace, replay
     from .records import RecordTable, TuningRecord
     from .reports import TuningReport
     from .spaces import Sampler, SearchSpace
@@ -37,10 +39,14 @@ _HOMES = {
     "Rejection": ".gates",
     "Hardware": ".hardware",
     "MatrixUnit": ".hardware",
-    "hardware": ".hardware",
+    "find_hardware": ".hardware",
     "hardware_names": ".hardware",
     "this_hardware": ".hardware",
     "CostModel": ".models",
+    "Portfolio": ".portfolios",
+    "tune_portfolio": ".portfolios",
+    "RecordedSpace": ".recordings",
+    "replay": ".recordings",
     "rank_correlation": ".models",
     "KernelTuning": ".pipeline",
     "TuningBudget": ".pipeline",
@@ -78,9 +84,11 @@ __all__ = [
     "KernelTuning",
     "MatrixUnit",
     "Measurement",
+    "Portfolio",
     "Proposer",
     "RandomProposer",
     "RecordTable",
+    "RecordedSpace",
     "Rejection",
     "Requirement",
     "RequirementFailed",
@@ -98,12 +106,14 @@ __all__ = [
     "TuningRecord",
     "TuningReport",
     "UntunedWarning",
-    "hardware",
+    "find_hardware",
     "hardware_names",
     "rank_correlation",
+    "replay",
     "this_hardware",
     "tunable",
     "tune",
+    "tune_portfolio",
     "tune_sync",
 ]
 

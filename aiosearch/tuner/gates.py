@@ -102,7 +102,9 @@ class _Bound:
 class NumbersGate:
     """Compares candidates with a reference, on the device that they run on."""
 
-    def __init__(self, executor: Executor, trials: Sequence[_Trial], poison: Compiled | None) -> None:
+    def __init__(
+        self, executor: Executor, trials: Sequence[_Trial], poison: Compiled | None
+    ) -> None:
         self._executor = executor
         self._trials = trials
         self._poison = poison
@@ -114,7 +116,12 @@ class NumbersGate:
 
     @classmethod
     async def prepare(
-        cls, executor: Executor, kernel: Tunable[..., Any], call: Call, reference: Compiled, seed: int
+        cls,
+        executor: Executor,
+        kernel: Tunable[..., Any],
+        call: Call,
+        reference: Compiled,
+        seed: int,
     ) -> NumbersGate | Rejection:
         """Runs the reference on all kinds of inputs; a rejection where it cannot be run at all."""
         precise = await _precise(executor, kernel, call, reference)
@@ -150,7 +157,8 @@ class NumbersGate:
             return rejection_of(outputs)
         if len(outputs) != len(trial.outputs):
             return Rejection(
-                Gate.SHAPE, f"gives {len(outputs)} outputs where the reference has {len(trial.outputs)}"
+                Gate.SHAPE,
+                f"gives {len(outputs)} outputs where the reference has {len(trial.outputs)}",
             )
         for at, (output, wanted) in enumerate(zip(outputs, trial.outputs, strict=True)):
             if output.shape != wanted.shape or output.dtype != wanted.dtype:
@@ -264,9 +272,13 @@ async def _bounds(
     if precise is not None:
         wide = [_widened(array) for array in inputs]
         truths = await executor.run(precise, wide)
-    exact = not isinstance(truths, Failure) and all(
-        truth.dtype == np.float64 or not _is_floating(output)
-        for truth, output in zip(truths, outputs, strict=False)
+    exact = (
+        not isinstance(truths, Failure)
+        and len(truths) == len(outputs)
+        and all(
+            truth.dtype == np.float64 or not _is_floating(output)
+            for truth, output in zip(truths, outputs, strict=False)
+        )
     )
     if exact and not isinstance(truths, Failure) and precise is not None:
         with np.errstate(invalid="ignore"):
@@ -292,9 +304,7 @@ def _agreed(output: NumpyArray, tolerance: Tolerance) -> _Bound:
     return _Bound(truth, largest, float("inf"))
 
 
-def _bound(
-    output: NumpyArray, truth: NumpyArray, errors: NumpyArray, halves: bool
-) -> _Bound:
+def _bound(output: NumpyArray, truth: NumpyArray, errors: NumpyArray, halves: bool) -> _Bound:
     """What is allowed, of how far the reference itself is from the truth."""
     if not _is_floating(output):
         return _Bound(output, np.zeros(()), 0.0)
@@ -366,8 +376,10 @@ def _drawn(type_: Any, seed: int, position: int) -> NumpyArray:
 def _is_concrete(leaf: Any) -> bool:
     import jax
 
-    return is_array(leaf) and isinstance(leaf, np.ndarray | jax.Array) and not isinstance(
-        leaf, jax.core.Tracer
+    return (
+        is_array(leaf)
+        and isinstance(leaf, np.ndarray | jax.Array)
+        and not isinstance(leaf, jax.core.Tracer)
     )
 
 

@@ -72,7 +72,7 @@ def hardware_names() -> tuple[str, ...]:
     return tuple(row.name for row in _rows())
 
 
-def hardware(name: str) -> Hardware:
+def find_hardware(name: str) -> Hardware:
     """A row of the table, by its name."""
     for row in _rows():
         if row.name == name:
@@ -105,4 +105,11 @@ def _flags() -> list[str]:
     except OSError:
         return ["asimd"] if platform.machine() in ("arm64", "aarch64") else []
     labelled = (line.partition(":") for line in lines)
-    return next((text.split() for label, _, text in labelled if label.strip().casefold() in ("flags", "features")), [])
+    return next(
+        (
+            text.split()
+            for label, _, text in labelled
+            if label.strip().casefold() in ("flags", "features")
+        ),
+        [],
+    )

@@ -278,10 +278,8 @@ def candidate(
     keywords = {**call.keywords, **configuration}
     origin = origin_of(function)
     if origin is not None:
-        head = _HEAD.format(
-            module=origin.module, file=origin.file, qualname=origin.qualname, path=_search_path()
-        )
-        text = _call_text(Call(call.arguments, keywords))
+        head = source_head(origin, search_path())
+        text = call_text(Call(call.arguments, keywords))
         outputs = None if expected is None else [(kind, tuple(shape)) for kind, shape in expected]
         source = head + _BODY.format(call=text, expected=outputs)
     else:
@@ -297,7 +295,15 @@ def candidate(
     )
 
 
-def _search_path() -> list[str]:
+def source_head(origin: Origin, path: Sequence[str]) -> str:
+    """The lines that import a function as `_function`; that of a tunable, not the tunable itself."""
+    return _HEAD.format(
+        module=origin.module, file=origin.file, qualname=origin.qualname, path=list(path)
+    )
+
+
+def search_path() -> list[str]:
+    """Where this process looks for modules, from wherever another process is started."""
     return [os.path.abspath(entry) for entry in sys.path]
 
 
@@ -305,8 +311,8 @@ def _widest(dtype: str) -> str:
     return "float64" if dtype in ("float32", *HALF) else dtype
 
 
-def _call_text(call: Call) -> str:
-    """The arguments as Python text; arrays become `leaves[0]`, `leaves[1]` in jax's order."""
+def call_text(call: Call) -> str:
+    """What stands between the brackets of a call. The arguments as Python text; arrays become `leaves[0]`, `leaves[1]` in jax's order."""
     import jax
 
     tree = (call.arguments, dict(call.keywords))

@@ -39,17 +39,20 @@ from .gates import Gate, NumbersGate, Rejection, reference_of, rejection_of
 from .journals import MeasurementJournal, journal_path
 from .kernels import Call, candidate
 from .models import CostModel
+from .proofs import verified
 from .proposals import Measurement, find_proposer
 from .records import TuningRecord, locked
 from .reports import TuningReport
+from .spaces import SearchSpace
 from .states import SearchState
-from .tunables import Tunable, device_name, frozen_record
 from .traces import Trace
+from .tunables import Tunable, device_name, frozen_record
 
 BATCH = 8
 SECONDS = 60.0
 FINALISTS = 6
 FINAL_ROUNDS = 21
+RACE_ROUNDS = 9
 TIE = 0.03
 """What is within so much of the fastest cannot be told from it on another day."""
 LOOSE = 0.1
@@ -112,23 +115,77 @@ async def tune(
         report = await aiosearch.tune(kernel, x, y, seconds=30)
         print(report)
     """
-    if not isinstance(kernel, Tunable):
-        raise TunerError(f"{kernel!r} is not tunable: decorate it with @aiosearch.tunable(space)")
-    call = Call(arguments, keywords)
-    if frozen:
-        return TuningReport(frozen_record(kernel, call), remembered=True)
-    remembered = None if again else kernel.table.find(kernel.name, device_name(), call.text)
-    if remembered is not None and remembered.confirmed:
-        return TuningReport(remembered, remembered=True)
-    budget = TuningBudget(SECONDS if seconds is None and trials is None else seconds, trials)
-    async with AsyncExitStack() as stack:
-        if executor is None:
-            executor = await stack.enter_async_context(_own_executor())
-        tuning = KernelTuning(
-            kernel, call, executor, budget, algorithm=algorithm, model=model, seed=seed,
-            again=again, on_progress=on_progress,
-        )  # fmt: skip
-        return await tuning.run()
+    run = TuningRun(
+        kernel,
+        Call(arguments, keywords),
+        seconds=seconds,
+        trials=trials,
+        algorithm=algorithm,
+        model=model,
+        seed=seed,
+        again=again,
+        frozen=frozen,
+        executor=executor,
+        on_progress=on_progress,
+    )
+    return await run.run()
+
+
+class TuningRun:
+    """What `tune` does, with a way to end it early: `stop` races what it has."""
+
+    def __init__(
+        self,
+        kernel: Tunable[..., Any],
+        call: Call,
+        *,
+        seconds: float | None = None,
+        trials: int | None = None,
+        again: bool = False,
+        frozen: bool = False,
+        executor: Executor | None = None,
+        **options: Any,
+    ) -> None:
+        if not isinstance(kernel, Tunable):
+            raise TunerError(
+                f"{kernel!r} is not tunable: decorate it with @aiosearch.tunable(space)"
+            )
+        self._kernel = kernel
+        self._call = call
+        self._budget = TuningBudget(
+            SECONDS if seconds is None and trials is None else seconds, trials
+        )
+        self._again = again
+        self._frozen = frozen
+        self._executor = executor
+        self._options = options
+        self._tuning: KernelTuning | None = None
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Has it end soon, with a last race among what is measured. Safe at any time."""
+        self._stopped = True
+        if self._tuning is not None:
+            self._tuning.stop()
+
+    async def run(self) -> TuningReport:
+        """Looks the call up, or tunes it."""
+        kernel, call = self._kernel, self._call
+        if self._frozen:
+            return TuningReport(frozen_record(kernel, call), remembered=True)
+        found = None if self._again else kernel.table.find(kernel.name, device_name(), call.text)
+        if found is not None and found.confirmed:
+            return TuningReport(found, remembered=True)
+        async with AsyncExitStack() as stack:
+            executor = self._executor
+            if executor is None:
+                executor = await stack.enter_async_context(device_executor())
+            self._tuning = KernelTuning(
+                kernel, call, executor, self._budget, again=self._again, **self._options
+            )
+            if self._stopped:
+                self._tuning.stop()
+            return await self._tuning.run()
 
 
 def tune_sync(kernel: Tunable[..., Any], /, *arguments: Any, **options: Any) -> TuningReport:
@@ -137,12 +194,18 @@ def tune_sync(kernel: Tunable[..., Any], /, *arguments: Any, **options: Any) -> 
 
 
 @asynccontextmanager
-async def _own_executor() -> AsyncIterator[Executor]:
+async def device_executor() -> AsyncIterator[JaxExecutor]:
+    """An executor of the device that jax runs on by default, set for tuning."""
     import jax
 
+    from ..pool import usable_cores
+
     platform = "cpu" if jax.default_backend() == "cpu" else "cuda"
-    allowance = Allowance(compile_seconds=60.0, run_seconds=10.0)
-    async with JaxExecutor(platform, allowance=allowance, ways=(Way.HOT,)) as executor:
+    allowance = Allowance(compile_seconds=30.0, run_seconds=10.0)
+    compilers = max(1, min(8, usable_cores()))
+    async with JaxExecutor(
+        platform, allowance=allowance, compilers=compilers, ways=(Way.HOT,)
+    ) as executor:
         yield executor
 
 
@@ -177,7 +240,7 @@ class KernelTuning:
         )
         self._started = time.monotonic()
         self._asked = 0
-        self._baseline: tuple[Trace, Compiled, float] | None = None
+        self._baseline: Baseline | None = None
         self._reference: Compiled | None = None
         self._verified: dict[str, tuple[Measurement, Compiled]] = {}
         self._numbers: NumbersGate | None = None
@@ -218,46 +281,108 @@ class KernelTuning:
             default=None,
         )
 
+    @property
+    def space(self) -> SearchSpace:
+        return self._state.space
+
+    @property
+    def evidence(self) -> str:
+        """What the numbers of each winner were compared with, and on what."""
+        kinds = ", ".join(self._numbers.kinds if self._numbers else ())
+        against = "its untuned form" if self._kernel.reference is None else "the reference"
+        return f"against {against} on {kinds} inputs, in arrays full of NaN before"
+
+    def keywords(self, trace: Trace) -> dict[str, Any]:
+        """The keyword arguments that a point stands for."""
+        return self._kernel.keywords(self.space, trace)
+
     def stop(self) -> None:
         """Has the search end soon, with a last race among what it has."""
         self._over.set()
 
+    async def race(self, traces: Mapping[str, Trace]) -> dict[str, float]:
+        """Seconds of points that pass every gate, timed in turns after the search has ended."""
+        assert self._baseline is not None
+        names, contenders = [], []
+        for name, trace in traces.items():
+            compiled = await self._verified_build(Measurement(trace))
+            if compiled is not None:
+                names.append(name)
+                contenders.append(compiled)
+        if not contenders:
+            return {}
+        race = await self._executor.race(contenders, rounds=RACE_ROUNDS, seed=self._seed)
+        return {
+            name: lap.samples[race.deciding].median()
+            for name, lap in zip(names, race.laps, strict=True)
+            if lap.failure is None
+        }
+
     async def _prepare(self) -> None:
-        """Compiles the untuned form and the reference, and times the first."""
+        """Compiles the reference and the untuned form, and times what others are compared with.
+
+        That is the untuned form. Where it breaks a requirement, or a gate, it is the reference.
+        """
         kernel, call = self._kernel, self._call
-        default = self._state.space.default()
-        compiled = await self._compiled(default, expected=None)
-        if isinstance(compiled, Rejection):
-            raise TunerError(f"the untuned form of {kernel.name} does not compile: {compiled}")
-        function, options = reference_of(kernel, call)
-        self._expected = await asyncio.to_thread(_output_types, function, call, options)
-        self._reference = compiled
-        if kernel.reference is not None:
-            text = candidate(function, call, options, name="reference")
-            reference = await self._executor.compile(text)
-            if isinstance(reference, Failure):
-                raise TunerError(f"the reference of {kernel.name} does not compile: {reference}")
-            self._reference = reference
-        gate = await NumbersGate.prepare(
-            self._executor, kernel, call, self._reference, self._seed
-        )
+        default, compiled = await self._default()
+        self._reference = await self._compiled_reference(compiled)
+        gate = await NumbersGate.prepare(self._executor, kernel, call, self._reference, self._seed)
         if isinstance(gate, Rejection):
             raise TunerError(f"the reference of {kernel.name} does not run: {gate}")
         self._numbers = gate
-        if kernel.reference is not None and (rejection := await gate.admit(compiled)):
-            raise TunerError(f"the untuned form of {kernel.name} is not its reference: {rejection}")
-        started = time.perf_counter()
-        await gate.glance(compiled)
-        glance = time.perf_counter() - started
-        seconds = await self._timed(compiled)
-        if isinstance(seconds, Rejection):
-            raise TunerError(f"the untuned form of {kernel.name} cannot be timed: {seconds}")
-        self._overhead = max(0.0, glance - seconds)
-        self._baseline = (default, compiled, seconds)
-        measurement = Measurement(default, seconds)
-        self._verified[default.key] = (measurement, compiled)
         self._recall()
-        self._note(measurement)
+        if default is not None and isinstance(compiled, Compiled):
+            rejection = await gate.admit(compiled) if kernel.reference is not None else None
+            outcome = rejection or await self._timed(compiled)
+            if not isinstance(outcome, Rejection):
+                await self._start_from(default, compiled, outcome)
+                return
+            compiled = outcome
+        if kernel.reference is None:
+            raise TunerError(f"the untuned form of {kernel.name} cannot be timed: {compiled}")
+        seconds = await self._timed(self._reference)
+        if isinstance(seconds, Rejection):
+            raise TunerError(f"the reference of {kernel.name} cannot be timed: {seconds}")
+        await self._start_from(None, self._reference, seconds)
+        if default is not None and isinstance(compiled, Rejection):
+            self._note(self._measurement(default, compiled))
+
+    async def _default(self) -> tuple[Trace | None, Compiled | Rejection]:
+        try:
+            default = self._state.space.default()
+        except SpaceError as error:
+            if self._kernel.reference is None:
+                raise
+            return None, Rejection(Gate.REQUIRE, str(error))
+        return default, await self._compiled(default, expected=None)
+
+    async def _compiled_reference(self, default: Compiled | Rejection) -> Compiled:
+        kernel, call = self._kernel, self._call
+        if kernel.reference is None:
+            if isinstance(default, Rejection):
+                raise TunerError(f"the untuned form of {kernel.name} does not compile: {default}")
+            function, options = reference_of(kernel, call)
+            self._expected = await asyncio.to_thread(_output_types, function, call, options)
+            return default
+        self._expected = await asyncio.to_thread(_output_types, kernel.reference, call, {})
+        text = candidate(kernel.reference, call, {}, name="reference")
+        reference = await self._executor.compile(text)
+        if isinstance(reference, Failure):
+            raise TunerError(f"the reference of {kernel.name} does not compile: {reference}")
+        return reference
+
+    async def _start_from(self, trace: Trace | None, compiled: Compiled, seconds: float) -> None:
+        """Makes this the baseline, and measures how long the way to the device and back takes."""
+        assert self._numbers is not None
+        started = time.perf_counter()
+        await self._numbers.glance(compiled)
+        self._overhead = max(0.0, time.perf_counter() - started - seconds)
+        self._baseline = Baseline(trace, compiled, seconds)
+        if trace is not None:
+            measurement = Measurement(trace, seconds)
+            self._verified[trace.key] = (measurement, compiled)
+            self._note(measurement)
+            self._asked += 1
 
     def _recall(self) -> None:
         """Takes what an earlier search measured, which is not measured again."""
@@ -265,7 +390,9 @@ class KernelTuning:
             with suppress(RequirementFailed, SpaceError):  # the space was edited meanwhile
                 trace = self._state.space.replay(line.decisions)
                 self._state.tell(
-                    Measurement(trace, line.seconds, line.gate, line.reason, line.predicted, line.at)
+                    Measurement(
+                        trace, line.seconds, line.gate, line.reason, line.predicted, line.at
+                    )
                 )
 
     async def _search(self) -> None:
@@ -295,9 +422,7 @@ class KernelTuning:
     ) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._propose(proposed, builders))
-            building = [
-                group.create_task(self._build(proposed, built)) for _ in range(builders)
-            ]
+            building = [group.create_task(self._build(proposed, built)) for _ in range(builders)]
             measuring = group.create_task(self._measure(built))
             await asyncio.wait(building)
             await built.join()
@@ -396,21 +521,23 @@ class KernelTuning:
         self._on_progress(
             TuningProgress(
                 self._kernel.name, len(self._state.measured), self._elapsed(), self.best,
-                self._baseline[2], measurement,
+                self._baseline.seconds, measurement,
             )
         )  # fmt: skip
 
     async def _decided(self) -> TuningReport:
         """Races the best with the untuned form and the reference, and picks by the fixed rule."""
-        assert self._baseline is not None and self._reference is not None
-        default, compiled, _ = self._baseline
-        contenders = [Contender(default, compiled)]
+        assert self._baseline is not None
+        assert self._reference is not None
+        default = self._baseline.trace
+        contenders = [Contender(default, self._baseline.compiled)]
         for entry in self._state.fastest(FINALISTS + 1):
-            if entry.trace.key != default.key and len(contenders) <= FINALISTS:
+            is_default = default is not None and entry.trace.key == default.key
+            if not is_default and len(contenders) <= FINALISTS:
                 build = await self._verified_build(entry)
                 if build is not None:
                     contenders.append(Contender(entry.trace, build))
-        if self._kernel.reference is not None:
+        if self._kernel.reference is not None and default is not None:
             contenders.append(Contender(None, self._reference))
         left = 4.0 if self._budget.seconds is None else self._budget.seconds - self._elapsed()
         race = await self._executor.race(
@@ -421,6 +548,7 @@ class KernelTuning:
         )
         decision = decide(race, contenders)
         record = self._record(contenders[decision.winner].trace, race, decision)
+        record = await self._judged(record)
         finalists = [
             (self._named(contenders[at].trace), race.laps[at].samples[race.deciding].median())
             for at in decision.order
@@ -441,15 +569,14 @@ class KernelTuning:
             if rejection is None:
                 self._verified[entry.trace.key] = (entry, compiled)
                 return compiled
-        self._note(self._measurement(entry.trace, rejection))
+        self._state.tell(self._measurement(entry.trace, rejection))
         return None
 
     def _record(self, trace: Trace | None, race: Race, decision: Decision) -> TuningRecord:
         speedup = race.speedup(decision.winner)
         seconds = race.laps[decision.winner].samples[race.deciding].median()
         baseline = race.laps[0].samples[race.deciding].median()
-        winner = self._baseline_trace if trace is None else trace
-        record = self._plain_record(winner, seconds, baseline)
+        record = self._plain_record(trace, seconds, baseline)
         return replace(
             record,
             winner="reference" if trace is None else "tuned",
@@ -457,31 +584,40 @@ class KernelTuning:
             tied=decision.tied,
         )
 
-    def _plain_record(self, trace: Trace, seconds: float, baseline: float) -> TuningRecord:
+    async def _judged(self, record: TuningRecord) -> TuningRecord:
+        """Says that a winner is proved, where it is; the reference is so of itself."""
+        kernel = self._kernel
+        if record.winner == "reference":
+            return replace(record, checked="proved", evidence="it is the reference")
+        function, _ = reference_of(kernel, self._call)
+        if kernel.reference is None or self._executor.virtual:
+            return record
+        verdict = await verified(function, kernel.original, self._call, record.configuration)
+        if verdict is None or verdict.status != "proved":
+            return record
+        evidence = f"equal {verdict.scope}; and {record.checked} {record.evidence}"
+        return replace(record, checked="proved", evidence=evidence)
+
+    def _plain_record(self, trace: Trace | None, seconds: float, baseline: float) -> TuningRecord:
         import jax
 
         kernel = self._kernel
-        kinds = self._numbers.kinds if self._numbers else ()
-        against = "its untuned form" if kernel.reference is None else "the reference"
+        # Where the reference won, the point beside it is for shapes that it may not win on.
+        point = trace if trace is not None or self._baseline is None else self._baseline.trace
         return TuningRecord(
             kernel=kernel.name,
             arguments=self._call.text,
             device=device_name(),
-            configuration=kernel.keywords(self._state.space, trace),
-            decisions=trace.decisions,
+            configuration={} if point is None else kernel.keywords(self._state.space, point),
+            decisions={} if point is None else point.decisions,
             checked="tested",
-            evidence=f"against {against} on {', '.join(kinds)} inputs, in arrays full of NaN before",
+            evidence=self.evidence,
             seconds=seconds,
             baseline_seconds=baseline,
             measured=len(self._state.measured),
             source=kernel.source,
             versions=f"jax {jax.__version__}",
         )
-
-    @property
-    def _baseline_trace(self) -> Trace:
-        assert self._baseline is not None
-        return self._baseline[0]
 
     def _named(self, trace: Trace | None) -> dict[str, Any]:
         if trace is None:
@@ -506,13 +642,22 @@ class KernelTuning:
         if self._baseline is None or not self._verified:
             return
         entry, _ = min(self._verified.values(), key=lambda pair: pair[0].seconds or 0.0)
-        seconds, baseline = entry.seconds or 0.0, self._baseline[2]
+        seconds, baseline = entry.seconds or 0.0, self._baseline.seconds
         if seconds * (1 + TIE) < baseline:
             record = self._plain_record(entry.trace, seconds, baseline)
             self._kernel.table.put(replace(record, confirmed=False))
 
     def _elapsed(self) -> float:
         return time.monotonic() - self._started
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What all others are compared with: the untuned form, or the reference without a trace."""
+
+    trace: Trace | None
+    compiled: Compiled
+    seconds: float
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,9 @@ def first_points(view: SearchView, count: int) -> list[Trace]:
     """
     chosen: list[Trace] = []
     if not view.measured and not view.pending:
-        chosen = [trace for trace in [view.space.default(view.random)] if view.is_new(trace)][:count]
+        chosen = [trace for trace in [view.space.default(view.random)] if view.is_new(trace)][
+            :count
+        ]
     draws = _fresh(view, 16 * count)
     near = [entry.trace for entry in view.measured.values()]
     distance = {trace.key: _nearest_distance(trace, near + chosen) for trace in draws}

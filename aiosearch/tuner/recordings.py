@@ -194,9 +194,7 @@ def replay(
         for trace in points:
             outcome = recorded.outcomes[trace.key]
             state.tell(
-                Measurement(
-                    trace, outcome.seconds, outcome.gate, predicted=state.predicted(trace)
-                )
+                Measurement(trace, outcome.seconds, outcome.gate, predicted=state.predicted(trace))
             )
             fastest = min(fastest, float("inf") if outcome.seconds is None else outcome.seconds)
             trajectory.append(fastest)

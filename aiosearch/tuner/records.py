@@ -108,7 +108,9 @@ class RecordTable:
             distance = _distance(record.arguments, arguments) if record.kernel == kernel else None
             if distance is not None:
                 near.append((record.device != device, distance, record.key, record))
-        return next((row[-1] for row in sorted(near, key=lambda row: row[:3]) if fits(row[-1])), None)
+        return next(
+            (row[-1] for row in sorted(near, key=lambda row: row[:3]) if fits(row[-1])), None
+        )
 
     def put(self, *records: TuningRecord) -> None:
         """Writes records in the place of those of the same calls; all others stay."""

@@ -128,7 +128,8 @@ class IntegerSite(_Site, frozen=True, kw_only=True, tag="integer"):
         if not self.base:
             return range(self.low, self.high + 1, self.step)
         powers = itertools.takewhile(
-            lambda power: power <= self.high, (self.base**exponent for exponent in itertools.count())
+            lambda power: power <= self.high,
+            (self.base**exponent for exponent in itertools.count()),
         )
         return [power for power in powers if power >= self.low]
 
@@ -251,7 +252,11 @@ class TileSite(_Site, frozen=True, kw_only=True, tag="tile"):
         return self._inner()[-1][1]
 
     def contains(self, value: Value) -> bool:
-        if not isinstance(value, tuple) or len(value) != self.parts or not all(map(_is_whole, value)):
+        if (
+            not isinstance(value, tuple)
+            or len(value) != self.parts
+            or not all(map(_is_whole, value))
+        ):
             return False
         inner = math.prod(value[1:])
         fits = min(value) > 0 and value[0] == -(-self.extent // inner) and self._allows(inner)
@@ -273,7 +278,7 @@ class TileSite(_Site, frozen=True, kw_only=True, tag="tile"):
         """Moves a prime factor from a part to another; a padded tile may also gain or lose it."""
         for _ in range(16):
             factors = list(value)
-            source, target = (random.sample(range(self.parts), 2) if self.parts > 1 else (0, 0))
+            source, target = random.sample(range(self.parts), 2) if self.parts > 1 else (0, 0)
             prime = random.choice(_primes(factors[source]) or [random.choice((2, 3))])
             if factors[source] % prime == 0:
                 factors[source] //= prime

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import islice
 from random import Random
 
+from .errors import SpaceError
 from .models import CostModel, rank_correlation
 from .proposals import ENUMERABLE, Measurement, Proposer, SearchView
 from .spaces import SearchSpace
@@ -58,7 +59,10 @@ class SearchState:
     def ask(self, count: int, progress: float = 0.0) -> list[Trace]:
         """New points, which count as pending from now on; none where there are no more."""
         self._view.progress = progress
-        points = self._proposer.propose(count, self._view)
+        try:
+            points = self._proposer.propose(count, self._view)
+        except SpaceError:  # its requirements leave no point, or none that is new
+            return []
         if self._model.ready:
             scores = self._model.predict(points)
             self._predicted |= {

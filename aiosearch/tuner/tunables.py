@@ -65,9 +65,7 @@ def tunable(
     tolerance = None if rtol is None else Tolerance(rtol, atol)
 
     def decorate(function: Callable[P, R]) -> Tunable[P, R]:
-        return Tunable(
-            function, space, reference, RecordTable(table), name, hardware, tolerance
-        )
+        return Tunable(function, space, reference, RecordTable(table), name, hardware, tolerance)
 
     return decorate
 
@@ -96,10 +94,15 @@ class Tunable(Generic[P, R]):
         self._parameters = _parameters(function)
         self._found: dict[Any, TuningRecord | Mapping[str, Any]] = {}
         self._stamp: Any = None
+        self._roles: dict[str, bool] = {}
+        """Of keywords that callers gave: whether the space decides them."""
         self._said: set[str] = set()
         self._lock = threading.Lock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        held = {name for name in kwargs if self._is_site(name, args, kwargs)}
+        if held:  # the caller knows better, and of the rest the default is what it expects
+            return self.original(*args, **kwargs)
         choice = self.choice(*args, **kwargs)
         if isinstance(choice, TuningRecord):
             if choice.winner == "reference" and self.reference is not None:
@@ -177,6 +180,20 @@ class Tunable(Generic[P, R]):
         """The point that a call without a record runs."""
         return self.search_space(call).default(Random(0))
 
+    def _is_site(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        """Whether a keyword is one that the space decides, rather than an argument like others."""
+        if name not in self._roles:
+            taken = inspect.signature(self.program).parameters
+            plain = {key: value for key, value in kwargs.items() if key in taken}
+            space = self.search_space(Call(args, plain))
+            # A site of another branch than the default's shows in some sample.
+            try:
+                traces = [space.sample(Random(seed)) for seed in range(16)]
+            except SpaceError:
+                return False
+            self._roles[name] = any(name in trace.decisions for trace in traces)
+        return self._roles[name]
+
     def _defaults(self, call: Call) -> dict[str, Any]:
         try:
             parameters = inspect.signature(self.original).parameters.values()
@@ -213,7 +230,15 @@ class Tunable(Generic[P, R]):
         try:
             default = self.keywords(space, space.default(Random(0)))
         except TunerError as error:
-            raise SpaceError(f"{self.name} cannot run on {', '.join(call.text)}: {error}") from None
+            if self.reference is None:
+                raise SpaceError(
+                    f"{self.name} cannot run on {', '.join(call.text)}: {error}"
+                ) from None
+            self._say(f"{self.name} runs its reference on {', '.join(call.text)}: {error}")
+            return TuningRecord(
+                kernel=self.name, arguments=call.text, device=device, configuration={},
+                decisions={}, winner="reference",
+            )  # fmt: skip
         self._say(
             f"{self.name} is not tuned for {', '.join(call.text)}, and runs with its default:"
             f" {_shown(default)}; `await aiosearch.tune(...)` or `aiosearch tune` tunes it"

@@ -13,9 +13,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from aiosearch.tuner import Sampler, tunable
 from jax import lax
 from jax.experimental import pallas as pl
+
+from aiosearch.tuner import Sampler, tunable
 
 INTERPRET = jax.default_backend() == "cpu"
 
@@ -142,7 +143,9 @@ def matmul(
 ) -> jax.Array:  # fmt: skip
     m, n, k = x.shape[0], y.shape[1], y.shape[0]
     swapped = order == "columns-first"
-    grid = (n // columns, m // rows, k // depth) if swapped else (m // rows, n // columns, k // depth)
+    grid = (
+        (n // columns, m // rows, k // depth) if swapped else (m // rows, n // columns, k // depth)
+    )
 
     def place(i: Any, j: Any) -> tuple[Any, Any]:
         return (j, i) if swapped else (i, j)
@@ -174,7 +177,9 @@ def norm_reference(x: jax.Array, w: jax.Array) -> jax.Array:
     return x * lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-6) * w
 
 
-def _norm_body(form: str, weight_first: bool, pieces: int, x_ref: Any, w_ref: Any, out: Any) -> None:
+def _norm_body(
+    form: str, weight_first: bool, pieces: int, x_ref: Any, w_ref: Any, out: Any
+) -> None:
     x = x_ref[...]
     total = sum(jnp.sum(part * part, -1, keepdims=True) for part in jnp.split(x, pieces, axis=1))
     mean = total / x.shape[-1] + 1e-6
@@ -242,6 +247,7 @@ def running(
     elif between == "cumsum":
         before = jnp.cumsum(last, axis=1) - last
     else:
+
         def step(carry: jax.Array, column: jax.Array) -> tuple[jax.Array, jax.Array]:
             return carry + column, carry
 
@@ -265,7 +271,9 @@ def bodies_space(s: Sampler, p: Any, w: Any) -> None:
 
 def bodies_reference(p: jax.Array, w: jax.Array) -> jax.Array:
     delta = p[:, None, :] - p[None, :, :]
-    return jnp.sum(w[None, :, None] * delta * lax.rsqrt((delta**2).sum(-1) + 0.1)[..., None], axis=1)
+    return jnp.sum(
+        w[None, :, None] * delta * lax.rsqrt((delta**2).sum(-1) + 0.1)[..., None], axis=1
+    )
 
 
 @tunable(bodies_space, reference=bodies_reference)
@@ -381,7 +389,9 @@ def convolution(
     padded = jnp.pad(x, ((size // 2, size // 2), (size // 2, size // 2), (0, 0)))
 
     def strip(start: jax.Array) -> jax.Array:
-        block = lax.dynamic_slice(padded, (start, 0, 0), (rows + size - 1, width + size - 1, channels))
+        block = lax.dynamic_slice(
+            padded, (start, 0, 0), (rows + size - 1, width + size - 1, channels)
+        )
 
         def shifted(dy: int, dx: int) -> jax.Array:
             return block[dy : dy + rows, dx : dx + width]

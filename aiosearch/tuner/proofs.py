@@ -1,0 +1,117 @@
+"""Whether a winner is proved: both functions as tensor programs, and the judge of those.
+
+Capturing runs a user's Python and proving may take long, so it happens in a process that is killed
+when its time is up: `python -m aiosearch.tuner.proofs`, with what to compare as JSON on its stdin.
+What cannot be captured, such as a loop or a kernel of Pallas, stays tested.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from .kernels import ArgumentType, Call, call_text, origin_of, search_path, source_head
+
+SECONDS = 20.0
+
+
+class Claim(Struct, frozen=True):
+    """Two functions as source text, each of which defines `function`, and what they are called on."""
+
+    reference: str
+    candidate: str
+    types: tuple[ArgumentType, ...]
+
+
+class Verification(Struct, frozen=True):
+    """What the judge said: its status, and for what that holds or why it does not."""
+
+    status: str
+    scope: str
+
+
+async def verified(
+    reference: Callable[..., Any],
+    function: Callable[..., Any],
+    call: Call,
+    configuration: Mapping[str, Any],
+    seconds: float = SECONDS,
+) -> Verification | None:
+    """Asks for a proof that a configuration computes what the reference does.
+
+    None where the functions cannot be imported elsewhere, are no tensor programs, or time is up.
+    """
+    texts = (_text(reference, call, {}), _text(function, call, configuration))
+    if texts[0] is None or texts[1] is None:
+        return None
+    claim = msgspec.json.encode(Claim(texts[0], texts[1], call.types))
+    # Not asyncio's own: uvloop forks for that, which a process with jax in it should not.
+    process = subprocess.Popen(
+        [sys.executable, "-m", "aiosearch.tuner.proofs"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    answer = asyncio.create_task(asyncio.to_thread(process.communicate, claim))
+    try:
+        output, _ = await asyncio.wait_for(asyncio.shield(answer), seconds)
+    except TimeoutError:
+        return None
+    finally:
+        process.kill()  # ends the thread that waits for it, too
+        await asyncio.wait([answer])
+    lines = output.splitlines()
+    try:
+        return msgspec.json.decode(lines[-1], type=Verification) if lines else None
+    except msgspec.DecodeError:
+        return None
+
+
+def _text(function: Callable[..., Any], call: Call, configuration: Mapping[str, Any]) -> str | None:
+    origin = origin_of(function)
+    if origin is None:
+        return None
+    arguments = call_text(Call(call.arguments, {**call.keywords, **configuration}))
+    head = source_head(origin, search_path())
+    return f"{head}\ndef function(*leaves):\n    return _function({arguments})\n"
+
+
+def main() -> None:
+    """Reads a claim from stdin and writes the verification to stdout."""
+    claim = msgspec.json.decode(sys.stdin.buffer.read(), type=Claim)
+    verification = _judged(claim)
+    sys.stdout.write(msgspec.json.encode(verification).decode() + "\n")
+
+
+def _judged(claim: Claim) -> Verification:
+    import jax
+
+    from ..capture import CaptureError, capture
+    from ..equivalence import verify
+    from ..errors import AiosearchError
+
+    jax.config.update("jax_platforms", "cpu")
+    specs = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in claim.types]  # type: ignore[no-untyped-call]  # jax's
+    programs = []
+    for source in (claim.reference, claim.candidate):
+        scope: dict[str, Any] = {"__name__": "claim"}
+        exec(compile(source, "claim.py", "exec"), scope)
+        try:
+            programs.append(capture(scope["function"], *specs).program)
+        except CaptureError as error:
+            return Verification("cannot judge", str(error))
+    try:
+        verdict = verify(*programs, floats=False)
+    except AiosearchError as error:
+        return Verification("cannot judge", str(error))
+    return Verification(str(verdict.status), verdict.scope or verdict.reason)
+
+
+if __name__ == "__main__":
+    main()
