@@ -16,16 +16,23 @@ from pathlib import Path
 
 from lib.tuned_kernels import KERNELS
 
-from aiosearch.tuner import RecordTable, tune
+from aiosearch.tuner import RecordTable
+from aiosearch.tuner.kernels import Call
+from aiosearch.tuner.pipeline import TuningRun
 from aiosearch.tuner.recordings import RecordedSpace
+
+ROUNDS = 7
+"""More than a search has, as a point that is lucky once would be the goal of every replay."""
 
 
 async def record(name: str, folder: Path) -> None:
     kernel, arguments = KERNELS[name]
     with tempfile.TemporaryDirectory() as scratch:
         kernel.table = RecordTable(Path(scratch) / "table.json")
-        report = await tune(kernel, *arguments(), trials=1 << 20, algorithm="exhaustive")
-    folder.mkdir(parents=True, exist_ok=True)
+        run = TuningRun(
+            kernel, Call(arguments()), trials=1 << 20, algorithm="exhaustive", rounds=ROUNDS
+        )
+        report = await run.run()
     recorded = RecordedSpace.of(report)
     recorded.save(folder / f"{name}.json")
     sys.stdout.write(
@@ -39,6 +46,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=list(KERNELS))
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "recorded")
     arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
     for name in arguments.names:
         asyncio.run(record(name, arguments.folder))
 

@@ -284,22 +284,31 @@ def candidate(
         source = head + _BODY.format(call=text, expected=outputs)
     else:
         source = _portable(function, call, keywords, types)
+    settings = jax.config.values
     return Candidate(
         name,
         source,
         "candidate",
         types,
-        x64=widened or bool(jax.config.jax_enable_x64),
-        precision=jax.config.jax_default_matmul_precision,
-        promotion=jax.config.jax_numpy_dtype_promotion,
+        x64=widened or bool(settings["jax_enable_x64"]),
+        precision=settings["jax_default_matmul_precision"],
+        promotion=settings["jax_numpy_dtype_promotion"],
     )
 
 
 def source_head(origin: Origin, path: Sequence[str]) -> str:
-    """The lines that import a function as `_function`; that of a tunable, not the tunable itself."""
+    """The lines that import a function as `_function`; of a tunable, the function below it."""
     return _HEAD.format(
         module=origin.module, file=origin.file, qualname=origin.qualname, path=list(path)
     )
+
+
+def placeholders(types: Sequence[ArgumentType | ArrayType]) -> list[Any]:
+    """What jax traces a function on where there are no arrays."""
+    import jax
+
+    make: Callable[..., Any] = jax.ShapeDtypeStruct
+    return [make(each.shape, each.dtype) for each in types]
 
 
 def search_path() -> list[str]:
@@ -378,6 +387,6 @@ def _portable(
         options = {name: value for name, value in keywords.items() if name not in filled.keywords}
         return function(*filled.arguments, **filled.keywords, **options)
 
-    specs = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in types]  # type: ignore[no-untyped-call]  # jax's
+    specs = placeholders(types)
     text = base64.b85encode(export.export(jax.jit(flat))(*specs).serialize()).decode()
     return _PORTABLE.format(text=text)

@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from .._blocking import waited_for
 from ..measure import (
     Allowance,
+    Clock,
     Compiled,
     Executor,
     Failure,
@@ -37,7 +38,7 @@ from ..measure import (
 from .errors import RequirementFailed, SpaceError, TunerError
 from .gates import Gate, NumbersGate, Rejection, reference_of, rejection_of
 from .journals import MeasurementJournal, journal_path
-from .kernels import Call, candidate
+from .kernels import Call, candidate, placeholders
 from .models import CostModel
 from .proofs import verified
 from .proposals import Measurement, find_proposer
@@ -51,6 +52,8 @@ from .tunables import Tunable, device_name, frozen_record
 BATCH = 8
 SECONDS = 60.0
 FINALISTS = 6
+ROUNDS = 3
+"""In which a point is timed during the search; the last race has more."""
 FINAL_ROUNDS = 21
 RACE_ROUNDS = 9
 TIE = 0.03
@@ -223,8 +226,10 @@ class KernelTuning:
         model: str = "auto",
         seed: int = 0,
         again: bool = False,
+        rounds: int = ROUNDS,
         on_progress: Callable[[TuningProgress], None] | None = None,
     ) -> None:
+        self._rounds = rounds
         self._kernel = kernel
         self._call = call
         self._executor = executor
@@ -396,7 +401,7 @@ class KernelTuning:
                 )
 
     async def _search(self) -> None:
-        """Runs the stages until the budget is spent, `stop` is called, or the space is exhausted."""
+        """Runs the stages until the budget or the space is exhausted, or `stop` is called."""
         built: asyncio.Queue[tuple[Trace, Compiled | Rejection]] = asyncio.Queue(BATCH)
         proposed: asyncio.Queue[Trace | None] = asyncio.Queue(BATCH)
         left = None if self._budget.seconds is None else self._budget.seconds - self._elapsed()
@@ -455,7 +460,7 @@ class KernelTuning:
     async def _measure(self, built: asyncio.Queue[tuple[Trace, Compiled | Rejection]]) -> None:
         while True:
             trace, compiled = await built.get()
-            outcome = compiled
+            outcome: Compiled | float | Rejection = compiled
             if isinstance(compiled, Compiled):
                 outcome = await self._checked_and_timed(trace, compiled)
             measurement = self._measurement(trace, outcome)
@@ -484,12 +489,12 @@ class KernelTuning:
         return seconds
 
     async def _timed(self, compiled: Compiled) -> float | Rejection:
-        """The median of a few rounds."""
-        race = await self._executor.race([compiled], rounds=3, seed=self._seed)
+        """The least of a few rounds: on a loud machine others can only add to it."""
+        race = await self._executor.race([compiled], rounds=self._rounds, seed=self._seed)
         lap = race.laps[0]
         if lap.failure is not None:
             return rejection_of(lap.failure)
-        return lap.samples[race.deciding].median()
+        return min(lap.samples[race.deciding].of(Clock.WALL))
 
     async def _compiled(
         self, trace: Trace, expected: Sequence[tuple[str, tuple[int, ...]]] | None
@@ -720,7 +725,7 @@ def _output_types(
         filled = call.with_leaves(leaves)
         return function(*filled.arguments, **filled.keywords, **options)
 
-    specs = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in call.types]  # type: ignore[no-untyped-call]  # jax's
+    specs = placeholders(call.types)
     try:
         outputs = jax.tree.leaves(jax.eval_shape(flat, *specs))
     except Exception:  # the processes that compile it will say what is wrong

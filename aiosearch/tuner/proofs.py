@@ -8,6 +8,7 @@ What cannot be captured, such as a loop or a kernel of Pallas, stays tested.
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -16,13 +17,21 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from .kernels import ArgumentType, Call, call_text, origin_of, search_path, source_head
+from .kernels import (
+    ArgumentType,
+    Call,
+    call_text,
+    origin_of,
+    placeholders,
+    search_path,
+    source_head,
+)
 
 SECONDS = 20.0
 
 
 class Claim(Struct, frozen=True):
-    """Two functions as source text, each of which defines `function`, and what they are called on."""
+    """Two functions as source text, which defines `function`, and what they are called on."""
 
     reference: str
     candidate: str
@@ -52,11 +61,12 @@ async def verified(
         return None
     claim = msgspec.json.encode(Claim(texts[0], texts[1], call.types))
     # Not asyncio's own: uvloop forks for that, which a process with jax in it should not.
-    process = subprocess.Popen(
+    process = subprocess.Popen(  # noqa: ASYNC220, which it starts in a millisecond
         [sys.executable, "-m", "aiosearch.tuner.proofs"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
     )
     answer = asyncio.create_task(asyncio.to_thread(process.communicate, claim))
     try:
@@ -90,14 +100,11 @@ def main() -> None:
 
 
 def _judged(claim: Claim) -> Verification:
-    import jax
-
     from ..capture import CaptureError, capture
     from ..equivalence import verify
     from ..errors import AiosearchError
 
-    jax.config.update("jax_platforms", "cpu")
-    specs = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in claim.types]  # type: ignore[no-untyped-call]  # jax's
+    specs = placeholders(claim.types)
     programs = []
     for source in (claim.reference, claim.candidate):
         scope: dict[str, Any] = {"__name__": "claim"}

@@ -154,10 +154,10 @@ def matmul(
         functools.partial(_matmul_body, 2),
         grid=grid,
         in_specs=[
-            pl.BlockSpec((rows, depth), lambda i, j, l: (place(i, j)[0], l)),
-            pl.BlockSpec((depth, columns), lambda i, j, l: (l, place(i, j)[1])),
+            pl.BlockSpec((rows, depth), lambda i, j, at: (place(i, j)[0], at)),
+            pl.BlockSpec((depth, columns), lambda i, j, at: (at, place(i, j)[1])),
         ],
-        out_specs=pl.BlockSpec((rows, columns), lambda i, j, l: place(i, j)),
+        out_specs=pl.BlockSpec((rows, columns), lambda i, j, at: place(i, j)),
         out_shape=jax.ShapeDtypeStruct((m, n), x.dtype),
         interpret=INTERPRET,
     )(x, y)

@@ -1,4 +1,4 @@
-"""`aiosearch tune --replay`: search algorithms side by side on a recorded space, without a device."""
+"""`aiosearch tune --replay`: search algorithms side by side on a space that was recorded."""
 
 from __future__ import annotations
 
