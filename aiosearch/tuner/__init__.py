@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .reports import TuningReport
     from .spaces import Sampler, SearchSpace
     from .states import SearchState
+    from .tasks import TuningTask, tune_tasks
     from .traces import Requirement, Trace
     from .tunables import Tunable, UntunedWarning, tunable
 
@@ -43,6 +44,8 @@ _HOMES = {
     "hardware_names": ".hardware",
     "this_hardware": ".hardware",
     "CostModel": ".models",
+    "TuningTask": ".tasks",
+    "tune_tasks": ".tasks",
     "Portfolio": ".portfolios",
     "tune_portfolio": ".portfolios",
     "RecordedSpace": ".recordings",
@@ -105,6 +108,7 @@ __all__ = [
     "TuningProgress",
     "TuningRecord",
     "TuningReport",
+    "TuningTask",
     "UntunedWarning",
     "find_hardware",
     "hardware_names",
@@ -115,6 +119,7 @@ __all__ = [
     "tune",
     "tune_portfolio",
     "tune_sync",
+    "tune_tasks",
 ]
 
 __getattr__ = lazily(__name__, _HOMES)

@@ -125,7 +125,7 @@ class NumbersGate:
     ) -> NumbersGate | Rejection:
         """Runs the reference on all kinds of inputs; a rejection where it cannot be run at all."""
         precise = await _precise(executor, kernel, call, reference)
-        trials = []
+        trials: list[_Trial] = []
         for kind, inputs in input_kinds(call, seed).items():
             outputs = await executor.run(reference, inputs)
             if isinstance(outputs, Failure):
@@ -215,7 +215,7 @@ def _edges(array: NumpyArray, random: np.random.Generator) -> NumpyArray:
 def _large(array: NumpyArray, random: np.random.Generator) -> NumpyArray:
     """Far apart, so that a sum in a short type loses the small ones."""
     exponents = random.integers(-4, 5, array.shape)
-    return (array.astype(np.float64) * np.exp2(exponents)).astype(array.dtype)
+    return np.asarray((array.astype(np.float64) * np.exp2(exponents)).astype(array.dtype))
 
 
 def _sparse(array: NumpyArray, random: np.random.Generator) -> NumpyArray:
@@ -249,7 +249,7 @@ async def _precise(
 
 
 def reference_of(kernel: Tunable[..., Any], call: Call) -> tuple[Any, dict[str, Any]]:
-    """The function that winners are held to, and its options: the reference, or the default point."""
+    """What winners are held to, and its options: the reference, or the default point."""
     if kernel.reference is not None:
         return kernel.reference, {}
     space = kernel.search_space(call)
@@ -388,7 +388,7 @@ def _is_floating(array: NumpyArray) -> bool:
     import ml_dtypes
 
     kind = array.dtype
-    return kind.kind == "f" or kind == np.dtype(ml_dtypes.bfloat16)
+    return bool(kind.kind == "f" or kind == np.dtype(ml_dtypes.bfloat16))
 
 
 def _widened(array: NumpyArray) -> NumpyArray:
@@ -401,10 +401,12 @@ def _nudged(array: NumpyArray) -> NumpyArray:
         return array
     import ml_dtypes
 
-    epsilon = float(ml_dtypes.finfo(array.dtype).eps)
+    limits: Any = ml_dtypes.finfo
+    epsilon = float(limits(array.dtype).eps)
     signs = np.random.default_rng(11).choice((-1.0, 1.0), array.shape)
     with np.errstate(invalid="ignore"):
-        return (array.astype(np.float64) * (1 + signs * epsilon)).astype(array.dtype)
+        moved = array.astype(np.float64) * (1 + signs * epsilon)
+        return np.asarray(moved.astype(array.dtype))
 
 
 def summary(rejections: Mapping[str, int]) -> str:

@@ -119,5 +119,6 @@ def _svg(parts: Sequence[str], width: float, height: float) -> str:
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}">'
-        f'<style>{style}</style><rect width="100%" height="100%" fill="#fff"/>{"".join(parts)}</svg>\n'
+        f'<style>{style}</style><rect width="100%" height="100%" fill="#fff"/>'
+        f"{''.join(parts)}</svg>\n"
     )

@@ -256,27 +256,48 @@ class KernelTuning:
 
     async def run(self) -> TuningReport:
         """Searches until the budget is spent, races the best, and writes the winner down."""
+        async with self.opened() as found:
+            if found is not None:
+                return found
+            await self.advance(self._budget)
+            return await self.finish()
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[TuningReport | None]:
+        """Holds the lock and the journal of the search, with the baseline timed.
+
+        Gives what another process has found meanwhile: two that tune the same thing take turns.
+        Where the body is left by an error, the fastest verified point is written down first.
+        """
         kernel, text = self._kernel, self._call.text
         path = journal_path(kernel.name, text, device_name(), kernel.source)
         with ExitStack() as stack:
-            # Two processes that tune the same thing take turns: the second finds the record.
             await asyncio.to_thread(stack.enter_context, locked(path))
             found = kernel.table.find(kernel.name, device_name(), text)
             if found is not None and found.confirmed and not self._again:
-                return TuningReport(found, remembered=True)
+                yield TuningReport(found, remembered=True)
+                return
             self._started = time.monotonic()
             self._journal = stack.enter_context(MeasurementJournal(path))
             try:
                 await self._prepare()
-                await self._search()
-                report = await self._decided()
+                yield None
             except BaseException:
                 self._keep_best()
                 raise
-            kernel.table.put(report.record)
-            with suppress(OSError):
-                path.unlink()
-            return report
+
+    async def advance(self, budget: TuningBudget) -> None:
+        """Searches on; seconds count from the beginning, as trials do."""
+        self._budget = budget
+        await self._search()
+
+    async def finish(self) -> TuningReport:
+        """Races the best, and writes the winner to the table in the place of the journal."""
+        report = await self._decided()
+        self._kernel.table.put(report.record)
+        with suppress(OSError):
+            self._journal.path.unlink()
+        return report
 
     @property
     def best(self) -> float | None:
@@ -285,6 +306,12 @@ class KernelTuning:
             (entry.seconds for entry, _ in self._verified.values() if entry.seconds is not None),
             default=None,
         )
+
+    @property
+    def baseline(self) -> float:
+        """Seconds of the untuned form, or of the reference where that does not run."""
+        assert self._baseline is not None
+        return self._baseline.seconds
 
     @property
     def space(self) -> SearchSpace:

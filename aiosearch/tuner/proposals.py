@@ -143,9 +143,8 @@ class EvolutionProposer:
         else:
             candidates = self._evolved(view)
         scores = view.model.predict(candidates)
-        ranked = [trace for _, _, trace in sorted(
-            (score, at, trace) for at, (score, trace) in enumerate(zip(scores, candidates, strict=True))
-        )]  # fmt: skip
+        order = sorted(range(len(candidates)), key=scores.__getitem__)
+        ranked = [candidates[at] for at in order]
         chosen = diverse(ranked, count - explored)
         taken = {trace.key for trace in chosen}
         chosen += [trace for trace in _fresh(view, explored) if trace.key not in taken]

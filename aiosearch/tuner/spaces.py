@@ -268,7 +268,7 @@ class SearchSpace:
             return self._repaired(fitted, random, REPAIRS)
 
     def mutate(self, trace: Trace, random: Random) -> Trace | None:
-        """A point that differs at one site, and where a requirement asks for it at what it reads."""
+        """A point that differs at one site and, where a requirement asks, at what that reads."""
         open_sites = [site for site in trace.sites if site.size > 1]
         if not open_sites:
             return None

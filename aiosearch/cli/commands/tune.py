@@ -19,8 +19,8 @@ examples:
   aiosearch tune mymodule:kernel --arg f32[8,64] --table tuned.json --frozen
   aiosearch tune --replay recorded/softmax.json --algorithm evolution --algorithm random
 
-exit codes: 0 tuned, or in the table; 1 it cannot be tuned; 2 wrong usage, or --frozen and no record;
-130 interrupted"""
+exit codes: 0 tuned, or in the table; 2 wrong usage, what cannot be tuned, or --frozen and no
+record; 130 interrupted"""
 
 
 def add_tune(commands: Any) -> None:
