@@ -321,7 +321,7 @@ def _widest(dtype: str) -> str:
 
 
 def call_text(call: Call) -> str:
-    """What stands between the brackets of a call. The arguments as Python text; arrays become `leaves[0]`, `leaves[1]` in jax's order."""
+    """What stands between the brackets of a call, where arrays are `leaves[0]`, `leaves[1]` ..."""
     import jax
 
     tree = (call.arguments, dict(call.keywords))
@@ -336,7 +336,8 @@ def call_text(call: Call) -> str:
             marked.append(leaf)
     arguments, keywords = jax.tree.unflatten(structure, marked)
     parts = [_text(argument) for argument in arguments]
-    parts += [f"{name}={_text(value)}" for name, value in keywords.items()]
+    # Names of sites need not be Python's, where a kernel takes any keyword.
+    parts += ["**{" + f"{name!r}: {_text(value)}" + "}" for name, value in keywords.items()]
     return ", ".join(parts)
 
 
@@ -366,8 +367,7 @@ def _text(value: Any) -> str:
     if not same:
         raise TunerError(
             f"an argument of type {type(value).__name__} cannot be written down: give arrays,"
-            " numbers, texts, and tuples, lists and dicts of them, or bind it with functools.partial"
-            " in a function of its own"
+            " numbers, texts, and tuples, lists and dicts of them, or bind it in a function of its own"
         )
     return text
 

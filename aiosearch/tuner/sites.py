@@ -53,7 +53,7 @@ class _Site(Struct, frozen=True, kw_only=True, tag_field="kind"):
         return random.choice(self.members())
 
     def mutate(self, value: Value, random: Random) -> Value:
-        """A value that differs from `value`, near it as a rule; the same where it is the only one."""
+        """A value that differs from `value`, near it as a rule; the same if it is the only one."""
         members = self.members()
         if len(members) < 2:
             return value

@@ -50,7 +50,10 @@ def test_what_has_converged_is_left() -> None:
 async def test_equal_tasks_are_tuned_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     kernel = Tunable(function, space, reference, RecordTable(tmp_path / "table.json"))
-    acts = {name: Act(1e-3, compile_seconds=0.0, outputs=lambda x: (x[0] * 2,)) for name in _names(kernel)}
+    acts = {
+        name: Act(1e-3, compile_seconds=0.0, outputs=lambda x: (x[0] * 2,))
+        for name in _names(kernel)
+    }
     calls = [jax.ShapeDtypeStruct((rows, 4), jnp.float32) for rows in (8, 16, 8)]
     async with MockExecutor(acts, noise=0.001) as executor:
         reports = await tune_tasks(
