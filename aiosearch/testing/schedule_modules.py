@@ -1,4 +1,4 @@
-"""For authors of schedule modules: `check_schedule_module(module)` finds what breaks the contract."""
+"""For authors of schedule modules: `check_schedule_module(module)` says what one breaks."""
 
 from __future__ import annotations
 

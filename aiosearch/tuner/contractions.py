@@ -83,7 +83,7 @@ class ContractionSchedule:
     tiles: Mapping[str, tuple[int, ...]]
     """Of each axis, its factors: those of the grid, or steps of the sum, and the block's last."""
     order: str = ""
-    """The output's axes as the grid goes through them, the outermost first; as they are if empty."""
+    """The output's axes as the grid goes through them, the outermost first; empty for as they are."""
     inlined: bool = False
     """Whether the epilogue runs inside the kernel, on each block that is done."""
     operand_dtype: str = ""

@@ -367,7 +367,7 @@ def _text(value: Any) -> str:
     if not same:
         raise TunerError(
             f"an argument of type {type(value).__name__} cannot be written down: give arrays,"
-            " numbers, texts, and tuples, lists and dicts of them, or bind it in a function of its own"
+            " numbers, texts, and tuples, lists and dicts of them, or bind it in a function"
         )
     return text
 

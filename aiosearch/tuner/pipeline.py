@@ -715,9 +715,9 @@ def decide(race: Race, contenders: Sequence[Contender]) -> Decision:
     """The winner by a rule that two runs agree on: the first, in a fixed order, of all that tie.
 
     A contender ties with the fastest where it is within 3 % of it, or within 10 % and the interval
-    of their paired ratio does not tell which is faster. The untuned form, which stands at 0, comes first in that
-    order, then points as their space lists them, then the reference. So a tie that falls this way
-    today and that way tomorrow changes nothing.
+    of their paired ratio does not tell which is faster. The untuned form, which stands at 0, comes
+    first in that order, then points as their space lists them, then the reference. So a tie that
+    falls this way today and that way tomorrow changes nothing.
     """
     timed = [at for at in range(len(contenders)) if race.laps[at].samples]
     if not timed:

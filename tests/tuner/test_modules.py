@@ -121,7 +121,7 @@ def test_a_wrong_module_is_found_out() -> None:
 
         yield "half", half
 
-    with pytest.raises(AssertionError, match="halved: .* computes another thing"):
+    with pytest.raises(AssertionError, match=r"halved: .* computes another thing"):
         check_schedule_module(halved)
 
 
