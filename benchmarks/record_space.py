@@ -4,8 +4,8 @@
 
 Search algorithms race on the files without a device: `benchmarks/tuning.py --only replay`, and
 `aiosearch tune --replay FILE`. Nothing is isolated here, as these kernels neither crash nor hang:
-so a point costs little more than its compilation. Its seconds are the least of many calls, since
-the goal of a replay would else be whichever point was lucky once.
+so a point costs little more than its compilation. Its seconds are the least of many calls on one
+core, since the goal of a replay would else be whichever point was lucky once.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from aiosearch.tuner.recordings import RecordedSpace
 from aiosearch.tuner.records import TuningRecord
 from aiosearch.tuner.tunables import device_name
 
-CALLS = 24
-SECONDS = 0.4
+CALLS = 200
+SECONDS = 0.3
 """A point is called so often, or for so long, but four times in any case."""
 
 

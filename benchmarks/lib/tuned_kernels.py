@@ -328,7 +328,7 @@ def recurrent(
     gates: str = "joined", transposed: bool = False, chunk: int = 1,
 ) -> jax.Array:  # fmt: skip
     def times(a: jax.Array, b: jax.Array) -> jax.Array:
-        return (b.T @ a.T).T if transposed else a @ b
+        return (b.T @ a.swapaxes(-1, -2)).swapaxes(-1, -2) if transposed else a @ b
 
     def both(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
         if gates == "joined":
