@@ -27,8 +27,8 @@ from aiosearch.measure import ArrayType
 from aiosearch.measure.draws import draw
 from aiosearch.tuner import Measurement, Tunable, TuningReport
 from aiosearch.tuner.kernels import Call, type_of
-from aiosearch.tuner.recordings import RecordedSpace
 from aiosearch.tuner.records import TuningRecord
+from aiosearch.tuner.search.recordings import RecordedSpace
 from aiosearch.tuner.tunables import device_name
 
 CALLS = 200

@@ -45,7 +45,8 @@ from aiosearch.tuner import (
 )
 from aiosearch.tuner.gates import NumbersGate, Rejection
 from aiosearch.tuner.kernels import Call
-from aiosearch.tuner.pipeline import LOOSE, device_executor
+from aiosearch.tuner.final_race import LOOSE
+from aiosearch.tuner.pipeline import device_executor
 
 RECORDED = Path(__file__).parent / "recorded"
 SEEDS = 10
@@ -273,7 +274,7 @@ def agreement(quick: bool) -> None:
 
 
 def _recorded_ratio(recorded: RecordedSpace, first: Any, second: Any) -> float:
-    from aiosearch.tuner.traces import point_key
+    from aiosearch.tuner.space.traces import point_key
 
     a, b = (recorded.outcomes[point_key(each)].seconds or math.inf for each in (first, second))
     return max(a, b) / min(a, b)

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 from .. import __version__
 from ..arguments import nearest
 from .commands.optimize import add_fusing
-from .inputs.settings import SETTINGS
 from .commands.tune import add_tune
+from .inputs.settings import SETTINGS
 from .lab_flags import add_bench, add_simulate
 from .output.streams import UsageError
 

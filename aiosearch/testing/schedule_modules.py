@@ -6,8 +6,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..tuner.hardware import Hardware
-    from ..tuner.modules import ScheduleModule
+    from ..tuner.schedules.modules import ScheduleModule
+    from ..tuner.space.hardware import Hardware
 
 POINTS = 12
 _TOLERANCE = 2e-4
@@ -23,16 +23,16 @@ def check_schedule_module(module: ScheduleModule, hardware: Hardware | None = No
     import jax.numpy as jnp
     import numpy as np
 
-    from ..tuner.contractions import Contraction, lower
-    from ..tuner.hardware import this_hardware
-    from ..tuner.modules import SKIP, compose, multi_level_tiling
-    from ..tuner.spaces import SearchSpace
-    from ..tuner.traces import Trace
+    from ..tuner.schedules.contractions import EinsumSpec, lower
+    from ..tuner.schedules.modules import SKIP, compose, multi_level_tiling
+    from ..tuner.space.hardware import this_hardware
+    from ..tuner.space.spaces import SearchSpace
+    from ..tuner.space.traces import Trace
 
     key = jax.random.key(0)
     first = jax.random.normal(key, (32, 48))
     second = jax.random.normal(key, (48, 64))
-    start = Contraction.of("mk,kn->mn", first, second, epilogue="relu").start()
+    start = EinsumSpec.of("mk,kn->mn", first, second, epilogue="relu").start()
     wanted = np.maximum(np.asarray(first) @ np.asarray(second), 0)
     tiling = multi_level_tiling()
     device = hardware or this_hardware()

@@ -8,12 +8,13 @@ from .._lazy import lazily
 
 if TYPE_CHECKING:
     from .errors import RequirementFailed, SpaceError, TableError, TunerError
-    from .gates import Gate, Rejection
-    from .hardware import Hardware, MatrixUnit, find_hardware, hardware_names, this_hardware
-    from .models import CostModel, rank_correlation
-    from .pipeline import KernelTuning, TuningBudget, TuningProgress, tune, tune_sync
+    from .gates import Rejection, TuningGate
+    from .pipeline import TuningBudget, TuningProgress, TuningSession, tune, tune_sync
     from .portfolios import Portfolio, tune_portfolio
-    from .proposals import (
+    from .records import RecordTable, TuningRecord
+    from .reports import TuningReport
+    from .search.models import CostModel, rank_correlation
+    from .search.proposals import (
         BestFirstProposer,
         EvolutionProposer,
         ExhaustiveProposer,
@@ -22,13 +23,12 @@ if TYPE_CHECKING:
         RandomProposer,
         SearchView,
     )
-    from .recordings import RecordedSpace, replay
-    from .records import RecordTable, TuningRecord
-    from .reports import TuningReport
-    from .spaces import Sampler, SearchSpace
-    from .states import SearchState
+    from .search.recordings import RecordedSpace, replay
+    from .search.states import SearchState
+    from .space.hardware import Hardware, MatrixUnit, find_hardware, hardware_names, this_hardware
+    from .space.spaces import Sampler, SearchSpace
+    from .space.traces import Requirement, Trace
     from .tasks import TuningTask, tune_tasks
-    from .traces import Requirement, Trace
     from .tunables import Tunable, UntunedWarning, tunable
 
 _HOMES = {
@@ -36,41 +36,41 @@ _HOMES = {
     "SpaceError": ".errors",
     "TableError": ".errors",
     "TunerError": ".errors",
-    "Gate": ".gates",
+    "TuningGate": ".gates",
     "Rejection": ".gates",
-    "Hardware": ".hardware",
-    "MatrixUnit": ".hardware",
-    "find_hardware": ".hardware",
-    "hardware_names": ".hardware",
-    "this_hardware": ".hardware",
-    "CostModel": ".models",
+    "Hardware": ".space.hardware",
+    "MatrixUnit": ".space.hardware",
+    "find_hardware": ".space.hardware",
+    "hardware_names": ".space.hardware",
+    "this_hardware": ".space.hardware",
+    "CostModel": ".search.models",
     "TuningTask": ".tasks",
     "tune_tasks": ".tasks",
     "Portfolio": ".portfolios",
     "tune_portfolio": ".portfolios",
-    "RecordedSpace": ".recordings",
-    "replay": ".recordings",
-    "rank_correlation": ".models",
-    "KernelTuning": ".pipeline",
+    "RecordedSpace": ".search.recordings",
+    "replay": ".search.recordings",
+    "rank_correlation": ".search.models",
+    "TuningSession": ".pipeline",
     "TuningBudget": ".pipeline",
     "TuningProgress": ".pipeline",
     "tune": ".pipeline",
     "tune_sync": ".pipeline",
-    "BestFirstProposer": ".proposals",
-    "EvolutionProposer": ".proposals",
-    "ExhaustiveProposer": ".proposals",
-    "Measurement": ".proposals",
-    "Proposer": ".proposals",
-    "RandomProposer": ".proposals",
-    "SearchView": ".proposals",
+    "BestFirstProposer": ".search.proposals",
+    "EvolutionProposer": ".search.proposals",
+    "ExhaustiveProposer": ".search.proposals",
+    "Measurement": ".search.proposals",
+    "Proposer": ".search.proposals",
+    "RandomProposer": ".search.proposals",
+    "SearchView": ".search.proposals",
     "RecordTable": ".records",
     "TuningRecord": ".records",
     "TuningReport": ".reports",
-    "Sampler": ".spaces",
-    "SearchSpace": ".spaces",
-    "SearchState": ".states",
-    "Requirement": ".traces",
-    "Trace": ".traces",
+    "Sampler": ".space.spaces",
+    "SearchSpace": ".space.spaces",
+    "SearchState": ".search.states",
+    "Requirement": ".space.traces",
+    "Trace": ".space.traces",
     "Tunable": ".tunables",
     "UntunedWarning": ".tunables",
     "tunable": ".tunables",
@@ -82,9 +82,7 @@ __all__ = [
     "CostModel",
     "EvolutionProposer",
     "ExhaustiveProposer",
-    "Gate",
     "Hardware",
-    "KernelTuning",
     "MatrixUnit",
     "Measurement",
     "Portfolio",
@@ -105,9 +103,11 @@ __all__ = [
     "Tunable",
     "TunerError",
     "TuningBudget",
+    "TuningGate",
     "TuningProgress",
     "TuningRecord",
     "TuningReport",
+    "TuningSession",
     "TuningTask",
     "UntunedWarning",
     "find_hardware",

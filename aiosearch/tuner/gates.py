@@ -42,7 +42,7 @@ LARGE_INPUTS = 64 << 20
 """Bytes of inputs above which only two kinds are tried."""
 
 
-class Gate(enum.StrEnum):
+class TuningGate(enum.StrEnum):
     """Where a point was turned away."""
 
     DECODE = "decode"
@@ -59,7 +59,7 @@ class Gate(enum.StrEnum):
 class Rejection(Struct, frozen=True):
     """Why a point is out."""
 
-    gate: Gate
+    gate: TuningGate
     reason: str
 
     def __str__(self) -> str:
@@ -70,14 +70,16 @@ def rejection_of(failure: Failure) -> Rejection:
     """Which gate a failure of an executor means."""
     message = failure.message
     if failure.stage is not Stage.COMPILE:
-        return Rejection(Gate.TIME if failure.stage is Stage.RACE else Gate.RUN, str(failure))
+        return Rejection(
+            TuningGate.TIME if failure.stage is Stage.RACE else TuningGate.RUN, str(failure)
+        )
     if failure.cause is not Cause.RAISED:
-        return Rejection(Gate.COMPILE, str(failure))
-    for prefix, gate in (("TraceError: ", Gate.TRACE), ("ShapeError: ", Gate.SHAPE)):
+        return Rejection(TuningGate.COMPILE, str(failure))
+    for prefix, gate in (("TraceError: ", TuningGate.TRACE), ("ShapeError: ", TuningGate.SHAPE)):
         if message.startswith(prefix):
             return Rejection(gate, message.removeprefix(prefix))
     compiler = "RuntimeError" in message.partition(":")[0]
-    return Rejection(Gate.COMPILE if compiler else Gate.LOWER, message)
+    return Rejection(TuningGate.COMPILE if compiler else TuningGate.LOWER, message)
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,8 @@ class NumbersGate:
 
     async def admit(self, compiled: Compiled) -> Rejection | None:
         """Tries every kind of inputs, and the first again, twice."""
+        # The first inputs again, right after others: an output that was left as it lay is now that
+        # of other inputs; and twice, as a race that was won once is lost some other time.
         for trial in (*self._trials, self._trials[0], self._trials[0]):
             rejection = await self._attempt(compiled, trial)
             if rejection is not None:
@@ -150,6 +154,7 @@ class NumbersGate:
         return None
 
     async def _attempt(self, compiled: Compiled, trial: _Trial) -> Rejection | None:
+        # Allocators give out first what was freed last: now arrays of these sizes, full of NaN.
         if self._poison is not None:
             await self._executor.run(self._poison, [])
         outputs = await self._executor.run(compiled, trial.inputs)
@@ -157,19 +162,19 @@ class NumbersGate:
             return rejection_of(outputs)
         if len(outputs) != len(trial.outputs):
             return Rejection(
-                Gate.SHAPE,
+                TuningGate.SHAPE,
                 f"gives {len(outputs)} outputs where the reference has {len(trial.outputs)}",
             )
-        for at, (output, wanted) in enumerate(zip(outputs, trial.outputs, strict=True)):
-            if output.shape != wanted.shape or output.dtype != wanted.dtype:
+        for at, (output, expected) in enumerate(zip(outputs, trial.outputs, strict=True)):
+            if output.shape != expected.shape or output.dtype != expected.dtype:
                 return Rejection(
-                    Gate.SHAPE,
+                    TuningGate.SHAPE,
                     f"output {at} is {output.dtype}{list(output.shape)} where the reference has"
-                    f" {wanted.dtype}{list(wanted.shape)}",
+                    f" {expected.dtype}{list(expected.shape)}",
                 )
-            fault = _fault(output, wanted, trial.bounds[at])
+            fault = _fault(output, expected, trial.bounds[at])
             if fault:
-                return Rejection(Gate.NUMBERS, f"output {at} on {trial.kind} inputs: {fault}")
+                return Rejection(TuningGate.NUMBERS, f"output {at} on {trial.kind} inputs: {fault}")
         return None
 
 
@@ -220,8 +225,8 @@ def _large(array: NumpyArray, random: np.random.Generator) -> NumpyArray:
 
 def _sparse(array: NumpyArray, random: np.random.Generator) -> NumpyArray:
     """Half of it zeros, and of the rest nothing below them: what leaks in shows."""
-    kept = random.random(array.shape) < 0.5
-    return np.where(kept, np.abs(array), array.dtype.type(0))
+    mask = random.random(array.shape) < 0.5
+    return np.where(mask, np.abs(array), array.dtype.type(0))
 
 
 def _special(array: NumpyArray, random: np.random.Generator) -> NumpyArray:
@@ -291,8 +296,8 @@ async def _bounds(
         return None
     with np.errstate(invalid="ignore"):
         return tuple(
-            _bound(output, output, np.abs(output - other), halves)
-            for output, other in zip(outputs, moved, strict=True)
+            _bound(output, output, np.abs(output - nudged), halves)
+            for output, nudged in zip(outputs, moved, strict=True)
         )
 
 
@@ -310,37 +315,39 @@ def _bound(output: NumpyArray, truth: NumpyArray, errors: NumpyArray, halves: bo
         return _Bound(output, np.zeros(()), 0.0)
     truth = truth.astype(np.float64)
     finite = np.isfinite(truth) & np.isfinite(errors)
-    known = errors[finite].astype(np.float64)
+    finite_errors = errors[finite].astype(np.float64)
     slack = HALF_SLACK if halves else SLACK
     # Half types arrive widened to float32, and are rounded as what they were.
     epsilon = 2.0**-8 if halves else float(np.finfo(output.dtype).eps)
     ulps = epsilon * np.abs(np.where(np.isfinite(truth), truth, 0.0))
-    worst = float(known.max(initial=0.0))
-    mean = float(np.sqrt(np.mean(known**2))) if known.size else 0.0
-    typical = float(np.sqrt(np.mean(ulps[finite] ** 2))) if known.size else 0.0
+    worst = float(finite_errors.max(initial=0.0))
+    mean = float(np.sqrt(np.mean(finite_errors**2))) if finite_errors.size else 0.0
+    typical = float(np.sqrt(np.mean(ulps[finite] ** 2))) if finite_errors.size else 0.0
     return _Bound(truth, slack * worst + UNITS * ulps, slack * mean + UNITS * typical)
 
 
-def _fault(output: NumpyArray, wanted: NumpyArray, bound: _Bound) -> str:
+def _fault(output: NumpyArray, expected: NumpyArray, bound: _Bound) -> str:
     """What is wrong with an output, in words; nothing where it is right.
 
     Where the reference is not finite, or not a number, anything may stand.
     """
-    if not _is_floating(wanted):
-        wrong = output != wanted
+    if not _is_floating(expected):
+        wrong = output != expected
         return f"{int(wrong.sum())} of {wrong.size} values differ" if wrong.any() else ""
-    finite = np.isfinite(wanted) & np.isfinite(bound.truth)
+    finite = np.isfinite(expected) & np.isfinite(bound.truth)
     broken = finite & ~np.isfinite(output)
     if broken.any():
         return f"{int(broken.sum())} values are not finite where the reference's are"
     with np.errstate(invalid="ignore"):
         errors = np.where(finite, np.abs(output.astype(np.float64) - bound.truth), 0.0)
+    # At any place, then on average: a shorter type may stay below the largest error of the
+    # reference everywhere, and is found by erring that much in most places.
     over = errors > np.where(finite, bound.largest, np.inf)
     if over.any():
         at = tuple(int(index) for index in np.unravel_index(int(errors.argmax()), errors.shape))
         return (
             f"{int(over.sum())} of {over.size} values are too far off, at {list(at)}"
-            f" {float(output[at]):.6g} where the reference has {float(wanted[at]):.6g}"
+            f" {float(output[at]):.6g} where the reference has {float(expected[at]):.6g}"
         )
     mean = float(np.sqrt(np.mean(errors[finite] ** 2))) if finite.any() else 0.0
     if mean > bound.average:

@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from ..folders import cache_folder, make_folder
 from .errors import TableError
-from .proposals import Measurement
-from .sites import Value, as_value
+from .search.proposals import Measurement
+from .space.sites import Value, as_value
 
 
 class JournalLine(Struct, frozen=True, omit_defaults=True):

@@ -272,9 +272,9 @@ def candidate(
     """
     import jax
 
-    types = tuple(ArrayType(each.dtype, each.shape) for each in call.types)
+    types = tuple(ArrayType(type_.dtype, type_.shape) for type_ in call.types)
     if widened:
-        types = tuple(ArrayType(_widest(each.dtype), each.shape) for each in types)
+        types = tuple(ArrayType(_widest(type_.dtype), type_.shape) for type_ in types)
     keywords = {**call.keywords, **configuration}
     origin = origin_of(function)
     if origin is not None:
@@ -308,7 +308,7 @@ def placeholders(types: Sequence[ArgumentType | ArrayType]) -> list[Any]:
     import jax
 
     make: Callable[..., Any] = jax.ShapeDtypeStruct
-    return [make(each.shape, each.dtype) for each in types]
+    return [make(type_.shape, type_.dtype) for type_ in types]
 
 
 def search_path() -> list[str]:

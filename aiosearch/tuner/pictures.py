@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from .proposals import Measurement
 from .reports import TuningReport
+from .search.proposals import Measurement
 
 WIDTH, HEIGHT, MARGIN = 420.0, 260.0, 48.0
 GAP = 40.0

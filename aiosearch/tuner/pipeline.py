@@ -32,21 +32,21 @@ from ..measure import (
     Failure,
     JaxExecutor,
     Race,
-    Ratio,
     Way,
 )
 from .errors import RequirementFailed, SpaceError, TunerError
-from .gates import Gate, NumbersGate, Rejection, reference_of, rejection_of
+from .final_race import TIE, Baseline, Contender, Decision, decide
+from .gates import NumbersGate, Rejection, TuningGate, reference_of, rejection_of
 from .journals import MeasurementJournal, journal_path
 from .kernels import Call, candidate, placeholders
-from .models import CostModel
 from .proofs import verified
-from .proposals import Measurement, find_proposer
 from .records import TuningRecord, locked
 from .reports import TuningReport
-from .spaces import SearchSpace
-from .states import SearchState
-from .traces import Trace
+from .search.models import CostModel
+from .search.proposals import Measurement, find_proposer
+from .search.states import SearchState
+from .space.spaces import SearchSpace
+from .space.traces import Trace
 from .tunables import Tunable, device_name, frozen_record
 
 BATCH = 8
@@ -56,10 +56,6 @@ ROUNDS = 3
 """In which a point is timed during the search; the last race has more."""
 FINAL_ROUNDS = 21
 RACE_ROUNDS = 9
-TIE = 0.03
-"""What is within so much of the fastest cannot be told from it on another day."""
-LOOSE = 0.1
-"""What is slower by more is no tie, however wide a loud machine makes the interval."""
 COARSE = 4.0
 """A point that one run shows to be so many times slower than the best is not timed further."""
 
@@ -162,7 +158,7 @@ class TuningRun:
         self._frozen = frozen
         self._executor = executor
         self._options = options
-        self._tuning: KernelTuning | None = None
+        self._tuning: TuningSession | None = None
         self._stopped = False
 
     def stop(self) -> None:
@@ -176,14 +172,14 @@ class TuningRun:
         kernel, call = self._kernel, self._call
         if self._frozen:
             return TuningReport(frozen_record(kernel, call), remembered=True)
-        found = None if self._again else kernel.table.find(kernel.name, device_name(), call.text)
-        if found is not None and found.confirmed:
-            return TuningReport(found, remembered=True)
+        record = None if self._again else kernel.table.find(kernel.name, device_name(), call.text)
+        if record is not None and record.confirmed:
+            return TuningReport(record, remembered=True)
         async with AsyncExitStack() as stack:
             executor = self._executor
             if executor is None:
                 executor = await stack.enter_async_context(device_executor())
-            self._tuning = KernelTuning(
+            self._tuning = TuningSession(
                 kernel, call, executor, self._budget, again=self._again, **self._options
             )
             if self._stopped:
@@ -212,7 +208,7 @@ async def device_executor() -> AsyncIterator[JaxExecutor]:
         yield executor
 
 
-class KernelTuning:
+class TuningSession:
     """One search: made, run once, and asked how it is going meanwhile."""
 
     def __init__(
@@ -256,9 +252,9 @@ class KernelTuning:
 
     async def run(self) -> TuningReport:
         """Searches until the budget is spent, races the best, and writes the winner down."""
-        async with self.opened() as found:
-            if found is not None:
-                return found
+        async with self.opened() as record:
+            if record is not None:
+                return record
             await self.advance(self._budget)
             return await self.finish()
 
@@ -272,10 +268,11 @@ class KernelTuning:
         kernel, text = self._kernel, self._call.text
         path = journal_path(kernel.name, text, device_name(), kernel.source)
         with ExitStack() as stack:
+            # In a thread: another process may hold the lock for as long as it tunes.
             await asyncio.to_thread(stack.enter_context, locked(path))
-            found = kernel.table.find(kernel.name, device_name(), text)
-            if found is not None and found.confirmed and not self._again:
-                yield TuningReport(found, remembered=True)
+            record = kernel.table.find(kernel.name, device_name(), text)
+            if record is not None and record.confirmed and not self._again:
+                yield TuningReport(record, remembered=True)
                 return
             self._started = time.monotonic()
             self._journal = stack.enter_context(MeasurementJournal(path))
@@ -362,7 +359,7 @@ class KernelTuning:
         if isinstance(gate, Rejection):
             raise TunerError(f"the reference of {kernel.name} does not run: {gate}")
         self._numbers = gate
-        self._recall()
+        self._recall()  # before the baseline is noted, which would hide that it was measured
         if default is not None and isinstance(compiled, Compiled):
             rejection = await gate.admit(compiled) if kernel.reference is not None else None
             outcome = rejection or await self._timed(compiled)
@@ -385,7 +382,7 @@ class KernelTuning:
         except SpaceError as error:
             if self._kernel.reference is None:
                 raise
-            return None, Rejection(Gate.REQUIRE, str(error))
+            return None, Rejection(TuningGate.REQUIRE, str(error))
         return default, await self._compiled(default, expected=None)
 
     async def _compiled_reference(self, default: Compiled | Rejection) -> Compiled:
@@ -456,6 +453,7 @@ class KernelTuning:
             group.create_task(self._propose(proposed, builders))
             building = [group.create_task(self._build(proposed, built)) for _ in range(builders)]
             measuring = group.create_task(self._measure(built))
+            # Measuring never ends by itself: it is done when all that was built is.
             await asyncio.wait(building)
             await built.join()
             measuring.cancel()
@@ -473,7 +471,7 @@ class KernelTuning:
             self._asked += len(points)
             for trace in points:
                 await proposed.put(trace)
-        for _ in range(builders):
+        for _ in range(builders):  # each of them ends at one of these
             await proposed.put(None)
 
     async def _build(
@@ -498,10 +496,13 @@ class KernelTuning:
 
     async def _checked_and_timed(self, trace: Trace, compiled: Compiled) -> float | Rejection:
         assert self._numbers is not None
+        # Numbers come before time: a wrong kernel is often fast, and would lead the search astray.
         started = time.perf_counter()
         rejection = await self._numbers.glance(compiled)
         if rejection is not None:
             return rejection
+        # One run, less the way there and back, is an upper bound. It is rough, so that only what is
+        # far behind goes without a race; its rough time is learned from like any other.
         coarse = time.perf_counter() - started - self._overhead
         best = self.best
         if best is not None and coarse > COARSE * best + 0.2:
@@ -509,6 +510,7 @@ class KernelTuning:
         seconds = await self._timed(compiled)
         if isinstance(seconds, Rejection):
             return seconds
+        # Whatever may win later is verified now, so that there is a winner at any moment.
         if best is None or seconds < best * (1 + 2 * TIE):
             if rejection := await self._numbers.admit(compiled):
                 return rejection
@@ -535,7 +537,7 @@ class KernelTuning:
         except TunerError:
             raise
         except Exception as error:  # a function that is traced here raises what it likes
-            return Rejection(Gate.TRACE, f"{type(error).__name__}: {error}".splitlines()[0])
+            return Rejection(TuningGate.TRACE, f"{type(error).__name__}: {error}".splitlines()[0])
         compiled = await self._executor.compile(text)
         return rejection_of(compiled) if isinstance(compiled, Failure) else compiled
 
@@ -562,6 +564,7 @@ class KernelTuning:
         assert self._baseline is not None
         assert self._reference is not None
         default = self._baseline.trace
+        # The race runs its first contender twice: what differs between the two is noise.
         contenders = [Contender(default, self._baseline.compiled)]
         for entry in self._state.fastest(FINALISTS + 1):
             is_default = default is not None and entry.trace.key == default.key
@@ -681,65 +684,6 @@ class KernelTuning:
 
     def _elapsed(self) -> float:
         return time.monotonic() - self._started
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """What all others are compared with: the untuned form, or the reference without a trace."""
-
-    trace: Trace | None
-    compiled: Compiled
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Contender:
-    """What runs in the last race: a point, or the reference where there is no trace."""
-
-    trace: Trace | None
-    compiled: Compiled
-
-
-@dataclass(frozen=True)
-class Decision:
-    """Who won the last race."""
-
-    winner: int
-    tied: int
-    """How many others cannot be told from the winner."""
-    order: tuple[int, ...]
-    """Those that have times: the winner, then from the fastest on."""
-
-
-def decide(race: Race, contenders: Sequence[Contender]) -> Decision:
-    """The winner by a rule that two runs agree on: the first, in a fixed order, of all that tie.
-
-    A contender ties with the fastest where it is within 3 % of it, or within 10 % and the interval
-    of their paired ratio does not tell which is faster. The untuned form, which stands at 0, comes
-    first in that order, then points as their space lists them, then the reference. So a tie that
-    falls this way today and that way tomorrow changes nothing.
-    """
-    timed = [at for at in range(len(contenders)) if race.laps[at].samples]
-    if not timed:
-        raise TunerError(f"nothing could be timed in the last race: {race.laps[0].failure}")
-    medians = {at: race.laps[at].samples[race.deciding].median() for at in timed}
-    fastest = min(timed, key=lambda at: medians[at])
-    ties = [at for at in timed if at == fastest or _is_tie(race.speedup(fastest, over=at))]
-    winner = min(ties, key=lambda at: _standing(at, contenders[at]))
-    order = sorted((at for at in timed if at != winner), key=lambda at: medians[at])
-    return Decision(winner, len(ties) - 1, (winner, *order))
-
-
-def _is_tie(ratio: Ratio | None) -> bool:
-    if ratio is None or ratio.median < 1 + TIE:
-        return True
-    return ratio.median < 1 + LOOSE and ratio.low <= 1
-
-
-def _standing(at: int, contender: Contender) -> tuple[int, tuple[tuple[int, ...], ...]]:
-    if contender.trace is None:
-        return (2, ())
-    return (0 if at == 0 else 1, contender.trace.ranks)
 
 
 def _output_types(

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from ..measure import Executor
 from .errors import RequirementFailed, SpaceError, TunerError
 from .kernels import Call
-from .pipeline import KernelTuning, TuningBudget, TuningProgress, device_executor
+from .pipeline import TuningBudget, TuningProgress, TuningSession, device_executor
 from .records import TuningRecord
 from .reports import TuningReport
 from .tunables import Tunable
@@ -157,7 +157,7 @@ async def tune_portfolio(
             )  # fmt: skip
     budget = TuningBudget(20.0 if seconds is None and trials is None else seconds, trials)
     searches = [
-        KernelTuning(
+        TuningSession(
             kernel, Call(tuple(arguments)), executor, budget, seed=seed, again=True,
             on_progress=on_progress,
         )
@@ -190,7 +190,7 @@ def _contenders(reports: Sequence[TuningReport], count: int) -> dict[str, dict[s
 
 
 async def _timed(
-    search: KernelTuning, contenders: Mapping[str, Mapping[str, Any]]
+    search: TuningSession, contenders: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, float]:
     """Seconds of each contender that fits a call and passes the gates, from one race."""
     traces = {}
@@ -203,7 +203,7 @@ async def _timed(
 
 
 def _record(
-    search: KernelTuning, report: TuningReport, decisions: Mapping[str, Any], seconds: float
+    search: TuningSession, report: TuningReport, decisions: Mapping[str, Any], seconds: float
 ) -> TuningRecord:
     from msgspec.structs import replace
 

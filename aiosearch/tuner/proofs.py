@@ -30,7 +30,7 @@ from .kernels import (
 SECONDS = 20.0
 
 
-class Claim(Struct, frozen=True):
+class ProofRequest(Struct, frozen=True):
     """Two functions as source text, which defines `function`, and what they are called on."""
 
     reference: str
@@ -59,7 +59,7 @@ async def verified(
     texts = (_text(reference, call, {}), _text(function, call, configuration))
     if texts[0] is None or texts[1] is None:
         return None
-    claim = msgspec.json.encode(Claim(texts[0], texts[1], call.types))
+    claim = msgspec.json.encode(ProofRequest(texts[0], texts[1], call.types))
     # Not asyncio's own: uvloop forks for that, which a process with jax in it should not.
     process = subprocess.Popen(  # noqa: ASYNC220, which it starts in a millisecond
         [sys.executable, "-m", "aiosearch.tuner.proofs"],
@@ -94,12 +94,12 @@ def _text(function: Callable[..., Any], call: Call, configuration: Mapping[str, 
 
 def main() -> None:
     """Reads a claim from stdin and writes the verification to stdout."""
-    claim = msgspec.json.decode(sys.stdin.buffer.read(), type=Claim)
+    claim = msgspec.json.decode(sys.stdin.buffer.read(), type=ProofRequest)
     verification = _judged(claim)
     sys.stdout.write(msgspec.json.encode(verification).decode() + "\n")
 
 
-def _judged(claim: Claim) -> Verification:
+def _judged(claim: ProofRequest) -> Verification:
     from ..capture import CaptureError, capture
     from ..equivalence import verify
     from ..errors import AiosearchError

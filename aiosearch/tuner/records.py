@@ -23,7 +23,7 @@ from msgspec import Struct, field
 
 from ..folders import cache_folder, make_folder, replace_file
 from .errors import TableError
-from .sites import Value, as_value
+from .space.sites import Value, as_value
 
 FORMAT = 1
 ENVIRONMENT = "AIOSEARCH_TUNED"
@@ -64,7 +64,7 @@ class TuningRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return (self.kernel, self.device, self.arguments)
 
 
-class _File(Struct):
+class _TableFile(Struct):
     format: int = FORMAT
     records: list[TuningRecord] = field(default_factory=list)
 
@@ -114,6 +114,7 @@ class RecordTable:
 
     def put(self, *records: TuningRecord) -> None:
         """Writes records in the place of those of the same calls; all others stay."""
+        # Read under the lock, whatever was read before: another process may have written since.
         with locked(self.path):
             self._stamp = None
             self._refresh()
@@ -122,7 +123,7 @@ class RecordTable:
             self._write()
 
     def _write(self) -> None:
-        text = msgspec.json.encode(_File(FORMAT, list(self._records.values())))
+        text = msgspec.json.encode(_TableFile(FORMAT, list(self._records.values())))
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(self.path, msgspec.json.format(text, indent=1) + b"\n")
@@ -144,7 +145,7 @@ class RecordTable:
 def read_records(path: Path) -> list[TuningRecord]:
     """What a table holds; raises TableError where the file is none."""
     try:
-        content = msgspec.json.decode(path.read_bytes(), type=_File)
+        content = msgspec.json.decode(path.read_bytes(), type=_TableFile)
     except OSError as error:
         raise TableError(f"cannot read the table {path}: {error.strerror}") from error
     except msgspec.DecodeError as error:

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from .proposals import Measurement
 from .records import TuningRecord
+from .search.proposals import Measurement
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,8 @@ class TuningReport:
             "correlations": list(self.correlations),
             "rejected": dict(self.rejected),
             "finalists": [
-                {"configuration": each, "seconds": seconds} for each, seconds in self.finalists
+                {"configuration": options, "seconds": seconds}
+                for options, seconds in self.finalists
             ],
             "measurements": [
                 {
@@ -89,16 +90,16 @@ def _headline(report: TuningReport) -> str:
     else:
         middle, low, high = record.speedup
         gain = f"{middle:.2f}x the untuned form ({low:.2f} to {high:.2f})"
-    known = ", from the table" if report.remembered else ""
-    return f"{what}: {choice}, {gain}, {record.checked}{known}"
+    origin = ", from the table" if report.remembered else ""
+    return f"{what}: {choice}, {gain}, {record.checked}{origin}"
 
 
 def _closing(report: TuningReport) -> list[str]:
     record, lines = report.record, list[str]()
     if report.finalists:
-        widest = max(len(_shown(each)) for each, _ in report.finalists)
-        for each, seconds in report.finalists:
-            lines.append(f"  {_shown(each):<{widest}}  {_duration(seconds):>9}")
+        widest = max(len(_shown(options)) for options, _ in report.finalists)
+        for options, seconds in report.finalists:
+            lines.append(f"  {_shown(options):<{widest}}  {_duration(seconds):>9}")
     if record.tied:
         lines.append(
             f"  {record.tied} more cannot be told from it; the first in the space's order is taken"

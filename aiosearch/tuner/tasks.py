@@ -22,7 +22,7 @@ from typing import Any
 from ..measure import Executor
 from .errors import TunerError
 from .kernels import Call
-from .pipeline import KernelTuning, TuningBudget, TuningProgress, device_executor
+from .pipeline import TuningBudget, TuningProgress, TuningSession, device_executor
 from .reports import TuningReport
 from .tunables import Tunable
 
@@ -109,13 +109,13 @@ async def tune_tasks(
     async with AsyncExitStack() as stack:
         searches, histories, keys = [], [], []
         for key, task in distinct.items():
-            search = KernelTuning(
+            search = TuningSession(
                 task.kernel, Call(task.arguments), executor, TuningBudget(), seed=seed,
                 again=again, on_progress=on_progress,
             )  # fmt: skip
-            found = await stack.enter_async_context(search.opened())
-            if found is not None:
-                reports[key] = found
+            record = await stack.enter_async_context(search.opened())
+            if record is not None:
+                reports[key] = record
                 continue
             searches.append(search)
             histories.append(TaskHistory(weights[key]))

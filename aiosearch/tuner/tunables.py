@@ -18,11 +18,11 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from ..arguments import nearest
 from .errors import RequirementFailed, SpaceError, TableError, TunerError
-from .hardware import Hardware, this_hardware
 from .kernels import Call, kernel_name, source_digest
 from .records import RecordTable, TuningRecord
-from .spaces import Sampler, SearchSpace
-from .traces import Trace
+from .space.hardware import Hardware, this_hardware
+from .space.spaces import Sampler, SearchSpace
+from .space.traces import Trace
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -135,7 +135,8 @@ class Tunable(Generic[P, R]):
         """
         call = Call(args, kwargs)
         key = (call.text, _device())
-        records = self.table.records  # reads the file again where it has changed
+        # One look at the file's status for each call, which traces once and then runs compiled.
+        records = self.table.records
         with self._lock:
             if self._stamp is not records and self._stamp != records:
                 self._found.clear()
@@ -147,8 +148,8 @@ class Tunable(Generic[P, R]):
     def search_space(self, call: Call) -> SearchSpace:
         """The space of a kind of call, whose default point has the function's own defaults."""
         typed = call.typed()
-        taken = inspect.signature(self.program).parameters
-        named = {name: value for name, value in typed.keywords.items() if name in taken}
+        accepted = inspect.signature(self.program).parameters
+        named = {name: value for name, value in typed.keywords.items() if name in accepted}
         program = functools.partial(_with_keywords, self.program, named)
         return SearchSpace(program, typed.arguments, self.hardware, self._defaults(call))
 
@@ -183,8 +184,8 @@ class Tunable(Generic[P, R]):
     def _is_site(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         """Whether a keyword is one that the space decides, rather than an argument like others."""
         if name not in self._roles:
-            taken = inspect.signature(self.program).parameters
-            plain = {key: value for key, value in kwargs.items() if key in taken}
+            accepted = inspect.signature(self.program).parameters
+            plain = {key: value for key, value in kwargs.items() if key in accepted}
             space = self.search_space(Call(args, plain))
             # A site of another branch than the default's shows in some sample.
             try:
@@ -200,9 +201,9 @@ class Tunable(Generic[P, R]):
         except ValueError:
             return {}
         return {
-            each.name: each.default
-            for each in parameters
-            if each.default is not each.empty and each.name not in call.keywords
+            parameter.name: parameter.default
+            for parameter in parameters
+            if parameter.default is not parameter.empty and parameter.name not in call.keywords
         }
 
     def _looked_up(self, call: Call, device: str) -> TuningRecord | Mapping[str, Any]:

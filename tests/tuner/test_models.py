@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from aiosearch.tuner import CostModel, Sampler, SearchSpace, Trace, TunerError, rank_correlation
-from aiosearch.tuner.models import FEWEST_SAMPLES, BoostedTrees
+from aiosearch.tuner.search.models import FEWEST_SAMPLES, BoostedTrees
 
 
 def program(s: Sampler) -> None:

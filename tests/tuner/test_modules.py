@@ -15,8 +15,8 @@ import pytest
 
 from aiosearch.testing.schedule_modules import check_schedule_module
 from aiosearch.tuner import Sampler, SearchSpace, TunerError, find_hardware, hardware_names
-from aiosearch.tuner.contractions import Contraction, ContractionSchedule, lower
-from aiosearch.tuner.modules import (
+from aiosearch.tuner.schedules.contractions import EinsumSchedule, EinsumSpec, lower
+from aiosearch.tuner.schedules.modules import (
     SKIP,
     STANDARD,
     Branch,
@@ -36,7 +36,7 @@ Y = jax.random.normal(jax.random.key(1), (24, 32))
 
 
 def schedules(text: str, x: Any, y: Any, modules: Any, hardware: str) -> SearchSpace:
-    start = Contraction.of(text, x, y, epilogue="tanh").start()
+    start = EinsumSpec.of(text, x, y, epilogue="tanh").start()
     return SearchSpace(lambda s: compose(modules, s, start), hardware=find_hardware(hardware))
 
 
@@ -110,8 +110,8 @@ def test_stages_fit_in_shared_memory() -> None:
 def test_a_wrong_module_is_found_out() -> None:
     """It says that the sum is in parts, and leaves half of it out."""
 
-    def halved(s: Sampler, schedule: ContractionSchedule) -> Iterator[Branch]:
-        def half() -> ContractionSchedule:
+    def halved(s: Sampler, schedule: EinsumSchedule) -> Iterator[Branch]:
+        def half() -> EinsumSchedule:
             contraction = schedule.contraction
             extents = {**contraction.extents}
             tiles = {**schedule.tiles, "m": (extents["m"], 1)}

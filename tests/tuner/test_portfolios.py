@@ -15,7 +15,7 @@ import pytest
 from aiosearch.measure import Act, MockExecutor
 from aiosearch.tuner import RecordTable, Sampler, TunerError, tunable, tune_portfolio
 from aiosearch.tuner.portfolios import choose
-from aiosearch.tuner.traces import point_key
+from aiosearch.tuner.space.traces import point_key
 
 
 def space(s: Sampler, x: Any) -> None:

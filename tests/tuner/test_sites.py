@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiosearch.tuner.sites import (
+from aiosearch.tuner.space.sites import (
     MOST_WASTE,
     CategoricalSite,
     ForkSite,

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from statistics import median
 
-from ...tuner.recordings import RecordedSpace, Replay, replay
+from ...tuner.search.recordings import RecordedSpace, SpaceReplay, replay
 from ..output.streams import Exit, give, give_json
 
 SEEDS = 10
@@ -36,13 +36,13 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.FINE
 
 
-def _line(name: str, runs: list[Replay]) -> str:
+def _line(name: str, runs: list[SpaceReplay]) -> str:
     counts = sorted(each.measurements for each in runs)
     share = median(each.share for each in runs)
     return f"  {name:<12} {median(counts):6.1f}  ({counts[0]} to {counts[-1]})  {share:6.1%}"
 
 
-def _facts(recorded: RecordedSpace, name: str, runs: list[Replay]) -> dict[str, object]:
+def _facts(recorded: RecordedSpace, name: str, runs: list[SpaceReplay]) -> dict[str, object]:
     return {
         "kernel": recorded.kernel,
         "points": len(recorded.points),

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from .errors import TunerError
+from ..errors import TunerError
 from .sites import AnySite, ForkSite, Value, as_value
 
 
@@ -68,12 +68,13 @@ class Trace(Struct, frozen=True):
         }
         return numbers | {f"derived.{name}": value for name, value in self.derived.items()}
 
-    def distance(self, other: Trace) -> int:
+    def distance(self, reference: Trace) -> int:
         """How many sites differ."""
-        names = self.decisions.keys() | other.decisions.keys()
+        names = self.decisions.keys() | reference.decisions.keys()
         absent = object()
         return sum(
-            self.decisions.get(name, absent) != other.decisions.get(name, absent) for name in names
+            self.decisions.get(name, absent) != reference.decisions.get(name, absent)
+            for name in names
         )
 
     def as_python(self) -> str:

@@ -18,17 +18,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import entry_points
 from typing import Any, Protocol, TypeAlias
 
-from ..arguments import nearest
-from .contractions import Contraction, ContractionSchedule, lower
-from .errors import SpaceError, TunerError
-from .kernels import ArgumentType
-from .spaces import Sampler
-from .tunables import Tunable, tunable
+from ...arguments import nearest
+from ..errors import SpaceError, TunerError
+from ..kernels import ArgumentType
+from ..space.spaces import Sampler
+from ..tunables import Tunable, tunable
+from .contractions import EinsumSchedule, EinsumSpec, lower
 
 GROUP = "aiosearch.schedule_modules"
 SKIP = "as it is"
 
-Branch: TypeAlias = tuple[str, Callable[[], ContractionSchedule]]
+Branch: TypeAlias = tuple[str, Callable[[], EinsumSchedule]]
 """A name, and what gives the schedule where the branch is taken."""
 
 
@@ -37,25 +37,25 @@ class ScheduleModule(Protocol):
 
     __name__: str
 
-    def __call__(self, s: Sampler, schedule: ContractionSchedule, /) -> Iterable[Branch]: ...
+    def __call__(self, s: Sampler, schedule: EinsumSchedule, /) -> Iterable[Branch]: ...
 
 
 def compose(
-    modules: Sequence[ScheduleModule], s: Sampler, schedule: ContractionSchedule
-) -> ContractionSchedule:
+    modules: Sequence[ScheduleModule], s: Sampler, schedule: EinsumSchedule
+) -> EinsumSchedule:
     """Draws a branch of each module in turn, or none of it, and gives what they lead to."""
     for module in modules:
         branches = dict(module(s, schedule))
         name = module.__name__
         if SKIP in branches:
             raise SpaceError(f"module {name} calls a branch {SKIP!r}, which every module has")
-        taken = s.fork(name, (SKIP, *branches))
-        if taken != SKIP:
-            schedule = branches[taken]()
+        branch = s.fork(name, (SKIP, *branches))
+        if branch != SKIP:
+            schedule = branches[branch]()
     return schedule
 
 
-def auto_inline(s: Sampler, schedule: ContractionSchedule) -> Iterator[Branch]:
+def auto_inline(s: Sampler, schedule: EinsumSchedule) -> Iterator[Branch]:
     """Applies the epilogue to each block when it is done, while it is still in the cache."""
     if schedule.contraction.epilogue and not schedule.inlined:
         yield "into the kernel", lambda: schedule.with_note("epilogue inside", inlined=True)
@@ -70,8 +70,8 @@ def multi_level_tiling(structure: str = "SRSR") -> ScheduleModule:
     if set(structure) != {"S", "R"} or structure[-2:] != "SR":
         raise TunerError(f"{structure!r} is no structure of tiles; one is SRSR, another SSRSR")
 
-    def module(s: Sampler, schedule: ContractionSchedule) -> Iterator[Branch]:
-        def tiled() -> ContractionSchedule:
+    def module(s: Sampler, schedule: EinsumSchedule) -> Iterator[Branch]:
+        def tiled() -> EinsumSchedule:
             contraction = schedule.contraction
             tiles = {
                 axis: s.tile(
@@ -93,24 +93,24 @@ def multi_level_tiling(structure: str = "SRSR") -> ScheduleModule:
     return module
 
 
-def swizzle_grid(s: Sampler, schedule: ContractionSchedule) -> Iterator[Branch]:
+def swizzle_grid(s: Sampler, schedule: EinsumSchedule) -> Iterator[Branch]:
     """Goes through the grid in another order of axes, so that other blocks are used again soon."""
     axes = schedule.contraction.output
     if len(axes) > 1:
 
-        def ordered() -> ContractionSchedule:
+        def ordered() -> EinsumSchedule:
             order = "".join(s.permutation("grid_order", tuple(axes)))
             return schedule.with_note(f"grid in the order {order}", order=order)
 
         yield "reordered", ordered
 
 
-def split_k(s: Sampler, schedule: ContractionSchedule) -> Iterator[Branch]:
+def split_k(s: Sampler, schedule: EinsumSchedule) -> Iterator[Branch]:
     """Cuts the sum into parts that run apart, where the output alone keeps few units busy."""
     steps = math.prod(math.prod(schedule.tiles[axis][:-1]) for axis in schedule.contraction.summed)
     if steps > 1:
 
-        def split() -> ContractionSchedule:
+        def split() -> EinsumSchedule:
             parts = s.integer("splits", 2, 16, base=2)
             s.require(steps % parts == 0, "the parts of a sum are equal", reads=("splits",))
             return schedule.with_note(f"the sum in {parts} parts", splits=parts)
@@ -118,7 +118,7 @@ def split_k(s: Sampler, schedule: ContractionSchedule) -> Iterator[Branch]:
         yield "in parts", split
 
 
-def use_matrix_unit(s: Sampler, schedule: ContractionSchedule) -> Iterator[Branch]:
+def use_matrix_unit(s: Sampler, schedule: EinsumSchedule) -> Iterator[Branch]:
     """Shapes blocks for the units that multiply small matrices, where the hardware has any.
 
     Types are never changed silently: a unit counts that takes the operands as they are.
@@ -126,11 +126,11 @@ def use_matrix_unit(s: Sampler, schedule: ContractionSchedule) -> Iterator[Branc
     contraction = schedule.contraction
     for unit in s.hardware.matrix_units(contraction.dtype):
 
-        def shaped(unit: Any = unit) -> ContractionSchedule:
+        def shaped(unit: Any = unit) -> EinsumSchedule:
             rows, columns = (contraction.output + contraction.output)[-2:]
-            wanted = [(rows, unit.rows), (columns, unit.columns)]
-            wanted += [(axis, unit.depth) for axis in contraction.summed[-1:]]
-            for axis, multiple in wanted:
+            multiples = [(rows, unit.rows), (columns, unit.columns)]
+            multiples += [(axis, unit.depth) for axis in contraction.summed[-1:]]
+            for axis, multiple in multiples:
                 s.require(
                     schedule.block(axis) % multiple == 0,
                     f"{unit.name} multiplies blocks whose {axis} is a multiple of {multiple}",
@@ -141,11 +141,11 @@ def use_matrix_unit(s: Sampler, schedule: ContractionSchedule) -> Iterator[Branc
         yield unit.name, shaped
 
 
-def pipeline(s: Sampler, schedule: ContractionSchedule) -> Iterator[Branch]:
+def pipeline(s: Sampler, schedule: EinsumSchedule) -> Iterator[Branch]:
     """On a GPU, how many steps are in flight and how many warps share a block."""
     if s.hardware.kind == "gpu":
 
-        def staged() -> ContractionSchedule:
+        def staged() -> EinsumSchedule:
             stages = s.integer("stages", 1, 5)
             warps = s.integer("warps", 1, s.hardware.threads // s.hardware.lanes, base=2)
             tiles = tuple(f"tile_{axis}" for axis in schedule.contraction.extents)
@@ -159,7 +159,7 @@ def pipeline(s: Sampler, schedule: ContractionSchedule) -> Iterator[Branch]:
         yield "staged", staged
 
 
-def library_call(s: Sampler, schedule: ContractionSchedule) -> Iterator[Branch]:
+def library_call(s: Sampler, schedule: EinsumSchedule) -> Iterator[Branch]:
     """XLA's own kernel, so that no search ends with anything slower."""
     yield "XLA", lambda: schedule.with_note("XLA's own kernel", library=True)
 
@@ -190,17 +190,17 @@ def tunable_contraction(
     """
 
     def space(s: Sampler, first: ArgumentType, second: ArgumentType) -> None:
-        contraction = Contraction.of(text, first, second, epilogue=epilogue)
+        contraction = EinsumSpec.of(text, first, second, epilogue=epilogue)
         schedule = compose(modules, s, contraction.start())
         if not schedule.library:
             _require_grid(s, schedule)
 
     def reference(first: Any, second: Any) -> Any:
-        contraction = Contraction.of(text, first, second, epilogue=epilogue)
+        contraction = EinsumSpec.of(text, first, second, epilogue=epilogue)
         return lower(contraction.start().with_note("XLA", library=True))(first, second)
 
     def contracted(first: Any, second: Any, **decisions: Any) -> Any:
-        contraction = Contraction.of(text, first, second, epilogue=epilogue)
+        contraction = EinsumSpec.of(text, first, second, epilogue=epilogue)
         sampler = Sampler(lambda site: decisions[site.name], kernel.hardware)
         return lower(compose(modules, sampler, contraction.start()))(first, second)
 
@@ -213,7 +213,7 @@ def tunable_contraction(
 MOST_STEPS = 1 << 16
 
 
-def _require_grid(s: Sampler, schedule: ContractionSchedule) -> None:
+def _require_grid(s: Sampler, schedule: EinsumSchedule) -> None:
     """A kernel of very many tiny blocks is never the fastest, and takes minutes to interpret."""
     steps = math.prod(math.prod(factors[:-1]) for factors in schedule.tiles.values())
     reads = tuple(f"tile_{axis}" for axis in schedule.tiles)

@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ..arguments import nearest
-from .errors import TunerError
+from ...arguments import nearest
+from ..errors import TunerError
 
 
 class MatrixUnit(Struct, frozen=True):

@@ -16,15 +16,15 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..folders import replace_file
-from .errors import RequirementFailed, TableError
+from ...folders import replace_file
+from ..errors import RequirementFailed, TableError
+from ..reports import TuningReport
+from ..space.sites import AnySite, Value, as_value
+from ..space.spaces import Sampler, SearchSpace
+from ..space.traces import Trace
 from .models import CostModel
 from .proposals import Measurement, find_proposer
-from .reports import TuningReport
-from .sites import AnySite, Value, as_value
-from .spaces import Sampler, SearchSpace
 from .states import SearchState
-from .traces import Trace
 
 NEAR = 1.05
 """How near to the best a point has to be for a replay to be over."""
@@ -148,7 +148,7 @@ def _drawn(sampler: Sampler, site: AnySite) -> Value:
     return sampler._decide(site)
 
 
-class Replay(Struct, frozen=True):
+class SpaceReplay(Struct, frozen=True):
     """How an algorithm went about a recorded space."""
 
     algorithm: str
@@ -171,7 +171,7 @@ def replay(
     seed: int = 0,
     batch: int = BATCH,
     most: int | None = None,
-) -> Replay:
+) -> SpaceReplay:
     """Runs an algorithm on a recorded space until it is within 5 % of the best.
 
     Points are measured one after the other and the model fitted between batches, as beside a
@@ -205,12 +205,12 @@ def replay(
         if state.needs_fit():
             state.fit()
     measurements = reached or len(recorded.points)
-    return Replay(algorithm, measurements, len(recorded.points), tuple(trajectory))
+    return SpaceReplay(algorithm, measurements, len(recorded.points), tuple(trajectory))
 
 
-def median_share(replays: Sequence[Replay]) -> float:
+def median_share(replays: Sequence[SpaceReplay]) -> float:
     """The middle of the shares of replays that differ in their seeds."""
-    return median(each.share for each in replays)
+    return median(run.share for run in replays)
 
 
 def _tupled(site: AnySite) -> AnySite:

@@ -14,8 +14,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from .errors import TunerError
-from .traces import Trace
+from ..errors import TunerError
+from ..space.traces import Trace
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from .errors import SpaceError
+from ..errors import SpaceError
 
 Value: TypeAlias = Any
 """A truth value, a number, a text, nothing, or a tuple of those: what JSON can carry."""
@@ -299,10 +299,10 @@ class TileSite(_Site, frozen=True, kw_only=True, tag="tile"):
             return value
         if not isinstance(value, tuple | list) or not value or not all(map(_is_whole, value)):
             return None
-        wanted = [1] * self.parts + [max(1, factor) for factor in value]
+        requested = [1] * self.parts + [max(1, factor) for factor in value]
         left, factors = self.extent, list[int]()
         limit = self.most_inner or self.extent
-        for factor in reversed(wanted[len(wanted) - self.parts + 1 :]):
+        for factor in reversed(requested[len(requested) - self.parts + 1 :]):
             factor = min(factor, left, limit if not factors else left)
             if not self.padded:
                 factor = max(size for size in range(1, factor + 1) if left % size == 0)
@@ -374,7 +374,7 @@ def _count(product: int, parts: int, most_inner: int) -> int:
         return int(product == 1)
     if not most_inner or product <= most_inner:
         exponents = [_primes(product).count(prime) for prime in set(_primes(product))]
-        return math.prod(math.comb(each + parts - 1, parts - 1) for each in exponents)
+        return math.prod(math.comb(exponent + parts - 1, parts - 1) for exponent in exponents)
     return sum(
         _count(product // last, parts - 1, 0) for last in _divisors(product) if last <= most_inner
     )

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeAlias
 
-from ..arguments import nearest
-from .errors import RequirementFailed, SpaceError
+from ...arguments import nearest
+from ..errors import RequirementFailed, SpaceError
 from .hardware import GENERIC, Hardware
 from .sites import (
     AnySite,
@@ -282,6 +282,7 @@ class SearchSpace:
         names = first.decisions.keys() | second.decisions.keys()
         decisions = {}
         for name in sorted(names):
+            # A site that only one parent has, in a branch of its own, comes from that one.
             parent = random.choice((first, second))
             donor = parent if name in parent.decisions else first if parent is second else second
             decisions[name] = donor.decisions[name]
@@ -339,6 +340,8 @@ class SearchSpace:
                 raise _Undecided(site)
             return decisions[site.name]
 
+        # The run stops at the first site that nothing is decided for: that site is the branching of
+        # the tree of all points, and a requirement that fails before it cuts the branch off.
         try:
             trace, _ = self.run(decide)
         except _Undecided as undecided:
@@ -353,12 +356,12 @@ class SearchSpace:
         """Points reached by drawing again, of the default, only what requirements read."""
         decisions: dict[str, Value] = {}
 
-        def kept(site: AnySite) -> Value:
+        def noted(site: AnySite) -> Value:
             decisions[site.name] = decide(site)
             return decisions[site.name]
 
         try:
-            self.run(kept)
+            self.run(noted)
         except RequirementFailed:
             trace = self._repaired(decisions, random, REPAIRS)
             if trace is not None:
@@ -384,6 +387,8 @@ class SearchSpace:
             current[site.name] = site.draw(random) if value is None else value
             return current[site.name]
 
+        # What the failed requirement reads is forgotten, one site at a time, and drawn again in the
+        # next run; all others keep what they have, so that the point stays near to where it was.
         for _ in range(tries):
             try:
                 return self.run(decide)[0]

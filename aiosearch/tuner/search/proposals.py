@@ -18,12 +18,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ..arguments import nearest
-from .errors import TunerError
+from ...arguments import nearest
+from ..errors import TunerError
+from ..space.sites import IntegerSite, TileSite
+from ..space.spaces import SearchSpace
+from ..space.traces import Trace
 from .models import CostModel
-from .sites import IntegerSite, TileSite
-from .spaces import SearchSpace
-from .traces import Trace
 
 ENUMERABLE = 4096
 """A space of at most so many points is listed, and all of them are ranked."""
@@ -110,8 +110,8 @@ class BestFirstProposer:
                     proposals.setdefault(near.key, near)
             if len(proposals) >= count:
                 break
-        found = list(proposals.values())[:count]
-        return found or _fresh(view, count)
+        proposed = list(proposals.values())[:count]
+        return proposed or _fresh(view, count)
 
 
 class EvolutionProposer:
@@ -138,6 +138,7 @@ class EvolutionProposer:
         if not view.model.ready:
             return first_points(view, count)
         explored = _rounded(count * EXPLORED, view.random)
+        # A tenth stays random: a model that is wrong about a region is never asked there otherwise.
         if view.pool is not None:
             candidates = [trace for trace in view.pool if view.is_new(trace)]
         else:
@@ -146,13 +147,14 @@ class EvolutionProposer:
         order = sorted(range(len(candidates)), key=scores.__getitem__)
         ranked = [candidates[at] for at in order]
         chosen = diverse(ranked, count - explored)
-        taken = {trace.key for trace in chosen}
-        chosen += [trace for trace in _fresh(view, explored) if trace.key not in taken]
+        chosen_keys = {trace.key for trace in chosen}
+        chosen += [trace for trace in _fresh(view, explored) if trace.key not in chosen_keys]
         return chosen
 
     def _evolved(self, view: SearchView) -> list[Trace]:
         """All new points that the chains have seen."""
         random, space = view.random, view.space
+        # Half of the chains start where it is good, the others anywhere, against getting stuck.
         parents = [entry.trace for entry in view.fastest(self._chains // 2)]
         chains = parents + [space.sample(random) for _ in range(self._chains - len(parents))]
         scores = view.model.predict(chains)
@@ -223,7 +225,7 @@ def diverse(ranked: Sequence[Trace], count: int) -> list[Trace]:
     for trace in ranked:
         if len(chosen) == count:
             break
-        if any(trace.distance(other) < 2 for other in chosen):
+        if any(trace.distance(point) < 2 for point in chosen):
             if near >= count // 2:
                 later.append(trace)
                 continue
@@ -281,8 +283,8 @@ def _fresh(view: SearchView, count: int) -> list[Trace]:
     return list(points.values())
 
 
-def _nearest_distance(trace: Trace, others: Sequence[Trace]) -> int:
-    return min((trace.distance(other) for other in others), default=len(trace.sites))
+def _nearest_distance(trace: Trace, points: Sequence[Trace]) -> int:
+    return min((trace.distance(point) for point in points), default=len(trace.sites))
 
 
 def _rounded(value: float, random: Random) -> int:

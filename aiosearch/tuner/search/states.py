@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from itertools import islice
 from random import Random
 
-from .errors import SpaceError
+from ..errors import SpaceError
+from ..space.spaces import SearchSpace
+from ..space.traces import Trace
 from .models import CostModel, rank_correlation
 from .proposals import ENUMERABLE, Measurement, Proposer, SearchView
-from .spaces import SearchSpace
-from .traces import Trace
 
 REFIT = 8
 """After so many new measurements the model is fitted again; more at a time as they grow."""
@@ -99,6 +99,8 @@ class SearchState:
         return self._view.fastest(count)
 
     def _note_correlation(self, entries: Sequence[Measurement]) -> None:
+        # Only what was measured after it was predicted counts: on what it was fitted to, any model
+        # is good.
         pairs = [
             (entry.predicted, entry.seconds)
             for entry in entries[self._checked :]

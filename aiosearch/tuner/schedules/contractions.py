@@ -1,6 +1,6 @@
 """Contractions: products of two arrays summed over axes, how one is scheduled, and its kernel.
 
-A `ContractionSchedule` is data. Modules change it step by step, and `lower` prints what it says as
+A `EinsumSchedule` is data. Modules change it step by step, and `lower` prints what it says as
 a kernel of Pallas: a grid of blocks, a loop over the summed axes in steps, an epilogue inside or
 after. Every schedule that `lower` takes computes the same; only the order of the sums differs.
 """
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
 
-from .errors import SpaceError, TunerError
+from ..errors import SpaceError, TunerError
 
 
 @dataclass(frozen=True)
-class Contraction:
+class EinsumSpec:
     """What is computed: `mk,kn->mn`, extents of its axes, and what is applied to each element."""
 
     operands: tuple[str, str]
@@ -31,7 +31,7 @@ class Contraction:
     def of(cls, text: str, first: Any, second: Any, *, epilogue: str = "") -> Self:
         """Reads the text of an einsum of two arrays, given their types.
 
-        Contraction.of("mk,kn->mn", x, y, epilogue="relu")
+        EinsumSpec.of("mk,kn->mn", x, y, epilogue="relu")
         """
         inputs, arrow, output = text.replace(" ", "").partition("->")
         operands = inputs.split(",")
@@ -60,9 +60,9 @@ class Contraction:
     def text(self) -> str:
         return f"{','.join(self.operands)}->{self.output}"
 
-    def start(self) -> ContractionSchedule:
+    def start(self) -> EinsumSchedule:
         """The schedule to begin with: one block, the epilogue after it."""
-        return ContractionSchedule(self, {axis: (1, size) for axis, size in self.extents.items()})
+        return EinsumSchedule(self, {axis: (1, size) for axis, size in self.extents.items()})
 
     def apply(self, values: Any) -> Any:
         """The epilogue."""
@@ -76,14 +76,14 @@ class Contraction:
 
 
 @dataclass(frozen=True)
-class ContractionSchedule:
+class EinsumSchedule:
     """How a contraction is computed."""
 
-    contraction: Contraction
+    contraction: EinsumSpec
     tiles: Mapping[str, tuple[int, ...]]
     """Of each axis, its factors: those of the grid, or steps of the sum, and the block's last."""
     order: str = ""
-    """The output's axes as the grid goes through them, the outermost first; empty for as they are."""
+    """The output's axes as the grid goes through them, outermost first; empty for as they are."""
     inlined: bool = False
     """Whether the epilogue runs inside the kernel, on each block that is done."""
     operand_dtype: str = ""
@@ -97,7 +97,7 @@ class ContractionSchedule:
     notes: tuple[str, ...] = field(default=())
     """What modules have done, in words."""
 
-    def with_note(self, note: str, **changes: Any) -> ContractionSchedule:
+    def with_note(self, note: str, **changes: Any) -> EinsumSchedule:
         """The same with changes, and a note of what they are."""
         return replace(self, notes=(*self.notes, note), **changes)
 
@@ -113,7 +113,7 @@ class ContractionSchedule:
         )
 
 
-def lower(schedule: ContractionSchedule, *, interpret: bool | None = None) -> Callable[..., Any]:
+def lower(schedule: EinsumSchedule, *, interpret: bool | None = None) -> Callable[..., Any]:
     """A function of both operands that computes the contraction as the schedule says.
 
     Without a GPU, Pallas interprets the kernel.
@@ -126,7 +126,7 @@ def lower(schedule: ContractionSchedule, *, interpret: bool | None = None) -> Ca
     return _Kernel(schedule, interpret)
 
 
-def _library(contraction: Contraction, first: Any, second: Any) -> Any:
+def _library(contraction: EinsumSpec, first: Any, second: Any) -> Any:
     import jax.numpy as jnp
 
     return contraction.apply(jnp.einsum(contraction.text, first, second))
@@ -140,7 +140,7 @@ class _Kernel:
     With tiles (2, 4, 16) of m and (8, 32) of n, in the order nm, the grid is n0 m0 m1: 8 x 2 x 4.
     """
 
-    def __init__(self, schedule: ContractionSchedule, interpret: bool) -> None:
+    def __init__(self, schedule: EinsumSchedule, interpret: bool) -> None:
         self._schedule = schedule
         self._interpret = interpret
         contraction = schedule.contraction
