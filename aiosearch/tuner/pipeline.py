@@ -101,6 +101,7 @@ async def tune(
     again: bool = False,
     frozen: bool = False,
     executor: Executor | None = None,
+    seeds: Sequence[Mapping[str, Any]] = (),
     on_progress: Callable[[TuningProgress], None] | None = None,
     **keywords: Any,
 ) -> TuningReport:
@@ -109,7 +110,8 @@ async def tune(
     Arrays may be given, or their types alone (`jax.ShapeDtypeStruct`). Where the table has a record
     already, that is the answer, unless it is to be tuned `again`; with `frozen` nothing is ever
     timed, and a missing record raises TableError. `algorithm` and `model` name how points are
-    chosen. Cancelled, it writes the fastest verified point first.
+    chosen. `seeds` are configurations that are tried first, such as another tool's table has; so
+    are those of similar calls in the table. Cancelled, it writes the fastest verified point first.
 
         report = await aiosearch.tune(kernel, x, y, seconds=30)
         print(report)
@@ -125,6 +127,7 @@ async def tune(
         again=again,
         frozen=frozen,
         executor=executor,
+        seeds=seeds,
         on_progress=on_progress,
     )
     return await run.run()
@@ -223,6 +226,7 @@ class TuningSession:
         seed: int = 0,
         again: bool = False,
         rounds: int = ROUNDS,
+        seeds: Sequence[Mapping[str, Any]] = (),
         on_progress: Callable[[TuningProgress], None] | None = None,
     ) -> None:
         self._rounds = rounds
@@ -238,6 +242,7 @@ class TuningSession:
             find_proposer(algorithm),
             model=CostModel(model, seed),
             seed=seed,
+            seeds=kernel.seeds(call, seeds),
         )
         self._started = time.monotonic()
         self._asked = 0

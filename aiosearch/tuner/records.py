@@ -102,15 +102,18 @@ class RecordTable:
         Calls are similar whose arguments differ in extents alone; how much is the sum of the
         logarithms of their ratios, so that 64 is as far from 128 as 128 from 256.
         """
+        similar = self.similar(kernel, device, arguments)
+        return next((record for record in similar if fits(record)), None)
+
+    def similar(self, kernel: str, device: str, arguments: Sequence[str]) -> list[TuningRecord]:
+        """All records of calls that differ in extents alone, the most similar first."""
         self._refresh()
         near = []
         for record in self._records.values():
             distance = _distance(record.arguments, arguments) if record.kernel == kernel else None
             if distance is not None:
                 near.append((record.device != device, distance, record.key, record))
-        return next(
-            (row[-1] for row in sorted(near, key=lambda row: row[:3]) if fits(row[-1])), None
-        )
+        return [row[-1] for row in sorted(near, key=lambda row: row[:3])]
 
     def put(self, *records: TuningRecord) -> None:
         """Writes records in the place of those of the same calls; all others stay."""

@@ -11,7 +11,7 @@ import functools
 import inspect
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -23,6 +23,9 @@ from .records import RecordTable, TuningRecord
 from .space.hardware import Hardware, this_hardware
 from .space.spaces import Sampler, SearchSpace
 from .space.traces import Trace
+
+SEEDS = 4
+"""As many records of similar calls are tried first."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -152,6 +155,17 @@ class Tunable(Generic[P, R]):
         named = {name: value for name, value in typed.keywords.items() if name in accepted}
         program = functools.partial(_with_keywords, self.program, named)
         return SearchSpace(program, typed.arguments, self.hardware, self._defaults(call))
+
+    def seeds(self, call: Call, configurations: Sequence[Mapping[str, Any]] = ()) -> list[Trace]:
+        """Points to begin with: configurations from elsewhere, and those of similar calls.
+
+        What does not fit this call becomes the nearest that does.
+        """
+        space, random = self.search_space(call), Random(0)
+        similar = self.table.similar(self.name, _device(), call.text)[:SEEDS]
+        decisions = [*configurations, *(record.decisions for record in similar)]
+        traces = [space.repair(Trace((), dict(values)), random) for values in decisions]
+        return list({trace.key: trace for trace in traces if trace is not None}.values())
 
     def keywords(self, space: SearchSpace, trace: Trace) -> dict[str, Any]:
         """The keyword arguments that a point stands for."""

@@ -262,6 +262,34 @@ async def test_a_table_is_shared_by_searches_at_once(kernel: Tunable[..., Any]) 
     assert first.remembered != second.remembered
 
 
+async def test_seeds_are_tried_first(kernel: Tunable[..., Any]) -> None:
+    """Of a configuration from elsewhere what does not fit becomes the nearest: 5 is 4 here."""
+    seen: list[dict[str, Any]] = []
+
+    def note(progress: TuningProgress) -> None:
+        assert progress.measurement is not None
+        seen.append(progress.measurement.trace.decisions)
+
+    async with MockExecutor(all_right(), noise=0.001) as executor:
+        seeds = [{"block": 5, "form": "column", "warps": 9}]
+        await tune(kernel, X, executor=executor, trials=2, seeds=seeds, on_progress=note)
+    assert seen[1] == {"block": 4, "form": "column"}
+
+
+async def test_what_is_good_for_a_similar_call_is_tried_first(kernel: Tunable[..., Any]) -> None:
+    await tuned(kernel, all_right())
+    seen: list[dict[str, Any]] = []
+
+    def note(progress: TuningProgress) -> None:
+        assert progress.measurement is not None
+        seen.append(progress.measurement.trace.decisions)
+
+    similar = jax.ShapeDtypeStruct((16, 16), jnp.float32)
+    async with MockExecutor(all_right(), noise=0.001) as executor:
+        await tune(kernel, similar, executor=executor, trials=2, on_progress=note)
+    assert seen[1] == {"block": 4, "form": "column"}
+
+
 async def test_what_is_not_tunable_is_refused() -> None:
     with pytest.raises(TunerError, match=r"decorate it with @aiosearch\.tunable"):
         await tune(reference, X)  # type: ignore[arg-type]  # that is the point

@@ -126,6 +126,14 @@ def lower(schedule: EinsumSchedule, *, interpret: bool | None = None) -> Callabl
     return _Kernel(schedule, interpret)
 
 
+def _float32(*shape: int) -> Any:
+    """The type of an array of sums."""
+    import jax
+
+    make: Callable[..., Any] = jax.ShapeDtypeStruct
+    return make(shape, "float32")
+
+
 def _library(contraction: EinsumSpec, first: Any, second: Any) -> Any:
     import jax.numpy as jnp
 
@@ -166,8 +174,6 @@ class _Kernel:
         self._sizes = (*(size for *_, size in self._grid), schedule.splits, self._share)
 
     def __call__(self, first: Any, second: Any) -> Any:
-        import jax
-        import jax.numpy as jnp
         from jax.experimental import pallas as pl
 
         schedule, contraction = self._schedule, self._schedule.contraction
@@ -181,7 +187,7 @@ class _Kernel:
             grid=self._sizes,
             in_specs=blocks,
             out_specs=pl.BlockSpec((1, *self._shape(contraction.output)), self._output_place),
-            out_shape=jax.ShapeDtypeStruct((schedule.splits, *shape), jnp.float32),
+            out_shape=_float32(schedule.splits, *shape),
             interpret=self._interpret,
         )(first, second)
         values = partial_sums[0] if schedule.splits == 1 else partial_sums.sum(axis=0)

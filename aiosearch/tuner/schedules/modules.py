@@ -127,7 +127,8 @@ def use_matrix_unit(s: Sampler, schedule: EinsumSchedule) -> Iterator[Branch]:
     for unit in s.hardware.matrix_units(contraction.dtype):
 
         def shaped(unit: Any = unit) -> EinsumSchedule:
-            rows, columns = (contraction.output + contraction.output)[-2:]
+            # Of an output of one axis that axis is both.
+            rows, columns = contraction.output[-2:][0], contraction.output[-1]
             multiples = [(rows, unit.rows), (columns, unit.columns)]
             multiples += [(axis, unit.depth) for axis in contraction.summed[-1:]]
             for axis, multiple in multiples:

@@ -31,7 +31,10 @@ class SearchState:
         model: CostModel | None = None,
         seed: int = 0,
         pool: Sequence[Trace] | None = None,
+        seeds: Sequence[Trace] = (),
     ) -> None:
+        """Takes `seeds`, which are proposed before all others: what was good elsewhere."""
+        self._seeds = list(seeds)
         self.measured: dict[str, Measurement] = {}
         self.correlations: list[float] = []
         """How well each batch was ranked before it was measured, from the first model on."""
@@ -59,10 +62,12 @@ class SearchState:
     def ask(self, count: int, progress: float = 0.0) -> list[Trace]:
         """New points, which count as pending from now on; none where there are no more."""
         self._view.progress = progress
+        seeds = [trace for trace in self._seeds if self._view.is_new(trace)][:count]
+        self._view.pending.update(trace.key for trace in seeds)
         try:
-            points = self._proposer.propose(count, self._view)
+            points = seeds + self._proposer.propose(count - len(seeds), self._view)
         except SpaceError:  # its requirements leave no point, or none that is new
-            return []
+            points = seeds
         if self._model.ready:
             scores = self._model.predict(points)
             self._predicted |= {
