@@ -29,7 +29,8 @@ from msgspec import Struct
 from ..measure import Cause, Compiled, Executor, Failure, Stage
 from ..measure.draws import draw
 from .kernels import HALF, Call, candidate, is_array
-from .tunables import Tolerance, Tunable
+from .tunables import AnyTunable, Tolerance
+from .types import Configuration, Pytree
 
 NumpyArray: TypeAlias = np.ndarray[Any, Any]
 
@@ -120,7 +121,7 @@ class NumbersGate:
     async def prepare(
         cls,
         executor: Executor,
-        kernel: Tunable[..., Any],
+        kernel: AnyTunable,
         call: Call,
         reference: Compiled,
         seed: int,
@@ -239,7 +240,7 @@ def _special(array: NumpyArray, random: np.random.Generator) -> NumpyArray:
 
 
 async def _precise(
-    executor: Executor, kernel: Tunable[..., Any], call: Call, reference: Compiled
+    executor: Executor, kernel: AnyTunable, call: Call, reference: Compiled
 ) -> Compiled | None:
     """The reference in float64, where it has none of its own casts."""
     if all(type_.dtype == "float64" for type_ in call.types):
@@ -253,7 +254,7 @@ async def _precise(
     return None if isinstance(compiled, Failure) else compiled
 
 
-def reference_of(kernel: Tunable[..., Any], call: Call) -> tuple[Any, dict[str, Any]]:
+def reference_of(kernel: AnyTunable, call: Call) -> tuple[Pytree, Configuration]:
     """What winners are held to, and its options: the reference, or the default point."""
     if kernel.reference is not None:
         return kernel.reference, {}
@@ -263,7 +264,7 @@ def reference_of(kernel: Tunable[..., Any], call: Call) -> tuple[Any, dict[str, 
 
 async def _bounds(
     executor: Executor,
-    kernel: Tunable[..., Any],
+    kernel: AnyTunable,
     call: Call,
     reference: Compiled,
     precise: Compiled | None,
@@ -374,13 +375,13 @@ async def _poison(executor: Executor, outputs: Sequence[NumpyArray]) -> Compiled
     return None if isinstance(compiled, Failure) else compiled
 
 
-def _drawn(type_: Any, seed: int, position: int) -> NumpyArray:
+def _drawn(type_: Pytree, seed: int, position: int) -> NumpyArray:
     from ..measure import ArrayType
 
     return draw(ArrayType(type_.dtype, type_.shape), seed, position)
 
 
-def _is_concrete(leaf: Any) -> bool:
+def _is_concrete(leaf: Pytree) -> bool:
     import jax
 
     return (
@@ -408,7 +409,7 @@ def _nudged(array: NumpyArray) -> NumpyArray:
         return array
     import ml_dtypes
 
-    limits: Any = ml_dtypes.finfo
+    limits: Pytree = ml_dtypes.finfo
     epsilon = float(limits(array.dtype).eps)
     signs = np.random.default_rng(11).choice((-1.0, 1.0), array.shape)
     with np.errstate(invalid="ignore"):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 from msgspec import Struct
@@ -21,6 +21,7 @@ from ..folders import cache_folder, make_folder
 from .errors import TableError
 from .search.proposals import Measurement
 from .space.sites import Value, as_value
+from .types import Pytree
 
 
 class JournalLine(Struct, frozen=True, omit_defaults=True):
@@ -97,7 +98,7 @@ class MeasurementJournal:
             os.write(self._descriptor, b"\n")
 
 
-def journal_path(*parts: Any) -> Path:
+def journal_path(*parts: Pytree) -> Path:
     """Where the journal of a search lies that these tell from all others."""
     text = "\0".join(map(str, parts)).encode()
     name = blake2b(text, digest_size=12, person=b"aiosearch-tune").hexdigest()

@@ -14,17 +14,17 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from msgspec import Struct
 
 from ..measure import ArrayType, Candidate
 from .errors import TunerError
+from .types import Function, Options, Pytree
 
 HALF = ("float16", "bfloat16")
 
@@ -68,11 +68,11 @@ _SHORT = {
 class Call:
     """The arguments of a call: arrays or their types as leaves, and everything else as it is."""
 
-    arguments: tuple[Any, ...]
-    keywords: Mapping[str, Any] = field(default_factory=dict)
+    arguments: tuple[Pytree, ...]
+    keywords: Options = field(default_factory=dict)
 
     @property
-    def leaves(self) -> list[Any]:
+    def leaves(self) -> list[Pytree]:
         """The arrays, in the order in which jax finds them."""
         import jax
 
@@ -94,7 +94,7 @@ class Call:
         arguments = tuple(_typed(argument) for argument in self.arguments)
         return Call(arguments, {name: _typed(value) for name, value in self.keywords.items()})
 
-    def with_leaves(self, leaves: Sequence[Any]) -> Call:
+    def with_leaves(self, leaves: Sequence[Pytree]) -> Call:
         """The same with other arrays."""
         import jax
 
@@ -106,16 +106,16 @@ class Call:
         return Call(arguments, keywords)
 
 
-def is_array(value: Any) -> bool:
+def is_array(value: Pytree) -> bool:
     """Whether it is an array, a tracer, or the type of one."""
     return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
-def type_of(value: Any) -> ArgumentType:
+def type_of(value: Pytree) -> ArgumentType:
     return ArgumentType(tuple(map(int, value.shape)), str(value.dtype))
 
 
-def shown(value: Any) -> str:
+def shown(value: Pytree) -> str:
     """An argument in few letters: f32[8,64] for an array, Python's own text for a number."""
     if is_array(value):
         return str(type_of(value))
@@ -127,7 +127,7 @@ def shown(value: Any) -> str:
     return repr(value)
 
 
-def _typed(argument: Any) -> Any:
+def _typed(argument: Pytree) -> Pytree:
     import jax
 
     return jax.tree.map(lambda leaf: type_of(leaf) if is_array(leaf) else leaf, argument)
@@ -146,7 +146,7 @@ class Origin:
         return f"{self.module}:{self.qualname}"
 
 
-def origin_of(function: Callable[..., Any]) -> Origin | None:
+def origin_of(function: Function) -> Origin | None:
     """Where a function can be imported; None where it cannot, as inside another function."""
     qualname = getattr(function, "__qualname__", "")
     module = sys.modules.get(getattr(function, "__module__", None) or "")
@@ -173,7 +173,7 @@ def _is_importable(name: str, module: ModuleType) -> bool:
     return spec is not None and spec.origin == getattr(module, "__file__", None)
 
 
-def kernel_name(function: Callable[..., Any]) -> str:
+def kernel_name(function: Function) -> str:
     """What tables call a function: its module and name, and of a script the file's name."""
     module = str(getattr(function, "__module__", "") or "")
     main = sys.modules.get("__main__")
@@ -182,7 +182,7 @@ def kernel_name(function: Callable[..., Any]) -> str:
     return f"{module}:{getattr(function, '__qualname__', type(function).__qualname__)}"
 
 
-def source_digest(*functions: Callable[..., Any] | None) -> str:
+def source_digest(*functions: Function | None) -> str:
     """Changes when the text of one of the functions does; empty where none has a text."""
     texts = []
     for function in functions:
@@ -257,9 +257,9 @@ def candidate(*leaves):
 
 
 def candidate(
-    function: Callable[..., Any],
+    function: Function,
     call: Call,
-    configuration: Mapping[str, Any],
+    configuration: Options,
     *,
     name: str,
     expected: Sequence[tuple[str, tuple[int, ...]]] | None = None,
@@ -303,11 +303,11 @@ def source_head(origin: Origin, path: Sequence[str]) -> str:
     )
 
 
-def placeholders(types: Sequence[ArgumentType | ArrayType]) -> list[Any]:
+def placeholders(types: Sequence[ArgumentType | ArrayType]) -> list[Pytree]:
     """What jax traces a function on where there are no arrays."""
     import jax
 
-    make: Callable[..., Any] = jax.ShapeDtypeStruct
+    make: Function = jax.ShapeDtypeStruct
     return [make(type_.shape, type_.dtype) for type_ in types]
 
 
@@ -349,7 +349,7 @@ class _Leaf:
         return f"leaves[{self.number}]"
 
 
-def _text(value: Any) -> str:
+def _text(value: Pytree) -> str:
     match value:
         case _Leaf():
             return repr(value)
@@ -373,16 +373,16 @@ def _text(value: Any) -> str:
 
 
 def _portable(
-    function: Callable[..., Any],
+    function: Function,
     call: Call,
-    keywords: Mapping[str, Any],
+    keywords: Options,
     types: Sequence[ArrayType],
 ) -> str:
     """The StableHLO of a call, as text; raises what the function raises when it is traced."""
     import jax
     from jax import export
 
-    def flat(*leaves: Any) -> Any:
+    def flat(*leaves: Pytree) -> Pytree:
         filled = Call(call.arguments, call.keywords).with_leaves(leaves)
         options = {name: value for name, value in keywords.items() if name not in filled.keywords}
         return function(*filled.arguments, **filled.keywords, **options)

@@ -18,7 +18,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -47,7 +46,8 @@ from .search.proposals import Measurement, find_proposer
 from .search.states import SearchState
 from .space.spaces import SearchSpace
 from .space.traces import Trace
-from .tunables import Tunable, device_name, frozen_record
+from .tunables import AnyTunable, Tunable, device_name, frozen_record
+from .types import Configuration, Function, Options, Pytree
 
 BATCH = 8
 SECONDS = 60.0
@@ -90,9 +90,9 @@ class TuningBudget:
 
 
 async def tune(
-    kernel: Tunable[..., Any],
+    kernel: AnyTunable,
     /,
-    *arguments: Any,
+    *arguments: Pytree,
     seconds: float | None = None,
     trials: int | None = None,
     algorithm: str = "evolution",
@@ -101,9 +101,9 @@ async def tune(
     again: bool = False,
     frozen: bool = False,
     executor: Executor | None = None,
-    seeds: Sequence[Mapping[str, Any]] = (),
+    seeds: Sequence[Options] = (),
     on_progress: Callable[[TuningProgress], None] | None = None,
-    **keywords: Any,
+    **keywords: Pytree,
 ) -> TuningReport:
     """Finds the fastest verified configuration for calls like this one, and writes it to the table.
 
@@ -138,7 +138,7 @@ class TuningRun:
 
     def __init__(
         self,
-        kernel: Tunable[..., Any],
+        kernel: AnyTunable,
         call: Call,
         *,
         seconds: float | None = None,
@@ -146,7 +146,7 @@ class TuningRun:
         again: bool = False,
         frozen: bool = False,
         executor: Executor | None = None,
-        **options: Any,
+        **options: Pytree,
     ) -> None:
         if not isinstance(kernel, Tunable):
             raise TunerError(
@@ -190,7 +190,7 @@ class TuningRun:
             return await self._tuning.run()
 
 
-def tune_sync(kernel: Tunable[..., Any], /, *arguments: Any, **options: Any) -> TuningReport:
+def tune_sync(kernel: AnyTunable, /, *arguments: Pytree, **options: Pytree) -> TuningReport:
     """`tune` where nothing can be awaited; Ctrl-C keeps the fastest verified point, as there."""
     return waited_for(lambda: tune(kernel, *arguments, **options), "aiosearch-tune")
 
@@ -216,7 +216,7 @@ class TuningSession:
 
     def __init__(
         self,
-        kernel: Tunable[..., Any],
+        kernel: AnyTunable,
         call: Call,
         executor: Executor,
         budget: TuningBudget,
@@ -226,7 +226,7 @@ class TuningSession:
         seed: int = 0,
         again: bool = False,
         rounds: int = ROUNDS,
-        seeds: Sequence[Mapping[str, Any]] = (),
+        seeds: Sequence[Options] = (),
         on_progress: Callable[[TuningProgress], None] | None = None,
     ) -> None:
         self._rounds = rounds
@@ -326,7 +326,7 @@ class TuningSession:
         against = "its untuned form" if self._kernel.reference is None else "the reference"
         return f"against {against} on {kinds} inputs, in arrays full of NaN before"
 
-    def keywords(self, trace: Trace) -> dict[str, Any]:
+    def keywords(self, trace: Trace) -> Configuration:
         """The keyword arguments that a point stands for."""
         return self._kernel.keywords(self.space, trace)
 
@@ -659,13 +659,13 @@ class TuningSession:
             versions=f"jax {jax.__version__}",
         )
 
-    def _named(self, trace: Trace | None) -> dict[str, Any]:
+    def _named(self, trace: Trace | None) -> Configuration:
         if trace is None:
             return {"reference": True}
         return self._kernel.keywords(self._state.space, trace)
 
     def _report(
-        self, record: TuningRecord, finalists: Sequence[tuple[dict[str, Any], float]] = ()
+        self, record: TuningRecord, finalists: Sequence[tuple[Configuration, float]] = ()
     ) -> TuningReport:
         return TuningReport(
             record,
@@ -692,12 +692,12 @@ class TuningSession:
 
 
 def _output_types(
-    function: Callable[..., Any], call: Call, options: Mapping[str, Any]
+    function: Function, call: Call, options: Options
 ) -> list[tuple[str, tuple[int, ...]]] | None:
     """What a call gives; nothing where jax cannot say so without running it."""
     import jax
 
-    def flat(*leaves: Any) -> Any:
+    def flat(*leaves: Pytree) -> Pytree:
         filled = call.with_leaves(leaves)
         return function(*filled.arguments, **filled.keywords, **options)
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..measure import Executor
 from .errors import RequirementFailed, SpaceError, TunerError
@@ -20,7 +20,8 @@ from .kernels import Call
 from .pipeline import TuningBudget, TuningProgress, TuningSession, device_executor
 from .records import TuningRecord
 from .reports import TuningReport
-from .tunables import Tunable
+from .tunables import AnyTunable
+from .types import Configuration, Options, Pytree
 
 ShapeT = TypeVar("ShapeT", bound=Hashable)
 ConfigT = TypeVar("ConfigT", bound=Hashable)
@@ -40,7 +41,7 @@ class Portfolio:
     """The same, as the geometric mean of all shapes."""
 
     @property
-    def configurations(self) -> list[dict[str, Any]]:
+    def configurations(self) -> list[Configuration]:
         """The distinct ones, by how many shapes they serve."""
         serving: dict[str, list[TuningRecord]] = {}
         for record in self.records:
@@ -131,8 +132,8 @@ def _uncovered(
 
 
 async def tune_portfolio(
-    kernel: Tunable[..., Any],
-    calls: Sequence[Sequence[Any]],
+    kernel: AnyTunable,
+    calls: Sequence[Sequence[Pytree]],
     *,
     configurations: int = 3,
     seconds: float | None = None,
@@ -179,9 +180,9 @@ async def tune_portfolio(
     return Portfolio(tuple(records), max(ratios), mean)
 
 
-def _contenders(reports: Sequence[TuningReport], count: int) -> dict[str, dict[str, Any]]:
+def _contenders(reports: Sequence[TuningReport], count: int) -> dict[str, Configuration]:
     """The decisions of the best points of every search, by their keys."""
-    contenders: dict[str, dict[str, Any]] = {}
+    contenders: dict[str, Configuration] = {}
     for report in reports:
         timed = [entry for entry in report.measurements if entry.seconds is not None]
         for entry in sorted(timed, key=lambda entry: entry.seconds or 0.0)[:count]:
@@ -189,9 +190,7 @@ def _contenders(reports: Sequence[TuningReport], count: int) -> dict[str, dict[s
     return contenders
 
 
-async def _timed(
-    search: TuningSession, contenders: Mapping[str, Mapping[str, Any]]
-) -> dict[str, float]:
+async def _timed(search: TuningSession, contenders: Mapping[str, Options]) -> dict[str, float]:
     """Seconds of each contender that fits a call and passes the gates, from one race."""
     traces = {}
     for name, decisions in contenders.items():
@@ -203,7 +202,7 @@ async def _timed(
 
 
 def _record(
-    search: TuningSession, report: TuningReport, decisions: Mapping[str, Any], seconds: float
+    search: TuningSession, report: TuningReport, decisions: Options, seconds: float
 ) -> TuningRecord:
     from msgspec.structs import replace
 

@@ -11,8 +11,6 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -26,6 +24,7 @@ from .kernels import (
     search_path,
     source_head,
 )
+from .types import Configuration, Function, Options
 
 SECONDS = 20.0
 
@@ -46,10 +45,10 @@ class Verification(Struct, frozen=True):
 
 
 async def verified(
-    reference: Callable[..., Any],
-    function: Callable[..., Any],
+    reference: Function,
+    function: Function,
     call: Call,
-    configuration: Mapping[str, Any],
+    configuration: Options,
     seconds: float = SECONDS,
 ) -> Verification | None:
     """Asks for a proof that a configuration computes what the reference does.
@@ -83,7 +82,7 @@ async def verified(
         return None
 
 
-def _text(function: Callable[..., Any], call: Call, configuration: Mapping[str, Any]) -> str | None:
+def _text(function: Function, call: Call, configuration: Options) -> str | None:
     origin = origin_of(function)
     if origin is None:
         return None
@@ -107,7 +106,7 @@ def _judged(claim: ProofRequest) -> Verification:
     specs = placeholders(claim.types)
     programs = []
     for source in (claim.reference, claim.candidate):
-        scope: dict[str, Any] = {"__name__": "claim"}
+        scope: Configuration = {"__name__": "claim"}
         exec(compile(source, "claim.py", "exec"), scope)
         try:
             programs.append(capture(scope["function"], *specs).program)

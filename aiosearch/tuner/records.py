@@ -12,11 +12,10 @@ import fcntl
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct, field
@@ -24,6 +23,7 @@ from msgspec import Struct, field
 from ..folders import cache_folder, make_folder, replace_file
 from .errors import TableError
 from .space.sites import Value, as_value
+from .types import Options
 
 FORMAT = 1
 ENVIRONMENT = "AIOSEARCH_TUNED"
@@ -188,7 +188,7 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 def _with_tuples(record: TuningRecord) -> TuningRecord:
     """JSON has lists alone, and kernels may take tuples."""
-    fields: dict[str, Mapping[str, Any]] = {
+    fields: dict[str, Options] = {
         "configuration": {name: as_value(value) for name, value in record.configuration.items()},
         "decisions": {name: as_value(value) for name, value in record.decisions.items()},
     }

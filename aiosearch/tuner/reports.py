@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
 from .records import TuningRecord
 from .search.proposals import Measurement
+from .types import Configuration
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class TuningReport:
     seconds: float = 0.0
     remembered: bool = False
     """Whether the table had it, and nothing was timed."""
-    finalists: tuple[tuple[dict[str, Any], float], ...] = field(default=())
+    finalists: tuple[tuple[Configuration, float], ...] = field(default=())
     """What ran in the last race: configurations and seconds, the winner first."""
 
     @property
-    def configuration(self) -> dict[str, Any]:
+    def configuration(self) -> Configuration:
         """What the function is called with from now on."""
         return dict(self.record.configuration)
 
@@ -51,7 +51,7 @@ class TuningReport:
     def __str__(self) -> str:
         return "\n".join([_headline(self), *_closing(self)])
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Configuration:
         """All of it, as JSON can say it."""
         return {
             "record": msgspec.to_builtins(self.record),
@@ -124,7 +124,7 @@ def _closing(report: TuningReport) -> list[str]:
     return lines
 
 
-def _shown(configuration: dict[str, Any]) -> str:
+def _shown(configuration: Configuration) -> str:
     return " ".join(f"{name}={value}" for name, value in configuration.items()) or "(no options)"
 
 

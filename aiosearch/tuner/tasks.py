@@ -17,14 +17,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..measure import Executor
 from .errors import TunerError
 from .kernels import Call
 from .pipeline import TuningBudget, TuningProgress, TuningSession, device_executor
 from .reports import TuningReport
-from .tunables import Tunable
+from .tunables import AnyTunable
+from .types import Pytree
 
 BACKWARD = 0.2
 WINDOW = 3
@@ -39,8 +39,8 @@ LAST_SHARE = 0.15
 class TuningTask:
     """A kernel with the arguments of one kind of call, and how often the whole runs it."""
 
-    kernel: Tunable[..., Any]
-    arguments: tuple[Any, ...]
+    kernel: AnyTunable
+    arguments: tuple[Pytree, ...]
     weight: float = 1.0
 
 

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar
 
 from ..arguments import nearest
 from .errors import RequirementFailed, SpaceError, TableError, TunerError
@@ -23,6 +23,7 @@ from .records import RecordTable, TuningRecord
 from .space.hardware import Hardware, this_hardware
 from .space.spaces import Sampler, SearchSpace
 from .space.traces import Trace
+from .types import Configuration, Function, Options, Pytree
 
 SEEDS = 4
 """As many records of similar calls are tried first."""
@@ -40,9 +41,9 @@ class Tolerance:
 
 
 def tunable(
-    space: Callable[..., Any],
+    space: Function,
     *,
-    reference: Callable[..., Any] | None = None,
+    reference: Function | None = None,
     table: str | Path | None = None,
     name: str = "",
     hardware: Hardware | None = None,
@@ -79,8 +80,8 @@ class Tunable(Generic[P, R]):
     def __init__(
         self,
         function: Callable[P, R],
-        program: Callable[..., Any],
-        reference: Callable[..., Any] | None,
+        program: Function,
+        reference: Function | None,
         table: RecordTable,
         name: str = "",
         hardware: Hardware | None = None,
@@ -95,8 +96,8 @@ class Tunable(Generic[P, R]):
         self.hardware = hardware or this_hardware()
         self.tolerance = tolerance
         self._parameters = _parameters(function)
-        self._found: dict[Any, TuningRecord | Mapping[str, Any]] = {}
-        self._stamp: Any = None
+        self._found: dict[Pytree, TuningRecord | Options] = {}
+        self._stamp: Pytree = None
         self._roles: dict[str, bool] = {}
         """Of keywords that callers gave: whether the space decides them."""
         self._said: set[str] = set()
@@ -111,10 +112,10 @@ class Tunable(Generic[P, R]):
             if choice.winner == "reference" and self.reference is not None:
                 return self.reference(*args, **kwargs)  # type: ignore[no-any-return]
             choice = choice.configuration
-        options: dict[str, Any] = {**choice, **kwargs}
+        options: Configuration = {**choice, **kwargs}
         return self.original(*args, **options)
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: Pytree, owner: type | None = None) -> Pytree:
         """Binds as a method, as functions do."""
         return self if instance is None else functools.partial(self, instance)
 
@@ -126,12 +127,12 @@ class Tunable(Generic[P, R]):
         """A digest of the text of the function and of its space."""
         return source_digest(self.original, self.program)
 
-    def configuration(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def configuration(self, *args: Pytree, **kwargs: Pytree) -> Configuration:
         """The keyword arguments that a call like this one runs with."""
         choice = self.choice(*args, **kwargs)
         return dict(choice.configuration if isinstance(choice, TuningRecord) else choice)
 
-    def choice(self, *args: Any, **kwargs: Any) -> TuningRecord | Mapping[str, Any]:
+    def choice(self, *args: Pytree, **kwargs: Pytree) -> TuningRecord | Options:
         """The record that serves such a call, or the default configuration where none does.
 
         Nothing is timed for it, and after the first such call nothing is computed.
@@ -156,7 +157,7 @@ class Tunable(Generic[P, R]):
         program = functools.partial(_with_keywords, self.program, named)
         return SearchSpace(program, typed.arguments, self.hardware, self._defaults(call))
 
-    def seeds(self, call: Call, configurations: Sequence[Mapping[str, Any]] = ()) -> list[Trace]:
+    def seeds(self, call: Call, configurations: Sequence[Options] = ()) -> list[Trace]:
         """Points to begin with: configurations from elsewhere, and those of similar calls.
 
         What does not fit this call becomes the nearest that does.
@@ -167,7 +168,7 @@ class Tunable(Generic[P, R]):
         traces = [space.repair(Trace((), dict(values)), random) for values in decisions]
         return list({trace.key: trace for trace in traces if trace is not None}.values())
 
-    def keywords(self, space: SearchSpace, trace: Trace) -> dict[str, Any]:
+    def keywords(self, space: SearchSpace, trace: Trace) -> Configuration:
         """The keyword arguments that a point stands for."""
         result = space.build(trace)
         drawn = trace.decisions if result is None else result
@@ -195,7 +196,7 @@ class Tunable(Generic[P, R]):
         """The point that a call without a record runs."""
         return self.search_space(call).default(Random(0))
 
-    def _is_site(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    def _is_site(self, name: str, args: tuple[Pytree, ...], kwargs: Options) -> bool:
         """Whether a keyword is one that the space decides, rather than an argument like others."""
         if name not in self._roles:
             accepted = inspect.signature(self.program).parameters
@@ -209,7 +210,7 @@ class Tunable(Generic[P, R]):
             self._roles[name] = any(name in trace.decisions for trace in traces)
         return self._roles[name]
 
-    def _defaults(self, call: Call) -> dict[str, Any]:
+    def _defaults(self, call: Call) -> Configuration:
         try:
             parameters = inspect.signature(self.original).parameters.values()
         except ValueError:
@@ -220,7 +221,7 @@ class Tunable(Generic[P, R]):
             if parameter.default is not parameter.empty and parameter.name not in call.keywords
         }
 
-    def _looked_up(self, call: Call, device: str) -> TuningRecord | Mapping[str, Any]:
+    def _looked_up(self, call: Call, device: str) -> TuningRecord | Options:
         exact = self.table.find(self.name, device, call.text)
         if exact is not None:
             return exact
@@ -266,11 +267,15 @@ class Tunable(Generic[P, R]):
             warnings.warn(text, UntunedWarning, stacklevel=5)
 
 
+AnyTunable: TypeAlias = Tunable[..., Any]
+"""One of whatever arguments and result."""
+
+
 class UntunedWarning(UserWarning):
     """A kernel runs without a record of its own."""
 
 
-def frozen_record(kernel: Tunable[..., Any], call: Call) -> TuningRecord:
+def frozen_record(kernel: AnyTunable, call: Call) -> TuningRecord:
     """The record of a call; raises TableError where there is none, and times nothing."""
     record = kernel.table.find(kernel.name, _device(), call.text)
     if record is None:
@@ -306,7 +311,7 @@ def _processor() -> str:
     return next(names, "") or this_hardware().name
 
 
-def _parameters(function: Callable[..., Any]) -> frozenset[str] | None:
+def _parameters(function: Function) -> frozenset[str] | None:
     """The names that may be given by keyword; None where any may."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -320,10 +325,10 @@ def _parameters(function: Callable[..., Any]) -> frozenset[str] | None:
 
 
 def _with_keywords(
-    program: Callable[..., Any], keywords: Mapping[str, Any], sampler: Sampler, *arguments: Any
-) -> Any:
+    program: Function, keywords: Options, sampler: Sampler, *arguments: Pytree
+) -> Pytree:
     return program(sampler, *arguments, **keywords)
 
 
-def _shown(configuration: Mapping[str, Any]) -> str:
+def _shown(configuration: Options) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in configuration.items()) or "no options"

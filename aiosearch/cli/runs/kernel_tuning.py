@@ -13,7 +13,6 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import anyio
 import jax
@@ -25,7 +24,8 @@ from ...tuner.pictures import picture
 from ...tuner.pipeline import TuningProgress, TuningRun
 from ...tuner.records import RecordTable
 from ...tuner.reports import TuningReport
-from ...tuner.tunables import Tunable
+from ...tuner.tunables import AnyTunable, Tunable
+from ...tuner.types import Configuration, Pytree
 from ..commands.search import fastest_loop
 from ..inputs import objects
 from ..output.files import require_place, write
@@ -78,9 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 class TuneCommand:
     """Tunes on the running loop; made and used once."""
 
-    def __init__(
-        self, kernel: Tunable[..., Any], call: Call, arguments: argparse.Namespace
-    ) -> None:
+    def __init__(self, kernel: AnyTunable, call: Call, arguments: argparse.Namespace) -> None:
         self._kernel = kernel
         self._call = call
         self._arguments = arguments
@@ -96,7 +94,7 @@ class TuneCommand:
         self.device = await asyncio.to_thread(device_name)
         self._started = time.monotonic()
         given = self._arguments
-        options: dict[str, Any] = {"seconds": given.seconds, "trials": given.trials}
+        options: Configuration = {"seconds": given.seconds, "trials": given.trials}
         tuning = TuningRun(
             self._kernel,
             self._call,
@@ -134,7 +132,7 @@ class TuneCommand:
         return duration(time.monotonic() - self._started)
 
 
-def _kernel(target: str) -> Tunable[..., Any]:
+def _kernel(target: str) -> AnyTunable:
     kernel = objects.find(target, _tunables)
     if not isinstance(kernel, Tunable):
         raise UsageError(f"{target} is not tunable; decorate it with @aiosearch.tunable(space)")
@@ -146,7 +144,7 @@ def _tunables(module: ModuleType) -> str:
     return f"it has the kernels {', '.join(names)}" if names else "it has no tunable kernel"
 
 
-def _call(target: str, kernel: Tunable[..., Any], texts: list[str]) -> Call:
+def _call(target: str, kernel: AnyTunable, texts: list[str]) -> Call:
     """The call that `--arg` describes; complains of what is missing before jax does."""
     placed, named = [], {}
     for text in texts:
@@ -164,7 +162,7 @@ def _call(target: str, kernel: Tunable[..., Any], texts: list[str]) -> Call:
     return Call(tuple(placed), named)
 
 
-def _argument(text: str) -> Any:
+def _argument(text: str) -> Pytree:
     """An array's type, or a plain value of Python's."""
     array = _ARRAY.fullmatch(text.strip())
     if array is not None:

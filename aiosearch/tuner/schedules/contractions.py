@@ -8,12 +8,13 @@ after. Every schedule that `lower` takes computes the same; only the order of th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 from ..errors import SpaceError, TunerError
+from ..types import Configuration, Function, Pytree
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class EinsumSpec:
     """A function of `jax.nn` or `jax.numpy` that is applied at the end, by its name."""
 
     @classmethod
-    def of(cls, text: str, first: Any, second: Any, *, epilogue: str = "") -> Self:
+    def of(cls, text: str, first: Pytree, second: Pytree, *, epilogue: str = "") -> Self:
         """Reads the text of an einsum of two arrays, given their types.
 
         EinsumSpec.of("mk,kn->mn", x, y, epilogue="relu")
@@ -64,7 +65,7 @@ class EinsumSpec:
         """The schedule to begin with: one block, the epilogue after it."""
         return EinsumSchedule(self, {axis: (1, size) for axis, size in self.extents.items()})
 
-    def apply(self, values: Any) -> Any:
+    def apply(self, values: Pytree) -> Pytree:
         """The epilogue."""
         import jax
         import jax.numpy as jnp
@@ -97,7 +98,7 @@ class EinsumSchedule:
     notes: tuple[str, ...] = field(default=())
     """What modules have done, in words."""
 
-    def with_note(self, note: str, **changes: Any) -> EinsumSchedule:
+    def with_note(self, note: str, **changes: Pytree) -> EinsumSchedule:
         """The same with changes, and a note of what they are."""
         return replace(self, notes=(*self.notes, note), **changes)
 
@@ -113,7 +114,7 @@ class EinsumSchedule:
         )
 
 
-def lower(schedule: EinsumSchedule, *, interpret: bool | None = None) -> Callable[..., Any]:
+def lower(schedule: EinsumSchedule, *, interpret: bool | None = None) -> Function:
     """A function of both operands that computes the contraction as the schedule says.
 
     Without a GPU, Pallas interprets the kernel.
@@ -126,15 +127,15 @@ def lower(schedule: EinsumSchedule, *, interpret: bool | None = None) -> Callabl
     return _Kernel(schedule, interpret)
 
 
-def _float32(*shape: int) -> Any:
+def _float32(*shape: int) -> Pytree:
     """The type of an array of sums."""
     import jax
 
-    make: Callable[..., Any] = jax.ShapeDtypeStruct
+    make: Function = jax.ShapeDtypeStruct
     return make(shape, "float32")
 
 
-def _library(contraction: EinsumSpec, first: Any, second: Any) -> Any:
+def _library(contraction: EinsumSpec, first: Pytree, second: Pytree) -> Pytree:
     import jax.numpy as jnp
 
     return contraction.apply(jnp.einsum(contraction.text, first, second))
@@ -173,7 +174,7 @@ class _Kernel:
         self._share = total // schedule.splits
         self._sizes = (*(size for *_, size in self._grid), schedule.splits, self._share)
 
-    def __call__(self, first: Any, second: Any) -> Any:
+    def __call__(self, first: Pytree, second: Pytree) -> Pytree:
         from jax.experimental import pallas as pl
 
         schedule, contraction = self._schedule, self._schedule.contraction
@@ -199,7 +200,7 @@ class _Kernel:
         """Partial sums are no values yet, so the epilogue waits for all of them."""
         return self._schedule.inlined and self._schedule.splits == 1
 
-    def _body(self, first: Any, second: Any, out: Any) -> None:
+    def _body(self, first: Pytree, second: Pytree, out: Pytree) -> None:
         import jax.numpy as jnp
         from jax.experimental import pallas as pl
 
@@ -225,10 +226,10 @@ class _Kernel:
     def _shape(self, labels: str) -> tuple[int, ...]:
         return tuple(self._schedule.block(axis) for axis in labels)
 
-    def _place(self, labels: str, *ids: Any) -> tuple[Any, ...]:
+    def _place(self, labels: str, *ids: Pytree) -> tuple[Pytree, ...]:
         """Which block of an operand belongs to a place of the grid."""
         step = ids[self._splits_at] * self._share + ids[self._splits_at + 1]
-        places: dict[str, Any] = {}
+        places: Configuration = {}
         for axis, count in reversed(self._steps):  # the last summed axis runs fastest
             places[axis] = step % count
             step = step // count
@@ -236,5 +237,5 @@ class _Kernel:
             places[axis] = places.get(axis, 0) * size + place
         return tuple(places.get(axis, 0) for axis in labels)
 
-    def _output_place(self, *ids: Any) -> tuple[Any, ...]:
+    def _output_place(self, *ids: Pytree) -> tuple[Pytree, ...]:
         return (ids[self._splits_at], *self._place(self._schedule.contraction.output, *ids))

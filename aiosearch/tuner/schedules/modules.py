@@ -16,13 +16,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import entry_points
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from ...arguments import nearest
 from ..errors import SpaceError, TunerError
 from ..kernels import ArgumentType
 from ..space.spaces import Sampler
-from ..tunables import Tunable, tunable
+from ..tunables import AnyTunable, tunable
+from ..types import Configuration, Pytree
 from .contractions import EinsumSchedule, EinsumSpec, lower
 
 GROUP = "aiosearch.schedule_modules"
@@ -126,7 +127,7 @@ def use_matrix_unit(s: Sampler, schedule: EinsumSchedule) -> Iterator[Branch]:
     contraction = schedule.contraction
     for unit in s.hardware.matrix_units(contraction.dtype):
 
-        def shaped(unit: Any = unit) -> EinsumSchedule:
+        def shaped(unit: Pytree = unit) -> EinsumSchedule:
             # Of an output of one axis that axis is both.
             rows, columns = contraction.output[-2:][0], contraction.output[-1]
             multiples = [(rows, unit.rows), (columns, unit.columns)]
@@ -183,7 +184,7 @@ def tunable_contraction(
     epilogue: str = "",
     modules: Sequence[ScheduleModule] = STANDARD,
     table: str | None = None,
-) -> Tunable[..., Any]:
+) -> AnyTunable:
     """A function of two arrays that computes an einsum, whose schedule is drawn by modules.
 
     matmul = tunable_contraction("mk,kn->mn", epilogue="gelu")
@@ -196,11 +197,11 @@ def tunable_contraction(
         if not schedule.library:
             _require_grid(s, schedule)
 
-    def reference(first: Any, second: Any) -> Any:
+    def reference(first: Pytree, second: Pytree) -> Pytree:
         contraction = EinsumSpec.of(text, first, second, epilogue=epilogue)
         return lower(contraction.start().with_note("XLA", library=True))(first, second)
 
-    def contracted(first: Any, second: Any, **decisions: Any) -> Any:
+    def contracted(first: Pytree, second: Pytree, **decisions: Pytree) -> Pytree:
         contraction = EinsumSpec.of(text, first, second, epilogue=epilogue)
         sampler = Sampler(lambda site: decisions[site.name], kernel.hardware)
         return lower(compose(modules, sampler, contraction.start()))(first, second)
@@ -226,7 +227,7 @@ def find_module(name: str) -> ScheduleModule:
     modules: dict[str, ScheduleModule] = {module.__name__: module for module in STANDARD}
     if name in modules:
         return modules[name]
-    plugins: dict[str, Any] = {plugin.name: plugin for plugin in entry_points(group=GROUP)}
+    plugins: Configuration = {plugin.name: plugin for plugin in entry_points(group=GROUP)}
     if name not in plugins:
         names = [*modules, *plugins]
         raise TunerError(

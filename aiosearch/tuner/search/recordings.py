@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -22,6 +21,7 @@ from ..reports import TuningReport
 from ..space.sites import AnySite, Value, as_value
 from ..space.spaces import Sampler, SearchSpace
 from ..space.traces import Trace
+from ..types import Configuration
 from .models import CostModel
 from .proposals import Measurement, find_proposer
 from .states import SearchState
@@ -214,7 +214,5 @@ def median_share(replays: Sequence[SpaceReplay]) -> float:
 
 
 def _tupled(site: AnySite) -> AnySite:
-    fields: dict[str, Any] = {
-        name: as_value(getattr(site, name)) for name in site.__struct_fields__
-    }
+    fields: Configuration = {name: as_value(getattr(site, name)) for name in site.__struct_fields__}
     return msgspec.structs.replace(site, **fields)

@@ -21,10 +21,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ...arguments import nearest
 from ..errors import RequirementFailed, SpaceError
+from ..types import Function, Pytree
 from .hardware import GENERIC, Hardware
 from .sites import (
     AnySite,
@@ -67,7 +68,7 @@ class Sampler:
         *,
         probabilities: Sequence[float] | None = None,
         decision: Value = _FREE,
-    ) -> Any:
+    ) -> Pytree:
         """Draws one of `values`; `decision` holds it to one of them."""
         odds = None if probabilities is None else tuple(map(float, probabilities))
         options = tuple(map(as_value, values))
@@ -173,13 +174,13 @@ class Sampler:
 class SearchSpace:
     """A program of a space, bound to arguments: all its points."""
 
-    program: Callable[..., Any]
-    arguments: tuple[Any, ...] = ()
+    program: Function
+    arguments: tuple[Pytree, ...] = ()
     hardware: Hardware = GENERIC
     defaults: Mapping[str, Value] = field(default_factory=dict)
     """What the default point decides, by site; a site without has its first value there."""
 
-    def run(self, decide: Decide) -> tuple[Trace, Any]:
+    def run(self, decide: Decide) -> tuple[Trace, Pytree]:
         """Runs the program by a rule; gives the trace and what the program returned.
 
         Raises RequirementFailed where the point is not of the space.
@@ -234,7 +235,7 @@ class SearchSpace:
 
         return self.run(decide)[0]
 
-    def build(self, trace: Trace) -> Any:
+    def build(self, trace: Trace) -> Pytree:
         """What the program returns at a point."""
         return self.run(lambda site: trace.decisions[site.name])[1]
 
@@ -319,7 +320,7 @@ class SearchSpace:
         """How many points there are, counted up to `most`."""
         return sum(1 for _, _ in zip(self.points(), range(most), strict=False))
 
-    def _is_dead(self, site: AnySite, trace: Trace, result: Any) -> bool:
+    def _is_dead(self, site: AnySite, trace: Trace, result: Pytree) -> bool:
         # What a program returns may hold what it drew, as a mapping of all parameters does; a value
         # that shows there is alive, and that is how the parameters of a kernel stay.
         alternatives = [value for value in site.members() if value != trace.decisions[site.name]]

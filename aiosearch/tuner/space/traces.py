@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import blake2b
-from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..errors import TunerError
+from ..types import Pytree
 from .sites import AnySite, ForkSite, Value, as_value
 
 
@@ -119,5 +119,5 @@ def _with_tuples(trace: Trace) -> Trace:
     return replace(trace, sites=tuple(sites), decisions=decisions)
 
 
-def _digest(value: Any) -> str:
+def _digest(value: Pytree) -> str:
     return blake2b(msgspec.json.encode(value), digest_size=8, person=b"aiosearch-trace").hexdigest()
