@@ -16,7 +16,7 @@ _LOOK = 0.1  # seconds between looks at what signals came
 
 
 def waited_for(begin: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
-    """Runs a coroutine to its end, in a thread of this name where an event loop runs in ours."""
+    """Runs a coroutine to its end, in a thread called `name` where an event loop runs in ours."""
     if loop_is_running():
         return _in_thread(begin, name)
     return asyncio.run(begin())
@@ -44,7 +44,7 @@ def _in_thread(begin: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
 
 
 class _Waiting(Generic[T]):
-    """A coroutine that one thread runs and another one may cancel, at whatever moment."""
+    """A coroutine that one thread runs and another one may `cancel`, at whatever moment."""
 
     def __init__(self, begin: Callable[[], Coroutine[Any, Any, T]], name: str) -> None:
         self.outcome: Future[T] = Future()
@@ -59,10 +59,11 @@ class _Waiting(Generic[T]):
         self._unwanted = False
 
     def start(self) -> None:
-        """Begins it in a thread of its own.
+        """Begins the coroutine in a thread of its own.
 
-        Who starts one waits on a condition until it runs, so another thread does that, which no
-        signal interrupts; it is noted in the same call that starts that one.
+        `Thread.start` waits on a condition until the thread runs, so another thread calls
+        it, which no signal interrupts; `_starting` notes that in the same call that starts
+        that one.
         """
         self._starting.extend(map(_thread.start_new_thread, [self._start], [()]))
 
@@ -75,23 +76,24 @@ class _Waiting(Generic[T]):
     def work(self) -> None:
         """Runs it to its end, in an event loop of its own."""
         try:
-            found = asyncio.run(self._run())
+            value = asyncio.run(self._run())
         except BaseException as error:
             self._end(partial(self.outcome.set_exception, error))
         else:
-            self._end(partial(self.outcome.set_result, found))
+            self._end(partial(self.outcome.set_result, value))
 
     def _end(self, tell: Callable[[], None]) -> None:
         tell()
         self._ended = True
+        # Last: whoever wakes finds the outcome
         self._bell.release()
 
     def wait(self) -> None:
         """Waits for the end of what was started, or a signal.
 
-        In short steps, as a signal between Python's last look and the sleep wakes nobody; on a bare
-        lock, as an interrupted join takes its thread for ended and an interrupted condition may
-        stay locked.
+        In short steps, as a signal between Python's last look and the sleep wakes nobody;
+        on a bare lock, as an interrupted `join` takes its thread for ended and an
+        interrupted condition may stay locked.
         """
         while self._starting and not self._ended:
             self._bell.acquire(timeout=_LOOK)
@@ -99,7 +101,8 @@ class _Waiting(Generic[T]):
             self._thread.join()
 
     def cancel(self) -> None:
-        """Ends it; one that has not begun never does, and one that has ended is left alone."""
+        """Ends the coroutine; one that has not begun never does, and one that has ended is
+        left alone."""
         with self._lock:
             self._unwanted = True
             if self._cancel is not None:

@@ -1,4 +1,4 @@
-"""Threads that compute in Python, and an event loop that does not wait for them."""
+"""A shorter switch interval of the interpreter, for an event loop beside threads that compute."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ _shared = _SharedInterval()
 
 @contextmanager
 def short_switch_interval() -> Iterator[None]:
-    """In here the event loop gets its turn within about a millisecond, whatever threads compute.
+    """In the body the event loop gets its turn within about a millisecond, whatever threads
+    compute.
 
-    Python's own interval is 5 ms, and a loop that wakes while a thread computes waits for as long.
-    A shorter interval, and one that was set meanwhile, is left as it is.
+    Python's own interval is 5 ms (`sys.getswitchinterval`), and a loop that wakes while a
+    thread computes waits for as long. A shorter interval, and one that was set meanwhile, is
+    left as it is.
     """
     with _shared.lock:
         _shared.count += 1
@@ -41,6 +43,7 @@ def short_switch_interval() -> Iterator[None]:
     finally:
         with _shared.lock:
             _shared.count -= 1
+            # The interpreter keeps whole microseconds, so what is read back may differ a little
             ours = abs(sys.getswitchinterval() - INTERVAL) < INTERVAL / 100
             if not _shared.count and ours:
                 sys.setswitchinterval(_shared.before)

@@ -20,8 +20,13 @@ from lib.figures import figure
 
 from aiosearch.equivalence import verify
 from aiosearch.limits import Limits
-from aiosearch.optimizer.algebra import EnumerationSearch, RewriteSearch, improve, searchable
-from aiosearch.optimizer.algebra import cost as estimate
+from aiosearch.optimizer.algebra import (
+    EnumerationSearch,
+    RewriteSearch,
+    estimate,
+    improve,
+    searchable,
+)
 from aiosearch.optimizer.algebra.rules.simplification import Tidier
 from aiosearch.optimizer.trace.traced import cut
 from aiosearch.orders import BestFirst

@@ -23,6 +23,7 @@ import argparse
 import asyncio
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -106,6 +107,11 @@ async def compare(options: argparse.Namespace) -> None:
                 failed.append(row)
                 tell_failed(row, str(error))
                 continue
+            except Exception as error:  # a row of the table may fail, and the others go on
+                failed.append(row)
+                traceback.print_exc()
+                tell_failed(row, f"{type(error).__name__}: {error}")
+                continue
             tell(races[-1], ceilings, **_more(options.target, races[-1]))
             if options.target == "cpu":
                 made += [costs(row, one) for one in entered.forms]
@@ -118,11 +124,10 @@ def _more(target: str, one: Raced) -> dict[str, Any]:
     """What this process has to time itself."""
     if target == "cpu":
         return {}
-    import jax
     from lib.kernels.gpu_libraries import beside
 
     try:
-        return beside(one, BESIDE_SECONDS, jax.devices(target)[0])
+        return beside(one, BESIDE_SECONDS, target)
     except Exception as error:  # of whichever library: no reason to lose the race, or the next ones
         return {"beside_failed": f"{type(error).__name__}: {error}"}
 

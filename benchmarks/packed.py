@@ -138,7 +138,7 @@ async def one(
             **times.facts(),
             claimed=round(found.answer.speedup, 2),
             how=_how(found),
-            packed_bytes=found.answer.evidence.get("packed_bytes", 0),
+            packed_bytes=found.answer.evidence.packed_bytes or 0,
             right=right,
             size=arguments.size,
             jax=jax.__version__,

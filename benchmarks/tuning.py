@@ -43,9 +43,9 @@ from aiosearch.tuner import (
     tune,
     tune_portfolio,
 )
+from aiosearch.tuner.final_race import LOOSE
 from aiosearch.tuner.gates import NumbersGate, Rejection
 from aiosearch.tuner.kernels import Call
-from aiosearch.tuner.final_race import LOOSE
 from aiosearch.tuner.pipeline import device_executor
 
 RECORDED = Path(__file__).parent / "recorded"

@@ -110,7 +110,12 @@ def row(figure: dict[str, Any]) -> str:
         "; ".join(more),
         shown(figure.get("load")),
     )
-    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+    return f"| {' | '.join(map(plain, cells))} |"
+
+
+def plain(cell: str) -> str:
+    """Text of a cell in which neither a bar nor a bracket means anything to Markdown."""
+    return re.sub(r"([\[\]])", r"\\\1", cell.replace("|", "/"))
 
 
 def ratios(found: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ import griffe
 import msgspec
 from aiosearch.cli.inputs.settings import SETTINGS
 from aiosearch.cli.output.streams import Exit
-from aiosearch.cli.parser import make_parser
+from aiosearch.cli.parser import help_of
 from aiosearch.events import AnyEvent
 from mkdocs.structure.files import File
 
@@ -32,8 +32,16 @@ SAID = re.compile(r"^::: said (\w+)(?: (.*))?$", re.MULTILINE)
 SCHEMA = "reference/events.schema.json"
 
 
+CHECKOUT = re.compile(
+    r"\[(`[^`]+`|[^\]`]+)\]\((?:\.\./)+(?:aiosearch|plugins|tests|benchmarks)/[^)]*\)"
+)
+"""A link to a file of the checkout, which the site does not have."""
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    return SAID.sub(lambda said: SAYERS[said[1]](*(said[2] or "").split()), markdown)
+    """Fills in what the code says, and shows files of the checkout by their names alone."""
+    filled = SAID.sub(lambda said: SAYERS[said[1]](*(said[2] or "").split()), markdown)
+    return CHECKOUT.sub(r"\1", filled)
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -50,15 +58,7 @@ def schema() -> str:
 def help_text(*command: str) -> str:
     """Gives what `aiosearch COMMAND --help` writes, at a fixed width."""
     os.environ["COLUMNS"] = "88"
-    parser: Any = make_parser()
-    for name in command:
-        choices: dict[str, Any] = next(
-            action.choices
-            for action in parser._actions
-            if isinstance(action.choices, dict) and name in action.choices
-        )
-        parser = choices[name]
-    return "```text\n" + parser.format_help().rstrip() + "\n```"
+    return "```text\n" + help_of(*command).rstrip() + "\n```"
 
 
 def settings() -> str:
@@ -288,7 +288,7 @@ NUMBERS = (
     ),
     ("keys that a table has room for", "engine.explore.claims.CAPACITY"),
     ("nodes of a worker that may wait for verdicts", "engine.explore.heap_explorer.MOST_PARKED"),
-    ("asynchronous expansions of a worker under way", "engine.explore.heap_explorer.LANES"),
+    ("asynchronous expansions of a worker under way", "problem.LANES"),
     (
         "one node in this many is expanded twice, to check `expand`",
         "engine.explore.explorer.CHECK_EVERY",

@@ -56,7 +56,9 @@ def _plain(size: Fraction, margin: Fraction) -> float | None:
     """A few parts of a power of two, or a number that everybody knows."""
     if size.numerator < 16:
         return float(size)
-    return next((known for known in _WELL_KNOWN if abs(size - Fraction(known)) <= margin), None)
+    return next(
+        (constant for constant in _WELL_KNOWN if abs(size - Fraction(constant)) <= margin), None
+    )
 
 
 def _signed(sign: float, term: Term) -> Term:

@@ -27,8 +27,10 @@ def user_frame(error: BaseException) -> str:
 
     Gives nothing where there is no such line.
     """
-    own = [one for one in traceback.extract_tb(error.__traceback__) if _is_users(one.filename)]
-    return f" ({_short(own[-1].filename)}:{own[-1].lineno})" if own else ""
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if _is_users(frame.filename)
+    ]
+    return f" ({_short(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
 
 
 def _is_users(file: str) -> bool:

@@ -9,13 +9,14 @@ from typing import Any, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from ..tensor import DType, Program, Term, apply, literal
 from ..tensor.referee import run
+from ..tensor.sizes import Dim
 from ..tensor.terms import INPUT, LITERAL, walk
 from ..tensor.types import ARRAY_NAMES, EXACT, NARROW, WHOLE
 from .errors import CaptureError
+from .jax_types import NumpyArray
 from .literals import meant
 
 Number: TypeAlias = "int | float"
@@ -79,27 +80,27 @@ class TracedValue:
         sizes = tuple(shape)
         if not self.term.shape:
             return replace(self, shape=sizes)
-        own = iter(
+        term_sizes = iter(
             term for term, size in zip(self.term.shape, self.shape, strict=True) if size != 1
         )
-        return self.reshaped(tuple(1 if size == 1 else next(own) for size in sizes), sizes)
+        return self.reshaped(tuple(1 if size == 1 else next(term_sizes) for size in sizes), sizes)
 
-    def reshaped(self, term: tuple[Any, ...], shape: tuple[int, ...]) -> TracedValue:
+    def reshaped(self, term: tuple[Dim, ...], shape: tuple[int, ...]) -> TracedValue:
         """The term in one shape, which stands for another."""
         return TracedValue(reshaped(self.term, term), shape, self.dtype)
 
 
-def reshaped(term: Term, shape: tuple[Any, ...]) -> Term:
+def reshaped(term: Term, shape: tuple[Dim, ...]) -> Term:
     """A reshape, one for any number of them; a reduction may keep its axes instead."""
     if term.shape == shape:
         return term
     if term.operator.name == "reshape":
         return reshaped(term.arguments[0], shape)
-    given = dict(term.parameters)
-    if given.get("keep") is False:
-        kept = apply(term.operator, *term.arguments, **{**given, "keep": True})
-        if kept.shape == shape:
-            return kept
+    parameters = dict(term.parameters)
+    if parameters.get("keep") is False:
+        keeping = apply(term.operator, *term.arguments, **{**parameters, "keep": True})
+        if keeping.shape == shape:
+            return keeping
     return apply("reshape", term, shape=shape)
 
 
@@ -121,34 +122,38 @@ def uniform(number: Number, shape: tuple[int, ...], dtype: DType) -> TracedValue
 
 def truth(value: TracedValue) -> bool | None:
     """The one truth value that it holds everywhere, where that is written down."""
-    for told in (True, False):
-        if value.term is uniform(told, (), DType.BOOL).term:
-            return told
+    for candidate in (True, False):
+        if value.term is uniform(candidate, (), DType.BOOL).term:
+            return candidate
     return None
 
 
 def pointwise(
-    operator: str, *values: TracedValue, dtype: DType | None = None, **given: Any
+    operator: str, *values: TracedValue, dtype: DType | None = None, **parameters: Any
 ) -> TracedValue:
     """A pointwise operator; operands of rank 0 meet any."""
     shape = tuple(np.broadcast_shapes(*(value.shape for value in values)))
-    own = dtype or values[-1].dtype
-    if own in NARROW and operator != "select":
-        raise CaptureError("", f"arithmetic in {own}, which wraps around: cast to more bits first")
-    return TracedValue(apply(operator, *(value.term for value in values), **given), shape, own)
+    element = dtype or values[-1].dtype
+    if element in NARROW and operator != "select":
+        raise CaptureError(
+            "", "", f"arithmetic in {element}, which wraps around: cast to more bits first"
+        )
+    return TracedValue(
+        apply(operator, *(value.term for value in values), **parameters), shape, element
+    )
 
 
-def element_type(dtype: Any) -> DType:
+def element_type(dtype: object) -> DType:
     """The language's name of a NumPy or JAX element type."""
-    found = _DTYPES.get(str(dtype))
-    if found is None:
+    element = _DTYPES.get(str(dtype))
+    if element is None:
         raise CaptureError("", f"no element type {dtype} in the tensor language")
-    return found
+    return element
 
 
-def known(value: TracedValue) -> NDArray[Any] | None:
+def known_array(value: TracedValue) -> NumpyArray | None:
     """The array itself, where it depends on no input."""
     if any(term.operator is INPUT for term in walk([value.term])):
         return None
-    (found,) = run(Program("known", (), (value.term,)), ())
-    return np.broadcast_to(found, value.shape)
+    (array,) = run(Program("known", (), (value.term,)), ())
+    return np.broadcast_to(array, value.shape)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CacheStatistics(Struct, frozen=True):
-    """What a cache file holds."""
+    """What a cache file holds; `aiosearch cache` prints it."""
 
     path: str
     size: int = 0
@@ -28,7 +28,7 @@ class CacheStatistics(Struct, frozen=True):
     refuted: int = 0
     unknown: int = 0
     damaged: int = 0
-    """Rows that are not what was written."""
+    """Rows whose checksum is wrong."""
 
     @property
     def entries(self) -> int:
@@ -36,9 +36,10 @@ class CacheStatistics(Struct, frozen=True):
 
 
 def cache_stats(path: Path | None = None) -> CacheStatistics:
-    """Counts the verdicts of a cache file, the default one without a path; zeros without a file.
+    """Counts the verdicts of a cache file, the default one without a `path`; zeros without a
+    file.
 
-    Raises AiosearchError when it cannot be read, or is not a verdict cache.
+    Raises `AiosearchError` when it cannot be read, or is not a verdict cache.
     """
     from ..database import DamagedError, UnavailableError, is_there
     from .store import VerdictStore
@@ -55,7 +56,7 @@ def cache_stats(path: Path | None = None) -> CacheStatistics:
 
 
 def require_cache(path: Path) -> None:
-    """Raises AiosearchError where a file that a user names is something else than a cache."""
+    """Raises `AiosearchError` where a file that a user names is something else than a cache."""
     from ..database import ForeignError, require_ours
     from .store import FORMAT
 
@@ -70,8 +71,8 @@ def require_cache(path: Path) -> None:
 def clear_cache(path: Path | None = None) -> int:
     """Removes every verdict of a cache file and says how many there were.
 
-    Processes that use the file go on. Raises AiosearchError when the file is damaged, is not a
-    verdict cache or is locked.
+    Processes that use the file go on. Raises `AiosearchError` when the file is damaged, is not
+    a verdict cache or is locked.
     """
     from ..database import DamagedError, UnavailableError, is_there
     from .store import VerdictStore

@@ -1,4 +1,4 @@
-"""What the host and a z3 process say to each other, one message a frame."""
+"""What the host and a z3 process say to each other, one msgpack message a frame."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SolverRequest(Struct, frozen=True, array_like=True, tag=1):
 
     query: str
     axioms: int
-    """The number of an axiom set that was sent before; 0 for none."""
+    """The number of a `SolverAxioms` that was sent before; 0 for none."""
     logic: str
     rlimit: int
 
@@ -38,7 +38,7 @@ class SolverBroken(Struct, frozen=True, array_like=True, tag=3):
 
 
 class SolverReply(Struct, frozen=True, array_like=True, tag=4):
-    """The verdict on the oldest question that has none yet."""
+    """The verdict on the oldest `SolverRequest` that has none yet."""
 
     verdict: Verdict
     retire: bool

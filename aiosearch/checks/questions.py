@@ -1,6 +1,6 @@
 """Open questions: their digests, who waits for them, and the order in which they are asked.
 
-The name of a question: equal digests mean that one answer serves both.
+The digest is a question's name: equal digests mean that one answer serves both.
 
 Search workers import this module, so it imports neither z3 nor anything that is slow to load.
 """
@@ -35,7 +35,7 @@ class Ticket:
         self.done = done
         self.rlimit = rlimit
         self.live = True
-        """Until it is answered or dropped."""
+        """True until it is answered or dropped."""
 
 
 class PendingQuestion:
@@ -66,9 +66,9 @@ class PendingQuestion:
         self.tickets: list[Ticket] = []
         self.failures = 0
         self.entry = UNQUEUED
-        """Its place among equals in the backlog."""
+        """Its place among questions of equal `priority` in the `Backlog`."""
         self.sent = False
-        """Whether a process is thinking about it; its budget cannot grow any more."""
+        """Whether a process has it; its `rlimit` cannot grow any more."""
 
     @property
     def queued(self) -> bool:
@@ -87,11 +87,13 @@ class Backlog:
         return self._live
 
     def push(self, question: PendingQuestion) -> None:
-        """Adds a question, or moves one whose priority has changed."""
+        """Adds a question, or moves one whose `priority` has changed."""
         if not question.queued:
             self._live += 1
         question.sent = False
         question.entry = next(self._entries)
+        # An older entry of the question stays in the heap as a gap: `pop` skips what is not its
+        # newest
         heapq.heappush(self._heap, (question.priority, question.entry, question))
 
     def discard(self, question: PendingQuestion) -> None:
@@ -117,7 +119,7 @@ class Backlog:
 
 DIGEST_SIZE = 16
 PROFILE = b"aiosearch-z3-1"
-"""Changes when z3 is asked in another way, so that old unknowns are asked again."""
+"""Changes when z3 is asked in another way, so that old verdicts of `unknown` are asked again."""
 
 
 def digest(obligation: Obligation, axioms_text: str, z3_version: str) -> bytes:
@@ -126,6 +128,7 @@ def digest(obligation: Obligation, axioms_text: str, z3_version: str) -> bytes:
     They cover the query (or the author's `key` in its place), the text of its axioms, the logic
     and z3's version, but not the budget: a verdict is looked up for any budget.
     """
+    # Hashing the axioms costs more than the query: their state is cached and copied
     state = _context(axioms_text, obligation.logic, z3_version).copy()
     if obligation.key:
         state.update(b"key\0" + obligation.key)
@@ -135,10 +138,11 @@ def digest(obligation: Obligation, axioms_text: str, z3_version: str) -> bytes:
 
 
 def canonical(query: str) -> bytes:
-    """Gives the query without comments and with single spaces.
+    """Gives the query without comments and with single spaces: `"(assert  p) ; why"` becomes
+    `b"(assert p)"`.
 
-    A query with string literals or quoted symbols, in which spaces and semicolons mean something,
-    is left as it is.
+    A query with string literals or quoted symbols, in which spaces and semicolons mean
+    something, is left as it is.
     """
     raw = query.encode()
     if b'"' in raw or b"|" in raw:
@@ -150,9 +154,10 @@ def canonical(query: str) -> bytes:
 
 @cache
 def z3_version() -> str:
-    """Gives the installed z3's version without loading it; raises WorkerError without one.
+    """Gives the installed z3's version without loading it; raises `WorkerError` without one.
 
-    The first call takes some 40 ms: it is made once, in the host, and the workers are told.
+    The first call takes some 40 ms: it is made once, in the host, and the workers get it in
+    `Begin`.
     """
     from importlib import metadata
 
@@ -169,5 +174,6 @@ def _context(axioms_text: str, logic: str, version: str) -> blake2b:
     state = blake2b(PROFILE, digest_size=DIGEST_SIZE)
     for part in (axioms_text, logic, version):
         raw = part.encode()
+        # Lengths first, or axioms "ab" and logic "c" would have the digest of "a" and "bc"
         state.update(len(raw).to_bytes(8, "little") + raw)
     return state

@@ -44,7 +44,8 @@ class Z3Session:
     def check(self, query: str, rlimit: int, watchdog: Watchdog) -> tuple[Status, str]:
         """Answers one question, and why when the answer is unknown.
 
-        Raises ParseError for a bad query. After any exception the session must not be used again.
+        Raises `ParseError` for a bad query. After any exception the session must not be
+        used again.
         """
         self.checks += 1
         goals = self._parse_scoped(query) if self._lasts else self._parse(query)

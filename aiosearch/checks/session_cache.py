@@ -1,9 +1,8 @@
-"""The sessions of a z3 process, one for each axiom set and logic, and their watchdog.
+"""The sessions of a z3 process, one for each axiom set and logic, and their `Watchdog`.
 
-A thread that interrupts a computation which outlives its time.
-
-z3's own time-out starts a thread for every check, which costs as much as a proof does (60 us);
-one that looks around every few milliseconds while there is work costs nothing.
+The watchdog is a thread that interrupts a computation which outlives its time. z3's own time-out
+starts a thread for every check, which costs as much as a proof does (60 µs); one that looks around
+every few milliseconds while there is work costs nothing.
 """
 
 from __future__ import annotations
@@ -57,8 +56,10 @@ class Watchdog:
 
     @contextlib.contextmanager
     def watch(self, interrupt: Callable[[], object]) -> Iterator[None]:
-        """Interrupts its body, never what comes after it, when the time is over."""
+        """Interrupts its body, never what comes after it, when the time is over; `fired`
+        says so."""
         self.fired = False
+        # Before `_interrupt`, which the thread looks at first
         self._end = time.monotonic() + self._seconds
         self._interrupt = interrupt
         try:
@@ -77,8 +78,6 @@ class Watchdog:
                     self._interrupt()
 
 
-pass
-
 MAX_SESSIONS = 8
 """Sessions held at once; the one unused for the longest time goes."""
 CHECKS_PER_SESSION = 2000
@@ -88,7 +87,8 @@ CHECKS_PER_MEMORY_LOOK = 256
 
 
 class SessionCache:
-    """Answers the questions of one process, one after the other."""
+    """Answers the questions of one process, one after the other, from at most `MAX_SESSIONS`
+    sessions."""
 
     def __init__(self, seconds: float, memory_mb: int) -> None:
         limit_memory(memory_mb)
@@ -103,7 +103,8 @@ class SessionCache:
         self._texts[number] = text
 
     def answer(self, ask: SolverRequest) -> SolverReply:
-        """Gives the verdict, whatever the query is."""
+        """Gives the verdict, whatever the query is: a query that cannot be parsed is
+        `unknown`, `Reason.ERROR`."""
         start = time.thread_time()
         status, reason = self._check(ask)
         unknown = status is Status.UNKNOWN
@@ -134,6 +135,7 @@ class SessionCache:
         axioms = self._texts[key[0]]
         if leaves_traces(query) or leaves_traces(axioms):
             return Z3Session(axioms, key[1], lasts=False)
+        # Out and in again: the dictionary's order is then the order of use
         session = self._sessions.pop(key, None)
         if session is None or session.checks >= CHECKS_PER_SESSION:
             session = Z3Session(axioms, key[1])

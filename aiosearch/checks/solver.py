@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def prepare() -> None:
-    """Imports what `main` will, before a nursery forks this process."""
+    """Imports what `main` will, before a fork server forks this process."""
     from . import session_cache  # noqa: F401
 
 
 def main() -> None:
-    """Answers questions until the host goes away or kills the process."""
+    """Answers each `SolverRequest` until the host goes away or kills the process."""
     channel, (seconds, memory_mb) = enter_child()
     try:
         from .session_cache import SessionCache

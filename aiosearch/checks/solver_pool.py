@@ -28,10 +28,11 @@ way through the host's loop would cost as much as the check. Slow checks must no
 
 
 class SolverPool:
-    """Puts questions to at most `size` processes and hands every answer to `answered`, which is
-    also told whether it is this machine's own. Other machines may lend places for more processes.
+    """Puts questions to at most `size` processes and hands every answer to `answered`.
 
-    `failed` is called once if no process can be started; nothing is asked after that.
+    `answered` also gets whether the process is this machine's own: other machines may lend
+    places for more processes. `failed` is called once if no process can be started; nothing is
+    asked after that.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class SolverPool:
         self.queue_seconds = 0.0
         self.backlog = Backlog()
         self._places: dict[int, Spawner | None] = dict.fromkeys(range(size))
-        """By number, and for places on other machines how to start a process there."""
+        """By number: how to start a process there, for places on other machines, else None."""
         self._limits = limits
         self._answered = answered
         self._failed = failed
@@ -68,15 +69,17 @@ class SolverPool:
     @property
     def pids(self) -> tuple[int, ...]:
         """The processes of this machine that have been started and not lost."""
-        return tuple(one.pid for one in self._processes.values() if one.pid and one.own)
+        return tuple(
+            process.pid for process in self._processes.values() if process.pid and process.own
+        )
 
     def submit(self, question: PendingQuestion) -> None:
-        """Queues a question, or moves a queued one whose priority has changed."""
+        """Queues a question, or moves a queued one whose `priority` has changed."""
         self.backlog.push(question)
         self._pump()
 
     def add(self, count: int, spawn: Spawner) -> tuple[int, ...]:
-        """Takes so many places on another machine; gives their numbers."""
+        """Takes `count` places on another machine; gives their numbers."""
         first = max(self._places) + 1
         places = range(first, first + count)
         self._places.update(dict.fromkeys(places, spawn))
@@ -84,7 +87,7 @@ class SolverPool:
         return tuple(places)
 
     def remove(self, places: Iterable[int]) -> None:
-        """Gives places back; what was asked there is asked again elsewhere."""
+        """Gives places back; what was asked there is asked again elsewhere, by `lost`."""
         for place in places:
             self._places.pop(place, None)
 
@@ -93,6 +96,7 @@ class SolverPool:
         self._closed = True
         self.backlog.clear()
         processes = list(self._processes.values())
+        # All are killed before any is waited for
         for process in processes:
             process.kill()
         await asyncio.gather(*self._tasks, *(process.reap() for process in processes))
@@ -101,7 +105,7 @@ class SolverPool:
         """Fills every place, and returns when each process has loaded z3 or is gone."""
         while len(self._processes) < len(self._places) and not self._closed:
             self._spawn()
-        while not self._closed and not all(one.ready for one in self._processes.values()):
+        while not self._closed and not all(process.ready for process in self._processes.values()):
             self._changed.clear()
             await self._changed.wait()
 
@@ -117,7 +121,9 @@ class SolverPool:
         self.checks += 1
         self.cpu_seconds += verdict.seconds
         self.queue_seconds += max(start - question.asked, 0.0)
+        # A moving mean over some eight checks
         self._pace += (verdict.seconds - self._pace) / 8
+        # Before `_pump`, which would send it the next question
         if answer.retire:
             self._retire(process)
         self._pump()
@@ -129,10 +135,12 @@ class SolverPool:
             self._answered(question, verdict, process.own)
 
     def lost(self, process: SolverProcess) -> None:
-        """A process has gone, killed or not: the question it was thinking about is blamed."""
+        """Takes note that a process has gone, killed or not: the question it was thinking
+        about is blamed."""
         if self._closed or self._processes.get(process.index) is not process:
             return
         self._remove(process)
+        # A place that was taken back, or another machine that never came: nobody is to blame
         if process.index not in self._places or not (process.loaded or process.own):
             self._places.pop(process.index, None)
             for question in process.take_back():
@@ -141,11 +149,13 @@ class SolverPool:
             return
         if not process.loaded:
             self._start_failures += 1
+            # A process that says why it cannot load z3 need not be tried again
             if process.broken or self._start_failures == START_TRIES:
                 self._give_up(process.broken or "the processes die while they load it")
                 return
         self.restarts += 1
         held = process.take_back()
+        # Questions that were sent ahead had not begun
         for innocent in held[1:]:
             self.backlog.push(innocent)
         self._pump()
@@ -169,12 +179,14 @@ class SolverPool:
     def _pump(self) -> None:
         while self.backlog and (process := self._least_busy()) is not None:
             process.submit(self.backlog.pop())
-        wanted = min(len(self._places), self.in_flight + len(self.backlog))
-        while len(self._processes) < wanted and not self._closed:
+        # No more processes than questions: each costs tens of megabytes
+        needed = min(len(self._places), self.in_flight + len(self.backlog))
+        while len(self._processes) < needed and not self._closed:
             self._spawn()
 
     def _least_busy(self) -> SolverProcess | None:
         least = None
+        # The process with the fewest questions, and none that has as many as it may have
         held = 2 if self._pace < BRISK_CHECK_SECONDS else 1
         for process in self._processes.values():
             if process.ready and len(process.held) < held:
@@ -183,7 +195,9 @@ class SolverPool:
         return least
 
     def _spawn(self) -> None:
-        index, spawn = next(one for one in self._places.items() if one[0] not in self._processes)
+        index, spawn = next(
+            vacancy for vacancy in self._places.items() if vacancy[0] not in self._processes
+        )
         process = self._processes[index] = SolverProcess(index, self._limits, self, spawn)
         self._keep(self._start(process))
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 MODULE = "aiosearch.checks.solver"
 BROOD = "z3"
 START_SECONDS = 60.0
-"""Loading z3 takes 0.2 s; on a machine this slow, nothing else would work either."""
+"""Seconds for loading z3, which takes 0.2; on a machine this slow, nothing else would work either.
+"""
 LARGEST_RLIMIT = 2**32 - 1
 
 
@@ -34,7 +35,7 @@ class SolverLimits(Struct, frozen=True):
 
 
 class SolverOwner(Protocol):
-    """Who hears of a process: each method is called from the event loop."""
+    """Who hears of a `SolverProcess`: each method is called from the event loop."""
 
     def ready(self, process: SolverProcess) -> None: ...
     def answered(
@@ -57,7 +58,7 @@ class SolverProcess:
         self.own = spawn is None
         """Whether it runs on this machine."""
         self.loaded = False
-        """Whether it has said that z3 is loaded; that may be heard before `start` has returned."""
+        """Whether it has said `SolverReady`, which may be heard before `start` has returned."""
         self.broken = ""
         """Why z3 cannot be loaded, as the process says."""
         self.overdue = False
@@ -76,7 +77,7 @@ class SolverProcess:
         self._timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Spawns the process; `ready` is heard when it has loaded z3."""
+        """Spawns the process; `SolverOwner.ready` is called when it has loaded z3."""
         try:
             child = await self._spawn(self._on_frame, self._on_gone)
         except BaseException:
@@ -100,13 +101,14 @@ class SolverProcess:
         return self._child.pid if self._child is not None else 0
 
     def submit(self, question: PendingQuestion) -> None:
-        """Sends a question, behind those that it holds."""
+        """Sends a question, behind those in `held`."""
         assert self._child is not None
         number = self._axioms.get(question.axioms)
         if number is None:
             number = self._axioms[question.axioms] = len(self._axioms)
             self._child.send(encode(SolverAxioms(number, question.axioms)))
         asked = question.obligation
+        # z3 reads it as 32 bits, and a larger one as something small
         rlimit = min(question.rlimit, LARGEST_RLIMIT)
         self._child.send(encode(SolverRequest(asked.query, number, asked.logic, rlimit)))
         question.sent = True

@@ -1,8 +1,7 @@
 """Verdicts on disk: an SQLite file that several processes use, and the thread that owns it.
 
-Every call blocks; in a running service one thread makes them all (see `archive`).
-
-The thread that owns the cache file, and what is done when the file fails.
+Every call of `VerdictStore` blocks; in a running service the thread of an `Archive` makes them all,
+and says what is done when the file fails.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ ROWS = 500_000
 PATIENCE = 1.0
 """Seconds to wait for another process's lock."""
 SHARE = 64
-"""Rows between two moments in which the event loop's thread may run."""
+"""Rows between two moments in which the event loop's thread may run, see `let_others_run`."""
 
 _TABLE = "verdicts (id INTEGER PRIMARY KEY, digest BLOB UNIQUE, verdict BLOB, sum BLOB)"
 FORMAT = FileFormat("a verdict cache", HOME, 0x61696F73, 1, f"CREATE TABLE {_TABLE}")
@@ -58,16 +57,16 @@ class VerdictStore:
         self._database = connect(path, FORMAT, PATIENCE)
 
     def digests(self) -> set[bytes]:
-        known: set[bytes] = set()
+        digests: set[bytes] = set()
         with translated():
             cursor = self._database.execute("SELECT digest FROM verdicts")
             while rows := cursor.fetchmany(2 * SHARE):
-                known.update(digest for (digest,) in rows)
+                digests.update(digest for (digest,) in rows)
                 let_others_run()
-        return known
+        return digests
 
     def get(self, digest: bytes) -> Verdict | None:
-        """Gives a verdict whose checksum is right."""
+        """Gives a verdict whose checksum is right, or None."""
         with translated():
             row = self._database.execute(
                 "SELECT verdict, sum FROM verdicts WHERE digest = ?", (digest,)
@@ -112,16 +111,13 @@ def let_others_run() -> None:
 
 
 def validated(digest: bytes, verdict: bytes, expected: bytes) -> Verdict:
-    """Decodes a row; raises DamagedError when it is not what was written."""
+    """Decodes a row; raises `DamagedError` when it is not what was written."""
     try:
         if checksum(digest, verdict) == expected:
             return _decode(verdict)
     except (TypeError, msgspec.DecodeError):
         pass
     raise DamagedError("a row is not what was written")
-
-
-pass
 
 
 Rows: TypeAlias = "list[tuple[bytes, Verdict]]"
@@ -142,7 +138,7 @@ class Archive:
     def __init__(
         self, path: Path, warn: Callable[[str], None], opened: Callable[[set[bytes]], None]
     ) -> None:
-        """`opened` is told which digests the file holds."""
+        """Calls `opened`, in the event loop, with the digests that the file holds."""
         self._path = path
         self._warn = warn
         self._opened = opened
@@ -154,10 +150,11 @@ class Archive:
         self._late: Rows = []
         self._busy = False
         self._thread = threading.Thread(target=self._run, name="aiosearch-verdicts", daemon=True)
+        # A daemon: a host that leaves without `close` must not wait for a locked file
         self._thread.start()
 
     def read(self, digests: list[bytes], reply: Callable[[dict[bytes, Verdict]], None]) -> None:
-        """Calls `reply` in the event loop with those that the file holds."""
+        """Calls `reply` in the event loop with the verdicts that the file holds."""
         self._jobs.put(lambda: self._post(reply, self._read(digests)))
 
     def write(self, rows: Rows) -> None:
@@ -196,23 +193,24 @@ class Archive:
         self._post(self._opened, digests)
 
     def _read(self, digests: list[bytes]) -> dict[bytes, Verdict]:
-        found: dict[bytes, Verdict] = {}
+        verdicts: dict[bytes, Verdict] = {}
 
         def read(store: VerdictStore) -> None:
             for number, digest in enumerate(digests, 1):
                 if number % SHARE == 0:
                     let_others_run()
                 if (verdict := store.get(digest)) is not None:
-                    found[digest] = verdict
+                    verdicts[digest] = verdict
 
         self._attempt(read)
-        return found
+        return verdicts
 
     def _write(self, rows: Rows) -> None:
         def write(store: VerdictStore) -> None:
             store.insert(self._late)
             self._late = []
 
+        # Kept until an insert succeeds: another process may hold the lock for a while
         self._late = (self._late + rows)[-MAX_PENDING_VERDICTS:]
         self._attempt(write)
 
@@ -230,7 +228,7 @@ class Archive:
             self._do_without(error)
 
     def _put_aside(self, error: Exception) -> bool:
-        """Says whether a new file may be begun."""
+        """Moves the damaged file away; whether a new one may be begun."""
         self._close_store()
         try:
             aside = set_aside(self._path, self._inode)

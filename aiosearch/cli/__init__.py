@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import importlib
 import os
 import resource
 import sys
@@ -13,21 +12,21 @@ from collections.abc import Sequence
 from ..errors import AiosearchError, ProblemError, WorkerError
 from .interrupt_retry import repeat_lost_interrupt
 from .output.streams import Exit, OutputError, complain, flush_output, open_stderr, tell
-from .parser import make_parser
+from .parser import read_command_line
 
 __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the console script and gives its exit code; takes `sys.argv` by default."""
-    given = list(sys.argv[1:] if argv is None else argv)
+    words = list(sys.argv[1:] if argv is None else argv)
     open_stderr()
     if sys.stdout is None:
         complain("stdout is closed; redirect it to a file, or to /dev/null")
         return Exit.USAGE
     try:
         with repeat_lost_interrupt():
-            return _run(given)
+            return _run(words)
     except BrokenPipeError:
         return Exit.FINE
     except KeyboardInterrupt:
@@ -43,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Exit.USAGE
     except AiosearchError as error:
         complain(str(error))
-        if error.__cause__ is not None and {"-v", "--verbose"} & set(given):
+        if error.__cause__ is not None and {"-v", "--verbose"} & set(words):
             tell("".join(traceback.format_exception(error.__cause__)).rstrip())
         return Exit.FAILED if isinstance(error, ProblemError | WorkerError) else Exit.USAGE
     except OSError as error:
@@ -65,11 +64,9 @@ def _is_somewhere() -> bool:
     return True
 
 
-def _run(given: list[str]) -> int:
+def _run(words: list[str]) -> int:
     try:
-        arguments = make_parser().parse_args(given)
+        command, arguments = read_command_line(words)
     except SystemExit as shown:  # --help and --version
         return int(shown.code or 0)
-    arguments.argv = given
-    command = importlib.import_module(f".commands.{arguments.command}", __package__)
     return int(command.run(arguments))

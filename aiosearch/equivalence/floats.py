@@ -269,7 +269,7 @@ def compare_on(
     dtypes = [type_.dtype for type_ in a.outputs]
     with np.errstate(all="ignore"):
         outputs = [
-            _FloatOutput(number, dtype, own, other, real, strict)
+            _FloatOutput(number, dtype, a.unit(dtype), own, other, real, strict)
             for number, (dtype, own, other, real) in enumerate(
                 zip(dtypes, ours, theirs, truth, strict=True)
             )
@@ -288,7 +288,14 @@ class _FloatOutput:
     """One output of one trial."""
 
     def __init__(
-        self, number: int, dtype: DType, ours: Array, theirs: Array, truth: NoisyArray, strict: bool
+        self,
+        number: int,
+        dtype: DType,
+        unit: float,
+        ours: Array,
+        theirs: Array,
+        truth: NoisyArray,
+        strict: bool,
     ) -> None:
         self.number = number
         self.dtype = dtype
@@ -296,7 +303,7 @@ class _FloatOutput:
         self.ours = ours.astype(np.float64)
         self.theirs = theirs.astype(np.float64)
         self.truth = truth.value.astype(np.float64)
-        self.loss = math.sqrt(UNIT.get(dtype, UNIT[DType.F64]))
+        self.loss = math.sqrt(unit)
         finite = np.isfinite(self.ours)
         size = np.max(np.abs(self.truth), where=np.isfinite(self.truth), initial=0.0)
         noise = np.broadcast_to(truth.spread, finite.shape)
@@ -310,7 +317,9 @@ class _FloatOutput:
         if strict:
             self.broken |= ~finite & ~_same_kind(self.ours, self.theirs)
         own = 2 * UNIT.get(dtype, 0.0) * np.abs(self.truth)
-        explained = noise if dtype is DType.F64 else _seen(shares, self.compared) * noise
+        rough = unit > UNIT.get(dtype, unit)  # the device may round, and need not where it did not
+        whole = dtype is DType.F64 or rough
+        explained = noise if whole else _seen(shares, self.compared) * noise
         usual = np.maximum(np.minimum(noise, _USUAL.get(dtype, 0.0) * own), _FLOOR[working(dtype)])
         self.ulp = np.maximum(np.maximum(explained, own), usual)
         if dtype is DType.F64:

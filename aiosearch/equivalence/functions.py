@@ -109,6 +109,9 @@ class _Estimated:
         self.outputs = function.outputs
         self.asks_for = ()  # nobody knows
 
+    def unit(self, dtype: DType) -> float:
+        return UNIT.get(dtype, UNIT[DType.F64])
+
     def own(self, inputs: Sequence[Array]) -> list[Array]:
         return self.function.own(inputs)
 

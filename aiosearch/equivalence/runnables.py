@@ -9,10 +9,11 @@ from typing import Protocol
 from ..tensor.errors import ShapeError
 from ..tensor.floats import Array
 from ..tensor.terms import LITERAL, Program, Term, walk
-from ..tensor.types import TensorType
+from ..tensor.types import DType, TensorType
 from .distributions import NANS, SPECIAL, special
-from .rounding.machine import OWN, execute
-from .rounding.noise import TYPED, NoisyArray, stored_inputs
+from .rounding.machine import OWN, UNIT, execute
+from .rounding.noise import TYPED, TYPED_ROUGHLY, NoisyArray, stored_inputs
+from .tensorfloat import has_products
 
 _COMPARISONS = ("less", "less_equal", "equal", "not_equal")
 
@@ -31,6 +32,10 @@ class RunnableSide(Protocol):
         """Of `SPECIAL`, what it is known to ask for, and so means to be given."""
         ...
 
+    def unit(self, dtype: DType) -> float:
+        """The relative error that outputs of an element type have at least, where it rounds."""
+        ...
+
     def own(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs in its own element types."""
         ...
@@ -41,19 +46,29 @@ class RunnableSide(Protocol):
 
 
 class ExecutedProgram:
-    """A program on this package's machine."""
+    """A program on this package's machine.
 
-    def __init__(self, program: Program) -> None:
+    What it should be on a device allows for operands of float32 products that are rounded there by
+    `product_unit`.
+    """
+
+    def __init__(self, program: Program, product_unit: float = 0.0) -> None:
         self.program = program
+        self._product_unit = product_unit if has_products(program) else 0.0
         self.inputs = [term.type for term in program.inputs]
         self.outputs = [term.type for term in program.outputs]
         self.asks_for = asked_for(program)
+
+    def unit(self, dtype: DType) -> float:
+        own = UNIT.get(dtype, UNIT[DType.F64])
+        return max(own, self._product_unit) if dtype is DType.F32 else own
 
     def own(self, inputs: Sequence[Array]) -> list[Array]:
         return execute(self.program, OWN, inputs)
 
     def truth(self, inputs: Sequence[Array]) -> list[NoisyArray]:
-        return execute(self.program, TYPED, stored_inputs(self.program, inputs))
+        machine = TYPED_ROUGHLY if self._product_unit else TYPED
+        return execute(self.program, machine, stored_inputs(self.program, inputs))
 
 
 def asked_for(program: Program) -> tuple[str, ...]:

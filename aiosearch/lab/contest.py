@@ -5,20 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any
 
 from ..engine.run.search_settings import OnUnknown
 from ..errors import AiosearchError, ProblemError
+from ..problem import AnyProblem
 from .arms import Arm
 from .trial import TrialOutcome, run_once
 
 
 class ArmContest:
-    """Runs arms, and keeps what they came to; what is there is whole at any time."""
+    """Runs arms with `run_once`, and keeps what they came to; what is there is whole at any
+    time."""
 
     def __init__(
         self,
-        problem: Any,
+        problem: AnyProblem,
         arms: Sequence[Arm],
         repeat: int,
         seconds: float | None = None,
@@ -30,7 +31,7 @@ class ArmContest:
         self.arms = tuple(arms)
         self.outcomes: list[TrialOutcome] = []
         self.failures: dict[Arm, str] = {}
-        """Arms that could not be run, and why; they are not tried again."""
+        """Arms that could not be run, and why; an `Arm` of these is not tried again."""
         self._problem = problem
         self._repeat = repeat
         self._seconds = seconds
@@ -41,9 +42,11 @@ class ArmContest:
         self._started = time.monotonic()
 
     async def run(self) -> None:
-        """Runs all rounds; raises ProblemError where it is the problem that fails."""
+        """Runs all rounds; raises `ProblemError` where it is the problem that fails."""
         for round in range(self._repeat):
             arms = list(self.arms)
+            # Drawn anew in every round, as in `run_race`: no arm always runs after the same
+            # neighbour
             Random(f"{self._seed} {round}").shuffle(arms)
             for arm in arms:
                 if arm not in self.failures:
@@ -64,12 +67,12 @@ class ArmContest:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Runs that are done, and all."""
+        """Runs that are done, and runs in all."""
         return self._done, len(self.arms) * self._repeat
 
     @property
     def remaining(self) -> float | None:
-        """Seconds to go, if the rest takes as long as what is done; None before that."""
+        """Seconds to go, if what is left takes as long as what is done; None before that."""
         done, all = self.progress
         if not done:
             return None

@@ -20,7 +20,7 @@ from .arms import Arm
 
 
 def strategy_of(arm: Arm) -> Strategy:
-    """The strategy of an arm, made for one run."""
+    """The strategy of an arm, made for one run: `HeightOne` where its `split` asks for it."""
     if arm.split == "height1":
         return HeightOne(arm.workers)
     return find_strategy(arm.strategy)
@@ -29,8 +29,8 @@ def strategy_of(arm: Arm) -> Strategy:
 class HeightOne:
     """Deals subtree i at depth one to worker i modulo their number; nobody helps anybody.
 
-    `seats` are those that take part, on other machines too; by default those of this one. It is
-    there to be measured.
+    `seats` are those that take part, on other machines too; by default those of this one. With
+    3 seats and 7 subtrees seat 0 has 0, 3 and 6. It is there to be measured.
     """
 
     api = API
@@ -43,7 +43,7 @@ class HeightOne:
         self._idle: set[int] = set()
         self._uncut: list[int] = []
         self._waiting: list[dict[int, int]] = [{} for _ in range(self._seats)]
-        """For each seat its tasks and their ranks."""
+        """For each seat its tasks, and the rank of each."""
         self._cutter: int | None = None
         self._dealt = 0
 
@@ -68,7 +68,8 @@ class HeightOne:
             self._cutter = None
 
     def _place(self, seat: int | None) -> int:
-        """Whose a task is: dealt in turn when it is new, else where it was."""
+        """The seat whose a task is: dealt in turn when it is new, else where it was."""
+        # What a seat gives back stays its own, or the deal would not be once and for all
         if seat is not None and seat != self._cutter:
             return seat % self._seats
         self._dealt += 1
@@ -86,7 +87,7 @@ class HeightOne:
             mine = self._waiting[seat % self._seats]
             if mine:
                 rank = min(mine.values())
-                tasks = tuple(id for id, own in mine.items() if own == rank)
+                tasks = tuple(id for id, task_rank in mine.items() if task_rank == rank)
                 for id in tasks:
                     del mine[id]
                 self._idle.discard(seat)

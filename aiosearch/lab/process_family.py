@@ -15,16 +15,18 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """The processes that it started, and those that these did; none where that cannot be told."""
+    """The processes that `pid` started, and those that these did; none where that cannot be
+    told."""
     for task in _listed(Path(f"/proc/{pid}/task")):
         with suppress(OSError):
             for child in map(int, (task / "children").read_text().split()):
+                # Depth first, and each level read anew: processes come and go meanwhile
                 yield child
                 yield from descendants(child)
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU seconds of a process until now; 0 where it is gone or that cannot be told."""
+    """CPU seconds of a process until now; 0 where `pid` is gone or that cannot be told."""
     with suppress(OSError, IndexError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
@@ -32,17 +34,19 @@ def cpu_seconds(pid: int) -> float:
 
 
 def arguments(pid: int) -> list[str]:
-    """What a process was started with; nothing where it is gone or that cannot be told."""
+    """What a process was started with; nothing where `pid` is gone or that cannot be told."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
     return []
 
 
 class Family:
-    """Watches the processes that this one has started; `peak` is the most they ever occupied."""
+    """Watches the processes that this one has started; `peak` is the most memory that they ever
+    occupied."""
 
     def __init__(self) -> None:
         self.peak = 0
+        # Processes that were there before count from now on only
         self._before = {pid: cpu_seconds(pid) for pid in descendants(os.getpid())}
 
     @property
@@ -51,12 +55,12 @@ class Family:
         return sum(map(self._spent, descendants(os.getpid())))
 
     def cpu_of(self, module: str) -> tuple[float, ...]:
-        """The same of each that runs as `python -m MODULE`."""
+        """CPU seconds of each process that runs as `python -m MODULE`."""
         mine = (pid for pid in descendants(os.getpid()) if module in arguments(pid))
         return tuple(map(self._spent, mine))
 
     async def watch(self) -> None:
-        """Looks now and then, until it is cancelled."""
+        """Calls `look` every `SAMPLE_SECONDS`, until it is cancelled."""
         while True:
             self.look()
             await asyncio.sleep(SAMPLE_SECONDS)

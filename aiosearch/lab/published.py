@@ -14,9 +14,10 @@ BALANCE = (0.77, 0.80)
 """Mean over maximum of busy time where subtrees at depth one were dealt to eight, on the program on
 which it was worst: of processes, and of threads."""
 LEAST: Mapping[str, float] = MappingProxyType({"rms_norm": 0.94, "gated_mlp": 0.80, "gqa": 0.545})
-"""The least over the greatest run time of eight threads to which they were dealt."""
+"""Least over greatest run time of eight threads to which subtrees were dealt, by program."""
 WAITING: Mapping[int, float] = MappingProxyType({32: 0.02, 128: 0.90})
-"""What share of their time so many threads spent at z3's lock, for rms_norm; the first at most."""
+"""Share of their time that so many threads spent at z3's lock, for `rms_norm`; the first at most.
+"""
 WORKERS = (2, 4, 8, 16, 32, 64, 96)
 THREADS: Mapping[str, tuple[float, ...]] = MappingProxyType(
     {
@@ -37,7 +38,7 @@ RANKS: Mapping[str, tuple[float, ...]] = MappingProxyType(
         "lora": (1.55, 2.2, 3.3, 5.5, 6.2, 7.4, 7.4),
     }
 )
-"""The same of processes that send messages."""
+"""Speed-up of processes that send messages over one, of each program, on so many `WORKERS`."""
 QUESTIONS: Mapping[int, int] = MappingProxyType(
     {
         1: 34_000,
@@ -53,12 +54,12 @@ QUESTIONS: Mapping[int, int] = MappingProxyType(
 
 
 class Lock(Struct, frozen=True):
-    """What z3's lock cost their threads."""
+    """What z3's lock cost the study's threads, as `lock` fits it."""
 
     share: float
-    """Of the work, what only one could be at."""
+    """The share of the work that only one could be at."""
     contention: float
-    """By what share each that waited made that take longer."""
+    """By what share each thread that waited made that work take longer."""
 
 
 def lock() -> Lock:
@@ -73,6 +74,7 @@ def lock() -> Lock:
         for speedups in THREADS.values()
         for n, speedup in zip(WORKERS, speedups, strict=True)
     ]
+    # Least squares for two unknowns, s and s k, by the normal equations
     aa, ab, bb = (sum(p[i] * p[j] for p in points) for i, j in ((0, 0), (0, 1), (1, 1)))
     ay, by = (sum(p[i] * p[2] for p in points) for i in (0, 1))
     share = (bb * ay - ab * by) / (aa * bb - ab * ab)

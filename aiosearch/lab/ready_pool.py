@@ -1,6 +1,6 @@
 """A pool for one run, and the machines that join it, all started before its time counts.
 
-Machines for a strategy that needs some: processes on loopback that join as users' would.
+For a strategy that needs machines, they are processes on loopback that join as users' would.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import shlex
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 
 from ..errors import WorkerError
 from ..limits import Limits
 from ..pool import Pool
+from ..problem import AnyProblem
 from ..processes.child import Child
 from ..remote.transports import find_transport, has_transport
 from ..search import Search
@@ -28,21 +29,22 @@ if TYPE_CHECKING:
 
 MODULE = "aiosearch.cli.child_main"
 LEAVE_SECONDS = 5.0
-"""How long a machine may take to go home before it is ended."""
+"""Seconds that a machine may take to leave before it is ended."""
 
 
 @dataclass
 class JoiningMachines:
-    """The machines, from the time when they were asked to join."""
+    """The machines, from the time when `invite` asked them to join."""
 
     children: list[Child] = field(default_factory=list)
     missed: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when one has gone."""
+    """Set when one of them has gone."""
     _gone: int = 0
     _all_gone: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def invite(self, invitation: str, checkers: int) -> None:
         """Types on a new machine what it takes to join with one worker."""
+        # Without the program's name: the child runs the console script's module itself
         words = shlex.split(invitation)[1:]
         words += ["--workers", "1", "--checkers", str(checkers)]
         words += ["--name", f"guest {len(self.children) + 1}"]
@@ -57,7 +59,7 @@ class JoiningMachines:
             self._all_gone.set()
 
     async def close(self) -> None:
-        """Waits until they have gone, and ends those that do not go."""
+        """Waits until they have gone, and ends those that have not after `LEAVE_SECONDS`."""
         if self.children:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._all_gone.wait(), LEAVE_SECONDS)
@@ -69,37 +71,35 @@ class JoiningMachines:
 @asynccontextmanager
 async def joining_machines() -> AsyncIterator[JoiningMachines]:
     """Machines that may be invited; at the end they have gone."""
-    made = JoiningMachines()
+    machines = JoiningMachines()
     try:
-        yield made
+        yield machines
     finally:
         with anyio.CancelScope(shield=True):
-            await made.close()
-
-
-pass
+            await machines.close()
 
 
 JOIN_SECONDS = 60.0
 WARMING = TREES["medium"].problem
-"""Explored before anything counts, until every worker has had some of it. Hosts have it too."""
+"""Explored before anything counts, until every worker has had a part of it. Hosts have it too."""
 
 
 @asynccontextmanager
-async def ready_pool(problem: Any, arm: Arm) -> AsyncIterator[Pool]:
-    """A pool whose processes have all started, with the problem's module loaded in each."""
+async def ready_pool(problem: AnyProblem, arm: Arm) -> AsyncIterator[Pool]:
+    """A `Pool` whose processes have all started, with the problem's module loaded in each."""
     checkers = 1 if arm.solver == "locked" else arm.workers
     listener = _listener(arm)
     async with AsyncExitStack() as stack:
         come = await stack.enter_async_context(joining_machines())
-        made = Pool(
+        unopened = Pool(
             0 if listener else arm.workers,
+            # The host has one z3 process, and each machine but the last brings another
             checkers=1 if listener else checkers,
             cache=None,
             listener=listener,
             verdicts=arm.verdicts,
         )
-        pool = await stack.enter_async_context(made)
+        pool = await stack.enter_async_context(unopened)
         if listener is not None and invites(listener):
             for number in range(1, arm.workers + 1):
                 await come.invite(listener.invitation, checkers=int(number < checkers))
@@ -109,7 +109,7 @@ async def ready_pool(problem: Any, arm: Arm) -> AsyncIterator[Pool]:
 
 
 async def _all_came(pool: Pool, arm: Arm, come: JoiningMachines) -> None:
-    """Waits until every worker has had a part in a search."""
+    """Waits until every worker has had a part in a search, for `JOIN_SECONDS` at most."""
     working = asyncio.create_task(_work_together(pool, arm.workers))
     missed = asyncio.create_task(come.missed.wait())
     try:
@@ -125,7 +125,7 @@ async def _all_came(pool: Pool, arm: Arm, come: JoiningMachines) -> None:
         await asyncio.gather(working, missed, return_exceptions=True)
 
 
-async def _warm_up(problem: Any, pool: Pool, arm: Arm) -> None:
+async def _warm_up(problem: AnyProblem, pool: Pool, arm: Arm) -> None:
     async with Search(problem, pool=pool, order=arm.order, limits=Limits(nodes=1)) as search:
         await search.wait()
     await _work_together(pool, arm.workers)  # by now each has loaded the problem
@@ -134,7 +134,7 @@ async def _warm_up(problem: Any, pool: Pool, arm: Arm) -> None:
 
 
 async def _work_together(pool: Pool, workers: int) -> None:
-    """Searches until so many workers had a part in it."""
+    """Searches `WARMING` until so many workers had a part in it."""
     working = 0
     while working < workers:
         async with Search(WARMING, pool=pool) as search:
@@ -143,7 +143,7 @@ async def _work_together(pool: Pool, workers: int) -> None:
 
 
 def invites(listener: Listener) -> bool:
-    """Whether machines join it by `aiosearch worker`; others bring theirs."""
+    """Whether machines join it by `aiosearch worker`; other listeners bring theirs."""
     return listener.invitation.startswith("aiosearch worker ")
 
 

@@ -1,7 +1,4 @@
-"""The results of each arm beside its base, as figures and as JSON or CSV.
-
-The figures as plain values, for JSON and CSV.
-"""
+"""The results of each arm beside its base, as figures and as plain values for JSON or CSV."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from ..orders import find_order
+from ..problem import AnyProblem
 from .arms import Arm
 from .intervals import Interval, interval, ratio
 from .trial import TrialOutcome
@@ -25,23 +23,24 @@ class ArmRow(Struct, frozen=True, kw_only=True):
 
     arm: Arm
     runs: int
-    """Complete ones."""
+    """Runs that are complete."""
     trouble: str = ""
-    """Why the arm does not count: a wrong answer, a limit, an error."""
+    """Why the arm does not count: a wrong answer, a limit, an error; empty where it does."""
     wrong: bool = False
-    """Whether that is a wrong answer, or an error."""
+    """Whether `trouble` is a wrong answer, or an error."""
     seconds: Interval | None = None
     speedup: Interval | None = None
-    """Over the base, by rounds."""
+    """Over the `base`, by rounds."""
     efficiency: float | None = None
     cpu_efficiency: float | None = None
     """CPU seconds of the base over those of this arm: what distribution itself costs."""
     cpu_speedup: float | None = None
-    """CPU seconds of the base's busiest process over those of this arm's, be it a worker or a z3:
-    about the speed-up, had every process a processor of its own."""
+    """CPU seconds of the base's busiest process over those of this arm's, be it a worker or a
+    z3: about the speed-up, had every process a processor of its own."""
     balance: float | None = None
     cpu_balance: float | None = None
-    """The same of their CPU seconds, which neighbours change little; `balance` is of busy time."""
+    """Mean over maximum of the workers' CPU seconds, which neighbours change little; `balance`
+    is of busy time."""
     cpu_least: float | None = None
     """Least over most of the workers' CPU seconds."""
     idle_share: float | None = None
@@ -61,9 +60,12 @@ class ArmRow(Struct, frozen=True, kw_only=True):
 
 
 def rows(
-    problem: Any, arms: Sequence[Arm], outcomes: Sequence[TrialOutcome], failures: Mapping[Arm, str]
+    problem: AnyProblem,
+    arms: Sequence[Arm],
+    outcomes: Sequence[TrialOutcome],
+    failures: Mapping[Arm, str],
 ) -> list[ArmRow]:
-    """A row for each arm, in their order."""
+    """A row for each arm, in the order of `arms`."""
     judge = ArmJudge(problem, outcomes)
     return [
         ArmRow(arm=arm, runs=0, trouble=failures[arm], wrong=True)
@@ -74,22 +76,22 @@ def rows(
 
 
 class ArmJudge:
-    """Says which runs gave another answer than the rest."""
+    """Says which runs gave another answer than the `base`'s."""
 
-    def __init__(self, problem: Any, outcomes: Sequence[TrialOutcome]) -> None:
+    def __init__(self, problem: AnyProblem, outcomes: Sequence[TrialOutcome]) -> None:
         self._problem = problem
-        complete = [one for one in outcomes if one.complete]
+        complete = [outcome for outcome in outcomes if outcome.complete]
         # A base first: it is one worker with the strategy that everybody knows
-        complete.sort(key=lambda one: one.arm != one.arm.base)
+        complete.sort(key=lambda outcome: outcome.arm != outcome.arm.base)
         self._best = complete[0].best_cost if complete else None
-        exhaustive = [one for one in complete if not self.prunes(one.arm)]
+        exhaustive = [outcome for outcome in complete if not self.prunes(outcome.arm)]
         self._first = exhaustive[0] if exhaustive else None
 
     def prunes(self, arm: Arm) -> bool:
         return find_order(arm.order, self._problem).prunes
 
     def difference(self, outcome: TrialOutcome) -> str:
-        """How it differs from the rest; empty where it does not."""
+        """How a run's answer differs from the first one's; empty where it does not."""
         if outcome.best_cost != self._best:
             return f"best cost {outcome.best_cost}, not {self._best}"
         first = self._first
@@ -97,29 +99,34 @@ class ArmJudge:
             return ""
         if outcome.answer != first.answer:
             return f"other solutions: {outcome.solutions}, against {first.solutions}"
+        # With keys the number of nodes depends on who comes first
         if outcome.nodes != first.nodes and not hasattr(self._problem, "key"):
             return f"{outcome.nodes} nodes, not {first.nodes}"
         return ""
 
 
 def _row(arm: Arm, judge: ArmJudge, outcomes: Sequence[TrialOutcome]) -> ArmRow:
-    mine = {one.round: one for one in outcomes if one.arm == arm}
-    complete = {round: one for round, one in mine.items() if one.complete}
-    for one in complete.values():
-        if difference := judge.difference(one):
+    mine = {outcome.round: outcome for outcome in outcomes if outcome.arm == arm}
+    complete = {round: outcome for round, outcome in mine.items() if outcome.complete}
+    for outcome in complete.values():
+        if difference := judge.difference(outcome):
             return ArmRow(arm=arm, runs=len(complete), trouble=f"wrong: {difference}", wrong=True)
     if len(complete) < len(mine):
         return ArmRow(arm=arm, runs=len(complete), trouble="stopped at the limit")
     if not complete:
         return ArmRow(arm=arm, runs=0, trouble="not run")
-    bases = {one.round: one for one in outcomes if one.arm == arm.base and one.complete}
+    bases = {
+        outcome.round: outcome
+        for outcome in outcomes
+        if outcome.arm == arm.base and outcome.complete
+    }
     return _figures(arm, list(complete.values()), _pairs(bases, complete))
 
 
 def _pairs(
     bases: dict[int, TrialOutcome], mine: dict[int, TrialOutcome]
 ) -> list[tuple[TrialOutcome, TrialOutcome]]:
-    return [(bases[round], one) for round, one in mine.items() if round in bases]
+    return [(bases[round], outcome) for round, outcome in mine.items() if round in bases]
 
 
 def _figures(
@@ -127,56 +134,56 @@ def _figures(
 ) -> ArmRow:
     base, paired = [first for first, _ in pairs], [second for _, second in pairs]
     speedup = (
-        ratio([one.seconds for one in base], [one.seconds for one in paired]) if pairs else None
+        ratio([outcome.seconds for outcome in base], [outcome.seconds for outcome in paired])
+        if pairs
+        else None
     )
-    spent = sum(one.cpu for one in paired)
-    longest = sum(one.busiest for one in paired)
-    checks = fmean(one.checks for one in mine)
+    # Sums over sums, not means of ratios: a short run must not count as much as a long one
+    spent = sum(outcome.cpu for outcome in paired)
+    longest = sum(outcome.busiest for outcome in paired)
+    checks = fmean(outcome.checks for outcome in mine)
     return ArmRow(
         arm=arm,
         runs=len(mine),
-        seconds=interval([one.seconds for one in mine]),
+        seconds=interval([outcome.seconds for outcome in mine]),
         speedup=speedup,
         efficiency=speedup.mean / arm.workers if speedup else None,
-        cpu_efficiency=sum(one.cpu for one in base) / spent if spent else None,
-        cpu_speedup=sum(one.busiest for one in base) / longest if longest else None,
-        balance=fmean(one.balance for one in mine),
-        cpu_balance=fmean(one.cpu_balance for one in mine),
-        cpu_least=fmean(one.cpu_least for one in mine),
-        idle_share=fmean(one.idle_share for one in mine),
-        contention=fmean(one.contention for one in mine),
-        queue_seconds=sum(one.queue_seconds for one in mine) / len(mine) / checks
+        cpu_efficiency=sum(outcome.cpu for outcome in base) / spent if spent else None,
+        cpu_speedup=sum(outcome.busiest for outcome in base) / longest if longest else None,
+        balance=fmean(outcome.balance for outcome in mine),
+        cpu_balance=fmean(outcome.cpu_balance for outcome in mine),
+        cpu_least=fmean(outcome.cpu_least for outcome in mine),
+        idle_share=fmean(outcome.idle_share for outcome in mine),
+        contention=fmean(outcome.contention for outcome in mine),
+        queue_seconds=sum(outcome.queue_seconds for outcome in mine) / len(mine) / checks
         if checks
         else 0.0,
         nodes=mine[0].nodes,
         solutions=mine[0].solutions,
         checks=checks,
         redundant=fmean(second.checks - first.checks for first, second in pairs) if pairs else None,
-        messages=fmean(one.messages for one in mine),
-        bytes=fmean(one.bytes for one in mine),
-        steals=fmean(one.steals for one in mine),
-        memory=fmean(one.memory for one in mine),
+        messages=fmean(outcome.messages for outcome in mine),
+        bytes=fmean(outcome.bytes for outcome in mine),
+        steals=fmean(outcome.steals for outcome in mine),
+        memory=fmean(outcome.memory for outcome in mine),
     )
 
 
-pass
-
-
 def facts(row: ArmRow) -> dict[str, Any]:
-    """One row as flat values: the arm's fields, and three for a figure with an interval."""
-    found: dict[str, Any] = {**msgspec.to_builtins(row.arm), "switches": row.arm.switched}
+    """One row as flat values: the arm's fields, and three for a figure with an `Interval`."""
+    values: dict[str, Any] = {**msgspec.to_builtins(row.arm), "switches": row.arm.switched}
     for name in row.__struct_fields__[1:]:
         value = getattr(row, name)
-        found[name] = value
+        values[name] = value
         if name in ("seconds", "speedup"):
             ends = value or Interval(0.0)
-            found[name] = value and value.mean
-            found |= {f"{name}_low": ends.low, f"{name}_high": ends.high}
-    return found
+            values[name] = value and value.mean
+            values |= {f"{name}_low": ends.low, f"{name}_high": ends.high}
+    return values
 
 
 def to_csv(rows: Sequence[ArmRow]) -> str:
-    """A line for each row, below a line of names; what is not known is empty."""
+    """A line for each row of `facts`, below a line of names; what is not known is empty."""
     written = io.StringIO()
     lines = [facts(row) for row in rows]
     writer = csv.DictWriter(written, list(lines[0]), lineterminator="\n")

@@ -16,24 +16,25 @@ from .recording.replay import Recorded, RecordedWithQuestions
 
 
 class SimulationSetting(Struct, frozen=True, kw_only=True):
-    """What all runs have in common. Times are seconds."""
+    """What all runs have in common. Times are in seconds."""
 
     hosts: int = 1
     latency: float = 200e-6
-    """Of a message to another machine, one way."""
+    """Seconds of a message to another machine, one way."""
     local_latency: float = 15e-6
     host_cost: float = 16e-6
-    """What a message costs the host; benchmarks/simulated.py measures it."""
+    """Seconds that a message costs the host; benchmarks/simulated.py measures it."""
     checkers: int = 0
     """z3 processes where they are pooled; 0 for one for each worker."""
     locked: float = 1.0
-    """The share of a check that a locked z3 can do for one worker only."""
+    """The share of a check that a `locked` z3 can do for one worker only."""
     contention: float = 0.0
-    """By what share each that waits for it makes that take longer."""
+    """By what share each z3 that waits for the locked part makes it take longer; see `Gate`."""
     scale: float = 1.0
-    """Multiplies the times of nodes and checks."""
+    """Multiplies the times of nodes and checks, before `host_cost` and latencies, which stay."""
     longest: float = float("inf")
-    """What a node may take at most, before it is scaled: what struck it was the machine."""
+    """Seconds that a node may take at most, before `scale`: what struck a longer one was the
+    machine."""
 
 
 class Replayed(Struct, frozen=True):
@@ -47,7 +48,7 @@ class Replayed(Struct, frozen=True):
     hosts: int
     seconds: float
     speedup: float
-    """Over one worker of `queue`, without switches."""
+    """Over one worker of `BASE`, without switches."""
     efficiency: float
     balance: float
     least: float
@@ -55,10 +56,10 @@ class Replayed(Struct, frozen=True):
     idle: float
     """The share of the workers' time in which they held nothing."""
     contention: float
-    """The share in which they had nothing to do but wait for verdicts."""
+    """The share of the workers' time in which they had nothing to do but wait for verdicts."""
     checks: int
     redundant: int
-    """Checks beyond those of one worker, who asks each question once."""
+    """Checks beyond those of one worker, who asks each question once; with `private` verdicts."""
     messages: int
     tasks: int
     host: float
@@ -73,17 +74,18 @@ class Replayed(Struct, frozen=True):
 
 
 class Replay:
-    """Replays one recording, and compares every run with one worker of `queue`."""
+    """Replays one recording, and compares every run with one worker of `BASE`."""
 
     def __init__(
         self, recorded: Recorded, setting: SimulationSetting, order: str = "depth-first"
     ) -> None:
         self._recorded = recorded
         self._setting = setting
+        # On the same clock and with the same costs, or a speed-up would compare two machines
         self.alone, _ = self._run(Arm(BASE, order, 1), 0)
 
     def run(self, arm: Arm, repeat: int = 1) -> Replayed:
-        """Simulates an arm, as often as asked for, with another seed each time."""
+        """Simulates an arm, `repeat` times, with another seed each time."""
         return _median([self._told(arm, *self._run(arm, seed)) for seed in range(repeat)])
 
     def _run(self, arm: Arm, seed: int) -> tuple[Simulation, ThinkingStopwatch]:
@@ -93,7 +95,7 @@ class Replay:
         verdict = None
         if isinstance(recorded, RecordedWithQuestions):
             verdict = recorded.verdict_after(setting.scale)
-        found = simulate(
+        simulation = simulate(
             watch,
             recorded,
             arm.workers,
@@ -110,7 +112,7 @@ class Replay:
             contention=setting.contention,
             seed=seed,
         )
-        return found, watch
+        return simulation, watch
 
     def _node_seconds(self) -> Callable[[int], float]:
         seconds, scale, longest = self._recorded.seconds, self._setting.scale, self._setting.longest
@@ -118,8 +120,8 @@ class Replay:
             return seconds
         return lambda node: min(seconds(node), longest) * scale
 
-    def _told(self, arm: Arm, found: Simulation, watch: ThinkingStopwatch) -> Replayed:
-        speedup = self.alone.seconds / found.seconds
+    def _told(self, arm: Arm, simulation: Simulation, watch: ThinkingStopwatch) -> Replayed:
+        speedup = self.alone.seconds / simulation.seconds
         return Replayed(
             strategy=arm.strategy,
             verdicts=arm.verdicts,
@@ -127,24 +129,26 @@ class Replay:
             split=arm.split,
             workers=arm.workers,
             hosts=min(self._setting.hosts, arm.workers),
-            seconds=found.seconds,
+            seconds=simulation.seconds,
             speedup=speedup,
             efficiency=speedup / arm.workers,
-            balance=found.balance,
-            least=_least(found),
-            idle=sum(worker.idle for worker in found.workers) / arm.workers / found.seconds,
-            contention=found.contention,
-            checks=found.checks,
-            redundant=found.checks - self.alone.checks,
-            messages=found.messages,
-            tasks=found.tasks,
-            host=found.host / found.seconds,
+            balance=simulation.balance,
+            least=_least(simulation),
+            idle=sum(worker.idle for worker in simulation.workers)
+            / arm.workers
+            / simulation.seconds,
+            contention=simulation.contention,
+            checks=simulation.checks,
+            redundant=simulation.checks - self.alone.checks,
+            messages=simulation.messages,
+            tasks=simulation.tasks,
+            host=simulation.host / simulation.seconds,
             thinking=watch.seconds,
         )
 
 
-def _least(found: Simulation) -> float:
-    busy = [worker.busy for worker in found.workers]
+def _least(simulation: Simulation) -> float:
+    busy = [worker.busy for worker in simulation.workers]
     return min(busy) / max(busy) if any(busy) else 1.0
 
 
@@ -152,8 +156,8 @@ _FIGURES = Replayed.__struct_fields__[Replayed.__struct_fields__.index("seconds"
 
 
 def _median(rows: list[Replayed]) -> Replayed:
-    """Takes each figure's median; the arm is the same in all."""
+    """Takes each figure's median; the `Arm` is the same in all."""
     if len(rows) == 1:
         return rows[0]
-    found = {name: median(getattr(row, name) for row in rows) for name in _FIGURES}
-    return msgspec.convert(msgspec.to_builtins(rows[0]) | found, Replayed, strict=False)
+    figures = {name: median(getattr(row, name) for row in rows) for name in _FIGURES}
+    return msgspec.convert(msgspec.to_builtins(rows[0]) | figures, Replayed, strict=False)

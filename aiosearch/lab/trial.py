@@ -1,4 +1,4 @@
-"""One run: a search on a pool of its own, whose processes have started before its time counts."""
+"""One run of an `Arm`: a search on a pool of its own, whose processes have started before."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ..engine.worker.slots import MODULE as WORKER
 from ..errors import WorkerError
 from ..limits import Limits
 from ..pool import Pool
+from ..problem import AnyProblem
 from ..result import Result, SearchStatus
 from ..search import Search
 from ..statistics import WorkerStatistics
@@ -36,7 +37,7 @@ class TrialOutcome(Struct, frozen=True, kw_only=True):
     nodes: int
     solutions: int
     answer: str
-    """Equal for equal sets of solutions."""
+    """A digest, equal for equal sets of solutions."""
     best_cost: float | None
     memory: int
     """Bytes resident in all processes but the host, when they were most."""
@@ -50,16 +51,16 @@ class TrialOutcome(Struct, frozen=True, kw_only=True):
     """Mean over maximum of the workers' busy time."""
     busy: float
     idle: float
-    """With nothing to do."""
+    """Seconds with nothing to do."""
     waiting: float
-    """With nothing to do but wait for verdicts."""
+    """Seconds with nothing to do but wait for verdicts."""
     messages: int
     bytes: int
     steals: int
     checks: int
     """Questions that z3 itself answered."""
     queue_seconds: float
-    """How long those had waited for a z3 process."""
+    """Seconds for which those checks had waited for a z3 process."""
 
     @property
     def idle_share(self) -> float:
@@ -72,7 +73,7 @@ class TrialOutcome(Struct, frozen=True, kw_only=True):
 
     @property
     def cpu_least(self) -> float:
-        """Least over most of them."""
+        """Least over most of the workers' CPU seconds, `worker_cpu`."""
         return min(self.worker_cpu) / max(self.worker_cpu) if any(self.worker_cpu) else 1.0
 
     @property
@@ -82,17 +83,18 @@ class TrialOutcome(Struct, frozen=True, kw_only=True):
 
 
 async def run_once(
-    problem: Any,
+    problem: AnyProblem,
     arm: Arm,
     round: int = 0,
     seconds: float | None = None,
     on_unknown: OnUnknown = "defer",
 ) -> TrialOutcome:
-    """Runs an arm from cold, for so many seconds at most.
+    """Runs an arm from cold, for so many `seconds` at most.
 
-    Raises WorkerError where its workers cannot be had, or one of them is lost.
+    Raises `WorkerError` where its workers cannot be had, or one of them is lost.
     """
     async with ready_pool(problem, arm) as pool:
+        # What warming up asked is not this run's
         before = _checked(pool)
         family = Family()
         watching = asyncio.create_task(family.watch())
@@ -107,30 +109,31 @@ async def run_once(
                 on_unknown=on_unknown,
             ) as search:
                 result = await search.wait()
+                # Before the pool ends its processes, whose CPU time would be gone with them
                 family.look()
-                taken = family.peak, family.cpu, family.cpu_of(WORKER), family.cpu_of(SOLVER)
+                measured = family.peak, family.cpu, family.cpu_of(WORKER), family.cpu_of(SOLVER)
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
         _require_all(arm, result)
-        return _outcome(arm, round, result, before, _checked(pool), *taken)
+        return _outcome(arm, round, result, before, _checked(pool), *measured)
 
 
 def _require_all(arm: Arm, result: Result[Any]) -> None:
     """A run counts with all its workers, and with no others."""
-    found = result.statistics
-    if found.worker_deaths:
-        raise WorkerError(f"workers died: {found.worker_deaths}")
-    if len(found.workers) != arm.workers:
-        raise WorkerError(f"workers: {len(found.workers)} served, not {arm.workers}")
+    statistics = result.statistics
+    if statistics.worker_deaths:
+        raise WorkerError(f"workers died: {statistics.worker_deaths}")
+    if len(statistics.workers) != arm.workers:
+        raise WorkerError(f"workers: {len(statistics.workers)} served, not {arm.workers}")
 
 
 def _checked(pool: Pool) -> tuple[int, float]:
     """Checks and seconds in the queue until now."""
     if pool.verifier is None:
         return 0, 0.0
-    found: VerifierStatistics = pool.verifier.statistics()
-    return found.checks, found.queue_seconds
+    verifier: VerifierStatistics = pool.verifier.statistics()
+    return verifier.checks, verifier.queue_seconds
 
 
 def _outcome(
@@ -144,22 +147,22 @@ def _outcome(
     worker_cpu: tuple[float, ...],
     solver_cpu: tuple[float, ...],
 ) -> TrialOutcome:
-    found = result.statistics
-    workers: tuple[WorkerStatistics, ...] = found.workers
+    statistics = result.statistics
+    workers: tuple[WorkerStatistics, ...] = statistics.workers
     return TrialOutcome(
         arm=arm,
         round=round,
         complete=result.status is SearchStatus.COMPLETE,
-        seconds=found.seconds,
-        nodes=found.nodes,
-        solutions=found.solutions,
+        seconds=statistics.seconds,
+        nodes=statistics.nodes,
+        solutions=statistics.solutions,
         answer=_digest(result),
         best_cost=result.best_cost,
         memory=memory,
         cpu=cpu,
         busiest=max(worker_cpu + solver_cpu, default=0.0),
         worker_cpu=worker_cpu,
-        balance=found.balance,
+        balance=statistics.balance,
         busy=sum(worker.busy for worker in workers),
         idle=sum(worker.idle for worker in workers),
         waiting=sum(worker.waiting for worker in workers),

@@ -1,4 +1,4 @@
-"""The sizes of a machine's caches, and of a GPU's."""
+"""The sizes of a machine's caches, and of a GPU's, in bytes."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import os
 from pathlib import Path
 
 USUAL, USUAL_PRIVATE, USUAL_FIRST = 32 << 20, 1 << 20, 32 << 10
-"""Where the system does not say."""
+"""Last, second-level and first-level cache, where the system does not say."""
 GPU = 64 << 20
-"""Above the second-level cache of every GPU that jax runs on today but the largest."""
+"""Bytes; above the second-level cache of every GPU that jax runs on today but the largest."""
 _FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def last_cache(platform: str) -> int:
-    """Gives the bytes of the last one."""
+    """Gives the bytes of the last-level cache, which `Way.COLD` has to get past."""
     if platform != "cpu":
         return GPU
+    # Virtual machines often hide one of the two sources, or say 0
     sizes = [_bytes(index / "size") for index in _FOLDER.glob("index*")]
     configured = [_named("SC_LEVEL3_CACHE_SIZE"), _named("SC_LEVEL2_CACHE_SIZE")]
     return max([*sizes, *configured]) or USUAL
@@ -28,7 +29,7 @@ def private_cache() -> int:
 
 
 def first_cache() -> int:
-    """Gives the bytes of a core's first cache of data."""
+    """Gives the bytes of a core's first-level data cache."""
     return _of_core(1) or _named("SC_LEVEL1_DCACHE_SIZE") or USUAL_FIRST
 
 
@@ -49,7 +50,7 @@ def _bytes(file: Path) -> int:
 
 
 def _text(file: Path) -> str:
-    """Nothing where the file cannot be read."""
+    """The file's text; empty where it cannot be read."""
     try:
         return file.read_text().strip()
     except OSError:

@@ -13,12 +13,15 @@ if TYPE_CHECKING:
 
 
 class Draw(Struct, frozen=True, array_like=True):
-    """Numbers from `low` to below `high`, each as likely; whole ones for an integer type."""
+    """Numbers from `low` to below `high`, each as likely; whole ones for an integer type.
+
+    `Draw(-1.0, 1.0, normal=True)` is `NORMAL`: mean 0, deviation 1.
+    """
 
     low: float
     high: float
     normal: bool = False
-    """Whether the two are no bounds, but one deviation below and above the mean."""
+    """Whether `low` and `high` are no bounds, but one deviation below and above the mean."""
 
     def __str__(self) -> str:
         if self.normal:
@@ -49,29 +52,30 @@ WHOLE = Draw(-8.0, 8.0)
 
 
 def draw(
-    type_: ArrayType, seed: int, position: int, wanted: Draw | None = None
+    type_: ArrayType, seed: int, position: int, distribution: Draw | None = None
 ) -> np.ndarray[Any, Any]:
-    """Draws an array that depends on these alone.
+    """Draws an array that depends on these arguments alone.
 
-    Unless something else is wanted, whole numbers are small, and others normal. Truth values are
-    as often true as false.
+    Without a `distribution` whole numbers are small (`WHOLE`), and others normal (`NORMAL`).
+    Truth values are as often true as false.
     """
     import ml_dtypes
     import numpy as np
 
+    # Both: two inputs of one candidate must not be the same numbers
     random = np.random.default_rng([seed, position])
     dtype = np.dtype(getattr(ml_dtypes, type_.dtype, type_.dtype))
     if dtype.kind == "b":
         return random.random(type_.shape) < 0.5
     if dtype.kind in "iu":
-        low, high = _ends(wanted or WHOLE, dtype.kind == "i")
+        low, high = _ends(distribution or WHOLE, dtype.kind == "i")
         return random.integers(low, high, type_.shape).astype(dtype)
-    found = (wanted or NORMAL).floats(random, type_.shape)
+    values = (distribution or NORMAL).floats(random, type_.shape)
     if dtype.kind == "c":
-        found = found + 1j * (wanted or NORMAL).floats(random, type_.shape)
-    return found.astype(dtype)
+        values = values + 1j * (distribution or NORMAL).floats(random, type_.shape)
+    return values.astype(dtype)
 
 
-def _ends(wanted: Draw, signed: bool) -> tuple[int, int]:
-    low = int(wanted.low) if signed else max(int(wanted.low), 0)
-    return low, max(int(wanted.high), low + 1)
+def _ends(distribution: Draw, signed: bool) -> tuple[int, int]:
+    low = int(distribution.low) if signed else max(int(distribution.low), 0)
+    return low, max(int(distribution.high), low + 1)

@@ -1,7 +1,4 @@
-"""What executors raise, and how it is recognised that memory has run out.
-
-How it is said that memory has run out.
-"""
+"""What executors raise, and how it is recognised that memory has run out."""
 
 from __future__ import annotations
 
@@ -22,5 +19,5 @@ _OUT_OF_MEMORY_TEXTS = (
 
 
 def says_out_of_memory(words: str) -> bool:
-    """Whether an error, or the last words of a process, are of that."""
+    """Whether an error, or the last words of a process, say that memory has run out."""
     return any(word in words for word in _OUT_OF_MEMORY_TEXTS)

@@ -1,4 +1,9 @@
-"""An executor on a virtual clock: for tests of whatever chooses between candidates."""
+"""An executor on a virtual clock: for tests of whatever chooses between candidates.
+
+executor = MockExecutor({"slow": Act(seconds=2e-3), "fast": Act(seconds=1e-3)})
+async with executor:
+    race = await executor.race([slow, fast])   # race.speedup(1).median is about 2
+"""
 
 from __future__ import annotations
 
@@ -18,11 +23,11 @@ from .race import Fault, Race, Sample, Way, run_race
 
 
 class Act(Struct, frozen=True):
-    """How a candidate behaves."""
+    """How a candidate behaves in a `MockExecutor`."""
 
     seconds: float = 1e-3
     cold_seconds: float | None = None
-    """On inputs that are in no cache; by default it makes no difference."""
+    """Seconds on inputs that are in no cache; by default it makes no difference."""
     compile_seconds: float = 0.1
     fails: tuple[Stage, Cause] | None = None
     outputs: Callable[[Sequence[Array]], tuple[Array, ...]] | None = None
@@ -30,7 +35,7 @@ class Act(Struct, frozen=True):
 
 
 _LATER = {Stage.RUN: (Stage.RACE,)}
-"""What fails in a run fails in a race as well."""
+"""Stages in which a candidate fails as well that fails in this one."""
 
 
 class VirtualClock:
@@ -44,9 +49,10 @@ class VirtualClock:
 
 
 class MockExecutor:
-    """Candidates behave as `acts` say, by their names; times differ by a seeded noise."""
+    """Candidates behave as `acts` say, by their names; times differ by a seeded `noise`."""
 
     virtual = True
+    platform = "cpu"
 
     def __init__(self, acts: Mapping[str, Act], *, noise: float = 0.01, seed: int = 0) -> None:
         self.clock = VirtualClock()
@@ -69,7 +75,7 @@ class MockExecutor:
         await self.close()
 
     async def compile(self, candidate: Candidate) -> Compiled | Failure:
-        """Takes the act's time to compile, or fails as it says."""
+        """Takes the time of the candidate's `Act` to compile, or fails as it says."""
         await self._pass()
         act = self._act(candidate)
         self.clock.now += act.compile_seconds
@@ -138,7 +144,7 @@ def _drawn(candidate: Candidate, inputs: Inputs) -> Sequence[Array]:
 
 
 class _MockDevice:
-    """A stand whose runners take pretended time."""
+    """A `RaceDevice` whose runners take pretended time."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the host says to the processes that compile and time, one message a frame."""
+"""What the host says to the processes that compile and time, one msgpack message a frame."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from .race import Sample, Way
 
 
 class ProcessSettings(Struct, frozen=True):
-    """What a process is told when it starts."""
+    """What a process gets when it starts, as JSON on its command line."""
 
     platform: str
     compile_seconds: float
     run_seconds: float
-    """For one sample of a candidate."""
+    """Seconds for one sample of a candidate."""
     memory_mb: int
     ways: tuple[Way, ...]
     letterbox: int
-    """The descriptor of the file that arrays lie in."""
+    """The descriptor of the file of `SharedArrays`."""
+    tuned: str = ""
+    """The folder in which XLA keeps what it tuned on a GPU."""
 
 
 class Text(Struct, frozen=True, array_like=True, tag=0):
@@ -37,7 +39,7 @@ class Text(Struct, frozen=True, array_like=True, tag=0):
 
 
 class Parcel(Struct, frozen=True, array_like=True, tag=1):
-    """An array that lies in the letterbox."""
+    """An array that lies in the `SharedArrays`."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -45,9 +47,10 @@ class Parcel(Struct, frozen=True, array_like=True, tag=1):
 
 
 class Build(Struct, frozen=True, array_like=True, tag=2):
-    """Compile this."""
+    """Compile this text within so many seconds; answered by `BuildReply`."""
 
     text: Text
+    seconds: float
 
 
 class Keep(Struct, frozen=True, array_like=True, tag=3):
@@ -58,7 +61,7 @@ class Keep(Struct, frozen=True, array_like=True, tag=3):
 
 
 class LoadRequest(Struct, frozen=True, array_like=True, tag=4):
-    """Keep a candidate under a number; its constants, by position, are kept already."""
+    """Keep a candidate under a number; its constants, by position, are there already by `Keep`."""
 
     number: int
     text: Text
@@ -76,7 +79,7 @@ class Forget(Struct, frozen=True, array_like=True, tag=5):
 
 
 class RunRequest(Struct, frozen=True, array_like=True, tag=6):
-    """Run a candidate on what is drawn from the seed, or lies in the letterbox."""
+    """Run a candidate on what is drawn from the `seed`, or lies in the `parcels`."""
 
     number: int
     seed: int
@@ -91,7 +94,7 @@ class Prepare(Struct, frozen=True, array_like=True, tag=7):
 
 
 class Turns(Struct, frozen=True, array_like=True, tag=8):
-    """Time those that were prepared once each, in this order."""
+    """Time those that were in `Prepare`, once each, in this order."""
 
     order: tuple[int, ...]
 
@@ -135,13 +138,13 @@ class Outputs(Struct, frozen=True, array_like=True, tag=5):
 
 
 class PrepareReply(Struct, frozen=True, array_like=True, tag=6):
-    """The ways in which these can be timed."""
+    """The ways in which these can be timed; `Way.COLD` may be impossible."""
 
     ways: tuple[Way, ...]
 
 
 class TimingReply(Struct, frozen=True, array_like=True, tag=7):
-    """The samples, a row for each way, in the order of the turns."""
+    """The samples, a row for each `Way`, in the order of the turns."""
 
     rows: tuple[tuple[Sample, ...], ...]
 

@@ -1,4 +1,4 @@
-"""Arrays in a nameless file that the host and one process share, and the pid of who is running."""
+"""Arrays in a nameless file that the host and one process share, and the index of the runner."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from .protocol import Parcel
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# The first page is the announcement; arrays are aligned to cache lines
 _START = 4096
 _ALIGNMENT = 64
 _RUNNER = struct.Struct("=qq")
-"""Who, and when."""
+"""The runner's index, and when it was announced."""
 NOBODY = -1
 _REMEDIES = {
     errno.EFBIG: "files may not be larger here: raise the limit of `ulimit -f`",
@@ -40,14 +41,14 @@ def nameless_file(name: str) -> int:
 class SharedArrays:
     """Arrays are put in and taken out one load at a time; each call blocks.
 
-    Raises ExecutorError where they have no room.
+    Raises `ExecutorError` where they have no room.
     """
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
 
     def put(self, arrays: Sequence[NDArray[Any]]) -> tuple[Parcel, ...]:
-        """Writes arrays in place of those before; what is read of it are the parcels.
+        """Writes arrays in place of those before; by its `Parcel` each is read again.
 
         Where one cannot be written, none keeps its room.
         """
@@ -78,7 +79,7 @@ class SharedArrays:
         return array
 
     def announce(self, runner: int) -> None:
-        """Says who begins, for whoever finds the process dead."""
+        """Announces the runner that begins, for whoever finds the process dead."""
         with _room(_START):
             os.pwrite(self.fd, _RUNNER.pack(runner, time.monotonic_ns()), 0)
 
@@ -91,7 +92,7 @@ class SharedArrays:
         return os.pread(self.fd, _RUNNER.size, 0) if self.fd >= 0 else b""
 
     def empty(self) -> None:
-        """Gives the memory back."""
+        """Gives the memory of the arrays back."""
         os.ftruncate(self.fd, min(_START, os.fstat(self.fd).st_size))
 
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from .handback.optimized import Optimized
     from .optimization import optimize, optimize_sync
     from .outcomes.answer import Answer, Key, Timings
-    from .outcomes.report import Found, Report, Tell, Tried
+    from .outcomes.evidence import Tried
+    from .outcomes.report import Found, Report, Tell
     from .outcomes.results import Results
 
 __all__ = [
@@ -50,7 +51,7 @@ __getattr__ = lazily(
         "Found": ".outcomes.report",
         "Report": ".outcomes.report",
         "Tell": ".outcomes.report",
-        "Tried": ".outcomes.report",
+        "Tried": ".outcomes.evidence",
         "Results": ".outcomes.results",
     },
 )

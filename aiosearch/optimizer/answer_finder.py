@@ -10,13 +10,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from types import TracebackType
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import msgspec
 from anyio import to_thread
 
+from ..capture.jax_types import Leaf, PyTree
 from ..capture.names import title
 from ..codegen.native import llvm_library
 from ..equivalence.floats import FloatEvidence
@@ -92,13 +92,13 @@ class AnswerFinder:
         if lack := self._lack():
             self.tell(describe_missing_kernels(lack))
         key, program = await to_thread.run_sync(self._key, subject), subject.program
-        known = await to_thread.run_sync(self.store.find, key)
-        if known is not None and Effort(known.effort).rank >= self.effort.rank:
-            why = await to_thread.run_sync(refusal, known)
+        earlier = await to_thread.run_sync(self.store.find, key)
+        if earlier is not None and Effort(earlier.effort).rank >= self.effort.rank:
+            why = await to_thread.run_sync(refusal, earlier)
             if not why:
                 self.tell(f"{program.name}: found before")
-                await self._named(known, program.name)
-                return Found.before(known, program.name)
+                await self._named(earlier, program.name)
+                return Found.before(earlier, program.name)
             self.tell(f"{program.name}: what was found before does not run here: {why}")
         budget = BUDGETS[self.effort]
         question = await to_thread.run_sync(self._question, subject)
@@ -112,7 +112,7 @@ class AnswerFinder:
             )
             selection = await selector.select(tried.contenders)
         answer = await to_thread.run_sync(self._answered, key, program.name, selection)
-        answer = answer.also(*known.names) if known is not None else answer
+        answer = answer.also(*earlier.names) if earlier is not None else answer
         if not selection.in_doubt:
             await to_thread.run_sync(self.store.keep, answer)
         return Found(answer, False, selection.tried, selection.in_doubt)
@@ -120,18 +120,18 @@ class AnswerFinder:
     async def whole(
         self,
         cut: CutFunction,
-        examples: Sequence[Any],
+        examples: Sequence[Leaf],
         faster: Mapping[Subject, Answer],
         loaded: Mapping[Subject, Replacement | Packed],
     ) -> WholeFunctionResult | str:
         """What a function of several pieces gains by what is faster in it; or why that is open."""
         name = title(cut.function, None)
-        some = next(iter(faster.values())).key
-        key = await to_thread.run_sync(whole_key, some, cut, faster)
-        known = await to_thread.run_sync(self.store.find, key)
-        if known is not None and Effort(known.effort).rank >= self.effort.rank:
-            await self._named(known, f"{name}{WHOLE}")
-            return WholeFunctionResult.before(known, name)
+        any_key = next(iter(faster.values())).key
+        key = await to_thread.run_sync(whole_key, any_key, cut, faster)
+        earlier = await to_thread.run_sync(self.store.find, key)
+        if earlier is not None and Effort(earlier.effort).rank >= self.effort.rank:
+            await self._named(earlier, f"{name}{WHOLE}")
+            return WholeFunctionResult.before(earlier, name)
         self.tell(f"{name}: racing the function as a whole")
         executor = await self._ready()
         race = WholeRace(
@@ -147,7 +147,7 @@ class AnswerFinder:
     async def lost_as_called(
         self,
         call: AsCalledRace,
-        made: Optimized[..., Any],
+        optimized: Optimized[..., PyTree],
         cut: CutFunction,
         faster: Mapping[Subject, Answer],
     ) -> str:
@@ -157,35 +157,37 @@ class AnswerFinder:
         """
         if any(piece.jaxpr.effects for piece in cut.pieces):
             return ""  # each call of the thousand would be heard
-        some = next(iter(faster.values()))
-        key = await to_thread.run_sync(called_key, some.key, cut, faster)
-        known = await to_thread.run_sync(self.store.find, key)
-        if known is None:
-            short = some.timings.original < LONGEST and call.possible
+        any_answer = next(iter(faster.values()))
+        key = await to_thread.run_sync(called_key, any_answer.key, cut, faster)
+        earlier = await to_thread.run_sync(self.store.find, key)
+        if earlier is None:
+            short = any_answer.timings.original < LONGEST and call.possible
             real = self.executor is None or not self.executor.virtual
-            if not (short and real and self.platform == "cpu"):
+            if not (short and real):
                 return ""
             self.tell(f"{title(cut.function, None)}: calling it here")
-            called = await self._called(call, made)
-            known = called_answer(key, cut, called, self.effort)
+            called = await self._called(call, optimized)
+            earlier = called_answer(key, cut, called, self.effort)
             if not called.in_doubt:
-                await to_thread.run_sync(self.store.keep, known)
-        return "" if known.faster else describe_slower_as_called(title(cut.function, None), known)
+                await to_thread.run_sync(self.store.keep, earlier)
+        return (
+            "" if earlier.faster else describe_slower_as_called(title(cut.function, None), earlier)
+        )
 
-    async def _called(self, call: AsCalledRace, made: Optimized[..., Any]) -> AsCalledTimes:
+    async def _called(self, call: AsCalledRace, optimized: Optimized[..., PyTree]) -> AsCalledTimes:
         """Again where noise hides which one is faster."""
-        called = await to_thread.run_sync(call.race, made)
+        called = await to_thread.run_sync(call.race, optimized)
         for _ in range(RACE_RERUNS):
             if not called.in_doubt:
                 break
             self.tell("noise hides which one is faster where it is called; calling it again")
-            called = await to_thread.run_sync(call.race, made)
+            called = await to_thread.run_sync(call.race, optimized)
         return called
 
-    async def _named(self, known: Answer, name: str) -> None:
+    async def _named(self, answer: Answer, name: str) -> None:
         """Keeps that an answer goes by this name too."""
-        if name not in known.names:
-            await to_thread.run_sync(self.store.name, known.key, name)
+        if name not in answer.names:
+            await to_thread.run_sync(self.store.name, answer.key, name)
 
     async def _begun(
         self, process: GenerationProcess, question: CandidateQuestion
@@ -207,13 +209,13 @@ class AnswerFinder:
     def _key(self, subject: Subject) -> Key:
         return Key(
             canonical_digest(subject.program),
-            tuple(str(one) for one in array_types(subject.program)),
+            tuple(str(array_type) for array_type in array_types(subject.program)),
             device_kind(self.platform),
             jax.__version__,
             version("jaxlib"),
             self.strict,
             subject.constant,
-            (*self.settings.told(), *(() if self._has_kernels else (PLAIN,))),
+            (*self.settings.described(), *(() if self._has_kernels else (PLAIN,))),
         )
 
     @property
@@ -236,6 +238,7 @@ class AnswerFinder:
     def _answered(self, key: Key, name: str, selection: Selection) -> Answer:
         winner, original = selection.winner, selection.original
         packing = _packing(winner)
+        original_error, answer_error = _largest_errors(selection.floats)
         return Answer(
             key,
             name,
@@ -250,17 +253,19 @@ class AnswerFinder:
             ),
             winner is not original,
             self.effort.value,
-            work(from_json(winner.program))
-            | _errors(selection.floats)
-            | _kept(winner)
-            | {
-                "program": write(from_json(winner.program)),
-                "timed_on": str(selection.inputs),
-                "ways": times_by_mode(selection.final.race, selection.place),
-                "tried": [msgspec.to_builtins(one) for one in selection.tried],
-                "speedup": selection.speedup(original),
-                "speedup_over_plain": selection.speedup(selection.plain),
-            },
+            msgspec.structs.replace(
+                work(from_json(winner.program)),
+                original_error_ulp=original_error,
+                answer_error_ulp=answer_error,
+                newly_defined=None if selection.floats is None else selection.floats.newly_defined,
+                packed_bytes=_packed_bytes(winner),
+                program=write(from_json(winner.program)),
+                timed_on=str(selection.inputs),
+                ways=times_by_mode(selection.final.race, selection.place),
+                tried=selection.tried,
+                speedup=selection.speedup(original),
+                speedup_over_plain=selection.speedup(selection.plain),
+            ),
             packing=packing,
         )
 
@@ -272,11 +277,11 @@ def _packing(winner: CandidateSource) -> Packing | None:
     return Packing(before.positions, before.function, winner.function)
 
 
-def _kept(winner: CandidateSource) -> dict[str, Any]:
-    """The memory that what is made beforehand takes."""
+def _packed_bytes(winner: CandidateSource) -> int | None:
+    """The memory of what the winner makes beforehand; `None` where it makes nothing."""
     if winner.beforehand is None:
-        return {}
-    return {"packed_bytes": sum(map(_bytes, winner.beforehand.types))}
+        return None
+    return sum(map(_bytes, winner.beforehand.types))
 
 
 def _bytes(array: ArrayType) -> int:
@@ -292,16 +297,15 @@ def _verdict(winner: CandidateSource, floats: FloatEvidence | None) -> tuple[str
     return tuple(lines)
 
 
-def _errors(floats: FloatEvidence | None) -> dict[str, Any]:
-    """The largest errors on the device, in units in the last place, side by side.
+def _largest_errors(floats: FloatEvidence | None) -> tuple[float | None, float | None]:
+    """The largest errors of the original and of the candidate on the device, in ulp.
 
-    And at how many elements there are numbers where the original gives none.
+    Only distributions that the candidate passed count: on others the original's error is high too.
     """
     if floats is None:
-        return {}
-    passed = [one for one in floats.trials if one.status == "passed"]
-    return {
-        "original_error_ulp": max(one.original_error for one in passed),
-        "answer_error_ulp": max(one.candidate_error for one in passed),
-        "newly_defined": floats.newly_defined,
-    }
+        return None, None
+    passed = [trial for trial in floats.trials if trial.status == "passed"]
+    return (
+        max(trial.original_error for trial in passed),
+        max(trial.candidate_error for trial in passed),
+    )

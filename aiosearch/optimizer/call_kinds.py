@@ -3,33 +3,33 @@ which one answer holds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
 
 import jax
 
+from ..capture.jax_types import Function, Leaf, Parameters, PyTree
 from .jax_settings import current_settings
 from .trace.call_signature import call_signature
 from .trace.traced import is_array
 
 
-def is_traced(arguments: Any) -> bool:
+def is_traced(arguments: PyTree) -> bool:
     """Whether a call is one of somebody's trace."""
     leaves = jax.tree_util.tree_leaves(arguments)
     return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
 
-def is_gone(leaf: Any) -> bool:
+def is_gone(leaf: Leaf) -> bool:
     """Whether it is an array of jax that was deleted, or donated to a call."""
     return is_array(leaf) and bool(leaf.is_deleted())
 
 
 def call_kind(
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    options: Mapping[str, Any],
-) -> Any:
+    function: Function,
+    args: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
+    options: Parameters,
+) -> Hashable:
     """Equal for calls with arrays and numbers of the same types, and the same static arguments.
 
     `options` are those of `optimize`. Raises an AiosearchError where a static one has no hash.
@@ -52,7 +52,7 @@ def call_kind(
     )
 
 
-def _like(leaf: Any) -> Any:
+def _like(leaf: Leaf) -> PyTree:
     """The type of an array or a number; nothing else can be traced, whatever its value."""
     try:
         return jax.typeof(leaf)

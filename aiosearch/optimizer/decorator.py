@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar, overload
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import ParamSpec, TypeVar, overload
 
 from jax.tree_util import tree_leaves
 
 from .._blocking import loop_is_running
+from ..capture.jax_types import Function, Parameters, PyTree
 from ..capture.names import shown
 from ..errors import AiosearchError
 from .call_kinds import call_kind, is_gone, is_traced
@@ -26,8 +27,8 @@ R = TypeVar("R")
 @overload
 def optimized(function: Callable[P, R], /) -> OptimizedOnCall[P, R]: ...
 @overload
-def optimized(**options: Any) -> Callable[[Callable[P, R]], OptimizedOnCall[P, R]]: ...
-def optimized(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+def optimized(**options: PyTree) -> Callable[[Callable[P, R]], OptimizedOnCall[P, R]]: ...
+def optimized(function: Function | None = None, /, **options: PyTree) -> PyTree:
     """Decorates a function so that it is optimized when it is called; takes what `optimize` takes.
 
     A kind of call is a tree of arguments with its shapes, element types and static arguments. The
@@ -38,20 +39,20 @@ def optimized(function: Callable[..., Any] | None = None, /, **options: Any) -> 
     one object. Raises OptimizeError for an option that cannot be one.
     """
     if function is None:
-        return lambda given: OptimizedOnCall(given, options)
+        return lambda decorated: OptimizedOnCall(decorated, options)
     return OptimizedOnCall(function, options)
 
 
 class OptimizedOnCall(FunctionWrapper[P, R]):
     """A function, and what was found for the kinds of calls that were made."""
 
-    def __init__(self, function: Callable[P, R], options: Mapping[str, Any]) -> None:
+    def __init__(self, function: Callable[P, R], options: Parameters) -> None:
         demand_options(function, options)
         super().__init__(function)  # first: it may have these attributes
         self._options = dict(options)
         self._found: list[Optimized[P, R]] = []
-        self._tried: dict[Any, Optimized[P, R] | None] = {}
-        self._locks: defaultdict[Any, threading.Lock] = defaultdict(threading.Lock)
+        self._tried: dict[Hashable, Optimized[P, R] | None] = {}
+        self._locks: defaultdict[Hashable, threading.Lock] = defaultdict(threading.Lock)
         self._lock = threading.Lock()
         self._told: set[str] = set()
 
@@ -61,30 +62,35 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
         return tuple(self._found)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        for one in reversed(self._found):  # the last first, where several take such a call
-            found = one.attempt(args, kwargs)
-            if found is not OTHER:
-                return found  # type: ignore[no-any-return]
-            if one.takes(*args, **kwargs):
+        for candidate in reversed(self._found):  # the last first, where several take such a call
+            result = candidate.attempt(args, kwargs)
+            if result is not OTHER:
+                return result  # type: ignore[no-any-return]
+            if candidate.takes(*args, **kwargs):
                 return self.original(*args, **kwargs)
-        made = self._first(args, kwargs)
-        return self.original(*args, **kwargs) if made is None else made(*args, **kwargs)
+        fresh = self._first(args, kwargs)
+        return self.original(*args, **kwargs) if fresh is None else fresh(*args, **kwargs)
 
     async def optimize(self, *args: P.args, **kwargs: P.kwargs) -> Optimized[P, R]:
         """Finds what is faster for calls like this one, which then take it.
 
         Options are those that it was decorated with.
         """
-        made = await optimize(self.original, *args, **self._options, kwargs=kwargs)
-        self._keep(made)
-        return made
+        fresh = await optimize(self.original, *args, **self._options, kwargs=kwargs)
+        self._keep(fresh)
+        return fresh
 
-    def _keep(self, made: Optimized[P, R]) -> None:
+    def _keep(self, fresh: Optimized[P, R]) -> None:
         """In the place of what was found before for the same kind of call."""
         with self._lock:
-            self._found = [*(one for one in self._found if one.kind != made.kind), made]
+            self._found = [
+                *(earlier for earlier in self._found if earlier.kind != fresh.kind),
+                fresh,
+            ]
 
-    def _first(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Optimized[P, R] | None:
+    def _first(
+        self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
+    ) -> Optimized[P, R] | None:
         """What is found now for a kind of call, if anything can be."""
         if is_traced((args, kwargs)) or any(map(is_gone, tree_leaves((args, kwargs)))):
             return None
@@ -108,22 +114,26 @@ class OptimizedOnCall(FunctionWrapper[P, R]):
                 self._tried[kind] = self._attempt(args, kwargs)
             return self._tried[kind]
 
-    def _attempt(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Optimized[P, R] | None:
+    def _attempt(
+        self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
+    ) -> Optimized[P, R] | None:
         """Finds it; whatever goes wrong, the function is called as it is."""
         try:
-            made = optimize_sync(self.original, *args, **self._options, kwargs=kwargs)
+            fresh = optimize_sync(self.original, *args, **self._options, kwargs=kwargs)
         except Exception as error:
             ours = isinstance(error, AiosearchError)
-            told = str(error) if ours else f"{type(error).__name__}: {error}"
-            self._warn(f"runs as it is: {told}", deeper=1)
+            problem = str(error) if ours else f"{type(error).__name__}: {error}"
+            self._warn(f"runs as it is: {problem}", deeper=1)
             return None
-        self._keep(made)
-        return made
+        self._keep(fresh)
+        return fresh
 
-    def _warn(self, told: str, deeper: int = 0) -> None:
-        if told not in self._told:
-            self._told.add(told)
-            warnings.warn(f"{shown(self.original)} {told}", RuntimeWarning, stacklevel=4 + deeper)
+    def _warn(self, message: str, deeper: int = 0) -> None:
+        if message not in self._told:
+            self._told.add(message)
+            warnings.warn(
+                f"{shown(self.original)} {message}", RuntimeWarning, stacklevel=4 + deeper
+            )
 
     def __reduce__(self) -> str:
         """Is copied and pickled as functions are: by its name."""

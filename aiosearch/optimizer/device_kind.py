@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any
 
 import jax
 
@@ -26,14 +25,14 @@ def platform(target: str, places: Iterable[jax.sharding.Sharding | None] = ()) -
     present = _present()
     if target == "cuda" and not any(device.platform == "gpu" for device in present):
         raise OptimizeError("jax has no GPU here that it can use; the target cpu works everywhere")
-    sets: list[Any] = [place.device_set for place in places if place]
-    if any(len(one) > 1 for one in sets):
+    sets: list[set[jax.Device]] = [place.device_set for place in places if place]
+    if any(len(device_set) > 1 for device_set in sets):
         raise OptimizeError(
             "an array is spread over several devices, and what is faster is found for one: give"
             " arrays that lie on one (jax.device_put)"
         )
-    devices = [device for one in sets for device in one]
-    lying = {"cuda" if one.platform == "gpu" else one.platform for one in devices}
+    devices = [device for device_set in sets for device in device_set]
+    lying = {"cuda" if device.platform == "gpu" else device.platform for device in devices}
     if target == "auto":
         usual = "cuda" if jax.default_backend() == "gpu" else "cpu"
         target = next(iter(lying)) if len(lying) == 1 and lying <= {*TARGETS} else usual
@@ -45,18 +44,18 @@ def platform(target: str, places: Iterable[jax.sharding.Sharding | None] = ()) -
     return target
 
 
-def _present() -> Sequence[Any]:
+def _present() -> Sequence[jax.Device]:
     """All devices that jax has. Raises OptimizeError where it finds none."""
     try:
         return jax.devices()
     except Exception as error:
-        told = str(error) or type(error).__name__
-        raise OptimizeError(f"jax has no device here that it can use: {told}") from error
+        reason = str(error) or type(error).__name__
+        raise OptimizeError(f"jax has no device here that it can use: {reason}") from error
 
 
-def device(wanted: str) -> Any:
+def device(platform_name: str) -> jax.Device:
     """The first device of a platform."""
-    return jax.devices(wanted)[0]
+    return jax.devices(platform_name)[0]
 
 
 def described_gpu() -> str:
@@ -66,13 +65,13 @@ def described_gpu() -> str:
 
 
 @cache
-def device_kind(wanted: str) -> str:
+def device_kind(platform_name: str) -> str:
     """Names the kind of device of a platform, and of a GPU also what drives it.
 
     Answers of one kind hold for all of it.
     """
-    if wanted == "cpu":
+    if platform_name == "cpu":
         return cpu_kind()
-    device = jax.devices(wanted)[0]
+    device = jax.devices(platform_name)[0]
     driver = " ".join(str(device.client.platform_version).split())
-    return f"{wanted}: {device.device_kind}, {driver}"
+    return f"{platform_name}: {device.device_kind}, {driver}"

@@ -23,7 +23,7 @@ class JaxSettings(NamedTuple):
     random_seed_offset: int
     """Which no thread has for itself: jax has no way to set it for one."""
 
-    def told(self) -> tuple[str, ...]:
+    def described(self) -> tuple[str, ...]:
         """Those that are not the usual ones and that answers depend on; XLA's flags are too."""
         parts = {
             "x64": self.enable_x64,
@@ -31,7 +31,7 @@ class JaxSettings(NamedTuple):
             f"{self.numpy_dtype_promotion} promotion": self.numpy_dtype_promotion != "standard",
             f"XLA_FLAGS={os.environ.get('XLA_FLAGS')}": os.environ.get("XLA_FLAGS"),
         }
-        return tuple(text for text, given in parts.items() if given)
+        return tuple(text for text, is_set in parts.items() if is_set)
 
 
 def current_settings() -> JaxSettings:

@@ -1,16 +1,29 @@
-"""`optimize`: takes a JAX function and gives one that is verified and measured to be faster."""
+"""`optimize`: takes a JAX function and gives one that is verified and measured to be faster.
+
+A call of `optimize` goes through four stages, of which only the first runs in the caller's thread:
+
+    trace      the function becomes a `CutFunction`: programs to search, and what stays with JAX
+    search     `AnswerFinder` looks each program up, or rewrites, races and verifies it
+    race       the function as a whole against itself, then the drop-in as its user will call it
+    hand back  `Spliced` puts the answers that are left in their places, behind an `Optimized`
+
+What is known after each stage is in `_Optimization`. docs/reference/optimize.md has the options,
+and says what is timed.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar, cast
+from dataclasses import dataclass, field
+from typing import ParamSpec, TypeVar, cast
 
 import jax
 from anyio import CancelScope, to_thread
 
 from .._blocking import waited_for
 from .._switch_interval import short_switch_interval
+from ..capture.jax_types import PyTree
 from ..codegen.pallas.dialect import without_backend_warning
 from ..measure import Executor
 from .answer_finder import AnswerFinder
@@ -29,7 +42,7 @@ from .race.as_called import AsCalledRace
 from .race.whole_function import is_single_program, stored_arrangement
 from .trace.pieces import Subject
 from .trace.splice import Packed, Replacement, Spliced
-from .trace.traced import trace
+from .trace.traced import CutFunction, Traced, trace
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,7 +51,7 @@ R = TypeVar("R")
 async def optimize(
     function: Callable[P, R],
     /,
-    *args: Any,
+    *args: PyTree,
     effort: Effort | str = Effort.DEFAULT,
     target: str = "auto",
     seed: int = 0,
@@ -50,10 +63,13 @@ async def optimize(
     results: Results | None = None,
     executor: Executor | None = None,
     tell: Tell = lambda text: None,
-    kwargs: Mapping[str, Any] | None = None,
-    **named: Any,
+    kwargs: Mapping[str, PyTree] | None = None,
+    **named: PyTree,
 ) -> Optimized[P, R]:
     """Finds a faster function that computes the same; gives the original's behaviour otherwise.
+
+        fast = await optimize(attention, q, k, v, effort="quick")
+        fast(q, k, v)          # as `attention(q, k, v)`, for arrays of these shapes and types
 
     Only tracing runs in this thread, before anything else and under jax's settings of that moment,
     which are those that the answer is for. What was found before is not searched again. `tell`
@@ -62,8 +78,8 @@ async def optimize(
     `Optimized` keeps. Keyword arguments of the function that are called as one of these options are
     given in `kwargs`. What was optimized before stands for its original, also as a method or in a
     `functools.partial`; in a `jax.jit` it stays what it is. Raises an AiosearchError: an
-    OptimizeError where an option is wrong, or the target absent, or arrays lie elsewhere, or on
-    several devices, or are deleted; a SpliceError where the function cannot be traced.
+    `OptimizeError` where an option is wrong, or the target absent, or arrays lie elsewhere, or on
+    several devices, or are deleted; a `SpliceError` where the function cannot be traced.
     """
     started = time.monotonic()
     function = original_of(function)
@@ -87,6 +103,7 @@ async def optimize(
         },
     )
     chosen = _effort(effort)
+    keywords = {**(kwargs or {}), **named}
     # Nothing is awaited before: meanwhile the settings of jax may become another task's.
     traced = trace(
         function,
@@ -94,75 +111,136 @@ async def optimize(
         static_argnums=static_argnums,
         static_argnames=static_argnames,
         constant_argnums=constant_argnums,
-        kwargs={**(kwargs or {}), **named},
+        kwargs=keywords,
     )
-    given = dict(zip(traced.call.names(), traced.examples, strict=True))
-    demand_values(function, given, traced.closed_over)
-    wanted = await to_thread.run_sync(platform, target, traced.shardings)
+    arguments = dict(zip(traced.call.names(), traced.examples, strict=True))
+    demand_values(function, arguments, traced.closed_over)
+    platform_name = await to_thread.run_sync(platform, target, traced.shardings)
     with short_switch_interval():
-        found = await to_thread.run_sync(traced.cut)
-        made_up = executor is not None and executor.virtual
-        store = results or (Results.nowhere() if made_up else Results.open())
-        answers: dict[Subject, Found] = {}
-        left_alone = list(found.left_alone)
+        cut = await to_thread.run_sync(traced.cut)
+        # A virtual executor invents its times, which must not reach the user's own store.
+        virtual = executor is not None and executor.virtual
+        store = results or (Results.nowhere() if virtual else Results.open())
         try:
             async with AnswerFinder(
-                chosen, wanted, seed, strict, kernels, store, executor, tell, traced.settings
-            ) as answering:
-                for subject in found.subjects:
-                    try:
-                        answers[subject] = await answering.answer(subject)
-                    except OptimizeError as error:
-                        left_alone.append(f"{subject.program.name}: {error}")
-                        tell(left_alone[-1])
-                faster = {
-                    one: found.answer for one, found in answers.items() if found.answer.faster
-                }
-                for subject, answer in [*faster.items()]:
-                    if why := await to_thread.run_sync(refusal, answer):
-                        left_alone.append(f"{subject.program.name}: {why}")
-                        tell(left_alone[-1])
-                        del faster[subject]
-                loaded = {subject: load(answer) for subject, answer in faster.items()}
-                whole: WholeFunctionResult | str = ""
-                if faster and not is_single_program(found):
-                    whole = await answering.whole(found, traced.examples, faster, loaded)
-                if whole:
-                    faster = (
-                        stored_arrangement(whole.answer, faster)
-                        if isinstance(whole, WholeFunctionResult)
-                        else {}
-                    )
-
-                def handed(
-                    faster: Mapping[Subject, Answer], whole: WholeFunctionResult | str
-                ) -> Any:
-                    spliced = Spliced(found, {subject: loaded[subject] for subject in faster})
-                    with use_settings(traced.settings):
-                        spliced.packs(found.held)  # before the event loop would have to
-                    told = (*left_alone, *map(_without_memory, spliced.too_large))
-                    seconds = time.monotonic() - started
-                    report = Report(tuple(answers.values()), told, seconds, whole)
-                    code = source(found, faster)
-                    where = device(wanted)
-                    return Optimized(
-                        spliced, source=code.text, lacks=code.lacks, report=report, device=where
-                    )
-
-                made = await to_thread.run_sync(handed, faster, whole)
-                for why in made.report.left_alone[len(left_alone) :]:
-                    tell(why)
-                if faster:
-                    call = AsCalledRace(
-                        function, args, {**(kwargs or {}), **named}, traced.examples
-                    )
-                    lost = await answering.lost_as_called(call, made, found, faster)
-                    made = await to_thread.run_sync(handed, {}, lost) if lost else made
+                chosen, platform_name, seed, strict, kernels, store, executor, tell, traced.settings
+            ) as finder:
+                stages = _Optimization(traced, cut, finder, platform_name, tell, started)
+                await stages.search()
+                await stages.load()
+                await stages.race_as_whole()
+                call = AsCalledRace(function, args, keywords, traced.examples)
+                optimized = await stages.hand_back(call)
         finally:
             if results is None:
+                # A cancelled call still writes what it found before it was cancelled.
                 with CancelScope(shield=True):
                     await to_thread.run_sync(store.close)
-        return cast("Optimized[P, R]", made)
+        return cast("Optimized[P, R]", optimized)
+
+
+@dataclass
+class _Optimization:
+    """One call of `optimize` after its trace; each method is a stage, and sets what it finds out.
+
+    In this order: `search` sets `outcomes`, `load` sets `faster` and `loaded`, `race_as_whole` sets
+    `whole` and removes from `faster` what does not pay in its place, `hand_back` reads all of it.
+    """
+
+    traced: Traced
+    cut: CutFunction
+    finder: AnswerFinder
+    platform: str
+    tell: Tell
+    started: float
+    """By `time.monotonic`, for the report."""
+    left_alone: list[str] = field(init=False)
+    """Why parts of the function stay as they are, for the report; each is told when it turns up."""
+    outcomes: dict[Subject, Found] = field(default_factory=dict, init=False)
+    """What was found for each program of the function."""
+    faster: dict[Subject, Answer] = field(default_factory=dict, init=False)
+    """The answers that are to stand in the function."""
+    loaded: dict[Subject, Replacement | Packed] = field(default_factory=dict, init=False)
+    """What each answer of `faster` puts in the place of its program."""
+    whole: WholeFunctionResult | str = field(default="", init=False)
+    """What the race of the whole function says; empty where it was not needed."""
+
+    def __post_init__(self) -> None:
+        self.left_alone = list(self.cut.left_alone)
+
+    async def search(self) -> None:
+        """Finds the answer for each program; one that does not run is left alone."""
+        for subject in self.cut.subjects:
+            try:
+                self.outcomes[subject] = await self.finder.answer(subject)
+            except OptimizeError as error:
+                self._leave_alone(subject, str(error))
+
+    async def load(self) -> None:
+        """Loads what is faster; what another machine found may not run on this one."""
+        for subject, outcome in self.outcomes.items():
+            if not outcome.answer.faster:
+                continue
+            if why := await to_thread.run_sync(refusal, outcome.answer):
+                self._leave_alone(subject, why)
+            else:
+                self.faster[subject] = outcome.answer
+        self.loaded = {subject: load(answer) for subject, answer in self.faster.items()}
+
+    async def race_as_whole(self) -> None:
+        """Keeps what is faster in its place too, where the function is more than one program.
+
+        XLA fuses across what was cut apart, so that a part that is faster alone may make the
+        function slower; a function that is a single program was raced by `search` already.
+        """
+        if not self.faster or is_single_program(self.cut):
+            return
+        self.whole = await self.finder.whole(
+            self.cut, self.traced.examples, self.faster, self.loaded
+        )
+        if isinstance(self.whole, WholeFunctionResult):
+            self.faster = stored_arrangement(self.whole.answer, self.faster)
+        elif self.whole:
+            self.faster = {}
+
+    async def hand_back(self, call: AsCalledRace) -> Optimized[..., PyTree]:
+        """The drop-in; the function as it is where the drop-in loses as its user will call it."""
+        optimized = await to_thread.run_sync(self._assemble)
+        assert optimized.report is not None, "`_assemble` gives one"
+        for why in optimized.report.left_alone[len(self.left_alone) :]:
+            self.tell(why)
+        if not self.faster:
+            return optimized
+        lost = await self.finder.lost_as_called(call, optimized, self.cut, self.faster)
+        if not lost:
+            return optimized
+        self.faster, self.whole = {}, lost
+        return await to_thread.run_sync(self._assemble)
+
+    def _assemble(self) -> Optimized[..., PyTree]:
+        """Puts `faster` into the function, with its source and its report. Blocks."""
+        spliced = Spliced(self.cut, {subject: self.loaded[subject] for subject in self.faster})
+        with use_settings(self.traced.settings):
+            # Here, in a thread: else the first call would pack in the event loop.
+            spliced.packs(self.cut.held)
+        report = Report(
+            tuple(self.outcomes.values()),
+            (*self.left_alone, *map(_without_memory, spliced.too_large)),
+            time.monotonic() - self.started,
+            self.whole,
+        )
+        code = source(self.cut, self.faster)
+        return Optimized(
+            spliced,
+            source=code.text,
+            lacks=code.lacks,
+            report=report,
+            device=device(self.platform),
+        )
+
+    def _leave_alone(self, subject: Subject, why: str) -> None:
+        self.left_alone.append(f"{subject.program.name}: {why}")
+        self.tell(self.left_alone[-1])
 
 
 def _without_memory(subject: Subject) -> str:
@@ -170,33 +248,36 @@ def _without_memory(subject: Subject) -> str:
     return f"{name}: there is no memory for what it makes beforehand, and so it makes nothing"
 
 
-def optimize_sync(function: Callable[P, R], /, *args: Any, **options: Any) -> Optimized[P, R]:
+def optimize_sync(function: Callable[P, R], /, *args: PyTree, **options: PyTree) -> Optimized[P, R]:
     """Waits for `optimize`, and takes what it takes; in a running event loop (a notebook) too."""
-    own = current_settings()
+    settings = current_settings()
 
     async def optimized() -> Optimized[P, R]:
-        with use_settings(own):  # a thread begins with those that all have
+        with use_settings(settings):  # a thread begins with those that all have
             return await optimize(function, *args, **options)
 
     return waited_for(optimized, "aiosearch.optimize")
 
 
 def load(answer: Answer) -> Replacement | Packed:
-    """What an answer's source puts in the place of a program."""
-    module: dict[str, Any] = {"__name__": f"aiosearch answer {answer.id}"}
-    exec(compile(answer.source, f"<{answer.file_name}>", "exec"), module)
+    """What an answer's `source` puts in the place of a program.
+
+    The source is ours: it was generated and verified here, or read back from the user's own store.
+    """
+    namespace: dict[str, object] = {"__name__": f"aiosearch answer {answer.id}"}
+    exec(compile(answer.source, f"<{answer.file_name}>", "exec"), namespace)
+    module = cast("dict[str, Replacement]", namespace)
     if "pl.pallas_call" in answer.source:
         without_backend_warning()
-    plain: Replacement = module[answer.function]
-    wanted = answer.packing
-    if wanted is None:
+    plain = module[answer.function]
+    packing = answer.packing
+    if packing is None:
         return plain
-    pack = jax.jit(module[wanted.pack])
-    return Packed(wanted.positions, pack, module[wanted.run], plain)
+    return Packed(packing.positions, jax.jit(module[packing.pack]), module[packing.run], plain)
 
 
-def _effort(wanted: Effort | str) -> Effort:
+def _effort(effort: Effort | str) -> Effort:
     try:
-        return Effort(wanted)
+        return Effort(effort)
     except ValueError:
-        raise OptimizeError(f"no effort {wanted!r}: there are {', '.join(Effort)}") from None
+        raise OptimizeError(f"no effort {effort!r}: there are {', '.join(Effort)}") from None

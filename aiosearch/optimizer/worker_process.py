@@ -84,12 +84,12 @@ async def worker_process(
     module: str, does: str, files: tuple[int, ...] = (), arguments: tuple[str, ...] = ()
 ) -> AsyncIterator[WorkerProcess]:
     """A process that runs a module, and is gone afterwards; `does` says in words what for."""
-    found = WorkerProcess(module, does, files, arguments)
-    await found.begin()
+    process = WorkerProcess(module, does, files, arguments)
+    await process.begin()
     try:
-        yield found
+        yield process
     finally:
-        await found.end()
+        await process.end()
 
 
 def serve_requests(channel: Channel, answer: Callable[[bytes], bytes]) -> None:

@@ -1,4 +1,18 @@
-"""The host's side of a killable child process: its start, its frames and its end."""
+"""The host's side of a killable child process: its start, its frames and its end.
+
+The problem: a child runs what users wrote, so it may crash, hang or be killed at any moment, and
+the host must notice all of it without blocking its event loop. Each child has a socket pair to the
+host; its death closes it.
+
+    child = await Child.spawn("aiosearch.checks.solver", on_frame, on_gone, arguments=("5", "500"))
+    child.send(b"...")        one frame; `on_frame` gets the frames that come back
+    child.kill()              SIGKILL; nothing is heard any more
+    await child.reap()        its exit status is collected: no zombie is left
+
+Invariants: `on_gone` is called once, after the last frame; a process id is signalled only as long
+as it has not been waited for, so that it cannot be another process's by then. See
+docs/why/architecture.md.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +30,13 @@ from .launch import StartedProcess, start
 
 READ_BYTES = 256 * 1024
 BEATS = 5
-"""Of a child's time to answer: a loop that was held up has missed one, and then reads first."""
+"""In so many parts is a child's time to answer waited for: a loop that was held up has missed one
+part, and then reads first."""
 
 
 class Handle(Protocol):
-    """What the engine needs of a child process, wherever it runs."""
+    """What the engine needs of a child process, wherever it runs; `Child` is one on this
+    machine."""
 
     sent: int
     received: int
@@ -37,9 +53,10 @@ class Handle(Protocol):
     def send(self, payload: bytes) -> None: ...
 
     def probe(self, payload: bytes, seconds: float, silent: Callable[[], None]) -> None:
-        """Sends what asks for an answer, and has told if it says nothing for so many seconds.
+        """Sends what asks for an answer, and calls `silent` if nothing is heard for so many
+        `seconds`.
 
-        These are seconds where it runs: a slow link is no silence.
+        These are seconds where the process runs: a slow link is no silence.
         """
         ...
 
@@ -49,7 +66,7 @@ class Handle(Protocol):
 
 
 class Spawner(Protocol):
-    """Starts a child of one kind; raises OSError where it cannot."""
+    """Starts a child of one kind; raises `OSError` where it cannot."""
 
     async def __call__(
         self, on_frame: Callable[[bytes], None], on_gone: Callable[[], None], /
@@ -59,9 +76,9 @@ class Spawner(Protocol):
 class Child(asyncio.Protocol):
     """The host's handle on one child process.
 
-    `on_frame` gets every frame; `on_gone` is called once, after the last of them, when the child
-    has closed its side (it exited, crashed or was killed). Nothing is heard after `kill`. `reap`
-    returns when the operating system has let go of it.
+    `on_frame` gets every frame; `on_gone` is called once, after the last of them, when the
+    child has closed its side (it exited, crashed or was killed). Nothing is heard after `kill`.
+    `reap` returns when the operating system has let go of it.
     """
 
     def __init__(
@@ -88,7 +105,9 @@ class Child(asyncio.Protocol):
     ) -> Child:
         """Starts `python -m module FD HOSTPID ...` in the host's own process group.
 
-        A nursery forks it where there is a name for those that import the same; see `nursery`.
+        Children that import the same name the same `brood`: a `ForkServer` that has
+        imported it forks them. Without a name, or where no server can, the child is an
+        interpreter of its own.
         """
         child = cls(on_frame, on_gone)
         child._process, ours = await fork(brood, module, arguments, pass_fds) or _started(
@@ -96,6 +115,7 @@ class Child(asyncio.Protocol):
         )
         try:
             loop = asyncio.get_running_loop()
+            # Before the transport owns the socket: see `_read_on`
             child._unread = ours.dup()
             await loop.create_unix_connection(lambda: child, sock=ours)
         except BaseException:
@@ -120,7 +140,7 @@ class Child(asyncio.Protocol):
 
     @property
     def death(self) -> str:
-        """How it ended, in words."""
+        """How it ended, such as `signal 9` or `exit status 1`."""
         code = self.returncode
         if code is None:
             return "it is gone"
@@ -143,19 +163,24 @@ class Child(asyncio.Protocol):
             silent()
             return
         loop = asyncio.get_running_loop()
+        # A timer that is late comes before frames that wait to be read, so one silent timer proves
+        # nothing
         loop.call_later(pause, self._listen, received, pause, beats - 1, silent)
 
     def kill(self) -> None:
         """Ends the child at once. Safe to call at any time and twice."""
+        # Not waited for, so the number is still this child's and cannot have been given away
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
+                # SIGKILL, for a child in the middle of somebody's C code listens to nothing else
                 self._process.send_signal(signal.SIGKILL)
         if self._transport is not None:
             self._transport.abort()
         self._forget_unread()
 
     async def reap(self) -> None:
-        """Waits until the child is gone and its exit status is collected."""
+        """Waits until the child is gone and its exit status is collected; a second call
+        returns at once."""
         if self._process is None or self._process.poll() is not None:
             return
         await _exited(self._process)
@@ -179,7 +204,13 @@ class Child(asyncio.Protocol):
                 self._on_gone()
 
     def _read_on(self) -> None:
-        """Reads what a dead child had said: a transport that cannot write does not read either."""
+        """Reads what a dead child had said: a transport that cannot write does not read
+        either.
+
+        A child that sends its last frame and dies while the host writes to it resets the
+        connection, and asyncio then drops what was received. The duplicate `_unread` of the
+        socket still has it.
+        """
         while data := self._rest():
             self.data_received(data)
 
@@ -198,7 +229,7 @@ class Child(asyncio.Protocol):
 def _started(
     module: str, arguments: tuple[str, ...], pass_fds: tuple[int, ...]
 ) -> tuple[StartedProcess, socket.socket]:
-    """A process of its own, and the channel to it."""
+    """An interpreter of its own that runs the module, and the channel to it."""
     ours, theirs = socket.socketpair()
     try:
         with theirs:

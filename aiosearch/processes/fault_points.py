@@ -23,7 +23,7 @@ def armed(place: str) -> bool:
 
 
 def point(place: str) -> None:
-    """Dies here, with the whole process group, when this passage is the chosen one."""
+    """Dies here, with the whole process group, when this passage is the chosen one: see `armed`."""
     if armed(place):
         die()
 

@@ -1,14 +1,24 @@
 """The host's side of fork servers, which have imported what children need, and fork them.
 
-Importing jax takes a CPU second, z3 a tenth and the engine another; a fork takes milliseconds. A
-nursery is a child of the thread that asks, and so are the children that it forks, as if the thread
-had started each itself: it waits for them and kills them in the same way, they end with it, and it
-makes no difference to them when the nursery ends. A nursery belongs to one thread, because the
-kernel ends its children with that thread.
+The problem: importing jax takes a CPU second, z3 a tenth and the engine another, and a search on 64
+cores would pay that 64 times. A fork takes milliseconds (benchmarks/starts.py).
 
-What a child inherits is its nursery's, from variables of the environment to limits. So a nursery
-serves its host as long as the host would hand down the same. A child that no nursery can fork is
-started as a process of its own, which then also tells what the trouble is.
+A `ForkServer` is a child of the thread that asks, and so are the children that it forks (see
+`sibling_fork`), as if the thread had started each itself: it waits for them and kills them in the
+same way, they end with it, and it makes no difference to them when the server ends. A server
+belongs to one thread, because the kernel ends its children with that thread. The steps of one fork:
+
+    host -> server     a module's name and one end of a new socket pair
+    server -> host     READY, once the module is imported
+    host -> server     arguments, environment, and the files to inherit
+    server forks; the child -> host     its process id, and from then on frames
+
+What a child inherits is its server's, from variables of the environment to limits. So a server
+serves its host as long as the host would hand down the same (`inherited`). A child that no server
+can fork is started as a process of its own, which then also tells what the trouble is.
+
+Invariant: a fork that is cancelled or times out leaves no child behind: `_take_back` waits for the
+id of a child that may be there, and kills it.
 """
 
 from __future__ import annotations
@@ -33,27 +43,29 @@ from .launch import LATE, ForkedChild, StartedProcess, inherited, start
 MODULE = "aiosearch.processes.fork_server"
 DESCRIPTION = "forks processes that have imported what they need"
 IDLE_SECONDS = 30.0
-"""After so long without a child to fork, a nursery ends."""
+"""Seconds without a child to fork after which a server ends."""
 PATIENCE_SECONDS = 60.0
-"""On a machine where imports take longer, processes start by themselves."""
+"""Seconds for an import and a fork; on a machine where imports take longer, processes start by
+themselves."""
 TAKE_BACK_SECONDS = 1.0
-"""A fork takes milliseconds."""
+"""Seconds in which a fork that was given up has surely happened: a fork takes milliseconds."""
 LAST_SECONDS = 5.0
-"""Nobody forks any more: either a child is there and about to speak, or nobody is."""
+"""Seconds after the server's end: either a child is there and about to speak, or nobody is."""
 TRIES = 3
-"""So many nurseries of a brood may die young before there is no other."""
+"""After this many servers of a brood that died without a fork, there is no other."""
 
 
 class ForkServer:
-    """The host's end of one; it is ended when nobody has it any more."""
+    """The host's end of one fork server; it is ended when nobody has it any more."""
 
-    def __init__(self, found: tuple[object, ...]) -> None:
-        self.inherited = found
+    def __init__(self, inheritance: tuple[object, ...]) -> None:
+        self.inherited = inheritance
         self.refused: set[str] = set()
-        """Modules that it could not import."""
+        """Modules that it could not import; they are started as processes of their own."""
         self.forked = 0
         self._host = os.getpid()
         self._timer: asyncio.TimerHandle | None = None
+        # Sequenced packets: a request is one datagram, and its end is heard like a stream's
         self._door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._door.setblocking(False)
         try:
@@ -72,7 +84,7 @@ class ForkServer:
 
     @property
     def door(self) -> int:
-        """The number of the file by which it is asked."""
+        """The number of the socket by which the server is asked."""
         return self._door.fileno()
 
     @property
@@ -82,7 +94,7 @@ class ForkServer:
     async def fork(
         self, module: str, arguments: tuple[str, ...], files: tuple[int, ...]
     ) -> tuple[ForkedChild, socket.socket] | None:
-        """A child and the channel to it; None where it cannot be had from here."""
+        """A child and the channel to it; None where it cannot be had from this server."""
         ours, theirs = socket.socketpair()
         try:
             with theirs:
@@ -91,6 +103,7 @@ class ForkServer:
             ours.setblocking(False)
             async with asyncio.timeout(PATIENCE_SECONDS):
                 pid = await self._ask(ours, module, arguments, numbers)
+        # Who did not answer in time may still fork: ended, it cannot
         except (TimeoutError, EOFError):
             self.end()
             pid = None
@@ -138,14 +151,14 @@ class ForkServer:
             child.wait()
 
     def _look_later(self) -> None:
-        """It ends by itself; this is to wait for it, where an event loop is still there then."""
+        """Schedules `look`: the server ends by itself, and somebody has to wait for it."""
         if self._timer is not None:
             self._timer.cancel()
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(IDLE_SECONDS + 1, _check_idle, weakref.ref(self))
 
     def look(self) -> None:
-        """Waits for it if it has ended."""
+        """Waits for the server if it has ended."""
         self._timer = None
         if self.alive:
             self._look_later()
@@ -153,7 +166,7 @@ class ForkServer:
             self.end()
 
     def end(self) -> None:
-        """Returns when it is gone. Safe to call twice."""
+        """Kills the server and returns when it is gone. Safe to call twice."""
         if self._door.fileno() < 0:
             return
         self._door.close()
@@ -168,13 +181,13 @@ class ForkServer:
             self.end()
 
 
-def _check_idle(known: weakref.ref[ForkServer]) -> None:
-    if found := known():
-        found.look()
+def _check_idle(reference: weakref.ref[ForkServer]) -> None:
+    if server := reference():
+        server.look()
 
 
 async def _next_reply(ours: socket.socket) -> int:
-    """What is said of a child next; raises EOFError where nobody is there to say it.
+    """What is said of a child next; raises `EOFError` where nobody is there to say it.
 
     Who is cancelled here has not heard it: it can still be read.
     """
@@ -207,13 +220,13 @@ def _order(
 
 
 class _ForkServers(threading.local):
-    """Those of one thread, by brood."""
+    """The servers of one thread, by brood."""
 
     def __init__(self) -> None:
         self.host = os.getpid()
-        self.found: dict[str, ForkServer] = {}
-        self.stillborn: dict[str, int] = {}
-        """How many have forked nothing."""
+        self.servers: dict[str, ForkServer] = {}
+        self.failures: dict[str, int] = {}
+        """How many servers of each brood have forked nothing."""
 
 
 _living: weakref.WeakSet[ForkServer] = weakref.WeakSet()
@@ -225,46 +238,46 @@ async def fork(
 ) -> tuple[StartedProcess, socket.socket] | None:
     """A child of this thread that runs a module's `main`, and the channel to it.
 
-    None where there is no nursery of this brood, and none can be had.
+    None where there is no server for this `brood`, and none can be had.
     """
     if not brood or sys.platform != "linux":
         return None
     try:
-        nursery = _fork_server(brood)
-        if nursery is None or module in nursery.refused:
+        server = _fork_server(brood)
+        if server is None or module in server.refused:
             return None
-        found = await nursery.fork(module, arguments, files)
-    except OSError:  # whoever starts it without a nursery will hear of it
+        child = await server.fork(module, arguments, files)
+    except OSError:  # whoever starts it without a server will hear of it
         return None
-    if found is None and not nursery.forked and module not in nursery.refused:
-        _thread_servers.stillborn[brood] = _thread_servers.stillborn.get(brood, 0) + 1
-    return found
+    if child is None and not server.forked and module not in server.refused:
+        _thread_servers.failures[brood] = _thread_servers.failures.get(brood, 0) + 1
+    return child
 
 
 def live_fork_servers() -> list[ForkServer]:
-    """Those of this process that live, of whatever thread; nothing is left of others."""
-    for one in list(_living):
-        if not one.alive:
-            one.end()
-    return [one for one in list(_living) if one.alive]
+    """The servers of this process that live, of whatever thread; nothing is left of others."""
+    for server in list(_living):
+        if not server.alive:
+            server.end()
+    return [server for server in list(_living) if server.alive]
 
 
 def _fork_server(brood: str) -> ForkServer | None:
     if (
         _thread_servers.host != os.getpid()
     ):  # a fork has the numbers of its host's, but not its children
-        _thread_servers.__init__()  # type: ignore[misc]
+        _thread_servers.__init__()  # type: ignore[misc]  # the same object, empty again
     now = inherited()
-    for name, known in list(_thread_servers.found.items()):
-        if not known.alive or (name == brood and known.inherited != now):
-            known.end()
-            del _thread_servers.found[name]
-    if brood not in _thread_servers.found and _thread_servers.stillborn.get(brood, 0) < TRIES:
-        _thread_servers.found[brood] = ForkServer(now)
-    return _thread_servers.found.get(brood)
+    for name, server in list(_thread_servers.servers.items()):
+        if not server.alive or (name == brood and server.inherited != now):
+            server.end()
+            del _thread_servers.servers[name]
+    if brood not in _thread_servers.servers and _thread_servers.failures.get(brood, 0) < TRIES:
+        _thread_servers.servers[brood] = ForkServer(now)
+    return _thread_servers.servers.get(brood)
 
 
 @atexit.register
 def _end_all() -> None:
-    for one in list(_living):
-        one.end()
+    for server in list(_living):
+        server.end()

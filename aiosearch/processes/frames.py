@@ -1,8 +1,15 @@
 """Length-prefixed frames over a socket pair, for the host and for the child.
 
-The search workers and the z3 processes are both children of the host. Their side is plain
-blocking code, because a process that computes has no use for an event loop; nor does this module
-import one, for a child's start is on somebody's clock.
+A frame is four bytes of length, little-endian, and the payload: `frame(b"hi")` is
+`b"\x02\0\0\0hi"`. `Frames` puts a stream's pieces together again, however they were cut.
+
+The search workers and the z3 processes are both children of the host. Their side, `Channel`, is
+plain blocking code, because a process that computes has no use for an event loop; nor does this
+module import one, for a child's start is on somebody's clock.
+
+`enter_child` ties a child's life to its host's, in two ways, because neither is enough: the kernel
+kills it when the thread that started it ends (which a host that forks and goes on would miss), and
+a thread waits for the socket to be closed (which a stopped process would not notice).
 """
 
 from __future__ import annotations
@@ -17,11 +24,12 @@ import threading
 
 HEADER = 4
 MAX_FRAME = 64 * 1024
-"""What senders aim at: longer messages are cut into parts by whoever builds them."""
+"""Bytes that senders aim at: longer messages are cut into parts by whoever builds them."""
 HARD_LIMIT = 256 * 1024 * 1024
-"""A single node may be large; a length beyond this is not a frame."""
+"""A single node may be large; a length beyond this many bytes is not a frame."""
 FORK_REPLY = struct.Struct("=i")
-"""What a nursery says of a child before there are frames: READY, then its id; or NO."""
+"""What a fork server says of a child before there are frames: `READY`, then its id; or
+`FORK_REFUSED`."""
 READY, FORK_REFUSED = 0, -1
 
 
@@ -45,6 +53,7 @@ class Frames:
         size = len(buffer)
         while size - start >= HEADER:
             length = int.from_bytes(buffer[start : start + HEADER], "little")
+            # Before memory is taken for it: a stream that is out of step would ask for gigabytes
             if length > HARD_LIMIT:
                 raise ValueError(f"a frame of {length} bytes is not a frame")
             end = start + HEADER + length
@@ -52,6 +61,7 @@ class Frames:
                 break
             frames.append(bytes(buffer[start + HEADER : end]))
             start = end
+        # Once for all frames: deleting from the front moves what is behind it
         if start:
             del buffer[:start]
         return frames
@@ -72,7 +82,7 @@ class Channel:
         self._socket.sendall(frame(payload))
 
     def hear(self, bell: int) -> None:
-        """Makes it possible to wait for a bell as well."""
+        """Makes it possible to wait for a `Bell` as well."""
         self._with_bell = select.epoll()
         self._with_bell.register(self._socket.fileno(), select.EPOLLIN)
         # One ring is for one: of all that wait, the kernel wakes the first
@@ -85,9 +95,10 @@ class Channel:
         return bool(events) and all(fd != self._socket.fileno() for fd, _ in events)
 
     def receive(self, seconds: float | None = None) -> list[bytes]:
-        """Gives the frames that are there, waiting up to `seconds` (None: for ever) for some.
+        """Gives the frames that are there, waiting up to `seconds` (None: for ever) for
+        some.
 
-        Raises EOFError when the host is gone.
+        Raises `EOFError` when the host is gone.
         """
         frames: list[bytes] = []
         while not frames:
@@ -131,7 +142,7 @@ def die_with_host(host: int) -> None:
 
 
 def _watch_for_hangup(fd: int) -> None:
-    """Ends the process when the host closes the socket, also in the middle of a long expand."""
+    """Ends the process when the host closes the socket, also in the middle of a long `expand`."""
     poll = select.poll()
     poll.register(fd, getattr(select, "POLLRDHUP", 0))
     while True:

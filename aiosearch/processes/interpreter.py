@@ -8,19 +8,20 @@ import sys
 
 
 def command(module: str, *options: str) -> list[str]:
-    """What is run; the folder where we are is not on its path, unless it is on ours."""
+    """The command that runs `module`; `-P` keeps the folder where we are off its path, unless
+    it is on ours."""
     return [sys.executable, "-P", *options, "-m", module]
 
 
 def environment() -> dict[str, str]:
-    """Ours, with our path."""
+    """This process's environment, with its `search_path`."""
     return {**os.environ, "PYTHONPATH": search_path()}
 
 
 def search_path() -> str:
-    """What the child may import is what we may; an empty entry means where we are now."""
-    found = [path for path in sys.path if path]
+    """What the child may import is what this process may; an empty entry means where we are now."""
+    folders = [path for path in sys.path if path]
     if "" in sys.path:
         with contextlib.suppress(FileNotFoundError):  # the folder was deleted
-            found.insert(sys.path.index(""), os.getcwd())
-    return os.pathsep.join(found)
+            folders.insert(sys.path.index(""), os.getcwd())
+    return os.pathsep.join(folders)

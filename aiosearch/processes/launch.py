@@ -1,6 +1,7 @@
 """The start of `python -m MODULE` as a child, and the handle of a child that was forked for us.
 
-A child that another process has forked for us: what we need of `subprocess.Popen`.
+`start` gives a `subprocess.Popen`, `ForkedChild` has as much of its interface as `StartedProcess`
+names, and `inherited` says whether a forked child would have what a started one has.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ _STATUS = (
     "Umask", "Uid", "Gid", "Groups", "SigBlk", "SigIgn", "CapInh", "CapPrm", "CapEff", "CapBnd",
     "CapAmb", "NoNewPrivs", "Seccomp", "Cpus_allowed", "Mems_allowed",
 )  # fmt: skip
+# Read as text and compared: a child whose limits, namespaces or affinity differ would behave
+# otherwise than a process that the host starts now
 _FILES = ("limits", "cgroup", "oom_score_adj")
 _LINKS = ("cgroup", "ipc", "mnt", "net", "pid_for_children", "user", "uts")
 
@@ -45,7 +48,7 @@ class StartedProcess(Protocol):
 def start(
     module: str, arguments: tuple[str, ...], files: tuple[int, ...], output: int | None = None
 ) -> subprocess.Popen[bytes]:
-    """Starts `python -m module ...` in the host's own process group; raises OSError."""
+    """Starts `python -m module ...` in the host's own process group; raises `OSError`."""
     with _sigint_held():
         return subprocess.Popen(
             [*command(module, "-u"), *arguments],
@@ -58,7 +61,8 @@ def start(
 
 
 def inherited() -> tuple[object, ...]:
-    """All that a child has from its host but LATE, files and folder. Linux only."""
+    """All that a child has from its host but the variables in `LATE`, files and folder. Linux
+    only."""
     variables = frozenset((name, os.environ[name]) for name in os.environ if name not in LATE)
     status = Path("/proc/thread-self/status").read_text().splitlines()
     return (
@@ -85,7 +89,7 @@ def _sigint_held() -> Iterator[None]:
 
 
 class ForkedChild:
-    """A child of this process that another one has forked."""
+    """A child of this process that a `ForkServer` has forked."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -98,7 +102,8 @@ class ForkedChild:
         return self._collect(0)
 
     def send_signal(self, number: int, /) -> None:
-        """Never to another process: until it is waited for, the number is its own."""
+        """Signals the child, never another process: until it is waited for, the number is
+        its own."""
         if self.poll() is None:
             os.kill(self.pid, number)
 

@@ -1,7 +1,11 @@
 """Deadlines for processes; time in which the machine or the process was stopped does not count.
 
-What counts is time in which this process ran as well: where a whole group of processes is stopped,
-or the machine, nobody is late for it.
+The problem: a laptop sleeps, a debugger stops a job, a loaded machine does not schedule this
+process for seconds. A deadline by the clock would then kill children that are at work. So
+`Patience` counts beats: a second counts if this process was awake at its end. For a child that may
+take 10 seconds and a machine that sleeps for an hour after 4, the child has 6 seconds left.
+
+Who is stopped alone (SIGSTOP, state `T`) is waited for `STOPPED_SECONDS` only.
 """
 
 from __future__ import annotations
@@ -16,29 +20,32 @@ from pathlib import Path
 from typing import Any
 
 BEAT = 1.0
-"""Seconds after which is looked again."""
+"""Seconds between two looks at the process."""
 STOPPED_SECONDS = 10.0
-"""Who is stopped for so long does not go on: a shell's job is stopped, and so goes on, whole."""
+"""Who is stopped for so many seconds does not go on: a shell's job is stopped, and so goes on,
+whole."""
 _HELD_UP = 1.0
-"""A beat that comes so much too late is one in which this process stood still, too."""
+"""A beat that comes this many seconds too late is one in which this process stood still, too."""
 
 
 class Patience:
-    """With one process, for one answer."""
+    """Patience with one process, `pid`, for one answer."""
 
     def __init__(
         self, pid: int, seconds: float = math.inf, sign: Callable[[], object] = lambda: None
     ) -> None:
         self.interrupted = False
-        """Whether this process stood still meanwhile."""
+        """Whether this process stood still meanwhile, so that a verdict on the child is in
+        doubt."""
         self._pid = pid
         self._seconds = seconds
         self._sign = sign
 
     async def until(self, answer: asyncio.Future[Any]) -> Late | None:
-        """Returns when there is an answer, or says why it is waited for no longer.
+        """Returns None when there is an answer, or says why it is waited for no longer.
 
-        Its `seconds` begin anew whenever the process gives another sign of life.
+        Its `seconds` begin anew whenever `sign` gives another value: the process's sign of
+        life.
         """
         left, stopped, seen = self._seconds, 0.0, self._sign()
         while not answer.done():
@@ -46,6 +53,7 @@ class Patience:
             await self._beat(answer, beat)
             if answer.done():
                 break
+            # The beat as planned, not as it passed: time in which nobody ran is nobody's fault
             left -= beat
             if (sign := self._sign()) != seen:
                 left, seen = self._seconds, sign
@@ -70,11 +78,12 @@ class Late(enum.StrEnum):
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process stands still because of a signal; says no where that cannot be seen."""
+    """Whether a process stands still because of a signal; False where that cannot be seen."""
     if sys.platform != "linux":
         return False
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return False
+    # The command may hold spaces and parentheses; the state is the first field behind the last one
     return stat.rpartition(")")[2].split()[0] == "T"

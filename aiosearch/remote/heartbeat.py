@@ -1,4 +1,7 @@
-"""Heartbeats: whether the other end of a link is still there."""
+"""Heartbeats: whether the other end of a link is still there.
+
+An end sends a `Pulse` now and then and closes the link when it has heard nothing for its patience.
+"""
 
 from __future__ import annotations
 

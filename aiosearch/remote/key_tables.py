@@ -8,22 +8,23 @@ from collections.abc import Callable
 from ..engine.explore.claims import SharedClaims
 
 KEYS_BYTES = 2048
-"""Keys that are learnt at once: less than half a millisecond."""
+"""Bytes of keys that are learnt at once: less than half a millisecond."""
 
 
 class KeyTables:
-    """Tables live from the first worker that opens a session until the last one ends it.
+    """The claim tables of one machine, each from the first worker that opens its session to the
+    last.
 
-    `made` is called with the session of each that is made, which is empty.
+    `created` is called with the session of each table that is made, which is empty.
     """
 
-    def __init__(self, made: Callable[[int], None]) -> None:
-        self._made = made
+    def __init__(self, created: Callable[[int], None]) -> None:
+        self._made = created
         self._tables: dict[int, SharedClaims] = {}
         self._users: dict[int, set[int]] = {}
 
     def path(self, session: int, channel: int) -> str:
-        """Where a worker finds the session's table."""
+        """Where `SharedClaims.attach` finds the session's table, for a worker's `Begin`."""
         if session not in self._tables:
             self._tables[session] = SharedClaims.create()
             self._users[session] = set()
@@ -44,7 +45,7 @@ class KeyTables:
         return True
 
     def release(self, session: int, owner: int, committed: int) -> None:
-        """Voids what a dead worker claimed and did not report."""
+        """Voids what a dead `owner` claimed and did not report."""
         if table := self._tables.get(session):
             table.release(owner, committed)
 

@@ -1,7 +1,17 @@
 """What a search and a host that serves it say to each other, over any link.
 
-The search runs everything: the host starts processes for it, passes frames on, and keeps the
-tables that processes of one machine share.
+The search runs everything: the host starts processes for it, passes frames on, and keeps the tables
+that processes of one machine share. A session with one worker:
+
+    host -> search    HostGreeting(api=1, name="a", workers=1, checkers=0, versions={...})
+    search -> host    Spawn(channel=1, kind="worker")
+    host -> search    Spawned(channel=1, pid=4711)
+    search -> host    FrameToProcess(channel=1, payload=Begin)
+    host -> search    FrameFromProcess(channel=1, payload=WorkerReport)
+    search -> host    Farewell(reason="it is let go")
+
+Every size is bounded in the types, and unknown fields are refused, so that `decode_for_agent` and
+`decode_from_agent` are all the checking that a message needs.
 """
 
 from __future__ import annotations
@@ -18,7 +28,7 @@ API = 1
 """The version of this protocol."""
 
 Channel: TypeAlias = Annotated[int, Meta(ge=1, le=1 << 40)]
-"""A process's number on its link; none is used again."""
+"""A process's number on its link; no number is used again."""
 Name: TypeAlias = Annotated[str, Meta(max_length=200)]
 
 
@@ -28,7 +38,7 @@ class Spawn(Struct, frozen=True, array_like=True, tag=1, forbid_unknown_fields=T
     channel: Channel
     kind: Annotated[str, Meta(pattern="^(worker|checker)$")]
     limits: tuple[float, int] = (0.0, 0)
-    """For a checker: seconds a question, and megabytes."""
+    """For a `checker`: seconds a question, and megabytes."""
 
 
 class FrameToProcess(Struct, frozen=True, array_like=True, tag=2, forbid_unknown_fields=True):
@@ -39,7 +49,7 @@ class FrameToProcess(Struct, frozen=True, array_like=True, tag=2, forbid_unknown
 
 
 class Kill(Struct, frozen=True, array_like=True, tag=3, forbid_unknown_fields=True):
-    """End a process."""
+    """End a process at once."""
 
     channel: Channel
 
@@ -64,7 +74,7 @@ class Farewell(Struct, frozen=True, array_like=True, tag=6, forbid_unknown_field
 
 
 class Probe(Struct, frozen=True, array_like=True, tag=7, forbid_unknown_fields=True):
-    """Say whether a process is silent for so many seconds after this frame."""
+    """Say whether a process is silent for so many `seconds` after this frame; see `Child.probe`."""
 
     channel: Channel
     payload: bytes
@@ -72,7 +82,8 @@ class Probe(Struct, frozen=True, array_like=True, tag=7, forbid_unknown_fields=T
 
 
 class EarlierKeys(Struct, frozen=True, array_like=True, tag=8, forbid_unknown_fields=True):
-    """A part of the keys that earlier runs of a session explored, 16 bytes each."""
+    """A part of the keys that earlier runs of a session explored, 16 bytes each; see
+    `KeyChunks`."""
 
     session: int
     part: Annotated[int, Meta(ge=0)]
@@ -90,7 +101,7 @@ class HostGreeting(Struct, frozen=True, array_like=True, tag=10, forbid_unknown_
 
 
 class ProgressQuery(Struct, frozen=True, array_like=True, tag=11, forbid_unknown_fields=True):
-    """Somebody only wants to know how the search gets on; said instead of `Here`."""
+    """Somebody only wants to know how the search gets on; said instead of `HostGreeting`."""
 
     api: int
 
@@ -110,7 +121,7 @@ class FrameFromProcess(Struct, frozen=True, array_like=True, tag=13, forbid_unkn
 
 
 class ProcessGone(Struct, frozen=True, array_like=True, tag=14, forbid_unknown_fields=True):
-    """A process has ended, or could not be started."""
+    """A process has ended, or could not be started; `reason` as in `Child.death`."""
 
     channel: Channel
     reason: Annotated[str, Meta(max_length=2000)]
@@ -122,6 +133,7 @@ class OfferTakers(Struct, frozen=True, array_like=True, tag=20, forbid_unknown_f
 
     session: int
     owner: int
+    # No board has more slots for one owner
     takers: Annotated[Mapping[int, int], Meta(max_length=256)]
 
 
@@ -130,14 +142,14 @@ class HostLeaving(Struct, frozen=True, array_like=True, tag=15, forbid_unknown_f
 
 
 class SessionRefused(Struct, frozen=True, array_like=True, tag=16, forbid_unknown_fields=True):
-    """The host may not, or cannot, run the problem of a session."""
+    """The host may not, or cannot, run the problem of a session; see `admit`."""
 
     session: int
     reason: Annotated[str, Meta(max_length=2000)]
 
 
 class ProcessSilent(Struct, frozen=True, array_like=True, tag=18, forbid_unknown_fields=True):
-    """A process has not answered a probe in time."""
+    """A process has not answered a `Probe` in time."""
 
     channel: Channel
 
@@ -150,7 +162,7 @@ class KeysAccepted(Struct, frozen=True, array_like=True, tag=19, forbid_unknown_
 
 
 class SearchStateDocument(Struct, frozen=True, array_like=True, tag=17, forbid_unknown_fields=True):
-    """How the search gets on, as JSON."""
+    """How the search gets on, as JSON: the answer to a `ProgressQuery`."""
 
     document: bytes
 

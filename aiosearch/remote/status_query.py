@@ -13,7 +13,7 @@ SECONDS = 10.0
 
 
 async def query_status(transport: Transport, address: str, token_file: Path | None) -> bytes:
-    """The state of the search, as JSON; raises AiosearchError where nobody answers."""
+    """The state of the search, as JSON; raises `AiosearchError` where nobody answers."""
     link = await transport.connect(address, token_file)
     answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
@@ -28,6 +28,7 @@ async def query_status(transport: Transport, address: str, token_file: Path | No
         if not answer.done():
             answer.set_exception(AiosearchError(f"{address} does not answer: {reason}"))
 
+    # A search that ends in this moment says `Farewell`, which is an answer as well
     link.open(received, closed)
     link.send(encode(ProgressQuery(API)))
     try:

@@ -1,6 +1,13 @@
 """The built-in strategy: one shared priority queue of subtrees.
 
-Who holds most: the seats that work can be asked from, the heaviest first.
+Idle seats get the best tasks of the queue, in turn; when few are ready, the seats that hold most
+(`Holders`) are asked for half. With two seats:
+
+    Opened(root)            Assign(seat 0, root), Ask(seat 0)
+    Idle(seat 1)            nothing is ready yet
+    Opened(half, seat 0)    Assign(seat 1, half), Ask(...) to have one more ready
+
+Cost: O(log n) for a task and for a report. See docs/why/strategies.md.
 """
 
 from __future__ import annotations
@@ -27,11 +34,13 @@ class Holders:
         return iter(self._weights)
 
     def hold(self, seat: int, weight: float, surplus: int = 0) -> None:
-        """A seat holds so much now, and is known to have so many subtrees to give away."""
+        """A seat holds `weight` now, and is known to have `surplus` subtrees to give away."""
         self._weights[seat], self._surplus[seat] = weight, surplus
         heapq.heappush(self._all, (-weight, seat))
         if surplus > 1:
             heapq.heappush(self._rich, (-weight, seat))
+        # Entries that are no longer true stay in the heaps; rebuilt before they are four fifths of
+        # them
         if len(self._all) > 4 * len(self._weights) + 64:
             self._all = [entry for entry in self._all if self._holds(entry)]
             self._rich = [entry for entry in self._rich if self._holds(entry)]
@@ -39,7 +48,7 @@ class Holders:
             heapq.heapify(self._rich)
 
     def part(self, seat: int, weight: float, subtrees: int) -> None:
-        """A seat has given so much away."""
+        """A seat has given `weight` away, in so many `subtrees`."""
         if seat in self._weights:
             left = self._surplus[seat] - subtrees
             self.hold(seat, max(self._weights[seat] - weight, 0.0), left)
@@ -49,8 +58,8 @@ class Holders:
         self._weights.pop(seat, None)
 
     def heaviest(self, rich: bool) -> int | None:
-        """Takes the seat that holds most off the list, until it is said to hold something again;
-        of the `rich` only, which are known to have a surplus."""
+        """Takes the seat that holds most off the list, until it is said to `hold` something
+        again; of the `rich` only, which are known to have a surplus."""
         heap = self._rich if rich else self._all
         while heap:
             entry = heapq.heappop(heap)
@@ -62,13 +71,12 @@ class Holders:
         return self._weights.get(entry[1]) == -entry[0]
 
 
-pass
-
 SHORTEST = 0.02
 """Seconds that an ordered search explores before its subtrees are compared again."""
 LONGEST = 0.5
 SECONDS_PER_SUBTREE = 50e-6
-"""Giving a subtree back costs about a microsecond; this keeps that under two percent."""
+"""Seconds; giving a subtree back costs about a microsecond, so this keeps that under two percent.
+"""
 MOST_AT_ONCE = 16
 MOST_READY = 32
 """Tasks that lie ready. What is cut off before it is wanted is often cut too small, and with a
@@ -145,6 +153,7 @@ class Queue:
 
     def _deal(self) -> Iterator[Command]:
         while self._idle and self._queue and not self._too_early():
+            # Half of a fair share: the rest stays for seats that come idle soon
             share = len(self._queue) // (2 * self._count)
             count = min(max(share, 1), MOST_AT_ONCE)
             rank = self._queue[0][0]
@@ -153,6 +162,8 @@ class Queue:
             del self._idle[seat]
             self._busy.hold(seat, weight)
             self._ranks[seat] = rank
+            # With an order over all subtrees, work has to come back to be compared; for one seat
+            # there is nobody to compare with
             ordered = self._plan.ordered and self._count > 1
             yield Assign(seat, tasks, self._seconds if ordered else 0.0)
 
@@ -162,7 +173,7 @@ class Queue:
         return rank > 0 and any(self._ranks[seat] < rank for seat in self._busy)
 
     def _best(self, count: int, rank: int) -> tuple[tuple[int, ...], float]:
-        """Takes so many tasks of a rank, or as many as there are; and says what they weigh."""
+        """Takes `count` tasks of a `rank`, or as many as there are; and says what they weigh."""
         tasks: list[int] = []
         whole = 0.0
         while self._queue and self._queue[0][0] == rank and len(tasks) < count:
@@ -184,7 +195,7 @@ class Queue:
                 yield Ask(seat)
 
     def _lacking(self, ready: int) -> int:
-        """How many tasks to ask for, where so many lie ready."""
+        """How many tasks to ask for, where so many lie `ready`."""
         if self._count == 1:
             return 0
         return min(self._count + len(self._elsewhere), MOST_READY) + len(self._idle) - ready
@@ -197,5 +208,6 @@ class Queue:
             yield Ask(seat)
 
     def _fit_budget(self, returned: int) -> None:
-        wanted = min(max(returned * SECONDS_PER_SUBTREE, SHORTEST), LONGEST)
-        self._seconds += (wanted - self._seconds) / 4
+        seconds = min(max(returned * SECONDS_PER_SUBTREE, SHORTEST), LONGEST)
+        # A moving mean: one large return must not stretch every budget
+        self._seconds += (seconds - self._seconds) / 4

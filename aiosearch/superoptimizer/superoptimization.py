@@ -1,6 +1,7 @@
-"""`superoptimize`: search the space of a program, rank what was found, and verify the best.
+"""`superoptimize`: search the space of a program, rank the kernel graphs, and verify the best.
 
-Verifying the best of what was found: in exact arithmetic, and in floats.
+Verification is by `verify`, in exact arithmetic and in floats: it shares nothing with the normal
+forms by which the search recognises a program.
 """
 
 from __future__ import annotations
@@ -46,23 +47,24 @@ async def verified(
     """The verdict on each program, and what floats at small sizes say against it.
 
     Where `floats` are compared at full size, that is in the verdict. There are fewer verdicts than
-    programs where `going` says that what there is will do.
+    programs where `going` says stop.
     """
     verdicts: list[Verdict] = []
-    for number, one in enumerate(programs, 1):
+    for number, candidate in enumerate(programs, 1):
         if not going(f"verifying {number} of {len(programs)}"):
             break
-        verdicts.append(await to_thread.run_sync(_verified, reference, one, False))
+        # Verification takes seconds: in a thread, so that the event loop goes on serving hooks.
+        verdicts.append(await to_thread.run_sync(_verified, reference, candidate, False))
     pairs = list(zip(programs, verdicts, strict=False))
     if not floats:
         doubts = [await to_thread.run_sync(_doubt, reference, *pair) for pair in pairs]
         clock.took("verification")
         return list(zip(verdicts, doubts, strict=True))
     clock.took("verification")
-    for number, (one, _) in enumerate(pairs):
+    for number, (candidate, _) in enumerate(pairs):
         if not going(f"comparing floats {number + 1} of {len(programs)}"):
             break
-        verdicts[number] = await to_thread.run_sync(_verified, reference, one, True)
+        verdicts[number] = await to_thread.run_sync(_verified, reference, candidate, True)
     clock.took("floats")
     return [(verdict, "") for verdict in verdicts]
 
@@ -72,18 +74,15 @@ def _verified(reference: Program, program: Program, floats: bool) -> Verdict:
 
 
 def _doubt(reference: Program, program: Program, verdict: Verdict) -> str:
-    """What floats say against it at small sizes, where the programs can be made so small."""
+    """What floats say against `program` at small sizes, where the programs can be made so small."""
     if not verdict.status.accepted:
         return ""
     small = generalise([reference, program]).reduced()
-    sizes = [product(term.shape) for one in small for term in one.terms()]
+    sizes = [product(term.shape) for member in small for term in member.terms()]
     if not all(isinstance(size, int) and size <= SMALL for size in sizes):
         return ""
     rounded = verify(*small)
     return rounded.reason if rounded.status is Status.REFUTED else ""
-
-
-pass
 
 
 @dataclass(frozen=True)
@@ -92,10 +91,10 @@ class Answer:
 
     ranked: Ranked
     program: Program
-    """With its numbers, and chains of pointwise operators in the registers of threads."""
+    """The program with its sizes, and chains of pointwise operators in the registers of threads."""
     verdict: Verdict
     doubt: str
-    """Where floats at small sizes speak against it: what they overflow on, for example."""
+    """What floats at small sizes say against the program: what they overflow on, for example."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class Cut:
 
     nodes: int
     pruned: int
-    """Drafts that were left as they were: nothing better could become of them."""
+    """Drafts that were not expanded: nothing better could become of them."""
 
 
 @dataclass(frozen=True)
@@ -115,26 +114,27 @@ class Findings:
     problem: Fusion
     device: Device
     status: str
-    """`complete` where nothing of the space was left out, but by a bound. It is of the search."""
+    """The status of the search: `complete` where nothing of the space was left out, but by a
+    bound."""
     cut: Cut | None
-    """Where a bound was: then only what was found on the way to the best is here."""
+    """Set where the search had a bound: then only what was found on the way to the best is here."""
     graphs: int
-    """Kernel graphs."""
+    """How many kernel graphs were found."""
     programs: int
-    """Programs, whatever their numbers."""
+    """How many programs they stand for, whatever their sizes."""
     answers: tuple[Answer, ...]
-    """The best predicted, best first."""
+    """The best predicted programs that were verified, best first."""
     refused: tuple[str, ...]
-    """Of those, what verification did not accept, and why."""
+    """Of the best predicted, what verification did not accept, and why."""
     pruned: Counter[str]
-    """How often a step was not taken, by the reason."""
+    """How often a derivation was not entered, by the reason."""
     sizes: dict[str, int]
-    """How large the tables are."""
+    """How many classes and steps the derivation graph has."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """CPU seconds by what was done, those of workers among them."""
+    """CPU seconds by phase, those of workers among them."""
     undone: tuple[str, ...] = ()
-    """What was left after the search because `going` said so, in the words that it was told: that,
-    and what is of its kind and would have come after it."""
+    """What was left after the search because `going` said stop, in the words that it was told:
+    that, and what is of its kind and would have come after it."""
 
 
 async def superoptimize(
@@ -160,13 +160,15 @@ async def superoptimize(
     That is in exact arithmetic, and with `floats` in floating point too, which takes seconds each;
     without, floats are compared at small sizes, and what speaks against an answer is its `doubt`.
     With `bound` only the best is searched for, by the cost model: programs are gone through one by
-    one, and what cannot be better than the best so far is left out.
-    `opened` gets the search when it has begun: one that is stopped is ranked as far as it came.
-    Raises UnsearchableError where the program has something that the superoptimizer does not know.
+    one, and what cannot be better than the best so far is left out. `opened` gets the search when
+    it has begun: one that is stopped is ranked as far as it came. Raises UnsearchableError where
+    the program has something that the superoptimizer does not know.
     """
     fastest = Fastest(to_json(uncast(program)), device, space or Space())
     clock, noting = PhaseClock(), StopRecorder(going)
     await to_thread.run_sync(fastest.prepare, going)
+    # From here on the digest of the tables is part of the problem: a worker or a journal of another
+    # version is refused in place of misread.
     fastest = fastest.tied()
     problem = fastest.fusion
     clock.took("tables")
@@ -180,21 +182,21 @@ async def superoptimize(
         opened(search)
         result = await search.wait()
     clock.took("search")
-    found = _graphs(problem, result.solutions)
-    programs = sum(one.programs for one in found)
-    tell(f"kernel graphs: {len(found):,}, programs: {programs:,}")
+    graphs = _graphs(problem, result.solutions)
+    programs = sum(graph.programs for graph in graphs)
+    tell(f"kernel graphs: {len(graphs):,}, programs: {programs:,}")
     best = (
         partial(fastest.ranked, result.solutions)
         if bound
-        else partial(Ranking(problem.skeletons, device).best, found)
+        else partial(Ranking(problem.skeletons, device).best, graphs)
     )
     ranked = await to_thread.run_sync(best, top, noting)
     clock.took("ranking")
-    answered = [threaded(one.filling.program) for one in ranked]
+    answered = [threaded(graph.filling.program) for graph in ranked]
     judged = await verified(program, answered, floats, noting, clock)
     answers = [
-        Answer(one, made, verdict, doubt)
-        for one, made, (verdict, doubt) in zip(ranked, answered, judged, strict=False)
+        Answer(graph, built, verdict, doubt)
+        for graph, built, (verdict, doubt) in zip(ranked, answered, judged, strict=False)
     ]
     tables = problem.tables
     return Findings(
@@ -203,10 +205,12 @@ async def superoptimize(
         device,
         str(result.status),
         Cut(result.statistics.nodes, result.statistics.pruned) if bound else None,
-        len(found),
+        len(graphs),
         programs,
-        tuple(one for one in answers if one.verdict.status.accepted),
-        tuple(f"{one.status}: {one.reason}" for one, _ in judged if not one.status.accepted),
+        tuple(graph for graph in answers if graph.verdict.status.accepted),
+        tuple(
+            f"{graph.status}: {graph.reason}" for graph, _ in judged if not graph.status.accepted
+        ),
         tables.pruned,
         {"classes": len(tables.classes), "steps": sum(map(len, tables.steps))},
         clock.seconds,
@@ -216,7 +220,9 @@ async def superoptimize(
 
 def _graphs(problem: Fusion, solutions: Sequence[Found | Priced]) -> list[Found]:
     """The kernel graphs, each once, in an order that does not depend on how they were found."""
-    kernels = {one.kernels: None for one in solutions}
-    known = {one.kernels: one for one in solutions if isinstance(one, Found)}
-    found = [known.get(one) or problem.found(one) for one in kernels]
-    return sorted(found, key=lambda one: (one.least_bytes, str(one.kernels)))
+    kernels = {solution.kernels: None for solution in solutions}
+    described = {
+        solution.kernels: solution for solution in solutions if isinstance(solution, Found)
+    }
+    graphs = [described.get(solution) or problem.kernel_graph(solution) for solution in kernels]
+    return sorted(graphs, key=lambda solution: (solution.least_bytes, str(solution.kernels)))

@@ -204,9 +204,6 @@ def joined(parts: Sequence[LabelledAxis]) -> LabelledAxis:
     return LabelledAxis(size, ((ConcatenatedLabel(tuple(parts)), size),))
 
 
-pass
-
-
 def check_labels(program: Program) -> None:
     """Raises LabelError where axes with different declared labels meet."""
     _infer(program, _declared(program))

@@ -95,9 +95,6 @@ class Checkpoint(Struct):
     generated_graphs: list[Raw]
 
 
-pass
-
-
 T = TypeVar("T")
 
 _SAME = frozenset(
@@ -362,9 +359,6 @@ def _only(items: Sequence[T]) -> T:
     if len(items) != 1:
         raise FormatError(f"{len(items)} tensors instead of one")
     return items[0]
-
-
-pass
 
 
 Pattern: TypeAlias = "Sequence[str | Dim]"

@@ -1,11 +1,8 @@
 """Small trees whose answers are plain to see; some are slow, asynchronous, failing or pruned.
 
 Each is a frozen dataclass that a worker process can import. Most nodes are a depth and a number
-that tells the node from its neighbours.
-
-Trees with a difficulty added: slow, asynchronous, failing, or pruned by z3.
-
-A problem with a `plain()` gives there the tree as it should come out.
+that tells the node from its neighbours. A problem with a `plain()` gives there the tree as it
+should come out.
 """
 
 from __future__ import annotations
@@ -53,7 +50,8 @@ class Balanced:
 
 @dataclass(frozen=True)
 class Plenty(Balanced):
-    """The same tree, where every node is a solution, so that there is always something to tell."""
+    """A `Balanced` tree in which every node is a solution, so that there is always something to
+    report."""
 
     def solutions(self, node: Node) -> list[int]:
         """Gives a number that no other node has."""
@@ -78,6 +76,7 @@ class Random:
         depth, number = node
         if depth == self.depth:
             return []
+        # The root always has four, or the whole tree might be one node
         count = _drawn(number) % 5 if depth else 4
         return [(depth + 1, _drawn(number + 1 + index)) for index in range(count)]
 
@@ -151,8 +150,9 @@ class Knapsack:
         at, weight, value = node
         if at == len(self.weights):
             return []
-        taken = (at + 1, weight + self.weights[at], value + self.values[at])
-        return [(at + 1, weight, value)] + [taken] * (taken[1] <= self.room)
+        # The weight is checked where the child is made, so that every node is feasible
+        with_item = (at + 1, weight + self.weights[at], value + self.values[at])
+        return [(at + 1, weight, value)] + [with_item] * (with_item[1] <= self.room)
 
     def solutions(self, node: tuple[int, int, int]) -> list[int]:
         """Gives the value, where everything is decided."""
@@ -169,10 +169,10 @@ class Knapsack:
 
 def _drawn(number: int) -> int:
     """Steps a linear congruential generator and takes its better bits."""
+    # Knuth's multiplier for MMIX; the low bits of such a generator repeat soon, the upper ones do
+    # not
     return (number * 6364136223846793005 + 1442695040888963407) % (1 << 62) >> 33
 
-
-pass
 
 IRREGULAR = Random()
 BALANCED = Balanced()
@@ -306,7 +306,9 @@ class Obliged:
         if depth != self.left.level:
             return None
         if self.doubt and not self.left.hit(node):
+            # z3 cannot parse it, which makes the verdict `unknown`
             return Obligation(f"(assert (no-such-thing {number}))")
+        # Unsatisfiable, and so proved, exactly where `every` does not divide the number
         return Obligation(f"(assert (= 0 (mod {number} {self.left.every})))")
 
     def plain(self) -> Pruned:

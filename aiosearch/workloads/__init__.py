@@ -1,4 +1,8 @@
-"""The ladder of searches on which every claim about parallelism is made."""
+"""Problems to try and to measure with: puzzles, trees of known shape, and searches of programs that
+ask z3.
+
+`RUNGS` is the ladder of searches on which every claim about parallelism is made.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Fused:
     device: str = "A100"
 
     def root(self) -> ProgramDraft:
-        """Gives the outputs, for which there are no kernels yet."""
+        """The outputs, for which there are no kernels yet."""
         return self._fastest.root()
 
     def expand(self, node: ProgramDraft) -> Sequence[ProgramDraft]:
@@ -39,19 +39,19 @@ class Fused:
         return self._fastest.expand(node)
 
     def solutions(self, node: ProgramDraft) -> tuple[Priced, ...]:
-        """Gives a program that lacks nothing, if it fits the device."""
+        """A program that lacks nothing, if it fits the device."""
         return self._fastest.solutions(node)
 
     def cost(self, solution: Priced) -> float:
-        """The seconds that it should take."""
+        """The seconds that `solution` should take."""
         return self._fastest.cost(solution)
 
     def bound(self, node: ProgramDraft) -> float:
-        """No program of the subtree takes less."""
+        """No program of the subtree of `node` takes less."""
         return self._fastest.bound(node)
 
     def key(self, node: ProgramDraft) -> bytes:
-        """Gives what the node is: some kernels come about in several ways."""
+        """What the node is: some kernels come about in several ways."""
         return self._fastest.key(node)
 
     @cached_property
@@ -61,4 +61,6 @@ class Fused:
             kernels=self.kernels,
             custom_kernels=self.custom_kernels,
         )
+        # Built on first use and not sent: a worker gets the parameters above and computes the
+        # tables itself.
         return Fastest(to_json(builtin(self.program)), device(self.device), limits)

@@ -31,7 +31,7 @@ class Rung(Struct, frozen=True):
     """Nodes with an obligation: complete programs that fit the tests, or prefixes of a program that
     asks of every step."""
     checks: int
-    """Distinct obligations among them, so what z3 is asked with a cache that forgets nothing."""
+    """Distinct obligations among `goals`, so what z3 is asked with a cache that forgets nothing."""
     solutions: int
     """Distinct programs proved, which do not depend on the tests; of a block, those that compute
     the target."""
@@ -43,6 +43,7 @@ class Rung(Struct, frozen=True):
 
 RUNGS: Mapping[str, Rung] = MappingProxyType(
     {
+        # Figures in the order nodes, goals, checks, solutions, seconds.
         "second": Rung(Superopt("P1", 4, 8), 24_712, 1_761, 1_722, 824, 0.8),
         "seconds": Rung(Superopt("P1", 4, 32), 24_473, 1_522, 1_493, 824, 2.3),
         "shorter": Rung(Superopt("P18", 5, 8, tests=6), 1_491_802, 150, 150, 4, 10),

@@ -89,18 +89,20 @@ class Superopt:
             raise ValueError(f"a program has at least one instruction, not {self.length}")
 
     def root(self) -> Prefix:
-        """Gives the empty program."""
+        """The empty program."""
         return Prefix(b"", tuple((*vector, *self._constants) for vector in self._vectors))
 
     def expand(self, node: Prefix) -> list[Prefix] | tuple[()]:
-        """Gives the prefixes one instruction longer; the last instruction has to fit the tests."""
+        """The prefixes one instruction longer than `node`; the last instruction has to fit the
+        tests.
+        """
         missing = self.length - len(node.code) // PIECE
         if missing > 1:
             return self._extended(node, missing - 1)
         return self._completed(node) if missing else ()
 
     def solutions(self, node: Prefix) -> tuple[FoundProgram, ...]:
-        """Gives the program, where it is complete: its obligation decides whether it counts."""
+        """The program, where it is complete: its obligation decides whether it counts."""
         if not self._complete(node):
             return ()
         return (FoundProgram(self.task, self.width, self.program(node).normalised().text()),)
@@ -115,7 +117,7 @@ class Superopt:
         return Obligation(self._declarations + goal, "", "QF_BV", RLIMIT, key.encode())
 
     def program(self, node: Prefix) -> StraightLineProgram:
-        """Gives the instructions of a node."""
+        """The instructions of `node`."""
         code = node.code
         steps = [
             Instruction(operator.name, tuple(code[at + 1 : at + 1 + operator.arity]))
@@ -133,6 +135,8 @@ class Superopt:
         children = []
         for choice in self._choices[len(code) // PIECE]:
             piece, uses = choice.piece, choice.uses
+            # Two instructions that do not depend on each other may stand in either order: only the
+            # ascending one is kept. An instruction that stands there already computes nothing new.
             if (not uses & newest and piece < code[-PIECE:]) or piece in written:
                 continue
             # An instruction to come takes in two results at most, and adds its own.
@@ -150,6 +154,7 @@ class Superopt:
         code = node.code
         fitting = self._closing[self._unused(code)]
         for row, target in zip(node.rows, self._targets, strict=True):
+            # Vector by vector, so that most candidates are gone after the first one.
             fitting = [c for c in fitting if c.run(row[c.first], row[c.last]) == target]
         return [Prefix(code + choice.piece, ()) for choice in fitting]
 
@@ -157,7 +162,7 @@ class Superopt:
         return 1 << self._given + len(code) // PIECE - 1 if code else 0
 
     def _unused(self, code: bytes) -> int:
-        """Gives, as a bit mask of value numbers, the results that no instruction takes in."""
+        """A bit mask of value numbers: the results that no instruction takes in."""
         unused = ((1 << len(code) // PIECE) - 1) << self._given
         for at in range(0, len(code), PIECE):
             unused &= ~(1 << code[at + 1] | 1 << code[at + 2])
@@ -209,10 +214,12 @@ class Superopt:
     def _closing(self) -> Mapping[int, list[_Choice]]:
         """The last instructions that leave no result unused, by the results unused before."""
         newest = self._newest(bytes(PIECE * (self.length - 1)))
-        others = [0, *(1 << self._given + done for done in range(self.length - 2))]
+        # The last instruction takes in two values at most: the newest, and one more that is unused.
+        # With more of them unused no program can end.
+        older = [0, *(1 << self._given + done for done in range(self.length - 2))]
         return {
-            newest | other: [c for c in self._choices[-1] if not (newest | other) & ~c.uses]
-            for other in others
+            newest | unused: [c for c in self._choices[-1] if not (newest | unused) & ~c.uses]
+            for unused in older
         }
 
     @cached_property

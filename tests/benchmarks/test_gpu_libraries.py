@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -49,7 +51,7 @@ async def test_what_cannot_be_known_is_said_in_words(name: str) -> None:
     """The kernel runs; there is no GPU that says what it takes, and no torch."""
     one = await race(name)
     assert one.kernels
-    found = beside(one, 0.05, jax.devices("cpu")[0])
+    found = beside(one, 0.05, "cpu")
     for who in ("", "jit_"):
         alone = found.pop(f"{who}kernels_alone_us")
         assert isinstance(alone, str)
@@ -83,3 +85,34 @@ def test_kernels_of_a_call_are_added_up(
     case = layers.case(builtin("rms_norm", "f32", **SIZES["rms_norm"]))
     naive = jax.jit(case.function)
     assert gpukernels._alone(naive, []) == told
+
+
+def dies(side: gpukernels.Side) -> dict[str, Any]:
+    os._exit(7)
+
+
+def raises(side: gpukernels.Side) -> dict[str, Any]:
+    raise KeyError(side.name)
+
+
+def tells(side: gpukernels.Side) -> dict[str, Any]:
+    return {"told": side.name}
+
+
+async def test_a_side_that_dies_or_raises_is_told_and_the_others_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each in a process of its own, whatever torch is here."""
+    sides = {"dies": dies, "raises": raises, "tells": tells}
+    monkeypatch.setattr(gpukernels, "SIDES", sides)
+    monkeypatch.setattr(gpukernels, "find_spec", lambda name: True)
+    program = builtin("rms_norm", "f32", **SIZES["rms_norm"])
+    contender = SimpleNamespace(source="", function="")
+    one: Any = SimpleNamespace(
+        kernels=[0], ours=lambda: 0, entrants=[contender], row=SimpleNamespace(program=program)
+    )
+    assert await asyncio.to_thread(beside, one, 0.05, "cpu") == {
+        "dies": "its process died with exit code 7",
+        "raises": "KeyError: 'rms_norm'",
+        "told": "rms_norm",
+    }

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from testkit.programs.random_programs import random_program
 
-from aiosearch.tensor import Floats, Program
-from aiosearch.tensor.evaluation import evaluate
+from aiosearch.tensor import Floats, Program, evaluate
 
 torch = pytest.importorskip("torch")
 

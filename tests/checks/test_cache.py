@@ -297,10 +297,12 @@ async def test_at_home_something_else_is_damage(damage, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "damage", [a_text, truncated, a_flipped_byte_in_a_row, somebody_elses], ids=lambda d: d.__name__
+    ("damage", "warnings"),
+    [(a_text, {1}), (somebody_elses, {1}), (truncated, {0, 1}), (a_flipped_byte_in_a_row, {0, 1})],
+    ids=lambda value: getattr(value, "__name__", ""),
 )
-async def test_the_service_outlives_a_damaged_file(damage, path, goals):
-    """Whatever the file says, the answer is z3's."""
+async def test_the_service_outlives_a_damaged_file(damage, warnings, path, goals):
+    """Whatever the file says, the answer is z3's; damage that SQLite cannot see has no warning."""
     async with Verifier(cache=path) as verifier:
         await verifier.check(goals.refuted())
     fill(path, range(2000))
@@ -308,7 +310,7 @@ async def test_the_service_outlives_a_damaged_file(damage, path, goals):
     heard = []
     async with Verifier(cache=path, warn=heard.append) as verifier:
         assert (await verifier.check(goals.refuted())).status is Status.REFUTED
-    assert len(heard) == 1 or damage.__name__.startswith(("a_flipped", "truncated", "garbage"))
+    assert len(heard) in warnings
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -10,8 +10,8 @@ from testkit.hosts.console import Cli
 
 from aiosearch import Obligation
 from aiosearch.checks import Verifier, default_cache_path
-from aiosearch.cli.runs import doctor_probes
-from aiosearch.cli.runs.doctor_probes import Finding, FindingState
+from aiosearch.cli.runs.doctor import probes
+from aiosearch.cli.runs.doctor.probes import Finding, FindingState
 
 
 def fill(path: Path) -> None:
@@ -43,7 +43,7 @@ def test_strategy_that_cannot_be_loaded(cli: Cli, monkeypatch: pytest.MonkeyPatc
     listed = {each["name"]: each for each in json.loads(cli("strategies", "--json").out)}
     assert "nowhere" in listed["broken"]["error"]
     assert "cannot be used: " in cli("strategies").out
-    found = {finding.name: finding for finding in doctor_probes.strategies()}
+    found = {finding.name: finding for finding in probes.strategies()}
     assert found["strategy broken"].state is FindingState.BROKEN
 
 
@@ -98,7 +98,7 @@ def test_doctor_of_a_broken_machine(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
     Path("no-python").write_text("#!/bin/false\n")
     Path("no-python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(Path("no-python").resolve()))
-    monkeypatch.setattr(doctor_probes, "jax", jax)
+    monkeypatch.setattr(probes, "jax", jax)
     outcome = cli("doctor")
     assert outcome.code == 1
     assert "broken  worker " in outcome.out
@@ -110,7 +110,7 @@ def test_a_cache_that_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """What remembers nothing is broken, and says what is in the way."""
     (tmp_path / "taken").write_text("a file")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "taken"))
-    found = doctor_probes.cache()
+    found = probes.cache()
     assert found.state is FindingState.BROKEN
     assert f"{tmp_path / 'taken'} is no folder" in found.detail
     assert "XDG_CACHE_HOME" in found.remedy
@@ -118,28 +118,28 @@ def test_a_cache_that_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_missing_distribution() -> None:
     """What is not installed is named with the command that installs it."""
-    found = doctor_probes.distribution("aiosearch-nowhere")
+    found = probes.distribution("aiosearch-nowhere")
     assert (found.state, found.remedy) == (FindingState.MISSING, "pip install aiosearch-nowhere")
 
 
 async def test_jax_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """A jax that finds no device is broken, but nothing that a search needs."""
-    monkeypatch.setattr(doctor_probes, "_ASK_JAX", "raise RuntimeError('no such backend')")
-    found = await doctor_probes.jax()
+    monkeypatch.setattr(probes, "_ASK_JAX", "raise RuntimeError('no such backend')")
+    found = await probes.jax()
     assert (found.state, found.essential) == (FindingState.BROKEN, False)
     assert found.detail == "RuntimeError: no such backend"
 
 
 async def test_jax_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A jax that does not answer is not waited for."""
-    monkeypatch.setattr(doctor_probes, "_ASK_JAX", "import time; time.sleep(60)")
-    monkeypatch.setattr(doctor_probes, "SECONDS", 0.05)
-    found = await doctor_probes.jax()
+    monkeypatch.setattr(probes, "_ASK_JAX", "import time; time.sleep(60)")
+    monkeypatch.setattr(probes, "SECONDS", 0.05)
+    found = await probes.jax()
     assert found.detail == "no answer in 0.05s"
 
 
 def test_wrong_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Doctor finds settings that would be refused."""
     monkeypatch.setenv("AIOSEARCH_WORKERS", "many")
-    assert doctor_probes.settings().state is FindingState.BROKEN
-    assert doctor_probes.cache().state is FindingState.BROKEN
+    assert probes.settings().state is FindingState.BROKEN
+    assert probes.cache().state is FindingState.BROKEN

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 from testkit.hosts.console import Cli, Start
 
-from aiosearch.cli.runs.fused_run import FusedRun
+from aiosearch.cli.runs.optimize.fused_run import FusedRun
 from aiosearch.measure import Ceilings, machine_id, store_ceilings
 from aiosearch.measure.ceilings import PROTOCOL
 from aiosearch.superoptimizer.z3_referee.axioms import SubtermQuestions

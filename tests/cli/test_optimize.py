@@ -6,18 +6,18 @@ import signal
 from pathlib import Path
 from xml.etree import ElementTree
 
-import msgspec
 import pytest
 from answers import answer, key
 from testkit.hosts.console import Cli, Start
 
-from aiosearch.cli.runs import closing_table, faster_function
+from aiosearch.cli.runs.optimize import closing_table, faster_function
 from aiosearch.measure import Ceilings, machine_id, store_ceilings
 from aiosearch.measure.ceilings import PROTOCOL
 from aiosearch.measure.processor import cpu_kind
 from aiosearch.optimizer.handback.optimized import Optimized
+from aiosearch.optimizer.outcomes.evidence import Tried
 from aiosearch.optimizer.outcomes.plot import plot
-from aiosearch.optimizer.outcomes.report import Found, Report, Tried
+from aiosearch.optimizer.outcomes.report import Found, Report
 from aiosearch.optimizer.trace import Spliced, cut
 
 FUNCTIONS = f"{Path(__file__).with_name('functions.py')}:"
@@ -49,7 +49,7 @@ def test_a_function_from_source_to_answer(cli: Cli) -> None:
         assert "def traced(a, b):" in Path("faster.py").read_text()
     assert ElementTree.fromstring(Path("faster.svg").read_text()).tag.endswith("svg")
     if "too noisy" in first.out:
-        return
+        pytest.skip("the machine is too noisy for an answer to be kept")
     again = cli("optimize", *TRACED, "--json", "--quiet")
     assert (again.code, again.err) == (0, "")
     (told,) = again.events
@@ -284,7 +284,7 @@ def test_the_plot_has_every_way_and_the_roof() -> None:
         "  reaches 50% of what the device can do"
         in closing_table.closing_table(found, report).splitlines()
     )
-    more = msgspec.structs.replace(found.answer, evidence={**evidence, "bytes": 2_880_000})
+    more = answer(key=found.answer.key, evidence={**evidence, "bytes": 2_880_000})
     told = closing_table.closing_table(Found(more, False, TRIED), report)
     assert (
         "  reaches 160% of what was measured of the device: its arrays lie in a cache, or" in told

@@ -12,8 +12,8 @@ from testkit.hosts.os_limits import powerless
 
 from aiosearch.cli.output.files import require_place, write
 from aiosearch.cli.output.streams import UsageError
-from aiosearch.cli.runs import doctor_probes
-from aiosearch.cli.runs.doctor_probes import FindingState
+from aiosearch.cli.runs.doctor import probes
+from aiosearch.cli.runs.doctor.probes import FindingState
 
 QUEENS = ("search", "aiosearch.workloads.queens:Queens", "--workers", "0", "--set", "n=4")
 
@@ -56,10 +56,10 @@ def test_nothing_is_written_there(shut: Path, writing: Callable[[str], None]) ->
 
 
 def test_doctor_names_what_is_in_the_way(shut: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    doctor_probes.cache()
+    probes.cache()
     monkeypatch.setenv("XDG_CACHE_HOME", str(shut / "inner"))
     with powerless():
-        found = doctor_probes.cache()
+        found = probes.cache()
     assert found.state is FindingState.BROKEN
     assert str(shut) in found.detail
 

@@ -116,7 +116,7 @@ def test_weights_are_laid_out_once_and_the_best_without_that_stays_beside(made: 
     (one,) = made.report.found
     assert one.answer.speedup == pytest.approx(10, rel=0.1)
     assert one.answer.key.constant == (1,)
-    assert one.answer.evidence["packed_bytes"] == W.nbytes
+    assert one.answer.evidence.packed_bytes == W.nbytes
     (array,) = packed(made)
     np.testing.assert_array_equal(array, W.T)
     for text in ("def linear(x, w):", "def linear_pack(w):", "def linear_packed(x, w_packed):"):

@@ -95,9 +95,9 @@ async def test_a_faster_way_is_put_in(store: Results, fast: MockExecutor) -> Non
     (one,) = made.report.found
     assert one.answer.speedup == pytest.approx(10, rel=0.1)
     assert one.answer.verdict[0].startswith("proved")
-    assert one.answer.evidence["answer_error_ulp"] < 4
-    assert one.answer.evidence["flops"] == 128
-    assert one.answer.evidence["timed_on"] == "normal inputs"
+    assert one.answer.evidence.answer_error_ulp < 4
+    assert one.answer.evidence.flops == 128
+    assert one.answer.evidence.timed_on == "normal inputs"
     assert str(made.report).startswith("traced: ")
     assert "def traced(a, b):" in made.source()
     assert made(A, B) == pytest.approx(float(traced(A, B)), rel=1e-5)

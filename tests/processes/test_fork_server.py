@@ -29,7 +29,7 @@ from aiosearch.processes.launch import ForkedChild
 from aiosearch.testing import no_leaks
 from aiosearch.testing.leaks import children
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="nurseries need Linux")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="live_fork_servers need Linux")
 
 BROOD = "wards"
 SUPPORT = Path(__file__).parents[1] / "support"
@@ -38,15 +38,15 @@ SUPPORT = Path(__file__).parents[1] / "support"
 @pytest.fixture(autouse=True)
 def _own_nursery() -> Iterator[None]:
     """Each test has its own, and what it leaves is seen."""
-    fork_client._thread_servers.stillborn.pop(BROOD, None)
+    fork_client._thread_servers.failures.pop(BROOD, None)
     yield
-    if found := fork_client._thread_servers.found.pop(BROOD, None):
+    if found := fork_client._thread_servers.servers.pop(BROOD, None):
         found.end()
-    fork_client._thread_servers.stillborn.pop(BROOD, None)
+    fork_client._thread_servers.failures.pop(BROOD, None)
 
 
 def its_nursery() -> ForkServer:
-    return fork_client._thread_servers.found[BROOD]
+    return fork_client._thread_servers.servers[BROOD]
 
 
 def forked(child: Child) -> bool:
@@ -386,14 +386,14 @@ def until_dead(*pids: int) -> None:
 HOST = """
 import asyncio, json, os, sys
 from aiosearch.processes.child import Child
-from aiosearch.processes.fork_client import nurseries
+from aiosearch.processes.fork_client import live_fork_servers
 async def main():
     heard = asyncio.Queue()
     wards = [await Child.spawn("ward", heard.put_nowait, arguments=(code,), brood="wards")
              for code in CODES]
     for _ in wards:
         await heard.get()
-    print(json.dumps([nurseries()[0].pid, *(ward.pid for ward in wards)]), flush=True)
+    print(json.dumps([live_fork_servers()[0].pid, *(ward.pid for ward in wards)]), flush=True)
     await asyncio.sleep(SECONDS)
     for ward in wards:
         ward.kill()
@@ -502,7 +502,7 @@ async def test_nurseries_that_only_die_are_given_up(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(fork_client, "MODULE", "ward_broken")
     for _ in range(fork_client.TRIES + 1):
         assert await said("say(1)") == 1
-    assert BROOD not in fork_client._thread_servers.found
+    assert BROOD not in fork_client._thread_servers.servers
     assert not [one for one in live_fork_servers() if not one.forked]
 
 
@@ -585,7 +585,7 @@ def test_many_at_once_leave_nothing(loop: Loop) -> None:
     for _ in range(2):
         with asyncio.Runner(loop_factory=loop) as runner:
             runner.run(main())
-        fork_client._thread_servers.found.pop(BROOD).end()
+        fork_client._thread_servers.servers.pop(BROOD).end()
 
 
 def test_each_thread_has_its_own_nursery() -> None:

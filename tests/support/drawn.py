@@ -26,8 +26,7 @@ from testkit.random_mugraphs.operators import BINARY, UNARY, sizes
 from testkit.random_mugraphs.structure import structure
 from testkit.random_mugraphs.unguided import grown
 
-from aiosearch.tensor import Floats, Program
-from aiosearch.tensor.evaluation import evaluate
+from aiosearch.tensor import Floats, Program, evaluate
 from aiosearch.tensor.files import to_json
 from aiosearch.tensor.floats import Array
 from aiosearch.tensor.programs import BUILTINS, builtin

@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 from testkit.programs.random_programs import random_program
 
-from aiosearch.tensor import Block, Program, Term, apply, tensor
+from aiosearch.tensor import Block, Program, Term, apply, evaluate, tensor
 from aiosearch.tensor.abstract import Abstract, Abstracts, Shaped, abstract
 from aiosearch.tensor.analysis.generalise import generalise
-from aiosearch.tensor.evaluation import evaluate
 from aiosearch.tensor.programs import builtin
 
 X = tensor("X", "f32", (4, 6))

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import pytest
 from testkit.programs.random_programs import random_program
 
-from aiosearch.tensor import Block, LabelError, Program, Term, apply, tensor
-from aiosearch.tensor.evaluation import evaluate
+from aiosearch.tensor import Block, LabelError, Program, Term, apply, evaluate, tensor
 from aiosearch.tensor.labels import (
     Labelled,
     Labels,

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from testkit.programs.random_programs import MOST_ELEMENTS, random_program
 
-from aiosearch.tensor import ACCUMULATORS, OPERATORS, Floats, Program, referee
-from aiosearch.tensor.evaluation import evaluate
+from aiosearch.tensor import ACCUMULATORS, OPERATORS, Floats, Program, evaluate, referee
 from aiosearch.tensor.files import from_json, to_json
 from aiosearch.tensor.text import parse, write
 

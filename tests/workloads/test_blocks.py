@@ -11,7 +11,7 @@ import z3
 from aiosearch.lab.recording.format import NodeKind
 from aiosearch.recording import load, record
 from aiosearch.workloads import RUNGS, Blocks
-from aiosearch.workloads.blocks import Prefix
+from aiosearch.workloads.blocks import BlockPrefix
 from aiosearch.workloads.mirage import residues
 from aiosearch.workloads.mirage.abstract_terms import axioms, declarations, is_part
 from aiosearch.workloads.mirage.tasks import TASKS
@@ -99,21 +99,21 @@ def test_a_solution_computes_the_target_and_is_not_extended() -> None:
     """The norm is taken after the product, and z3 lets every prefix of that live."""
     problem = Blocks("rms-norm", 5, 1)
     code = bytes((8, 0, 0, 0, 0, 1, 6, 3, 3, 5, 4, 2))
-    (found,) = problem.solutions(Prefix(0, code))
+    (found,) = problem.solutions(BlockPrefix(0, code))
     assert found.text == "t1 = gather-rms X; t2 = matmul X W; t3 = gather t2; t4 = div t3 t1"
-    assert problem.expand(Prefix(0, code)) == ()
+    assert problem.expand(BlockPrefix(0, code)) == ()
     for end in range(3, len(code) + 1, 3):
-        question = problem.obligation(Prefix(0, code[:end]))
+        question = problem.obligation(BlockPrefix(0, code[:end]))
         assert question is not None
         assert part(question.key.decode())
-        assert bool(problem.solutions(Prefix(0, code[:end]))) == (end == len(code))
+        assert bool(problem.solutions(BlockPrefix(0, code[:end]))) == (end == len(code))
 
 
 def test_only_operators_are_asked_about() -> None:
     problem = Blocks()
     assert problem.obligation(problem.root()) is None
     assert all(problem.obligation(node) is None for node in problem.expand(problem.root()))
-    question = problem.obligation(Prefix(0, bytes((1, 0, 0))))
+    question = problem.obligation(BlockPrefix(0, bytes((1, 0, 0))))
     assert question is not None
     assert (question.key, question.axioms) == (b"(exp X)", "rms-norm")
 

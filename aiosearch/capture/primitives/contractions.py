@@ -21,22 +21,22 @@ def _dot_general(
     x: TracedValue,
     y: TracedValue,
     dimension_numbers: tuple[tuple[_Axes, _Axes], tuple[_Axes, _Axes]],
-    preferred_element_type: Any = None,
-    **params: Any,
+    preferred_element_type: object = None,
+    **params: object,
 ) -> TracedValue:
     (left, right), (left_batch, right_batch) = dimension_numbers
     dtype = x.dtype if preferred_element_type is None else element_type(preferred_element_type)
     x, y = _exact(x, y, dtype)
-    rows = _rest(x, left, left_batch)
-    columns = _rest(y, right, right_batch)
+    rows = _free_axes(x, left, left_batch)
+    columns = _free_axes(y, right, right_batch)
     x = transposed(x, [*left_batch, *rows, *left])
     y = transposed(y, [*right_batch, *right, *columns])
     batch, summed = len(left_batch), len(left)
-    found = _outer(x, y, batch) if not summed else _product(x, y, batch, summed)
-    return _cast(found, dtype)
+    product = _outer(x, y, batch) if not summed else _product(x, y, batch, summed)
+    return _cast(product, dtype)
 
 
-def _rest(x: TracedValue, contracted: _Axes, batch: _Axes) -> list[int]:
+def _free_axes(x: TracedValue, contracted: _Axes, batch: _Axes) -> list[int]:
     return [axis for axis in range(x.rank) if axis not in contracted and axis not in batch]
 
 
@@ -66,8 +66,8 @@ def _product(x: TracedValue, y: TracedValue, batch: int, summed: int) -> TracedV
     rows, columns = x.shape[batch : x.rank - summed], y.shape[batch + summed :]
     left = reshaped(x.full(), (*lead, prod(rows), inner))
     right = reshaped(y.full(), (*lead, inner, prod(columns)))
-    found = apply("matmul", left, right)
-    return whole(reshaped(found, (*lead, *rows, *columns)), x.dtype)
+    matrix = apply("matmul", left, right)
+    return whole(reshaped(matrix, (*lead, *rows, *columns)), x.dtype)
 
 
 @reads("conv_general_dilated")
@@ -81,8 +81,8 @@ def _convolution(
     dimension_numbers: Any,
     feature_group_count: int,
     batch_group_count: int,
-    preferred_element_type: Any = None,
-    **params: Any,
+    preferred_element_type: object = None,
+    **params: object,
 ) -> TracedValue:
     demand(feature_group_count == 1 and batch_group_count == 1, "in groups")
     dtype = image.dtype
@@ -95,7 +95,7 @@ def _convolution(
     for axis, ((low, high), step) in enumerate(zip(padding, lhs_dilation, strict=True), 1):
         image = spread(image, uniform(0, (), image.dtype), axis, step - 1)
         image = sliced(image, axis, max(0, -low), image.shape[axis] - max(0, -high))
-    found = apply(
+    convolved = apply(
         "convolution",
         image.full(),
         transposed(filters, [*window, inputs, features]).full(),
@@ -106,5 +106,7 @@ def _convolution(
     )
     batch, feature, *spots = dimension_numbers.out_spec
     order = {batch: 0, feature: len(spots) + 1, **{at: 1 + i for i, at in enumerate(spots)}}
-    laid = transposed(whole(found, image.dtype), [order[axis] for axis in range(found.type.rank)])
+    laid = transposed(
+        whole(convolved, image.dtype), [order[axis] for axis in range(convolved.type.rank)]
+    )
     return _cast(laid, dtype)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -18,13 +17,13 @@ from .registry import demand, reads
 
 @reads("copy", "copy_p", "stop_gradient", "device_put", "optimization_barrier", "name",
        "sharding_constraint", "layout_constraint", "reshard", "pvary")  # fmt: skip
-def _same(*operands: TracedValue, **params: Any) -> Sequence[TracedValue]:
+def _same(*operands: TracedValue, **params: object) -> Sequence[TracedValue]:
     return operands
 
 
 @reads("broadcast_in_dim")
 def _broadcast_in_dim(
-    x: TracedValue, shape: Sequence[int], broadcast_dimensions: Sequence[int], **params: Any
+    x: TracedValue, shape: Sequence[int], broadcast_dimensions: Sequence[int], **params: object
 ) -> TracedValue:
     sizes = tuple(shape)
     if not x.term.shape:
@@ -35,7 +34,10 @@ def _broadcast_in_dim(
 
 @reads("reshape")
 def _reshape(
-    x: TracedValue, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None, **params: Any
+    x: TracedValue,
+    new_sizes: Sequence[int],
+    dimensions: Sequence[int] | None = None,
+    **params: object,
 ) -> TracedValue:
     demand(dimensions is None, "in another order")
     sizes = tuple(new_sizes)
@@ -47,19 +49,19 @@ def _reshape(
 
 
 @reads("squeeze")
-def _squeeze(x: TracedValue, dimensions: Sequence[int], **params: Any) -> TracedValue:
+def _squeeze(x: TracedValue, dimensions: Sequence[int], **params: object) -> TracedValue:
     return x.over(size for axis, size in enumerate(x.shape) if axis not in dimensions)
 
 
 @reads("expand_dims")
-def _expand_dims(x: TracedValue, dimensions: Sequence[int], **params: Any) -> TracedValue:
-    rest = iter(x.shape)
+def _expand_dims(x: TracedValue, dimensions: Sequence[int], **params: object) -> TracedValue:
+    sizes = iter(x.shape)
     rank = x.rank + len(dimensions)
-    return x.over(1 if axis in dimensions else next(rest) for axis in range(rank))
+    return x.over(1 if axis in dimensions else next(sizes) for axis in range(rank))
 
 
 @reads("transpose")
-def _transpose(x: TracedValue, permutation: Sequence[int], **params: Any) -> TracedValue:
+def _transpose(x: TracedValue, permutation: Sequence[int], **params: object) -> TracedValue:
     return transposed(x, permutation)
 
 
@@ -86,7 +88,7 @@ def _slice(
     start_indices: Sequence[int],
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
-    **params: Any,
+    **params: object,
 ) -> TracedValue:
     steps = strides or (1,) * x.rank
     for axis, (start, stop, step) in enumerate(
@@ -109,13 +111,15 @@ def sliced(x: TracedValue, axis: int, start: int, stop: int, step: int = 1) -> T
 
 
 @reads("split")
-def _split(x: TracedValue, sizes: Sequence[int], axis: int, **params: Any) -> Sequence[TracedValue]:
+def _split(
+    x: TracedValue, sizes: Sequence[int], axis: int, **params: object
+) -> Sequence[TracedValue]:
     ends = [sum(sizes[:count]) for count in range(len(sizes) + 1)]
     return [sliced(x, axis, start, stop) for start, stop in pairwise(ends)]
 
 
 @reads("unstack")
-def _unstack(x: TracedValue, axis: int, **params: Any) -> Sequence[TracedValue]:
+def _unstack(x: TracedValue, axis: int, **params: object) -> Sequence[TracedValue]:
     return [row(x, at, axis) for at in range(x.shape[axis])]
 
 
@@ -125,7 +129,7 @@ def row(x: TracedValue, at: int, axis: int = 0) -> TracedValue:
 
 
 @reads("concatenate")
-def _concatenate(*operands: TracedValue, dimension: int, **params: Any) -> TracedValue:
+def _concatenate(*operands: TracedValue, dimension: int, **params: object) -> TracedValue:
     return joined(operands, dimension)
 
 
@@ -139,7 +143,7 @@ def joined(parts: Sequence[TracedValue], axis: int) -> TracedValue:
 
 
 @reads("stack")
-def _stack(*operands: TracedValue, axis: int, **params: Any) -> TracedValue:
+def _stack(*operands: TracedValue, axis: int, **params: object) -> TracedValue:
     return stacked(operands, axis)
 
 
@@ -149,7 +153,7 @@ def stacked(parts: Sequence[TracedValue], axis: int = 0) -> TracedValue:
 
 
 @reads("tile")
-def _tile(x: TracedValue, reps: Sequence[int], **params: Any) -> TracedValue:
+def _tile(x: TracedValue, reps: Sequence[int], **params: object) -> TracedValue:
     demand(len(reps) == x.rank, "with more repeats than axes")
     shape = tuple(size * times for size, times in zip(x.shape, reps, strict=True))
     if not x.term.shape:
@@ -165,7 +169,7 @@ def _pad(
     x: TracedValue,
     filler: TracedValue,
     padding_config: Sequence[tuple[int, int, int]],
-    **params: Any,
+    **params: object,
 ) -> TracedValue:
     for axis, (low, high, inner) in enumerate(padding_config):
         x = spread(x, filler, axis, inner)
@@ -199,7 +203,7 @@ def padded(x: TracedValue, filler: TracedValue, axis: int, low: int, high: int) 
 
 
 @reads("rev")
-def _rev(x: TracedValue, dimensions: Sequence[int], **params: Any) -> TracedValue:
+def _rev(x: TracedValue, dimensions: Sequence[int], **params: object) -> TracedValue:
     for axis in dimensions:
         size = x.shape[axis]
         demand(size <= 32, f"of {size} elements")
@@ -208,15 +212,17 @@ def _rev(x: TracedValue, dimensions: Sequence[int], **params: Any) -> TracedValu
 
 
 @reads("platform_index")
-def _platform_index(platforms: Sequence[Sequence[str] | None], **params: Any) -> TracedValue:
+def _platform_index(platforms: Sequence[Sequence[str] | None], **params: object) -> TracedValue:
     """The way for any platform: all of them compute the same."""
     demand(None in platforms, "without a way for any platform")
     return uniform(platforms.index(None), (), DType.I32)
 
 
 @reads("iota")
-def _iota(dtype: Any, shape: Sequence[int], dimension: int, **params: Any) -> TracedValue:
-    own = DType.I32 if dtype == np.uint32 else element_type(dtype)
-    demand(own not in NARROW, f"counts in {own}")
+def _iota(dtype: object, shape: Sequence[int], dimension: int, **params: object) -> TracedValue:
+    element = DType.I32 if dtype == np.uint32 else element_type(dtype)
+    demand(element not in NARROW, f"counts in {element}")
     row = tuple(size if axis == dimension else 1 for axis, size in enumerate(shape))
-    return TracedValue(apply("iota", shape=row, axis=dimension, dtype=own), tuple(shape), own)
+    return TracedValue(
+        apply("iota", shape=row, axis=dimension, dtype=element), tuple(shape), element
+    )

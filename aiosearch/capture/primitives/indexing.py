@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...tensor import apply
-from ..values import TracedValue, known, whole
+from ..jax_types import NumpyArray
+from ..values import TracedValue, known_array, whole
 from .data_movement import joined, sliced, transposed
 from .registry import demand, reads
 
@@ -27,7 +27,7 @@ class PickedIndices:
 
 @reads("dynamic_slice")
 def _dynamic_slice(
-    x: TracedValue, *starts: TracedValue, slice_sizes: Sequence[int], **params: Any
+    x: TracedValue, *starts: TracedValue, slice_sizes: Sequence[int], **params: object
 ) -> TracedValue:
     firsts = _firsts(x, starts, slice_sizes)
     picks = [
@@ -47,25 +47,27 @@ def _firsts(x: TracedValue, starts: Sequence[TracedValue], sizes: Sequence[int])
 
 @reads("dynamic_update_slice")
 def _dynamic_update_slice(
-    x: TracedValue, new: TracedValue, *starts: TracedValue, **params: Any
+    x: TracedValue, new: TracedValue, *starts: TracedValue, **params: object
 ) -> TracedValue:
     """Along the axes where the old array goes on, its rest is put around the new one."""
     firsts, sizes = _firsts(x, starts, new.shape), new.shape
     for axis in reversed(range(x.rank)):
-        rest = x
-        for other in range(axis):
-            rest = sliced(rest, other, firsts[other], firsts[other] + sizes[other])
-        before = sliced(rest, axis, 0, firsts[axis])
-        after = sliced(rest, axis, firsts[axis] + sizes[axis], x.shape[axis])
+        surrounding = x
+        for earlier in range(axis):
+            surrounding = sliced(
+                surrounding, earlier, firsts[earlier], firsts[earlier] + sizes[earlier]
+            )
+        before = sliced(surrounding, axis, 0, firsts[axis])
+        after = sliced(surrounding, axis, firsts[axis] + sizes[axis], x.shape[axis])
         new = joined([before, new, after], axis)
     return new
 
 
-def _index(value: TracedValue) -> NDArray[Any]:
-    found = known(value)
-    demand(found is not None, "at a place that is computed")
-    assert found is not None
-    return found
+def _index(value: TracedValue) -> NumpyArray:
+    array = known_array(value)
+    demand(array is not None, "at a place that is computed")
+    assert array is not None
+    return array
 
 
 @reads("gather")
@@ -74,7 +76,7 @@ def _gather(
     indices: TracedValue,
     dimension_numbers: Any,
     slice_sizes: Sequence[int],
-    **params: Any,
+    **params: object,
 ) -> TracedValue:
     numbers = dimension_numbers
     table = _index(indices)
@@ -90,10 +92,10 @@ def _gather(
     for axis, size in enumerate(slice_sizes):
         start, step, by = _start(numbers, table, axis)
         if axis not in gone:
-            own = next(offsets)
-            shape[own] = size
+            counted_axis = next(offsets)
+            shape[counted_axis] = size
             demand(step == 0, "of windows that move")
-            pick = PickedIndices(start, 1, size, own)
+            pick = PickedIndices(start, 1, size, counted_axis)
         elif by is None or step == 0:
             pick = PickedIndices(start, 1, 1, None)
         else:
@@ -104,7 +106,7 @@ def _gather(
     return picked(x, picks, shape)
 
 
-def _start(numbers: Any, table: NDArray[Any], axis: int) -> tuple[int, int, int | None]:
+def _start(numbers: Any, table: NumpyArray, axis: int) -> tuple[int, int, int | None]:
     """Where reading an axis starts: a place, and a step along one axis of the indices."""
     batching = getattr(numbers, "operand_batching_dims", ())
     if axis in batching:
@@ -124,8 +126,8 @@ def _start(numbers: Any, table: NDArray[Any], axis: int) -> tuple[int, int, int 
     return first, 0, None
 
 
-def _along(row: NDArray[Any], axis: int, shape: Sequence[int]) -> NDArray[Any]:
-    sizes = [-1 if own == axis else 1 for own in range(len(shape))]
+def _along(row: NumpyArray, axis: int, shape: Sequence[int]) -> NumpyArray:
+    sizes = [-1 if dimension == axis else 1 for dimension in range(len(shape))]
     return np.broadcast_to(row.reshape(sizes), shape)
 
 
@@ -140,8 +142,8 @@ def picked(x: TracedValue, picks: Sequence[PickedIndices], shape: Sequence[int])
         x, counts = _diagonal(x, counts, by)
     x = transposed(x, sorted(range(len(counts)), key=counts.__getitem__))
     sizes = tuple(size if axis in counts else 1 for axis, size in enumerate(shape))
-    found = x.over(sizes)
-    return TracedValue(found.term, tuple(shape), x.dtype)
+    ordered = x.over(sizes)
+    return TracedValue(ordered.term, tuple(shape), x.dtype)
 
 
 def _diagonal(x: TracedValue, counts: list[int], by: int) -> tuple[TracedValue, list[int]]:
@@ -149,8 +151,8 @@ def _diagonal(x: TracedValue, counts: list[int], by: int) -> tuple[TracedValue, 
     while counts.count(by) > 1:
         first = counts.index(by)
         second = counts.index(by, first + 1)
-        rest = [axis for axis in range(x.rank) if axis not in (first, second)]
-        wide = transposed(x, [*rest, first, second]).full()
+        leading = [axis for axis in range(x.rank) if axis not in (first, second)]
+        wide = transposed(x, [*leading, first, second]).full()
         x = whole(apply("diagonal", wide), x.dtype)
-        counts = [*(counts[axis] for axis in rest), by]
+        counts = [*(counts[axis] for axis in leading), by]
     return x, counts

@@ -13,7 +13,7 @@ import numpy as np
 from ...tensor import DType, apply, literal
 from ...tensor.sizes import product
 from ...tensor.types import ARRAY_NAMES, FLOATING, NARROW
-from ..values import TracedValue, element_type, known, pointwise, reshaped, truth, uniform
+from ..values import TracedValue, element_type, known_array, pointwise, reshaped, truth, uniform
 from .registry import demand, reads
 
 _SAME = {
@@ -57,17 +57,17 @@ _LOGIC = frozenset({"and", "or"})
 
 def _declare_same(primitive: str, name: str) -> None:
     @reads(primitive)
-    def rule(*operands: TracedValue, **params: Any) -> TracedValue:
+    def rule(*operands: TracedValue, **params: object) -> TracedValue:
         logic = operands[0].dtype is DType.BOOL
         demand(not logic or primitive not in {"add", "mul", "sub"}, "arithmetic on truth values")
         demand(logic or primitive not in _LOGIC, "on the bits of a number")
-        demand(not any(one.dtype in NARROW for one in operands), "arithmetic in eight bits")
-        return _folded(primitive, *operands) or pointwise(name, *operands)
+        demand(not any(operand.dtype in NARROW for operand in operands), "arithmetic in eight bits")
+        return _simplified(primitive, *operands) or pointwise(name, *operands)
 
 
 def _declare_comparison(primitive: str, name: str, turned: bool) -> None:
     @reads(primitive)
-    def rule(x: TracedValue, y: TracedValue, **params: Any) -> TracedValue:
+    def rule(x: TracedValue, y: TracedValue, **params: object) -> TracedValue:
         operands = (y, x) if turned else (x, y)
         return pointwise(name, *operands, dtype=DType.BOOL)
 
@@ -75,21 +75,21 @@ def _declare_comparison(primitive: str, name: str, turned: bool) -> None:
 _NEUTRAL = {"max": -math.inf, "min": math.inf}
 
 
-def _folded(primitive: str, x: TracedValue, y: TracedValue | None = None) -> TracedValue | None:
+def _simplified(primitive: str, x: TracedValue, y: TracedValue | None = None) -> TracedValue | None:
     """What need not be computed: arithmetic on plain numbers, and neutral operands."""
     if y is None:
-        return _folded_alone(primitive, x)
+        return _simplified_unary(primitive, x)
     shape = np.broadcast_shapes(x.shape, y.shape)
     a, b = x.number, y.number
     if isinstance(a, int) and isinstance(b, int) and primitive in _ARITHMETIC:
         return uniform(_ARITHMETIC[primitive](a, b), shape, x.dtype)
-    for one, other in ((x, y), (y, x)):
-        if _neutral(primitive, one):
-            return replace(other, shape=shape)
+    for neutral, operand in ((x, y), (y, x)):
+        if _neutral(primitive, neutral):
+            return replace(operand, shape=shape)
     return None
 
 
-def _folded_alone(primitive: str, x: TracedValue) -> TracedValue | None:
+def _simplified_unary(primitive: str, x: TracedValue) -> TracedValue | None:
     """The same of one that is whole, and so wraps."""
     number = x.number
     if isinstance(number, int) and x.dtype is DType.I32 and primitive in _OF_ONE:
@@ -118,33 +118,33 @@ def _scalar(number: int | float, like: TracedValue) -> TracedValue:
 
 
 @reads("sqrt")
-def _sqrt(x: TracedValue, **params: Any) -> TracedValue:
+def _sqrt(x: TracedValue, **params: object) -> TracedValue:
     if x.number is not None and x.number >= 0:
         return uniform(math.sqrt(x.number), x.shape, x.dtype)
     return pointwise("sqrt", x)
 
 
 @reads("rsqrt")
-def _rsqrt(x: TracedValue, **params: Any) -> TracedValue:
+def _rsqrt(x: TracedValue, **params: object) -> TracedValue:
     if x.number is not None and x.number > 0:
         return uniform(1 / math.sqrt(x.number), x.shape, x.dtype)
     return pointwise("rsqrt", x)
 
 
 @reads("not")
-def _not(x: TracedValue, **params: Any) -> TracedValue:
+def _not(x: TracedValue, **params: object) -> TracedValue:
     demand(x.dtype is DType.BOOL, "on the bits of a number")
     return replace(x, term=apply("equal", x.term, literal(0)))
 
 
 @reads("xor")
-def _xor(x: TracedValue, y: TracedValue, **params: Any) -> TracedValue:
+def _xor(x: TracedValue, y: TracedValue, **params: object) -> TracedValue:
     demand(x.dtype is DType.BOOL, "on the bits of a number")
     return pointwise("not_equal", x, y)
 
 
 @reads("div")
-def _div(x: TracedValue, y: TracedValue, **params: Any) -> TracedValue:
+def _div(x: TracedValue, y: TracedValue, **params: object) -> TracedValue:
     demand(x.dtype in FLOATING, "of whole numbers, which rounds")
     return _mean(x, y) or pointwise("div", x, y)
 
@@ -155,20 +155,20 @@ def _mean(total: TracedValue, count: TracedValue) -> TracedValue | None:
     inner = term.arguments[0] if term.operator.name == "reshape" else term
     if inner.operator.name != "sum":
         return None
-    summed, given = inner.arguments[0], dict(inner.parameters)
-    if product(summed.shape[axis] for axis in given["axes"]) != count.number:
+    summed, parameters = inner.arguments[0], dict(inner.parameters)
+    if product(summed.shape[axis] for axis in parameters["axes"]) != count.number:
         return None
-    mean = apply("mean", summed, **given)
+    mean = apply("mean", summed, **parameters)
     return replace(total, term=reshaped(mean, term.shape))
 
 
 @reads("integer_pow")
-def _integer_pow(x: TracedValue, y: int, **params: Any) -> TracedValue:
+def _integer_pow(x: TracedValue, y: int, **params: object) -> TracedValue:
     return pointwise("square", x) if y == 2 else pointwise("power", x, exponent=y)
 
 
 @reads("pow")
-def _pow(x: TracedValue, y: TracedValue, **params: Any) -> TracedValue:
+def _pow(x: TracedValue, y: TracedValue, **params: object) -> TracedValue:
     if y.number is not None:
         return pointwise("power", x, exponent=y.number)
     if x.held is not None and 0 < x.held < math.inf:
@@ -179,18 +179,18 @@ def _pow(x: TracedValue, y: TracedValue, **params: Any) -> TracedValue:
 
 
 @reads("exp2")
-def _exp2(x: TracedValue, **params: Any) -> TracedValue:
+def _exp2(x: TracedValue, **params: object) -> TracedValue:
     """As exact as XLA's, which takes a logarithm too."""
     return replace(x, term=apply("exp", apply("mul", x.term, apply("log", literal(2)))))
 
 
 @reads("log2")
-def _log2(x: TracedValue, **params: Any) -> TracedValue:
+def _log2(x: TracedValue, **params: object) -> TracedValue:
     return replace(x, term=apply("div", apply("log", x.term), apply("log", literal(2))))
 
 
 @reads("sinh")
-def _sinh(x: TracedValue, **params: Any) -> TracedValue:
+def _sinh(x: TracedValue, **params: object) -> TracedValue:
     """Of half the angle, as whole exponentials overflow where this does not."""
     half = pointwise("mul", x, _scalar(0.5, x))
     both = pointwise("add", pointwise("exp", half), pointwise("exp", pointwise("neg", half)))
@@ -198,7 +198,7 @@ def _sinh(x: TracedValue, **params: Any) -> TracedValue:
 
 
 @reads("cosh")
-def _cosh(x: TracedValue, **params: Any) -> TracedValue:
+def _cosh(x: TracedValue, **params: object) -> TracedValue:
     odd = _odd(pointwise("mul", x, _scalar(0.5, x)))
     above = pointwise("mul", pointwise("mul", odd, _scalar(0.5, x)), odd)
     return pointwise("add", above, _scalar(1, x), dtype=x.dtype)
@@ -210,54 +210,54 @@ def _odd(x: TracedValue) -> TracedValue:
 
 
 @reads("polynomial")
-def _polynomial(x: TracedValue, *factors: TracedValue, **params: Any) -> TracedValue:
+def _polynomial(x: TracedValue, *factors: TracedValue, **params: object) -> TracedValue:
     """From the constant term on."""
-    found = factors[-1]
+    total = factors[-1]
     for factor in reversed(factors[:-1]):
-        found = pointwise("add", pointwise("mul", found, x), factor)
-    return found
+        total = pointwise("add", pointwise("mul", total, x), factor)
+    return total
 
 
 @reads("one_minus_square")
-def _one_minus_square(x: TracedValue, **params: Any) -> TracedValue:
+def _one_minus_square(x: TracedValue, **params: object) -> TracedValue:
     """As jax computes it: the square has lost digits where it is near one."""
-    one = _scalar(1, x)
-    return pointwise("mul", pointwise("add", one, x), pointwise("sub", one, x))
+    unit = _scalar(1, x)
+    return pointwise("mul", pointwise("add", unit, x), pointwise("sub", unit, x))
 
 
 @reads("tan")
-def _tan(x: TracedValue, **params: Any) -> TracedValue:
+def _tan(x: TracedValue, **params: object) -> TracedValue:
     return pointwise("div", pointwise("sin", x), pointwise("cos", x))
 
 
 @reads("sign")
-def _sign(x: TracedValue, **params: Any) -> TracedValue:
+def _sign(x: TracedValue, **params: object) -> TracedValue:
     """What is not a number stays what it is, and so does a zero."""
     zero = _scalar(0, x)
     above = pointwise("less", zero, x, dtype=DType.BOOL)
     below = pointwise("less", x, zero, dtype=DType.BOOL)
-    rest = pointwise("select", below, _scalar(-1, x), x)
-    return pointwise("select", above, _scalar(1, x), rest)
+    not_above = pointwise("select", below, _scalar(-1, x), x)
+    return pointwise("select", above, _scalar(1, x), not_above)
 
 
 @reads("ceil")
-def _ceil(x: TracedValue, **params: Any) -> TracedValue:
+def _ceil(x: TracedValue, **params: object) -> TracedValue:
     return pointwise("neg", pointwise("floor", pointwise("neg", x)))
 
 
 @reads("round")
-def _round(x: TracedValue, rounding_method: Any, **params: Any) -> TracedValue:
+def _round(x: TracedValue, rounding_method: Any, **params: object) -> TracedValue:
     demand(rounding_method.name == "TO_NEAREST_EVEN", "halves away from zero")
     return pointwise("round", x)
 
 
 @reads("is_finite")
-def _is_finite(x: TracedValue, **params: Any) -> TracedValue:
+def _is_finite(x: TracedValue, **params: object) -> TracedValue:
     return pointwise("less", pointwise("abs", x), _scalar(math.inf, x), dtype=DType.BOOL)
 
 
 @reads("clamp")
-def _clamp(low: TracedValue, x: TracedValue, high: TracedValue, **params: Any) -> TracedValue:
+def _clamp(low: TracedValue, x: TracedValue, high: TracedValue, **params: object) -> TracedValue:
     if _plain(low.number) and _plain(high.number):
         return pointwise("clamp", x, low=low.number, high=high.number)
     return pointwise("minimum", pointwise("maximum", x, low), high, dtype=x.dtype)
@@ -268,21 +268,21 @@ def _plain(number: int | float | None) -> bool:
 
 
 @reads("select_n")
-def _select_n(which: TracedValue, *cases: TracedValue, **params: Any) -> TracedValue:
+def _select_n(which: TracedValue, *cases: TracedValue, **params: object) -> TracedValue:
     demand(which.dtype is DType.BOOL, "among more than two cases")
     if len(cases) == 1:
         return cases[0]
     otherwise, then = cases
     if truth(then) is True and truth(otherwise) is False and which.shape == then.shape:
         return which
-    fixed = known(which) if not which.term.shape else None
+    fixed = known_array(which) if not which.term.shape else None
     if fixed is not None:
         return then if fixed.all() else otherwise
     return pointwise("select", which, then, otherwise)
 
 
 @reads("convert_element_type")
-def _convert(x: TracedValue, new_dtype: Any, **params: Any) -> TracedValue:
+def _convert(x: TracedValue, new_dtype: object, **params: object) -> TracedValue:
     return _converted(x, element_type(new_dtype))
 
 
@@ -305,5 +305,5 @@ def _truncated(x: TracedValue) -> TracedValue:
     if x.number is not None and math.isfinite(x.number):
         return uniform(int(x.number), x.shape, DType.I32)
     below = pointwise("less", x, _scalar(0, x), dtype=DType.BOOL)
-    found = pointwise("select", below, _ceil(x), pointwise("floor", x))
-    return replace(found, term=apply("cast", found.term, dtype=DType.I32), dtype=DType.I32)
+    truncated = pointwise("select", below, _ceil(x), pointwise("floor", x))
+    return replace(truncated, term=apply("cast", truncated.term, dtype=DType.I32), dtype=DType.I32)

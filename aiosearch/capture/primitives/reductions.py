@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial, reduce
-from typing import Any
 
 from ...tensor import DType, Term, apply, literal
 from ..values import TracedValue, pointwise, uniform, whole
@@ -28,7 +27,7 @@ def _reduced(operator: str, x: TracedValue, axes: Sequence[int]) -> TracedValue:
 
 def _declare_reduction(primitive: str, operator: str) -> None:
     @reads(primitive)
-    def rule(x: TracedValue, axes: Sequence[int], **params: Any) -> TracedValue:
+    def rule(x: TracedValue, axes: Sequence[int], **params: object) -> TracedValue:
         return _reduced(operator, x, axes)
 
 
@@ -41,20 +40,20 @@ for _primitive, _operator in {
 
 
 @reads("reduce_or")
-def _reduce_or(x: TracedValue, axes: Sequence[int], **params: Any) -> TracedValue:
+def _reduce_or(x: TracedValue, axes: Sequence[int], **params: object) -> TracedValue:
     return _any(x, axes)
 
 
 @reads("reduce_and")
-def _reduce_and(x: TracedValue, axes: Sequence[int], **params: Any) -> TracedValue:
+def _reduce_and(x: TracedValue, axes: Sequence[int], **params: object) -> TracedValue:
     return _not(_any(_not(x), axes))
 
 
 def _any(x: TracedValue, axes: Sequence[int]) -> TracedValue:
     """Counts, so that nothing but numbers is ever reduced."""
     demand(x.dtype is DType.BOOL, "on the bits of a number")
-    one, zero = uniform(1, (), DType.I32), uniform(0, (), DType.I32)
-    count = _reduced("sum", pointwise("select", x, one, zero), axes)
+    unit, zero = uniform(1, (), DType.I32), uniform(0, (), DType.I32)
+    count = _reduced("sum", pointwise("select", x, unit, zero), axes)
     return pointwise("less", zero, count, dtype=DType.BOOL)
 
 
@@ -78,7 +77,7 @@ def _declare_pooling(primitive: str, name: str, outside: int | float) -> None:
         padding: Sequence[tuple[int, int]],
         base_dilation: Sequence[int],
         window_dilation: Sequence[int],
-        **params: Any,
+        **params: object,
     ) -> TracedValue:
         """Axis by axis: every place of the window is a slice of its own."""
         demand(all(step == 1 for step in base_dilation), "with steps between elements")
@@ -102,20 +101,20 @@ def _diagonal(x: TracedValue, axes: tuple[int, ...]) -> tuple[TracedValue, tuple
     """A sum of what is masked by the identity, as the sum of a diagonal; and its axes."""
     if x.term.operator.name != "select":
         return x, axes
-    mask, kept, other = x.term.arguments
+    mask, entries, elsewhere = x.term.arguments
     pair = sorted(_counted(mask))
-    if len(pair) != 2 or other is not literal(0) or not set(pair) & set(axes):
+    if len(pair) != 2 or elsewhere is not literal(0) or not set(pair) & set(axes):
         return x, axes
     first, second = pair
-    if x.shape[first] != x.shape[second] or not kept.shape:
+    if x.shape[first] != x.shape[second] or not entries.shape:
         return x, axes
-    rest = [axis for axis in range(x.rank) if axis not in pair]
-    square = transposed(TracedValue(kept, x.shape, x.dtype), [*rest, *pair]).full()
+    leading = [axis for axis in range(x.rank) if axis not in pair]
+    square = transposed(TracedValue(entries, x.shape, x.dtype), [*leading, *pair]).full()
     row = whole(apply("diagonal", square), x.dtype)
     gone = first if first in axes else second
     stays = second if gone == first else first
     places = [axis for axis in range(x.rank) if axis != gone]
-    held = [*rest, stays]
+    held = [*leading, stays]
     turned = transposed(row, [held.index(axis) for axis in places])
     return turned, tuple(places.index(axis) for axis in axes if axis != gone)
 

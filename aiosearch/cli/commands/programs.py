@@ -1,43 +1,40 @@
-"""`aiosearch programs`: the built-in programs, and any program as text, JSON or a drawing."""
+"""`aiosearch programs`: its flags, and what runs it."""
 
 from __future__ import annotations
 
 import argparse
 
-from ...tensor.files import to_json
-from ...tensor.programs import BUILTINS, Builtin
-from ...tensor.text import write
-from ..inputs.programs import find_program, sizes
-from ..output.streams import Exit, give, give_json
-from ..output.table import table
+from ..inputs.flags import add_json, add_shape
+from ..parser import Parser
+
+DESCRIPTION = ""
+EPILOG = ""
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Lists the built-in programs or shows one, and gives the exit code."""
-    if arguments.action == "show":
-        give(_shown(arguments).rstrip("\n"))
-    elif arguments.json:
-        give_json([_facts(builtin) for builtin in BUILTINS.values()])
-    else:
-        rows = [("program", "what it computes")]
-        rows += [(builtin.name, builtin.summary) for builtin in BUILTINS.values()]
-        give(table(rows))
-    return Exit.FINE
+class ProgramsArguments(argparse.Namespace):
+    """What `aiosearch programs` was given."""
+
+    action: str | None
+    program: str
+    shape: list[str]
+    svg: bool
+    json: bool
 
 
-def _shown(arguments: argparse.Namespace) -> str:
-    program = find_program(arguments.program, sizes(arguments.shape))
-    if arguments.svg:
-        from ...tensor.drawing import draw
+def add_arguments(parser: Parser) -> None:
+    """Adds the flags of the command."""
+    add_json(parser)
+    add_action = parser.add_actions(required=False)
+    show = add_action("show", help="write a program as text, JSON or a drawing")
+    show.add_argument("program", metavar="PROGRAM", help="a built-in name, or a file")
+    add_shape(show)
+    form = show.add_mutually_exclusive_group()
+    form.add_argument("--svg", action="store_true", help="draw it")
+    form.add_argument("--json", action="store_true", help="write JSON")
 
-        return draw(program)
-    return to_json(program).decode() if arguments.json else write(program)
 
+def run(arguments: ProgramsArguments) -> int:
+    """Runs the command, and gives the exit code."""
+    from ..runs.programs import run as show
 
-def _facts(builtin: Builtin) -> dict[str, object]:
-    return {
-        "name": builtin.name,
-        "summary": builtin.summary,
-        "inputs": builtin.inputs,
-        "sizes": builtin.sizes,
-    }
+    return show(arguments)

@@ -1,231 +1,157 @@
-"""`aiosearch simulate`: what a recorded search would gain from more workers.
-
-What simulated runs came to: as a table, as CSV and as curves.
-"""
+"""`aiosearch simulate`: its flags, and what runs it."""
 
 from __future__ import annotations
 
 import argparse
-import csv
-import io
-import math
-import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
-import msgspec
-from msgspec.structs import replace
+from ..inputs.switches import add_switches
+from ..parser import Parser
 
-from ...errors import StrategyError
-from ...lab.arms import Arm
-from ...lab.simulated_arms import Replay, Replayed, SimulationSetting
-from ...lab.simulated_chart import plot
-from ...orders import find_order
-from ...recording import Recorded, load
-from ...strategies import find_strategy, list_strategies
-from ..lab_flags import CENTURY, Switches, seconds_of, switches_of, workers_of
-from ..output.files import require_drawing, require_place, write
-from ..output.screen import LiveScreen, NoScreen, PlainScreen, Screen
-from ..output.streams import Exit, UsageError, complain, give, give_json
-from ..output.table import table
-from ..output.units import count, duration, of
-
-RIGHT = frozenset(range(1, 14))
-"""The columns of figures."""
+HOST_COST = "16us"
+"""Reading or writing a message, the books and the strategy: benchmarks/simulated.py measures it."""
 
 
-def lines(rows: Sequence[Replayed]) -> Iterator[tuple[str, ...]]:
-    """A table's cells, its head first."""
-    yield (
-        "way", "workers", "hosts", "time", "speed-up", "efficiency", "balance", "idle",
-        "contention", "z3", "redundant", "messages", "host", "thinking",
-    )  # fmt: skip
-    for row in rows:
-        yield (
-            row.name,
-            f"{row.workers}",
-            f"{row.hosts}",
-            duration(row.seconds),
-            f"{row.speedup:.2f}",
-            f"{row.efficiency:.0%}",
-            f"{row.balance:.0%}",
-            f"{row.idle:.0%}",
-            f"{row.contention:.0%}",
-            count(row.checks),
-            count(row.redundant),
-            count(row.messages),
-            f"{row.host:.0%}",
-            f"{row.thinking * 1e6:.0f}us",
-        )
+DESCRIPTION = """\
+Replays a recording (`aiosearch search ... --record-tree FILE`) on a virtual clock: the strategy's
+own code and the engine's, pretended time and no processes. Says what a search would gain from so
+many workers on so many machines."""
+EPILOG = """\
+examples:
+  aiosearch search aiosearch.workloads.uts:UTS --set depth=8 --record-tree uts.tree
+  aiosearch simulate uts.tree --workers 1..64
+  aiosearch simulate z3.tree --verdicts shared,private --solver pooled,locked --split height1
+  aiosearch simulate uts.tree --strategy all --workers 16..1024 --hosts 8 --scale 100 --plot uts.svg
+
+exit codes: 0 all were simulated, 1 a strategy failed, 2 wrong usage or what cannot be read"""
 
 
-def curves(rows: Sequence[Replayed]) -> dict[str, list[tuple[int, float]]]:
-    """The speed-ups of each way by workers."""
-    found: dict[str, list[tuple[int, float]]] = {}
-    for row in rows:
-        found.setdefault(row.name, []).append((row.workers, row.speedup))
-    return found
+class SimulateArguments(argparse.Namespace):
+    """What `aiosearch simulate` was given."""
+
+    recording: str
+    strategy: list[str]
+    workers: str
+    order: str | None
+    hosts: int
+    latency: str
+    local_latency: str
+    host_cost: str
+    verdicts: str
+    solver: str
+    split: str
+    checkers: int
+    locked: float
+    contention: float
+    scale: float
+    repeat: int
+    csv: str | None
+    plot: str | None
+    json: bool
 
 
-def as_csv(rows: Sequence[Replayed]) -> str:
-    """A line for each run, below a line of names."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, Replayed.__struct_fields__, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(map(msgspec.structs.asdict, rows))
-    return text.getvalue()
+def add_arguments(parser: Parser) -> None:
+    """Adds the flags of the command."""
+    parser.add_argument("recording", metavar="RECORDING")
+    parser.add_argument(
+        "--strategy",
+        action="append",
+        default=[],
+        metavar="NAMES",
+        help="queue by default; several with commas, or all; may be repeated",
+    )
+    parser.add_argument(
+        "--workers",
+        default="1..64",
+        metavar="LIST",
+        help="as 1,2,4 or 1..4096, which is every power of two; by default 1..64",
+    )
+    parser.add_argument("--order", metavar="ORDER", help="by default depth-first")
+    _add_machines(parser)
+    add_switches(parser)
+    _add_solvers(parser)
+    _add_work(parser)
+    giving = parser.add_argument_group("giving")
+    giving.add_argument("--csv", metavar="FILE", help="write every run as a line of a table")
+    giving.add_argument("--plot", metavar="FILE.svg", help="draw speed-up and efficiency")
+    giving.add_argument("--json", action="store_true", help="write JSON")
 
 
-pass
+def run(arguments: SimulateArguments) -> int:
+    """Runs the command, and gives the exit code."""
+    from ..runs.simulate import run as simulate
+
+    return simulate(arguments)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Simulates, and gives the exit code."""
-    numbers = workers_of(arguments.workers)
-    names, switches = _strategies(arguments.strategy), switches_of(arguments)
-    setting, order = _setting(arguments), arguments.order or "depth-first"
-    require_place(arguments.csv)
-    require_drawing(arguments.plot)
-    path = Path(arguments.recording)
-    screen = _screen(arguments.json)
-    try:
-        screen.status(f"reading {path}")
-        recorded = load(path)
-        find_order(order, recorded)
-        _require_end(recorded, setting, max(numbers))
-        screen.line(_about(path, recorded, setting, switches))
-        if setting.hosts > max(numbers):
-            screen.line(f"--hosts {setting.hosts}: {_crowded(max(numbers))}")
-        ways = _lines(names, order, switches)
-        rows, failures = _replayed(recorded, setting, ways, numbers, arguments.repeat, screen)
-    finally:
-        screen.close()
-    for failure in failures:
-        complain(failure)
-    _give(arguments, path, recorded, setting, order, rows)
-    return Exit.FAILED if failures else Exit.FINE
-
-
-def _replayed(
-    recorded: Recorded,
-    setting: SimulationSetting,
-    ways: Sequence[Arm],
-    numbers: Sequence[int],
-    repeat: int,
-    screen: Screen,
-) -> tuple[list[Replayed], list[str]]:
-    """Replays each way until it fails; gives what came of it, and what failed."""
-    rows: list[Replayed] = []
-    failures: list[str] = []
-    screen.status("replaying with one worker")
-    replay = Replay(recorded, setting, ways[0].order)
-    for place, way in enumerate(ways):
-        try:
-            for done, workers in enumerate(numbers):
-                number = place * len(numbers) + done
-                told = f"{number} of {len(ways) * len(numbers)} runs"
-                screen.status(f"{told}  now {way.name} with {of(workers, 'worker')}")
-                rows.append(replay.run(replace(way, workers=workers), repeat))
-        except StrategyError as error:
-            failures.append(f"{way.name} with {of(workers, 'worker')}: {error}")
-    return rows, failures
-
-
-def _screen(json: bool) -> Screen:
-    if sys.stderr.isatty():
-        return LiveScreen()
-    return NoScreen() if json else PlainScreen(lambda: None)
-
-
-def _require_end(recorded: Recorded, setting: SimulationSetting, workers: int) -> None:
-    """Refuses what nobody would see the end of."""
-    checks = recorded.footer.check_seconds * (1 + setting.contention * workers)
-    if not (recorded.cpu_seconds + checks) * setting.scale < CENTURY:
-        raise UsageError("a search of more than a century is not simulated; take a lower --scale")
-
-
-def _crowded(workers: int) -> str:
-    return f"{of(workers, 'worker')} cannot be on more than {of(workers, 'machine')}"
-
-
-def _lines(names: Sequence[str], order: str, switches: Switches) -> list[Arm]:
-    """The ways, without their workers."""
-    return [
-        Arm(name, order, 0, verdicts, solver, split)
-        for name in names
-        for verdicts in switches.verdicts
-        for solver in switches.solver
-        for split in switches.split
-    ]
-
-
-def _strategies(given: Sequence[str]) -> list[str]:
-    names = [name.strip() for text in given for name in text.split(",") if name.strip()]
-    if "all" in names:
-        return [info.name for info in list_strategies() if not info.error]
-    for name in names:
-        find_strategy(name)
-    return list(dict.fromkeys(names)) or ["queue"]
-
-
-def _setting(arguments: argparse.Namespace) -> SimulationSetting:
-    for flag in ("hosts", "repeat", "scale"):
-        if not 0 < getattr(arguments, flag) < math.inf:
-            raise UsageError(f"--{flag} is a number above zero, not {getattr(arguments, flag)}")
-    for flag in ("checkers", "contention"):
-        if not 0 <= getattr(arguments, flag) < math.inf:
-            raise UsageError(f"--{flag} is a number from zero, not {getattr(arguments, flag)}")
-    if not 0 <= arguments.locked <= 1:
-        raise UsageError(f"--locked is from 0 to 1, not {arguments.locked}")
-    return SimulationSetting(
-        hosts=arguments.hosts,
-        latency=seconds_of(arguments.latency, "--latency"),
-        local_latency=seconds_of(arguments.local_latency, "--local-latency"),
-        host_cost=seconds_of(arguments.host_cost, "--host-cost"),
-        checkers=arguments.checkers,
-        locked=arguments.locked,
-        contention=arguments.contention,
-        scale=arguments.scale,
+def _add_machines(parser: Parser) -> None:
+    machines = parser.add_argument_group("machines")
+    machines.add_argument(
+        "--hosts",
+        type=int,
+        default=1,
+        metavar="N",
+        help="machines that the workers are spread over; the first one keeps the books",
+    )
+    machines.add_argument(
+        "--latency",
+        default="200us",
+        metavar="TIME",
+        help="of a message between machines, one way; by default 200us",
+    )
+    machines.add_argument(
+        "--local-latency",
+        default="15us",
+        metavar="TIME",
+        help="of a message on the first machine; by default 15us",
+    )
+    machines.add_argument(
+        "--host-cost",
+        default=HOST_COST,
+        metavar="TIME",
+        help="what a message costs the process that keeps the books, which does one thing at a"
+        f" time; by default {HOST_COST}, as measured",
     )
 
 
-def _about(path: Path, recorded: Recorded, setting: SimulationSetting, switches: Switches) -> str:
-    footer = recorded.footer
-    whole = "" if footer.complete else ", stopped before its end"
-    told = f"{path}: {recorded.header.problem}, {count(footer.nodes)} nodes{whole}, "
-    told += f"{duration(recorded.cpu_seconds * setting.scale)} of exploring, "
-    told += f"the longest node {duration(recorded.longest * setting.scale)}"
-    if footer.questions:
-        seconds = duration(footer.check_seconds * setting.scale)
-        told += f", {of(footer.questions, 'check')} of {seconds}"
-        if "locked" in switches.solver:
-            told += f", {setting.locked:.1%} of each one by one when locked"
-            told += f" and {setting.contention:.1%} more for each that waits"
-    machines = f"; a message costs the host {setting.host_cost * 1e6:g}us"
-    if setting.hosts > 1:
-        machines += f", {setting.latency * 1e6:g}us to each of {setting.hosts - 1} machines more"
-    return told + machines
+def _add_solvers(parser: Parser) -> None:
+    solvers = parser.add_argument_group("z3")
+    solvers.add_argument(
+        "--checkers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="processes where they are pooled; by default one for each worker",
+    )
+    solvers.add_argument(
+        "--locked",
+        type=float,
+        default=1.0,
+        metavar="F",
+        help="the share of a check that a locked z3 can do for one worker at a time; by default 1",
+    )
+    solvers.add_argument(
+        "--contention",
+        type=float,
+        default=0.0,
+        metavar="F",
+        help="by what share each worker that waits for that makes it take longer; by default 0, a"
+        " queue in front of one process",
+    )
 
 
-def _give(
-    arguments: argparse.Namespace,
-    path: Path,
-    recorded: Recorded,
-    setting: SimulationSetting,
-    order: str,
-    rows: Sequence[Replayed],
-) -> None:
-    write(arguments.csv, lambda: as_csv(rows))
-    write(arguments.plot, lambda: plot(curves(rows), f"{path.name}, simulated"))
-    if arguments.json:
-        told: dict[str, Any] = {"order": order, **msgspec.structs.asdict(setting)}
-        give_json(
-            {
-                "recording": {"header": recorded.header, "footer": recorded.footer},
-                "settings": told,
-                "runs": rows,
-            }
-        )
-    elif rows:
-        give(table(lines(rows), RIGHT))
+def _add_work(parser: Parser) -> None:
+    work = parser.add_argument_group("work")
+    work.add_argument(
+        "--scale",
+        type=float,
+        default=1.0,
+        metavar="F",
+        help="multiply the times of all nodes and checks",
+    )
+    work.add_argument(
+        "--repeat",
+        type=int,
+        default=1,
+        metavar="N",
+        help="simulate N times with other seeds, for strategies that draw; the median counts",
+    )

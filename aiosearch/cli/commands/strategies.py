@@ -1,24 +1,29 @@
-"""`aiosearch strategies`: who is installed to explore."""
+"""`aiosearch strategies`: its flags, and what runs it."""
 
 from __future__ import annotations
 
 import argparse
 
-from ...strategies.registry import list_strategies
-from ..output.streams import Exit, give, give_json
-from ..output.table import table
+from ..inputs.flags import add_json
+from ..parser import Parser
+
+DESCRIPTION = ""
+EPILOG = ""
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Lists the strategies, and gives the exit code."""
-    found = list_strategies()
-    if arguments.json:
-        give_json(found)
-        return Exit.FINE
-    rows = [("strategy", "from", "what it does")]
-    rows += [
-        (info.name, info.origin, f"cannot be used: {info.error}" if info.error else info.summary)
-        for info in found
-    ]
-    give(table(rows))
-    return Exit.FINE
+class StrategiesArguments(argparse.Namespace):
+    """What `aiosearch strategies` was given."""
+
+    json: bool
+
+
+def add_arguments(parser: Parser) -> None:
+    """Adds the flags of the command."""
+    add_json(parser)
+
+
+def run(arguments: StrategiesArguments) -> int:
+    """Runs the command, and gives the exit code."""
+    from ..runs.strategies import run as list_strategies
+
+    return list_strategies(arguments)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
+from ..inputs.flags import add_json, seed
 from ..output.streams import UsageError
+from ..parser import Parser
 
-_DESCRIPTION = """\
+DESCRIPTION = """\
 Finds the fastest configuration of a kernel that @aiosearch.tunable decorates, for one kind of
 arguments, and writes it to a table. Each candidate is compiled in a process that may die of it, and
 held to the reference before its time counts. Ctrl-C races what it has; pressed twice, it keeps the
 fastest that was verified, and ends."""
-_EPILOG = """\
+EPILOG = """\
 examples:
   aiosearch tune mymodule:kernel --arg f32[1024,1024] --arg f32[1024,1024] --seconds 30
   aiosearch tune path/to/kernels.py:softmax --arg f32[2048,256] --table tuned.json --plot search.svg
@@ -23,14 +24,27 @@ exit codes: 0 tuned, or in the table; 2 wrong usage, what cannot be tuned, or --
 record; 130 interrupted"""
 
 
-def add_tune(commands: Any) -> None:
-    """Adds the command to the others."""
-    parser = commands.add_parser(
-        "tune",
-        help="find the fastest configuration of a kernel",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-    )
+class TuneArguments(argparse.Namespace):
+    """What `aiosearch tune` was given."""
+
+    kernel: str | None
+    arg: list[str]
+    seconds: float | None
+    trials: int | None
+    algorithm: list[str]
+    model: str
+    seed: int
+    table: str | None
+    again: bool
+    frozen: bool
+    replay: str | None
+    plot: str | None
+    quiet: bool
+    json: bool
+
+
+def add_arguments(parser: Parser) -> None:
+    """Adds the flags of the command."""
     parser.add_argument(
         "kernel", nargs="?", metavar="KERNEL", help="module:function, or path/to/file.py:function"
     )
@@ -61,7 +75,7 @@ def add_tune(commands: Any) -> None:
         metavar="NAME",
         help="auto, lightgbm or trees, which needs nothing",
     )
-    how.add_argument("--seed", type=int, default=0, metavar="N", help="for all random draws")
+    how.add_argument("--seed", type=seed, default=0, metavar="N", help="for all random draws")
     keeping = parser.add_argument_group("keeping")
     keeping.add_argument(
         "--table", metavar="FILE", help="the table; by default the kernel's own, or the user's"
@@ -80,10 +94,10 @@ def add_tune(commands: Any) -> None:
     showing = parser.add_argument_group("showing")
     showing.add_argument("--plot", metavar="FILE.svg", help="draw the search")
     showing.add_argument("--quiet", "-q", action="store_true", help="show the result only")
-    showing.add_argument("--json", action="store_true", help="write the result as JSON")
+    add_json(showing)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: TuneArguments) -> int:
     """Does what is asked for, and gives the exit code; a replay needs no jax."""
     if arguments.replay is not None:
         if arguments.kernel is not None or arguments.arg:

@@ -1,74 +1,64 @@
-"""`aiosearch verify`: whether two programs compute the same, and how that is known."""
+"""`aiosearch verify`: its flags, and what runs it."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from ...capture import CaptureError, RunError
-from ...tensor import TensorType
-from ..inputs.programs import program_pair, runnable, sizes, types
-from ..output.streams import Exit, UsageError, give, give_json
-from ..runs import mugraph_check
-from ..runs.mugraph_check import Judgement, ProgramJudge, not_judged
+from ..inputs.flags import add_arg, add_dtype, add_json, add_shape, seed
+from ..parser import Parser
 
+DESCRIPTION = """\
+Says whether two tensor programs compute the same: proved, tested, refuted or not judged, and how
+that is known. A program is a file (text or JSON), a built-in one, or a function of JAX arrays."""
+EPILOG = """\
+examples:
+  aiosearch verify rms_norm fused.txt
+  aiosearch verify mine:plain mine:fast --arg f32[16,4096] --arg f32[4096,1024]
+  aiosearch verify --mugraph lora_bs1.json --program lora --json
 
-def run(arguments: argparse.Namespace) -> int:
-    """Compares two programs, or each of a file's graphs with one, and gives the exit code."""
-    judge = ProgramJudge(arguments.seed, arguments.strict, not arguments.no_floats)
-    if arguments.mugraph is not None:
-        if arguments.targets or arguments.program is None:
-            raise UsageError("--mugraph FILE takes --program NAME, and no other program")
-        if arguments.dtype is not None:
-            raise UsageError("--dtype is for two programs; the graphs of a file have their types")
-        return mugraph_check.compare(arguments, judge)
-    if len(arguments.targets) != 2 or arguments.program is not None:
-        raise UsageError(
-            "name two programs, as in `aiosearch verify A B`, or a file of Mirage's graphs and what"
-            " they should be: --mugraph FILE --program NAME"
-        )
-    found = _compared(arguments, judge)
-    if arguments.json:
-        give_json({"programs": arguments.targets, **found.evidence})
-    else:
-        for line in found.lines:
-            give(line)
-    return Exit.FINE if found.accepted else Exit.FAILED
+exit codes: 0 all are accepted (proved or tested), 1 some are refuted or not judged, 2 wrong usage
+or a file that cannot be read"""
 
 
-def _compared(arguments: argparse.Namespace, judge: ProgramJudge) -> Judgement:
-    one, two = arguments.targets
-    try:
-        found = program_pair(one, two, *_input_flags(arguments))
-    except CaptureError as error:
-        if not judge.floats:
-            return not_judged(error, primitive=error.primitive)
-        return _run(arguments, judge, error.obstacle, primitive=error.primitive)
-    outcome = judge(found.one, found.two)
-    if not found.held or outcome.status != "refuted":
-        return outcome
-    because = (
-        f"they differ for some values of the arrays that they close over ({', '.join(found.held)})"
+class VerifyArguments(argparse.Namespace):
+    """What `aiosearch verify` was given."""
+
+    targets: list[str]
+    arg: list[str]
+    dtype: str | None
+    shape: list[str]
+    mugraph: str | None
+    program: str | None
+    seed: int
+    strict: bool
+    no_floats: bool
+    json: bool
+
+
+def add_arguments(parser: Parser) -> None:
+    """Adds the flags of the command."""
+    parser.add_argument(
+        "targets", nargs="*", metavar="PROGRAM", help="two files, built-in names or module:function"
     )
-    if not judge.floats:
-        return not_judged(f"{because}, which need not be the values that these have")
-    return _run(arguments, judge, because)
+    add_arg(parser)
+    add_dtype(parser, "f16, as Mirage and `aiosearch programs show` have it")
+    add_shape(parser)
+    saved = parser.add_argument_group("graphs that Mirage saved")
+    saved.add_argument("--mugraph", metavar="FILE", help="compare every graph of this file")
+    saved.add_argument("--program", metavar="NAME", help="the program that they should be")
+    how = parser.add_argument_group("how")
+    how.add_argument("--seed", type=seed, default=0, metavar="N", help="for all random draws")
+    how.add_argument(
+        "--strict", action="store_true", help="demand nan and infinity where the first gives them"
+    )
+    how.add_argument(
+        "--no-floats", action="store_true", help="leave out the comparison in floating point"
+    )
+    add_json(parser)
 
 
-def _run(
-    arguments: argparse.Namespace, judge: ProgramJudge, because: str, **facts: Any
-) -> Judgement:
-    """Compares what the two give when they are run, as that is all that can be done."""
-    one, two = arguments.targets
-    try:
-        ours, theirs = runnable(one, two, *_input_flags(arguments))
-        return judge.running(ours, theirs, because, **facts)
-    except RunError as error:
-        return not_judged(f"{because}, and {error}", **facts)
+def run(arguments: VerifyArguments) -> int:
+    """Runs the command, and gives the exit code."""
+    from ..runs.verify import run as verify
 
-
-def _input_flags(
-    arguments: argparse.Namespace,
-) -> tuple[dict[str, int], list[TensorType], str | None]:
-    """Of sizes and types."""
-    return sizes(arguments.shape), types(arguments.arg), arguments.dtype
+    return verify(arguments)

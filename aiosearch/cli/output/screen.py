@@ -125,8 +125,6 @@ class NoScreen:
         return
 
 
-pass
-
 TICK_SECONDS = 0.25
 
 
@@ -145,8 +143,6 @@ async def _tick(screen: Screen, text: Callable[[], str]) -> None:
         screen.status(text())
         await asyncio.sleep(TICK_SECONDS)
 
-
-pass
 
 ALWAYS_SHOWN_IMPROVEMENTS = 10
 """So many improvements are shown whatever they are."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import asyncio
 import inspect
@@ -13,6 +12,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import anyio
 import jax
@@ -24,16 +24,19 @@ from ...tuner.pictures import picture
 from ...tuner.pipeline import TuningProgress, TuningRun
 from ...tuner.records import RecordTable
 from ...tuner.reports import TuningReport
-from ...tuner.tunables import AnyTunable, Tunable
+from ...tuner.tunables import AnyTunable, Tunable, device_name
 from ...tuner.types import Configuration, Pytree
-from ..commands.search import fastest_loop
 from ..inputs import objects
-from ..output.files import require_place, write
+from ..output.files import require_drawing, require_place, write
 from ..output.logs import logs_to_stderr
 from ..output.screen import LiveScreen, NoScreen, PlainScreen, Screen, ticking
 from ..output.streams import Exit, UsageError, give, give_json, reserved_stdout, tell
 from ..output.units import duration
 from ..signals import Interrupts
+from .search import fastest_loop
+
+if TYPE_CHECKING:
+    from ..commands.tune import TuneArguments
 
 _ARRAY = re.compile(r"(\w+)\[\s*(\d+(?:\s*,\s*\d+)*)?\s*\]")
 _TYPES = {
@@ -43,14 +46,14 @@ _TYPES = {
 }  # fmt: skip
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: TuneArguments) -> int:
     """Tunes a kernel, prints the closing table, and gives the exit code."""
     # The process that times on a GPU needs the memory that jax would take for this one.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    if arguments.plot is not None and Path(arguments.plot).suffix != ".svg":
-        raise UsageError(f"--plot {arguments.plot}: it is drawn as SVG; write a name with .svg")
+    require_drawing(arguments.plot)
     require_place(arguments.plot)
     with reserved_stdout(), logs_to_stderr(False):
+        assert arguments.kernel is not None
         kernel = _kernel(arguments.kernel)
         if arguments.table is not None:
             kernel.table = RecordTable(Path(arguments.table))
@@ -78,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 class TuneCommand:
     """Tunes on the running loop; made and used once."""
 
-    def __init__(self, kernel: AnyTunable, call: Call, arguments: argparse.Namespace) -> None:
+    def __init__(self, kernel: AnyTunable, call: Call, arguments: TuneArguments) -> None:
         self._kernel = kernel
         self._call = call
         self._arguments = arguments
@@ -89,8 +92,6 @@ class TuneCommand:
 
     async def run(self) -> TuningReport | None:
         """Gives what was found; nothing where a second signal broke it off."""
-        from ...tuner.tunables import device_name
-
         self.device = await asyncio.to_thread(device_name)
         self._started = time.monotonic()
         given = self._arguments

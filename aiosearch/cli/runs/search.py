@@ -1,16 +1,20 @@
 """One search of the console script: begun, watched, interrupted, and its closing summary.
 
 What is told at the end of a search.
+
+`aiosearch search`: one search, from the command line to the exit code.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -20,14 +24,21 @@ from ...result import Result, SearchStatus
 from ...search import Search
 from ...statistics import Statistics, WorkerStatistics
 from ...trace import ChromeTrace
-from ..inputs.request import Request
+from ..inputs.problems import unshared
+from ..inputs.request import Request, chosen_settings, make_request
+from ..inputs.settings import show_settings
 from ..output.json_lines import JsonLines
+from ..output.logs import logs_to_stderr
 from ..output.screen import LiveScreen, NoScreen, PlainScreen, ProgressPrinter, Screen
-from ..output.streams import Exit, complain, tell
+from ..output.streams import Exit, complain, give, reserved_stdout, tell
 from ..output.table import table
 from ..output.units import cost, count, duration, of, short
 from ..signals import Interrupts
 from .resume_hint import higher, resume_command
+
+if TYPE_CHECKING:
+    from ..commands.search import SearchArguments
+
 
 _NOTED = ("pruned", "duplicates", "reopened", "skipped")
 
@@ -91,9 +102,6 @@ def _shares(worker: WorkerStatistics) -> tuple[str, str, str, str, str]:
     whole = sum(times) or 1.0
     busy, waiting, idle = (f"{time / whole:.0%}" for time in times)
     return f"{worker.nodes:,}", busy, waiting, idle, str(worker.tasks)
-
-
-pass
 
 
 PROGRESS_SECONDS = 0.25
@@ -244,3 +252,56 @@ def _exit_code(result: Result[Any], interrupts: int) -> Exit:
     if interrupts > 1 or (interrupts and result.status is SearchStatus.CANCELLED):
         return Exit.INTERRUPTED
     return Exit.FINE
+
+
+pass
+
+
+def run(arguments: SearchArguments) -> int:
+    """Searches, and gives the exit code."""
+    if arguments.show_settings:
+        give(show_settings(chosen_settings(arguments)))
+        return Exit.FINE
+    if arguments.record_tree:
+        from .record_tree import run as record_tree  # for recordings alone
+
+        return record_tree(arguments.record_tree, arguments)
+    with reserved_stdout() as stdout, logs_to_stderr(arguments.verbose):
+        request = make_request(arguments)
+        if request.options["listener"] is not None and not arguments.quiet:
+            _warn(request)
+        ending = _search(request, _manner(arguments, stdout))
+    if ending.best is not None:
+        give(repr(ending.best))
+    return ending.code
+
+
+def _warn(request: Request) -> None:
+    """Says at once where machines would come in vain."""
+    if reason := unshared(request.problem):
+        tell(f"warning: machines that join will do nothing: {reason}")
+
+
+def _manner(arguments: SearchArguments, stdout: int) -> Manner:
+    trace = Path(arguments.trace) if arguments.trace else None
+    return Manner(stdout, arguments.json, arguments.quiet, arguments.verbose, trace)
+
+
+def _search(request: Request, manner: Manner) -> SearchEnding:
+    try:
+        with asyncio.Runner(loop_factory=fastest_loop()) as runner:
+            return runner.run(SearchCommand(request, manner).run())
+    except KeyboardInterrupt:
+        tell("interrupted")
+        if request.journal is not None:
+            tell(f"to go on: {resume_command(request.argv)}")
+        return SearchEnding(Exit.INTERRUPTED)
+
+
+def fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Gives uvloop's loop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 from ...tuner.search.recordings import RecordedSpace, SpaceReplay, replay
 from ..output.streams import Exit, give, give_json
 
+if TYPE_CHECKING:
+    from ..commands.tune import TuneArguments
+
 SEEDS = 10
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: TuneArguments) -> int:
     """Replays each algorithm with ten seeds, prints the shares, and gives the exit code."""
-    recorded = RecordedSpace.load(Path(arguments.replay))
+    recorded = RecordedSpace.load(Path(arguments.replay or ""))
     names = arguments.algorithm or ["evolution", "best-first", "random", "exhaustive"]
     lines = []
     for name in names:

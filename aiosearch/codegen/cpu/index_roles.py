@@ -1,4 +1,9 @@
-"""Roles of a kernel's indices: vectorised, row, parallel, serial; which inputs can be packed."""
+"""Roles of a kernel's indices: vectorised, row, parallel, serial; and which inputs can be packed.
+
+All roles are read off the stage that does most of the work, as if nothing were cut. Packing changes
+them: `a @ b.T` reads both operands along the reduced index and would be vectorised over it; if b
+can be packed, its columns are vectorised instead.
+"""
 
 from __future__ import annotations
 
@@ -30,34 +35,41 @@ from .prepare.precision import is_float_product
 from .register_layout import RegisterRequest, RegisterShape, choose_register_shape
 from .schedule import blocked, serial
 
-_MOST_CODED_ROWS = 16
-"""Rows that are worth laying out what they all read."""
+_LEAST_ROWS_TO_PACK = 16
+"""Rows from which on it pays that each block packs an operand: all of them read the packed tile.
+Fitted to the attention rows of `benchmarks/kernels.py`."""
 
 
 @dataclass(frozen=True)
 class IndexRoles:
-    """Of the stage that does most of the work."""
+    """Roles in the stage that does most of the work."""
 
     stage: KernelStage
+    """The stage that does most of the work."""
     shapes: Mapping[KernelStage, RegisterShape]
-    """How each stage would lie in registers if nothing were cut; the main one as if inputs were
-    laid out, where lanes lie along what it folds otherwise."""
+    """The register layout of each stage if nothing were cut; of the main stage as if inputs were
+    packed, where it would be vectorised over the reduced index otherwise."""
     blocked: tuple[LoopIndex, ...]
+    """The parallel indices, as `schedule.blocked` gives them."""
     serial: tuple[LoopIndex, ...]
+    """The possible serial indices, as `schedule.serial` gives them."""
     work: int
-    """Elements that it goes through."""
+    """Elements or products that the main stage goes through."""
 
     @cached_property
     def shape(self) -> RegisterShape:
-        """Asked for with every schedule, and a stage is long to look up."""
+        """The register layout of the main stage; cached, as hashing a stage takes long and every
+        schedule asks."""
         return self.shapes[self.stage]
 
     @property
     def along(self) -> LoopIndex | None:
+        """The vectorised index of the main stage."""
         return self.shape.along
 
     @property
     def row(self) -> LoopIndex | None:
+        """The row index of the main stage."""
         return self.shape.row
 
 
@@ -66,7 +78,7 @@ def index_roles(
     machine: CpuMachine,
     layouts: Mapping[str, PackedLayout] = MappingProxyType({}),
 ) -> IndexRoles:
-    """Where these inputs may be laid out beforehand."""
+    """The roles in a kernel on a machine, where inputs may be packed by these `layouts`."""
     main = max(kernel.stages, key=work)
     shapes = {stage: unblocked_shape(kernel, stage, machine) for stage in kernel.stages}
     if shapes[main].along in main.folded:
@@ -77,20 +89,22 @@ def index_roles(
 def _packed_shape(
     kernel: TileKernel, main: KernelStage, machine: CpuMachine, layouts: Mapping[str, PackedLayout]
 ) -> RegisterShape | None:
-    """How it would lie if inputs were laid out: beforehand, or by blocks that serve many rows."""
+    """The register layout of the main stage if inputs were packed, beforehand or by each block;
+    `None` if the vectorised index stays."""
     beforehand = unblocked_shape(kernel, main, machine, layouts)
     if beforehand.along not in main.folded:
         return beforehand
-    names = [one.name for one in kernel.inputs]
-    found = unblocked_shape(
+    # No input can be packed beforehand so that it helps; each block may pack any of them.
+    names = [buffer.name for buffer in kernel.inputs]
+    shape = unblocked_shape(
         kernel, main, machine, packable_inputs(kernel, names, machine, again=True)
     )
     served = (
-        found.row is not None
-        and found.row.size >= _MOST_CODED_ROWS
-        and found.along not in main.folded
+        shape.row is not None
+        and shape.row.size >= _LEAST_ROWS_TO_PACK
+        and shape.along not in main.folded
     )
-    return found if served else None
+    return shape if served else None
 
 
 def unblocked_shape(
@@ -99,35 +113,39 @@ def unblocked_shape(
     machine: CpuMachine,
     layouts: Mapping[str, PackedLayout] = MappingProxyType({}),
 ) -> RegisterShape:
-    """How a stage would lie in registers if nothing were cut, and of its inputs these packed."""
-    buffers = (*kernel.inputs, *(one.target for one in kernel.stages))
+    """The register layout of a stage if nothing were cut and these inputs were packed."""
+    buffers = (*kernel.inputs, *(stage.target for stage in kernel.stages))
+    # No pointer is needed, as only strides and layouts decide.
     null = LlvmValue("null", "ptr")
     storages: dict[Buffer, Storage | PackedBuffer] = {
-        one: row_major_storage(null, one) for one in buffers
+        buffer: row_major_storage(null, buffer) for buffer in buffers
     }
     if stage.folded:
-        for one in kernel.inputs:
-            if one.name in layouts:
-                storages[one] = packed_storage(null, one, replace(layouts[one.name], coded=False))
-    ranges = {one: whole_axis_range(one.size) for one in kernel.indices}
+        for buffer in kernel.inputs:
+            if buffer.name in layouts:
+                storages[buffer] = packed_storage(
+                    null, buffer, replace(layouts[buffer.name], coded=False)
+                )
+    ranges = {index: whole_axis_range(index.size) for index in kernel.indices}
     return choose_register_shape(stage, ranges, storages, machine.width // 4, 32, RegisterRequest())
 
 
 def work(stage: KernelStage) -> int:
-    return math.prod(one.size for one in (*stage.free, *stage.folded))
+    """Elements or products that a stage goes through."""
+    return math.prod(index.size for index in (*stage.free, *stage.folded))
 
 
 def inputs_exceeding_l2(
-    stage: KernelStage, own: RegisterShape, inputs: Iterable[Buffer], l2: int
+    stage: KernelStage, shape: RegisterShape, inputs: Iterable[Buffer], l2: int
 ) -> frozenset[str]:
-    """The inputs down whose rows a fold goes, and whose matrix is larger than the second cache."""
-    along, inner, given = own.along, own.inner, {*inputs}
+    """Inputs that a reduction reads row by row and whose matrix is larger than L2."""
+    along, inner, input_set = shape.along, shape.inner, {*inputs}
     if along is None or inner is None or along == inner:
         return frozenset()
     return frozenset(
         load.buffer.name
         for load in stage.loads
-        if load.buffer in given
+        if load.buffer in input_set
         and load.at
         and single_index(load.at[-1]) == along
         and any(inner in set(indices(position)) for position in load.at)
@@ -135,96 +153,108 @@ def inputs_exceeding_l2(
     )
 
 
-def interleavable_inputs(stage: KernelStage, own: RegisterShape) -> set[str]:
-    """What a matrix unit's tiles can be made of as it lies: its lanes lie side by side."""
+def interleavable_inputs(stage: KernelStage, shape: RegisterShape) -> set[str]:
+    """Inputs whose rows AMX could take if a block interleaves them in pairs: contiguous along the
+    vectorised index."""
     return {
         load.buffer.name
         for load in stage.loads
-        if load.at and single_index(load.at[-1]) == own.along
+        if load.at and single_index(load.at[-1]) == shape.along
     }
 
 
 def packable_inputs(
     kernel: TileKernel, constant: Iterable[str], machine: CpuMachine, *, again: bool = False
 ) -> dict[str, PackedLayout]:
-    """Of constant inputs that one product reads along its lanes: layouts of one vector's width.
+    """Packed layouts, one vector wide, of the `constant` inputs that a single product reads.
 
-    Of a product, one factor at most. Others may read it again only at the same places, if at all.
+    Of a product, at most one operand is packed. With `again`, these are the inputs that each block
+    may pack: they have to be reused by several rows, and may be read more than once at the same
+    positions.
     """
     names = set(constant)
     loads = [load for stage in kernel.stages for load in stage.loads]
+    # A packed input exists only in its packed layout, so a second reader at other positions could
+    # not find its elements.
     readers = Counter(load.buffer.name for load in (dict.fromkeys(loads) if again else loads))
-    found: dict[str, PackedLayout] = {}
+    layouts: dict[str, PackedLayout] = {}
     for stage in kernel.stages:
         if stage.fold is not ReductionKind.SUM or len(stage.folded) != 1:
             continue
         if again and len(set(stage.loads)) == 1:
             continue
-        wanted = [load for load in stage.loads if load.buffer.name in names]
+        candidates = [load for load in stage.loads if load.buffer.name in names]
         if again:
-            wanted = [load for load in wanted if _is_reused(stage, load)]
+            candidates = [load for load in candidates if _is_reused(stage, load)]
         if not again:
-            wanted = [load for load in wanted if _is_whole(load)]
-        columns = {load: _column(stage, load) for load in wanted if readers[load.buffer.name] == 1}
+            candidates = [load for load in candidates if _is_whole(load)]
+        columns = {
+            load: _column(stage, load) for load in candidates if readers[load.buffer.name] == 1
+        }
         wide = [
-            (load, one) for load, one in columns.items() if one and one.size >= machine.width // 4
+            (load, column)
+            for load, column in columns.items()
+            if column and column.size >= machine.width // 4
         ]
         if wide:
             load, column = max(wide, key=_preferred(stage, unblocked_shape(kernel, stage, machine)))
-            found[load.buffer.name] = _layout(stage, load, column, machine)
-    return found
+            layouts[load.buffer.name] = _layout(stage, load, column, machine)
+    return layouts
 
 
 def codable_inputs(
     kernel: TileKernel, layouts: Mapping[str, PackedLayout], machine: CpuMachine
 ) -> dict[str, LoopIndex]:
-    """Of inputs that are laid out beforehand, those whose panels may be coded: their columns.
+    """Column index of each input that is packed beforehand and may be coded.
 
-    What reads them are products of pairs, whose lanes lie along the columns. Tiles of these have to
-    be of whole panels.
+    Coded panels are read by products of pairs that are vectorised over the columns, on machines
+    with 64-byte vectors. Tiles have to be whole panels.
     """
-    found: dict[str, LoopIndex] = {}
+    columns: dict[str, LoopIndex] = {}
     for stage in kernel.stages:
-        own = unblocked_shape(kernel, stage, machine)
+        shape = unblocked_shape(kernel, stage, machine)
         for load in stage.loads:
             layout = layouts.get(load.buffer.name)
-            if layout is None or not layout.pairs or machine.width != 64 or own.along is None:
+            if layout is None or not layout.pairs or machine.width != 64 or shape.along is None:
                 continue
-            along = single_index(load.at[layout.column]) == own.along
+            along = single_index(load.at[layout.column]) == shape.along
             if (
                 along
-                and own.inner is not None
-                and is_contiguous_along(stage, own.inner, {load.buffer.name})
+                and shape.inner is not None
+                and is_contiguous_along(stage, shape.inner, {load.buffer.name})
             ):
-                found[load.buffer.name] = own.along
-    return found
+                columns[load.buffer.name] = shape.along
+    return columns
 
 
 def _preferred(
-    stage: KernelStage, own: RegisterShape
+    stage: KernelStage, shape: RegisterShape
 ) -> Callable[[tuple[BufferLoad, LoopIndex]], tuple[bool, bool, int]]:
-    """What lies along the lanes anyway, else side by side in what is made, else what is longest."""
+    """A key that prefers operands that vary along the vectorised index, then those contiguous in
+    the output, then the longest."""
     beside = single_index(stage.at[-1])
-    return lambda pair: (pair[1] == own.along, pair[1] == beside, pair[1].size)
+    return lambda pair: (pair[1] == shape.along, pair[1] == beside, pair[1].size)
 
 
 def _column(stage: KernelStage, load: BufferLoad) -> LoopIndex | None:
-    """The longest index of a factor that the others do not have, where its places are indices."""
+    """The longest free index that only this operand depends on; `None` if its positions are not
+    single, distinct indices."""
     places = [single_index(load.at[axis]) for axis in load.moving]
     if None in places or stage.folded[0] not in places or len(set(places)) < len(places):
         return None
-    columns = [one for one in stage.free if one in places and not _shared(stage, load, one)]
-    return max(columns, key=lambda one: one.size, default=None)
+    columns = [index for index in stage.free if index in places and not _shared(stage, load, index)]
+    return max(columns, key=lambda index: index.size, default=None)
 
 
 def _is_whole(load: BufferLoad) -> bool:
-    """Whether it reads more than one place of each axis that has several."""
+    """Whether a load reads every axis of its buffer, rather than a fixed position of some."""
     return all(size == 1 or axis in load.moving for axis, size in enumerate(load.buffer.shape))
 
 
 def _layout(
     stage: KernelStage, load: BufferLoad, column: LoopIndex, machine: CpuMachine
 ) -> PackedLayout:
+    """The packed layout of an operand, one vector wide."""
     places = [single_index(position) for position in load.at]
     row, wide = places.index(stage.folded[0]), machine.width // 4
     # Two rows at a time are read faster: by one instruction, or widened by one each.
@@ -233,23 +263,25 @@ def _layout(
 
 
 def _shared(stage: KernelStage, load: BufferLoad, index: LoopIndex) -> bool:
-    """Whether the other factors depend on an index, too."""
+    """Whether another operand of the stage depends on the index, too."""
     return any(
-        index in {one for position in other.at for one in indices(position)}
-        for other in stage.loads
-        if other != load
+        index in {index for position in factor.at for index in indices(position)}
+        for factor in stage.loads
+        if factor != load
     )
 
 
 def _is_reused(stage: KernelStage, load: BufferLoad) -> bool:
-    """Whether several rows read the same."""
-    own = {one for position in load.at for one in indices(position)}
-    return any(one.size > 1 for one in stage.free if one not in own)
+    """Whether several rows of the output read the same elements."""
+    read = {index for position in load.at for index in indices(position)}
+    return any(index.size > 1 for index in stage.free if index not in read)
 
 
 def is_contiguous_along(
     stage: KernelStage, inner: LoopIndex | None, apart_from: Set[str] = frozenset()
 ) -> bool:
-    """Whether a factor's neighbours lie along an index, as products of pairs take them."""
-    loads = [one for one in stage.loads if one.buffer.name not in apart_from]
-    return any(one.at and inner is not None and single_index(one.at[-1]) == inner for one in loads)
+    """Whether some operand, other than those of `apart_from`, is contiguous along an index."""
+    loads = [load for load in stage.loads if load.buffer.name not in apart_from]
+    return any(
+        load.at and inner is not None and single_index(load.at[-1]) == inner for load in loads
+    )

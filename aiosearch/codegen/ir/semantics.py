@@ -1,4 +1,4 @@
-"""The NumPy function of each scalar operation."""
+"""The NumPy function of each scalar operation, which defines what the operation means."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from . import Operation
 
 
 def _truth(compare: Callable[..., Any]) -> Callable[..., Any]:
+    """A comparison that gives 1.0 and 0.0, as truth values of expressions are."""
     return lambda x, y: np.asarray(compare(x, y), dtype=np.float64)
 
 
@@ -43,3 +44,4 @@ NUMPY_OPERATIONS: dict[Operation, Callable[..., Any]] = {
     Operation.NOT_EQUAL: _truth(np.not_equal),
     Operation.SELECT: lambda where, x, y: np.where(where != 0, x, y),
 }
+"""By `Operation`, a function of arrays of float64."""

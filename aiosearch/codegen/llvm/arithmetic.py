@@ -53,7 +53,7 @@ COMPARE = {
     Operation.EQUAL: ("fcmp oeq", "icmp eq"),
     Operation.NOT_EQUAL: ("fcmp une", "icmp ne"),
 }
-_INT32_DISTANCE = 24
+_RECIPROCAL_EXPONENT_MARGIN = 24
 """Powers of two from the largest and the least normal number where reciprocals are computed."""
 _EXTREMES = {Operation.MAXIMUM: "llvm.smax", Operation.MINIMUM: "llvm.smin"}
 """Of whole numbers."""
@@ -62,7 +62,7 @@ _EXTREMES = {Operation.MAXIMUM: "llvm.smax", Operation.MINIMUM: "llvm.smin"}
 def working_type(stage: KernelStage) -> str:
     """In what a stage's floats are computed: the widest that it reads, writes or rounds to."""
     dtypes = {stage.target.dtype, *(load.buffer.dtype for load in stage.loads)}
-    dtypes |= {one.dtype for one in walk(stage.value) if isinstance(one, Round)}
+    dtypes |= {node.dtype for node in walk(stage.value) if isinstance(node, Round)}
     return "double" if DType.F64 in dtypes else "float"
 
 
@@ -73,7 +73,7 @@ class Arithmetic:
         self.vectors = Vectors(writer)
         self._writer = writer
         self._machine = machine
-        self.wanted: set[FunctionRequest] = set()
+        self.requests: set[FunctionRequest] = set()
         """Functions of `scalars` that the text needs."""
 
     def apply(
@@ -82,21 +82,24 @@ class Arithmetic:
         """Of operands whose lanes and types may differ; `working` is for those that are whole."""
         if operation is Operation.SELECT:
             return self._select(*operands)
-        same = self._meet(operands)
+        same = self._unify(operands)
         if operation in COMPARE:
-            return self._compared(operation, same)
+            return self._comparison(operation, same)
         if same[0].scalar == "i1":
-            same = [self.convert(one, "i32") for one in same]
-        if same[0].scalar == "i32" and (found := self._of_whole(operation, same)) is not None:
-            return found
-        return self._of_floats(operation, [self._float(one, working) for one in same])
+            same = [self.convert(operand, "i32") for operand in same]
+        if (
+            same[0].scalar == "i32"
+            and (integer := self._integer_result(operation, same)) is not None
+        ):
+            return integer
+        return self._float_result(operation, [self._float(operand, working) for operand in same])
 
     def multiplied(self, total: LlvmValue, factors: Sequence[LlvmValue]) -> LlvmValue:
         """A product added to a sum, in one instruction where the machine has it."""
-        one, other, total = self._meet([*factors, total])
+        left, right, total = self._unify([*factors, total])
         if not self._machine.fma:
-            return self.apply(Operation.ADD, [total, self.apply(Operation.MULTIPLY, [one, other])])
-        return self._intrinsic("llvm.fma", [one, other, total])
+            return self.apply(Operation.ADD, [total, self.apply(Operation.MULTIPLY, [left, right])])
+        return self._intrinsic("llvm.fma", [left, right, total])
 
     def quotients(
         self, dividend: LlvmValue, divisor: LlvmValue, *, exact: bool, root: bool
@@ -110,26 +113,26 @@ class Arithmetic:
         number. Nothing corrects one that is zero or no finite number, which is what it should be.
         """
         above, inverse, below = self.inverted(dividend, divisor, root=root)
-        lanes, product = dividend.lanes, self.vectors.two("fmul", above, inverse)
+        lanes, product = dividend.lanes, self.vectors.binary("fmul", above, inverse)
         if not exact:
             return product
         minus = self._writer.pure(f"fneg {product}", "float", lanes)
         left = self._intrinsic("llvm.fma", [minus, below, above])
-        found = self._intrinsic("llvm.fma", [left, inverse, product])
-        over, all_ = (self._intrinsic("llvm.fabs", [each]) for each in (left, above))
+        corrected = self._intrinsic("llvm.fma", [left, inverse, product])
+        over, all_ = (self._intrinsic("llvm.fabs", [value]) for value in (left, above))
         less = self._writer.pure(f"fcmp olt {over}, {all_.text}", "i1", lanes)
-        return self.vectors.choose(less, found, product)
+        return self.vectors.select(less, corrected, product)
 
     def inverted(
         self, dividend: LlvmValue, divisor: LlvmValue, *, root: bool
     ) -> tuple[LlvmValue, LlvmValue, LlvmValue]:
         """Two factors whose product is nearly the quotient, and what the second is one over."""
-        lanes, one = dividend.lanes, self.vectors.constant(1.0, "float")
+        lanes, unit = dividend.lanes, self.vectors.constant(1.0, "float")
         if not root:
-            factor, divisor = self._away_from_ends(divisor)
-            dividend = self.vectors.two("fmul", dividend, self.vectors.spread(factor, lanes))
-        inverse = self.vectors.spread(self.vectors.two("fdiv", one, divisor), lanes)
-        return dividend, inverse, self.vectors.spread(divisor, lanes)
+            factor, divisor = self._scaled_divisor(divisor)
+            dividend = self.vectors.binary("fmul", dividend, self.vectors.broadcast(factor, lanes))
+        inverse = self.vectors.broadcast(self.vectors.binary("fdiv", unit, divisor), lanes)
+        return dividend, inverse, self.vectors.broadcast(divisor, lanes)
 
     def over_number(self, dividend: LlvmValue, number: float) -> LlvmValue | None:
         """Quotients of floats, where the reciprocal is not one that LLVM finds exact by itself."""
@@ -139,28 +142,31 @@ class Arithmetic:
         divisor = self.vectors.constant(number, "float")
         return self.quotients(dividend, divisor, exact=True, root=False)
 
-    def _away_from_ends(self, divisor: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
+    def _scaled_divisor(self, divisor: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
         """A power of two, and the product with it, whose reciprocal is a normal number."""
         size = self._intrinsic("llvm.fabs", [divisor])
         usual, small, large = (
-            self.vectors.constant(one, "float")
-            for one in (1.0, 2.0**_INT32_DISTANCE, 2.0**-_INT32_DISTANCE)
+            self.vectors.constant(number, "float")
+            for number in (1.0, 2.0**_RECIPROCAL_EXPONENT_MARGIN, 2.0**-_RECIPROCAL_EXPONENT_MARGIN)
         )
         least, most = (
-            self.vectors.constant(one, "float")
-            for one in (2.0 ** (_INT32_DISTANCE - 126), 2.0 ** (126 - _INT32_DISTANCE))
+            self.vectors.constant(number, "float")
+            for number in (
+                2.0 ** (_RECIPROCAL_EXPONENT_MARGIN - 126),
+                2.0 ** (126 - _RECIPROCAL_EXPONENT_MARGIN),
+            )
         )
         high = self._writer.pure(f"fcmp ogt {size}, {most.text}", "i1")
         low = self._writer.pure(f"fcmp olt {size}, {least.text}", "i1")
-        factor = self.vectors.choose(high, large, self.vectors.choose(low, small, usual))
-        return factor, self.vectors.two("fmul", divisor, factor)
+        factor = self.vectors.select(high, large, self.vectors.select(low, small, usual))
+        return factor, self.vectors.binary("fmul", divisor, factor)
 
     def convert(self, value: LlvmValue, scalar: str) -> LlvmValue:
         """A number in another working type; towards zero where it becomes whole."""
         if value.scalar == scalar:
             return value
         if scalar == "i1":
-            return self._compared(Operation.NOT_EQUAL, [value, self._zero_of(value)])
+            return self._comparison(Operation.NOT_EQUAL, [value, self._zero_of(value)])
         if scalar == "i32" and value.scalar in ("float", "double"):
             kinds = suffix(scalar, value.lanes), suffix(value.scalar, value.lanes)
             name = f"llvm.fptosi.sat.{'.'.join(kinds)}"
@@ -183,8 +189,8 @@ class Arithmetic:
         lanes = pairs.lanes // 2
         both = self._writer.pure(f"bitcast {pairs} to {typed('i32', lanes)}", "i32", lanes)
         how, number = ("and", -(1 << 16)) if second else ("shl", 16)
-        found = self.vectors.two(how, both, self.vectors.constant(number, "i32", lanes))
-        return self.cast("bitcast", found, "float")
+        widened = self.vectors.binary(how, both, self.vectors.constant(number, "i32", lanes))
+        return self.cast("bitcast", widened, "float")
 
     def narrowed(self, value: LlvmValue, dtype: DType) -> LlvmValue:
         """As it is stored."""
@@ -192,7 +198,7 @@ class Arithmetic:
             return self.cast("zext", self.convert(value, "i1"), "i8")
         worked = self.convert(value, WORKING[dtype])
         if dtype is DType.BF16 and self._machine.bf16_dot and worked.lanes in (8, 16):
-            return self._shortened(worked)
+            return self._to_bf16_by_instruction(worked)
         if dtype in HALVES:
             return self.function(Conversion.NARROW, [worked], dtype, "i16")
         if dtype in NARROW:
@@ -208,51 +214,54 @@ class Arithmetic:
     ) -> LlvmValue:
         """A call of a function of `scalars` for so many lanes of a type."""
         lanes = operands[0].lanes
-        self.wanted.add((name, lanes, dtype))
+        self.requests.add((name, lanes, dtype))
         result = scalar or operands[0].scalar
         arguments = ", ".join(map(str, operands))
         text = f"call {typed(result, lanes)} {symbol(name, lanes, dtype)}({arguments})"
         return self._writer.pure(text, result, lanes)
 
-    def _meet(self, operands: Sequence[LlvmValue]) -> list[LlvmValue]:
-        lanes = max(one.lanes for one in operands)
-        scalar = max((one.scalar for one in operands), key=_ORDER.index)
-        return [self.vectors.spread(self.convert(one, scalar), lanes) for one in operands]
+    def _unify(self, operands: Sequence[LlvmValue]) -> list[LlvmValue]:
+        lanes = max(operand.lanes for operand in operands)
+        scalar = max((operand.scalar for operand in operands), key=_ORDER.index)
+        return [
+            self.vectors.broadcast(self.convert(operand, scalar), lanes) for operand in operands
+        ]
 
-    def _select(self, where: LlvmValue, one: LlvmValue, other: LlvmValue) -> LlvmValue:
-        one, other = self._meet([one, other])
-        lanes = max(where.lanes, one.lanes)
-        truth, one, other = (
-            self.vectors.spread(each, lanes) for each in (self.convert(where, "i1"), one, other)
+    def _select(self, where: LlvmValue, left: LlvmValue, right: LlvmValue) -> LlvmValue:
+        left, right = self._unify([left, right])
+        lanes = max(where.lanes, left.lanes)
+        truth, left, right = (
+            self.vectors.broadcast(operand, lanes)
+            for operand in (self.convert(where, "i1"), left, right)
         )
-        return self.vectors.choose(truth, one, other)
+        return self.vectors.select(truth, left, right)
 
-    def _compared(self, operation: Operation, same: Sequence[LlvmValue]) -> LlvmValue:
+    def _comparison(self, operation: Operation, same: Sequence[LlvmValue]) -> LlvmValue:
         first, second = same
         how = COMPARE[operation][0 if first.scalar in ("float", "double") else 1]
         if first.scalar == "i1":
             how = how.replace("slt", "ult").replace("sle", "ule")
         return self._writer.pure(f"{how} {first}, {second.text}", "i1", first.lanes)
 
-    def _of_whole(self, operation: Operation, same: Sequence[LlvmValue]) -> LlvmValue | None:
+    def _integer_result(self, operation: Operation, same: Sequence[LlvmValue]) -> LlvmValue | None:
         """Of whole numbers; nothing where it is a function of floats alone."""
         first = same[0]
         match operation:
             case _ if operation in _INTEGER_INSTRUCTIONS:
-                return self.vectors.two(_INTEGER_INSTRUCTIONS[operation], *same)
+                return self.vectors.binary(_INTEGER_INSTRUCTIONS[operation], *same)
             case _ if operation in _EXTREMES:
                 return self._intrinsic(_EXTREMES[operation], same)
             case Operation.NEGATIVE:
-                return self.vectors.two("sub", self._zero_of(first), first)
+                return self.vectors.binary("sub", self._zero_of(first), first)
             case Operation.ABSOLUTE:
                 return self._intrinsic("llvm.abs", same, "i1 false")
         return None
 
-    def _of_floats(self, operation: Operation, same: Sequence[LlvmValue]) -> LlvmValue:
+    def _float_result(self, operation: Operation, same: Sequence[LlvmValue]) -> LlvmValue:
         first = same[0]
         match operation:
             case _ if operation in _FLOAT_INSTRUCTIONS:
-                return self.vectors.two(_FLOAT_INSTRUCTIONS[operation], *same)
+                return self.vectors.binary(_FLOAT_INSTRUCTIONS[operation], *same)
             case Operation.NEGATIVE:
                 return self._writer.pure(f"fneg {first}", first.scalar, first.lanes)
             case Operation.ABSOLUTE:
@@ -265,7 +274,7 @@ class Arithmetic:
     def _float(self, value: LlvmValue, working: str) -> LlvmValue:
         return self.convert(value, working) if value.scalar == "i32" else value
 
-    def _shortened(self, value: LlvmValue) -> LlvmValue:
+    def _to_bf16_by_instruction(self, value: LlvmValue) -> LlvmValue:
         """By the instruction, which takes what is too small for a normal number for zero."""
         name = f"llvm.x86.avx512bf16.cvtneps2bf16.{32 * value.lanes}"
         short = self._writer.call(name, "bfloat", value.lanes, [str(value)])
@@ -275,11 +284,11 @@ class Arithmetic:
         text = f"{how} {value} to {typed(scalar, value.lanes)}"
         return self._writer.pure(text, scalar, value.lanes)
 
-    def _intrinsic(self, name: str, same: Sequence[LlvmValue], *more: str) -> LlvmValue:
+    def _intrinsic(self, name: str, same: Sequence[LlvmValue], *flags: str) -> LlvmValue:
         """One of LLVM's own functions, whose first operand is of the type that it gives."""
         scalar, lanes = same[0].scalar, same[0].lanes
-        given = [*map(str, same), *more]
-        return self._writer.call(f"{name}.{suffix(scalar, lanes)}", scalar, lanes, given)
+        arguments = [*map(str, same), *flags]
+        return self._writer.call(f"{name}.{suffix(scalar, lanes)}", scalar, lanes, arguments)
 
     def _zero_of(self, value: LlvmValue) -> LlvmValue:
         return self.vectors.constant(0, value.scalar, value.lanes)

@@ -50,8 +50,6 @@ def i64(value: LlvmInteger) -> LlvmValue:
     return value if isinstance(value, LlvmValue) else LlvmValue(str(value), "i64")
 
 
-pass
-
 _STACK_SLOT = "%{name} = alloca [{size} x i8], align 64"
 _MOST_VISIBLE_NESTING = 2
 """So many loops in one another lie inside a loop that is far out."""
@@ -66,7 +64,7 @@ class FunctionBuilder:
         """Declarations of intrinsics that the text needs."""
         self.first: list[str] = []
         """Instructions before all others."""
-        self._rooms: dict[str, int] = {}
+        self._stack_sizes: dict[str, int] = {}
         self._label = begin
         self._count = 0
         self._depth = 0
@@ -76,17 +74,17 @@ class FunctionBuilder:
     @property
     def text(self) -> list[str]:
         """All lines; what there is room for comes first."""
-        first, *others = self.lines
-        rooms = self._rooms.items()
+        first, *body = self.lines
+        rooms = self._stack_sizes.items()
         begin = [*(_STACK_SLOT.format(name=name, size=size) for name, size in rooms), *self.first]
-        return [first, *(f"  {line}" for line in begin), *others]
+        return [first, *(f"  {line}" for line in begin), *body]
 
-    def room(self, name: str, size: int) -> LlvmValue:
+    def stack_memory(self, name: str, size: int) -> LlvmValue:
         """Memory of the function's own, of so many bytes at least; the same for the same name."""
-        self._rooms[name] = max(size, self._rooms.get(name, 0))
+        self._stack_sizes[name] = max(size, self._stack_sizes.get(name, 0))
         return LlvmValue(f"%{name}", "ptr")
 
-    def say(self, line: str) -> None:
+    def emit(self, line: str) -> None:
         """An instruction that gives nothing."""
         self.lines.append(f"  {line}")
 
@@ -94,7 +92,7 @@ class FunctionBuilder:
         """An instruction that has to be run here: a load, for example."""
         self._count += 1
         value = LlvmValue(f"%v{self._count}", scalar, lanes)
-        self.say(f"{value.text} = {text}")
+        self.emit(f"{value.text} = {text}")
         return value
 
     def pure(self, text: str, scalar: str, lanes: int = 1) -> LlvmValue:
@@ -113,11 +111,11 @@ class FunctionBuilder:
         self.declared.add(f"declare {result} @{name}({types})")
         return self.pure(f"call {result} @{name}({', '.join(arguments)})", scalar, lanes)
 
-    def does(self, name: str, arguments: Sequence[str]) -> None:
+    def call_void(self, name: str, arguments: Sequence[str]) -> None:
         """A call of an intrinsic that gives nothing."""
         types = ", ".join(_type_of(argument) for argument in arguments)
         self.declared.add(f"declare void @{name}({types})")
-        self.say(f"call void @{name}({', '.join(arguments)})")
+        self.emit(f"call void @{name}({', '.join(arguments)})")
 
     def add(self, a: LlvmInteger, b: LlvmInteger) -> LlvmInteger:
         if isinstance(a, int) and isinstance(b, int):
@@ -152,7 +150,7 @@ class FunctionBuilder:
             return a % b
         return 0 if b == 1 else self.pure(f"urem i64 {_text(a)}, {b}", "i64")
 
-    def least(self, a: LlvmInteger, b: LlvmInteger) -> LlvmInteger:
+    def minimum(self, a: LlvmInteger, b: LlvmInteger) -> LlvmInteger:
         if isinstance(a, int) and isinstance(b, int):
             return min(a, b)
         return self.call("llvm.smin.i64", "i64", 1, [f"i64 {_text(a)}", f"i64 {_text(b)}"])
@@ -167,7 +165,7 @@ class FunctionBuilder:
             return a == b
         return self.pure(f"icmp eq i64 {_text(a)}, {_text(b)}", "i1")
 
-    def either(self, condition: LlvmValue | bool, a: LlvmInteger, b: LlvmInteger) -> LlvmInteger:
+    def select(self, condition: LlvmValue | bool, a: LlvmInteger, b: LlvmInteger) -> LlvmInteger:
         """The first where the condition holds, else the second."""
         if isinstance(condition, bool) or a == b:
             return a if condition else b
@@ -191,17 +189,18 @@ class FunctionBuilder:
         if isinstance(condition, bool):
             return list(then(list(values))) if condition else list(values)
         inside, behind, before = self._new_label("then"), self._new_label("after"), self._label
-        self.say(f"br i1 {condition.text}, label %{inside}, label %{behind}")
-        with self._part(inside):
+        self.emit(f"br i1 {condition.text}, label %{inside}, label %{behind}")
+        with self._scope(inside):
             changed = then(list(values))
             last = self._label
-            self.say(f"br label %{behind}")
+            self.emit(f"br label %{behind}")
         self._begin(behind)
         return [
             self.new(
-                f"phi {one.type} [ {new.text}, %{last} ], [ {one.text}, %{before} ]", *_kind(one)
+                f"phi {value.type} [ {new.text}, %{last} ], [ {value.text}, %{before} ]",
+                *_kind(value),
             )
-            for one, new in zip(values, changed, strict=True)
+            for value, new in zip(values, changed, strict=True)
         ]
 
     def loop(
@@ -221,7 +220,7 @@ class FunctionBuilder:
         return self.when(
             self.below(begin, end),
             values,
-            lambda inner: self._turns(begin, end, step, inner, body),
+            lambda inner: self._loop_body(begin, end, step, inner, body),
         )
 
     def repeat(
@@ -244,7 +243,7 @@ class FunctionBuilder:
 
         self.when(condition, (), then)
 
-    def _turns(
+    def _loop_body(
         self,
         begin: LlvmInteger,
         end: LlvmInteger,
@@ -253,40 +252,41 @@ class FunctionBuilder:
         body: Callable[[LlvmInteger, list[LlvmValue]], Sequence[LlvmValue]],
     ) -> list[LlvmValue]:
         before, head, behind = self._label, self._new_label("loop"), self._new_label("done")
-        self.say(f"br label %{head}")
-        with self._part(head):
+        self.emit(f"br label %{head}")
+        with self._scope(head):
             phis = len(self.lines)
-            turn = self._named("i64", 1)
-            carried = [self._named(*_kind(one)) for one in values]
+            turn = self._new_value("i64", 1)
+            carried = [self._new_value(*_kind(value)) for value in values]
             beside, self._depth = self._depth, 0
             changed = body(turn, carried)
-            phi, seen = self._hidden(turn) if self._depth >= _MOST_VISIBLE_NESTING else (turn, [])
+            phi, seen = (
+                self._opaque_counter(turn) if self._depth >= _MOST_VISIBLE_NESTING else (turn, [])
+            )
             self._depth = max(beside, self._depth + 1)
             following = self.new(f"add nuw nsw i64 {phi.text}, {step}", "i64")
-            more = self.new(f"icmp slt i64 {following.text}, {_text(end)}", "i1")
+            again = self.new(f"icmp slt i64 {following.text}, {_text(end)}", "i1")
             last = self._label
-            self.say(f"br i1 {more.text}, label %{head}, label %{behind}")
+            self.emit(f"br i1 {again.text}, label %{head}, label %{behind}")
         starts = [
             f"  {phi.text} = phi i64 [ {_text(begin)}, %{before} ], [ {following.text}, %{last} ]"
         ]
-        for one, old, new in zip(carried, values, changed, strict=True):
-            starts.append(
-                f"  {one.text} = phi {one.type} [ {old.text}, %{before} ], [ {new.text}, %{last} ]"
-            )
+        for phi_value, old, new in zip(carried, values, changed, strict=True):
+            head_phi = f"{phi_value.text} = phi {phi_value.type}"
+            starts.append(f"  {head_phi} [ {old.text}, %{before} ], [ {new.text}, %{last} ]")
         self.lines[phis:phis] = [*starts, *seen]
         self._begin(behind)
         return list(changed)
 
-    def _hidden(self, turn: LlvmValue) -> tuple[LlvmValue, list[str]]:
+    def _opaque_counter(self, turn: LlvmValue) -> tuple[LlvmValue, list[str]]:
         """What counts the turns, and how the body gets it: LLVM cannot see that it counts.
 
         It would rewrite addresses in the innermost loops as sums along all loops around them, in
         any way that there is. Of those far out nothing was seen to be gained, and it takes long.
         """
-        phi = self._named("i64", 1)
+        phi = self._new_value("i64", 1)
         return phi, [f"  {turn.text} = {opaque_copy(phi, 'r')}"]
 
-    def _named(self, scalar: str, lanes: int) -> LlvmValue:
+    def _new_value(self, scalar: str, lanes: int) -> LlvmValue:
         self._count += 1
         return LlvmValue(f"%v{self._count}", scalar, lanes)
 
@@ -295,7 +295,7 @@ class FunctionBuilder:
         return f"{kind}{self._count}"
 
     @contextmanager
-    def _part(self, label: str) -> Iterator[None]:
+    def _scope(self, label: str) -> Iterator[None]:
         """What is computed inside is not known to have been, outside."""
         self._begin(label)
         self._scopes.append({})
@@ -307,9 +307,11 @@ class FunctionBuilder:
         self.lines.append(f"{label}:")
 
 
-def opaque_copy(value: LlvmValue, kept: str) -> str:
+def opaque_copy(value: LlvmValue, register_class: str) -> str:
     """An instruction that gives a value, in a register of a kind; LLVM cannot see that it does."""
-    return f'call {value.type} asm "", "={kept},0"({value}) nounwind willreturn memory(none)'
+    return (
+        f'call {value.type} asm "", "={register_class},0"({value}) nounwind willreturn memory(none)'
+    )
 
 
 def _text(value: LlvmInteger) -> str:

@@ -51,10 +51,10 @@ class Storage:
 
     def offset(self, at: Sequence[Linear]) -> Linear:
         """How many elements into it a place is."""
-        found = Linear()
+        offset = Linear()
         for place, first, stride in zip(at, self.origin, self.strides, strict=True):
-            found += (place - first) * stride
-        return found
+            offset += (place - first) * stride
+        return offset
 
 
 class Memory:
@@ -62,18 +62,18 @@ class Memory:
 
     def __init__(self, writer: FunctionBuilder, machine: CpuMachine) -> None:
         self._writer = writer
-        self._folds = machine.width == 64
+        self._llvm_fuses_masks = machine.width == 64
         """Whether an instruction may read memory and take a mask at once."""
 
     def address(self, storage: Storage, offset: Linear) -> LlvmValue:
         """The constant comes last, where machine code has room for it."""
         scalar, _ = STORED[storage.dtype]
-        found = storage.pointer
+        pointer = storage.pointer
         for value, factor in offset.terms:
             moved = self._writer.multiply(value, factor)
             text = moved.text if isinstance(moved, LlvmValue) else str(moved)
-            found = self._gep(scalar, found, text)
-        return self._gep(scalar, found, str(offset.constant)) if offset.constant else found
+            pointer = self._gep(scalar, pointer, text)
+        return self._gep(scalar, pointer, str(offset.constant)) if offset.constant else pointer
 
     def read(self, storage: Storage, offset: Linear, scalar: str, lanes: int = 1) -> LlvmValue:
         """What lies there, taken for something else."""
@@ -99,15 +99,15 @@ class Memory:
         text = (
             f"call {type_} @{name}(ptr {pointer.text}, i32 {size}, {mask}, {type_} zeroinitializer)"
         )
-        return self._kept(self._writer.new(text, scalar, lanes))
+        return self._opaque_load(self._writer.new(text, scalar, lanes))
 
-    def _kept(self, loaded: LlvmValue) -> LlvmValue:
+    def _opaque_load(self, loaded: LlvmValue) -> LlvmValue:
         """The same, and LLVM cannot see that.
 
         It would have an FMA under the same mask do the load, and then take both apart again, but
         without the mask: what is loaded in vain may not be there (seen in LLVM 22).
         """
-        if not self._folds or loaded.scalar not in ("float", "double"):
+        if not self._llvm_fuses_masks or loaded.scalar not in ("float", "double"):
             return loaded
         return self._writer.pure(opaque_copy(loaded, "v"), loaded.scalar, loaded.lanes)
 
@@ -115,11 +115,11 @@ class Memory:
         scalar, size = STORED[storage.dtype]
         lanes = offsets.lanes
         type_, pointers = typed(scalar, lanes), typed("ptr", lanes)
-        where = self._spread(storage, offsets)
+        where = self._pointers(storage, offsets)
         name = f"llvm.masked.gather.{suffix(scalar, lanes)}.v{lanes}p0"
         self._declare(f"declare {type_} @{name}({pointers}, i32, <{lanes} x i1>, {type_})")
-        given = f"{where}, i32 {size}, {_all_lanes(mask, lanes)}, {type_} zeroinitializer"
-        text = f"call {type_} @{name}({given})"
+        arguments = f"{where}, i32 {size}, {_all_lanes(mask, lanes)}, {type_} zeroinitializer"
+        text = f"call {type_} @{name}({arguments})"
         return self._writer.new(text, scalar, lanes)
 
     def store(
@@ -129,26 +129,26 @@ class Memory:
         _, size = STORED[storage.dtype]
         pointer = self.address(storage, offset)
         if mask is None:
-            self._writer.say(f"store {value}, ptr {pointer.text}, align {size}")
+            self._writer.emit(f"store {value}, ptr {pointer.text}, align {size}")
             return
         assert value.lanes > 1, "a single element is stored or not"
-        value = self._stored(value)
+        value = self._opaque_value(value)
         name = f"llvm.masked.store.{suffix(value.scalar, value.lanes)}.p0"
         self._declare(f"declare void @{name}({value.type}, ptr, i32, <{value.lanes} x i1>)")
-        self._writer.say(f"call void @{name}({value}, ptr {pointer.text}, i32 {size}, {mask})")
+        self._writer.emit(f"call void @{name}({value}, ptr {pointer.text}, i32 {size}, {mask})")
 
-    def _stored(self, value: LlvmValue) -> LlvmValue:
+    def _opaque_value(self, value: LlvmValue) -> LlvmValue:
         """The same, and LLVM cannot see what it is made of.
 
         Of whole numbers that were longer just before it would store the only one that a mask lets
         through with the bytes behind it, which may not be there (seen in LLVM 22).
         """
-        if not self._folds or value.scalar in ("float", "double"):
+        if not self._llvm_fuses_masks or value.scalar in ("float", "double"):
             return value
         least = _MOST_VECTOR_BYTES // int(value.scalar.removeprefix("i"))
-        kept = self._resized(value, max(value.lanes, least))
-        kept = self._writer.pure(opaque_copy(kept, "v"), kept.scalar, kept.lanes)
-        return self._resized(kept, value.lanes)
+        opaque = self._resized(value, max(value.lanes, least))
+        opaque = self._writer.pure(opaque_copy(opaque, "v"), opaque.scalar, opaque.lanes)
+        return self._resized(opaque, value.lanes)
 
     def _resized(self, value: LlvmValue, lanes: int) -> LlvmValue:
         """The first lanes, or more behind them, whatever is in those."""
@@ -163,24 +163,24 @@ class Memory:
     ) -> None:
         _, size = STORED[storage.dtype]
         lanes = value.lanes
-        where = self._spread(storage, offsets)
+        where = self._pointers(storage, offsets)
         name = f"llvm.masked.scatter.{suffix(value.scalar, lanes)}.v{lanes}p0"
         self._declare(f"declare void @{name}({value.type}, {where.type}, i32, <{lanes} x i1>)")
-        self._writer.say(
+        self._writer.emit(
             f"call void @{name}({value}, {where}, i32 {size}, {_all_lanes(mask, lanes)})"
         )
 
-    def prefetch(self, storage: Storage, offset: Linear, nearest: bool) -> None:
+    def prefetch(self, storage: Storage, offset: Linear, to_l1: bool) -> None:
         """Of a place that need not be there: into the second cache, or into the first."""
         pointer = self.address(storage, offset)
         self._declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        given = f"ptr {pointer.text}, i32 0, i32 {3 if nearest else 2}, i32 1"
-        self._writer.say(f"call void @llvm.prefetch.p0({given})")
+        arguments = f"ptr {pointer.text}, i32 0, i32 {3 if to_l1 else 2}, i32 1"
+        self._writer.emit(f"call void @llvm.prefetch.p0({arguments})")
 
     def _gep(self, scalar: str, pointer: LlvmValue, offset: str) -> LlvmValue:
         return self._writer.pure(f"getelementptr {scalar}, {pointer}, i64 {offset}", "ptr")
 
-    def _spread(self, storage: Storage, offsets: LlvmValue) -> LlvmValue:
+    def _pointers(self, storage: Storage, offsets: LlvmValue) -> LlvmValue:
         scalar, _ = STORED[storage.dtype]
         text = f"getelementptr {scalar}, {storage.pointer}, {offsets}"
         return self._writer.pure(text, "ptr", offsets.lanes)

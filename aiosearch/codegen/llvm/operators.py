@@ -27,61 +27,61 @@ class OperatorValue:
         """The type as LLVM writes it."""
         return self.body.kind(self.element)
 
-    def __add__(self, other: Operand) -> OperatorValue:
-        return self.body.binary("fadd" if self.is_float else "add", self, other)
+    def __add__(self, right: Operand) -> OperatorValue:
+        return self.body.binary("fadd" if self.is_float else "add", self, right)
 
-    def __sub__(self, other: Operand) -> OperatorValue:
-        return self.body.binary("fsub" if self.is_float else "sub", self, other)
+    def __sub__(self, right: Operand) -> OperatorValue:
+        return self.body.binary("fsub" if self.is_float else "sub", self, right)
 
-    def __rsub__(self, other: Number) -> OperatorValue:
-        return self.body.number(other, self.element) - self
+    def __rsub__(self, right: Number) -> OperatorValue:
+        return self.body.number(right, self.element) - self
 
-    def __mul__(self, other: Operand) -> OperatorValue:
-        return self.body.binary("fmul" if self.is_float else "mul", self, other)
+    def __mul__(self, right: Operand) -> OperatorValue:
+        return self.body.binary("fmul" if self.is_float else "mul", self, right)
 
     __radd__ = __add__
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Operand) -> OperatorValue:
-        return self.body.binary("fdiv", self, other)
+    def __truediv__(self, right: Operand) -> OperatorValue:
+        return self.body.binary("fdiv", self, right)
 
     def __neg__(self) -> OperatorValue:
         return self.body.line(self.element, f"fneg {self.kind} {self.text}")
 
-    def __and__(self, other: Operand) -> OperatorValue:
-        return self.body.binary("and", self, other)
+    def __and__(self, right: Operand) -> OperatorValue:
+        return self.body.binary("and", self, right)
 
-    def __or__(self, other: Operand) -> OperatorValue:
-        return self.body.binary("or", self, other)
+    def __or__(self, right: Operand) -> OperatorValue:
+        return self.body.binary("or", self, right)
 
-    def __xor__(self, other: Operand) -> OperatorValue:
-        return self.body.binary("xor", self, other)
+    def __xor__(self, right: Operand) -> OperatorValue:
+        return self.body.binary("xor", self, right)
 
-    def __lshift__(self, other: Operand) -> OperatorValue:
-        return self.body.binary("shl", self, other)
+    def __lshift__(self, right: Operand) -> OperatorValue:
+        return self.body.binary("shl", self, right)
 
-    def __rshift__(self, other: Operand) -> OperatorValue:
+    def __rshift__(self, right: Operand) -> OperatorValue:
         """Zeros come in from the left."""
-        return self.body.binary("lshr", self, other)
+        return self.body.binary("lshr", self, right)
 
     def halved(self, times: int) -> OperatorValue:
         """Shifted right; copies of the sign come in from the left."""
         return self.body.binary("ashr", self, times)
 
-    def __lt__(self, other: Operand) -> OperatorValue:
-        return self.compared("lt", other)
+    def __lt__(self, right: Operand) -> OperatorValue:
+        return self.compared("lt", right)
 
-    def __gt__(self, other: Operand) -> OperatorValue:
-        return self.compared("gt", other)
+    def __gt__(self, right: Operand) -> OperatorValue:
+        return self.compared("gt", right)
 
-    def equals(self, other: Operand) -> OperatorValue:
-        return self.compared("eq", other)
+    def equals(self, right: Operand) -> OperatorValue:
+        return self.compared("eq", right)
 
-    def compared(self, how: str, other: Operand) -> OperatorValue:
+    def compared(self, how: str, right: Operand) -> OperatorValue:
         """A float that is not a number compares as false; whole numbers are signed."""
         if self.is_float:
-            return self.body.binary(f"fcmp o{how}", self, other, "i1")
-        return self.body.binary(f"icmp {'' if how == 'eq' else 's'}{how}", self, other, "i1")
+            return self.body.binary(f"fcmp o{how}", self, right, "i1")
+        return self.body.binary(f"icmp {'' if how == 'eq' else 's'}{how}", self, right, "i1")
 
     @property
     def is_nan(self) -> OperatorValue:
@@ -136,10 +136,10 @@ class VectorFunctionBody:
         )
 
     def binary(
-        self, how: str, one: OperatorValue, other: Operand, element: str | None = None
+        self, how: str, left: OperatorValue, right: Operand, element: str | None = None
     ) -> OperatorValue:
-        second = self.operand(other, one.element)
-        return self.line(element or one.element, f"{how} {one.kind} {one.text}, {second.text}")
+        second = self.operand(right, left.element)
+        return self.line(element or left.element, f"{how} {left.kind} {left.text}, {second.text}")
 
     def operand(self, value: Operand, element: str) -> OperatorValue:
         return value if isinstance(value, OperatorValue) else self.number(value, element)
@@ -151,12 +151,12 @@ class VectorFunctionBody:
         choices = f"{first.kind} {first.text}, {otherwise.kind} {otherwise.text}"
         return self.line(otherwise.element, f"select {condition.kind} {condition.text}, {choices}")
 
-    def fma(self, one: OperatorValue, other: Operand, plus: Operand) -> OperatorValue:
+    def fma(self, left: OperatorValue, right: Operand, plus: Operand) -> OperatorValue:
         """A product plus a third, rounded once where the machine can, else twice."""
         if not self.fused:
-            return one * other + plus
+            return left * right + plus
         return self.intrinsic(
-            "fma", one, self.operand(other, one.element), self.operand(plus, one.element)
+            "fma", left, self.operand(right, left.element), self.operand(plus, left.element)
         )
 
     def intrinsic(self, name: str, *operands: OperatorValue) -> OperatorValue:
@@ -166,7 +166,7 @@ class VectorFunctionBody:
         called = f"@llvm.{name}.{short if self.lanes == 1 else f'v{self.lanes}{short}'}"
         kinds = ", ".join([first.kind] * len(operands))
         self.declarations.add(f"declare {first.kind} {called}({kinds})")
-        listed = ", ".join(f"{one.kind} {one.text}" for one in operands)
+        listed = ", ".join(f"{operand.kind} {operand.text}" for operand in operands)
         return self.line(first.element, f"call {first.kind} {called}({listed})")
 
     def scales(self, value: OperatorValue) -> bool:
@@ -177,21 +177,23 @@ class VectorFunctionBody:
         """Times two to whole powers, rounded once."""
         return self._wide("scalef", value, f"{powers.kind} {powers.text}")
 
-    def rest(self, value: OperatorValue) -> OperatorValue:
+    def fraction(self, value: OperatorValue) -> OperatorValue:
         """What is left of such a value after the nearest whole number; nothing of infinity."""
         return self._wide("reduce", value, "i32 8")
 
-    def _wide(self, name: str, value: OperatorValue, other: str) -> OperatorValue:
+    def _wide(self, name: str, value: OperatorValue, operands: str) -> OperatorValue:
         """An instruction of AVX-512 on all lanes, with another operand that is written out."""
         kind, mask = value.kind, f"i{self.lanes}"
         short = "ps" if value.element == "float" else "pd"
         called = f"@llvm.x86.avx512.mask.{name}.{short}.512"
-        taken = other.rpartition(" ")[0]
-        self.declarations.add(f"declare {kind} {called}({kind}, {taken}, {kind}, {mask}, i32)")
-        given = f"{kind} {value.text}, {other}, {kind} zeroinitializer"
-        return self.line(value.element, f"call {kind} {called}({given}, {mask} -1, i32 4)")
+        operand_types = operands.rpartition(" ")[0]
+        self.declarations.add(
+            f"declare {kind} {called}({kind}, {operand_types}, {kind}, {mask}, i32)"
+        )
+        arguments = f"{kind} {value.text}, {operands}, {kind} zeroinitializer"
+        return self.line(value.element, f"call {kind} {called}({arguments}, {mask} -1, i32 4)")
 
-    def some(self, conditions: OperatorValue) -> OperatorValue:
+    def any_lane(self, conditions: OperatorValue) -> OperatorValue:
         """Whether a condition holds in any lane; one truth value."""
         if self.lanes == 1:
             return conditions
@@ -200,18 +202,18 @@ class VectorFunctionBody:
         return self.line("i1", f"call i1 {called}({conditions.kind} {conditions.text})")
 
     def merged(
-        self, one: OperatorValue, before: str, other: OperatorValue, between: str
+        self, left: OperatorValue, before: str, right: OperatorValue, between: str
     ) -> OperatorValue:
         """The first where control came from one block, the second where from the other."""
-        came = f"[ {one.text}, %{before} ], [ {other.text}, %{between} ]"
-        return self.line(one.element, f"phi {one.kind} {came}")
+        came = f"[ {left.text}, %{before} ], [ {right.text}, %{between} ]"
+        return self.line(left.element, f"phi {left.kind} {came}")
 
     def polynomial(self, at: OperatorValue, coefficients: tuple[float, ...]) -> OperatorValue:
         """By Horner's rule; the constant coefficient comes first."""
-        *rest, highest = coefficients
+        *lower, highest = coefficients
         value = self.number(highest, at.element)
-        for one in reversed(rest):
-            value = self.fma(value, at, one)
+        for coefficient in reversed(lower):
+            value = self.fma(value, at, coefficient)
         return value
 
 

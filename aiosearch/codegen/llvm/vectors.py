@@ -17,7 +17,7 @@ class Vectors:
         text = literal(value, scalar)
         return LlvmValue(text if lanes == 1 else splat(scalar, text, lanes), scalar, lanes)
 
-    def spread(self, value: LlvmValue, lanes: int) -> LlvmValue:
+    def broadcast(self, value: LlvmValue, lanes: int) -> LlvmValue:
         """The same in every lane."""
         scalar = value.scalar
         if value.lanes == lanes:
@@ -31,32 +31,32 @@ class Vectors:
 
     def steps(self, first: LlvmInteger, by: int, lanes: int) -> LlvmValue:
         """Whole numbers, each so much more than the one before."""
-        start = self.spread(i64(first), lanes)
+        start = self.broadcast(i64(first), lanes)
         return self.writer.pure(f"add {start}, <{_ramp(by, lanes)}>", "i64", lanes)
 
     def first(self, count: LlvmInteger, lanes: int) -> LlvmValue:
         """A mask of so many lanes."""
-        limit = self.spread(i64(count), lanes)
+        limit = self.broadcast(i64(count), lanes)
         text = f"icmp slt <{lanes} x i64> <{_ramp(1, lanes)}>, {limit.text}"
         return self.writer.pure(text, "i1", lanes)
 
-    def two(self, how: str, one: LlvmValue, other: LlvmValue) -> LlvmValue:
+    def binary(self, how: str, left: LlvmValue, right: LlvmValue) -> LlvmValue:
         """By an instruction that takes two values of a type and gives another."""
-        return self.writer.pure(f"{how} {one}, {other.text}", one.scalar, one.lanes)
+        return self.writer.pure(f"{how} {left}, {right.text}", left.scalar, left.lanes)
 
-    def both(self, one: LlvmValue, other: LlvmValue) -> LlvmValue:
+    def both(self, left: LlvmValue, right: LlvmValue) -> LlvmValue:
         """Where two truths hold."""
-        lanes = max(one.lanes, other.lanes)
-        return self.two("and", self.spread(one, lanes), self.spread(other, lanes))
+        lanes = max(left.lanes, right.lanes)
+        return self.binary("and", self.broadcast(left, lanes), self.broadcast(right, lanes))
 
-    def some(self, truth: LlvmValue) -> LlvmValue:
+    def any_lane(self, truth: LlvmValue) -> LlvmValue:
         """Whether it holds in any lane."""
         name = f"llvm.vector.reduce.or.{suffix('i1', truth.lanes)}"
         return self.writer.call(name, "i1", 1, [str(truth)])
 
-    def choose(self, where: LlvmValue, one: LlvmValue, other: LlvmValue) -> LlvmValue:
+    def select(self, where: LlvmValue, left: LlvmValue, right: LlvmValue) -> LlvmValue:
         """By a truth; all of the same lanes."""
-        return self.writer.pure(f"select {where}, {one}, {other}", one.scalar, one.lanes)
+        return self.writer.pure(f"select {where}, {left}, {right}", left.scalar, left.lanes)
 
     def interleaved(self, first: LlvmValue, second: LlvmValue) -> LlvmValue:
         """The lanes of two values by turns."""
@@ -65,25 +65,25 @@ class Vectors:
         text = f"shufflevector {first}, {second}, <{2 * lanes} x i32> <{order}>"
         return self.writer.pure(text, first.scalar, 2 * lanes)
 
-    def by_turns(self, first: LlvmValue, second: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
+    def interleaved_pair(self, first: LlvmValue, second: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
         """The same as two values of as many lanes."""
         lanes = first.lanes
-        found = []
+        halves = []
         for begin in (0, lanes // 2):
-            own = range(begin, begin + lanes // 2)
-            order = ", ".join(f"i32 {lane}, i32 {lanes + lane}" for lane in own)
+            positions = range(begin, begin + lanes // 2)
+            order = ", ".join(f"i32 {lane}, i32 {lanes + lane}" for lane in positions)
             text = f"shufflevector {first}, {second}, <{lanes} x i32> <{order}>"
-            found.append(self.writer.pure(text, first.scalar, lanes))
-        return found[0], found[1]
+            halves.append(self.writer.pure(text, first.scalar, lanes))
+        return halves[0], halves[1]
 
-    def every_second(self, pairs: LlvmValue, which: int) -> LlvmValue:
+    def deinterleaved(self, pairs: LlvmValue, which: int) -> LlvmValue:
         """One of two values whose lanes come by turns."""
         lanes = pairs.lanes // 2
         picks = ", ".join(f"i32 {2 * lane + which}" for lane in range(lanes))
         text = f"shufflevector {pairs}, {pairs.type} poison, <{lanes} x i32> <{picks}>"
         return self.writer.pure(text, pairs.scalar, lanes)
 
-    def across(self, value: LlvmValue, fold: ReductionKind) -> LlvmValue:
+    def reduced_lanes(self, value: LlvmValue, fold: ReductionKind) -> LlvmValue:
         """The lanes folded into one, in any order."""
         kind = suffix(value.scalar, value.lanes)
         floats = value.scalar in ("float", "double")

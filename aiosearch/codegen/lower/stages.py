@@ -1,6 +1,26 @@
 """Stages of the tile IR, written from the value graph: one for each stored value.
 
-From a graph of values to stages: each value that is kept fills a buffer.
+Problem: `MaterializationPlan` says which values get a buffer; each needs a stage, an expression
+over loads of other buffers, possibly under a reduction. Whether a chain of moves and reductions is
+one stage or several is seen only when it is written.
+
+Worked example: a sum over k of a sum over j of X[i, j, k] is one stage `t[i] = sum over j, k of
+X[i, j, k]`. In `X[i, j] / t[i]` the reduction `t` is not all that the stage is made of, so it has a
+buffer, which the stage loads.
+
+Method: `StageWriter` walks from a value to its operands and carries the positions at which each is
+needed; moves change the positions and write nothing. A reduction opens the body of the stage;
+another reduction, or an expensive value that does not depend on all running indices, is asked of
+the `ValueStore`, which fills its buffer first.
+
+Invariants: stages come in an order in which they can run (`StageBuilder._materialize` fills
+operands before their reader); at most one reduction per stage; every expression depends only on
+indices that its stage runs along.
+
+Cost: an expression is as long as the values without a buffer in it, which `MaterializationPlan`
+bounds.
+
+See docs/why/kernels.md, "The tile IR".
 """
 
 from __future__ import annotations
@@ -63,18 +83,18 @@ from .value_graph import (
 
 
 class ValueStore(Protocol):
-    """Where values are kept."""
+    """Where the values with buffers are."""
 
     def __contains__(self, value: TensorValue) -> bool:
-        """Whether a value has its buffer already."""
+        """Whether `value` has its buffer already."""
 
     def load(self, value: TensorValue, at: AxisPositions) -> BufferLoad:
-        """An element of a value, which is kept from now on."""
+        """An element of `value`, which has a buffer from now on."""
 
 
 @dataclass(slots=True)
 class StageBody:
-    """The stage being written: the indices that it runs along."""
+    """The stage being written: the indices that it runs along, and its reduction."""
 
     running: set[LoopIndex]
     folded: list[LoopIndex] = field(default_factory=list)
@@ -82,108 +102,135 @@ class StageBody:
 
 
 class StageWriter:
-    """Writes the expressions of stages, and has kept what they are to load."""
+    """Writes the expressions of stages, and has the `ValueStore` fill what they load."""
 
     def __init__(
         self, uses: MaterializationPlan, shelf: ValueStore, fresh: Callable[[int], LoopIndex]
     ) -> None:
-        self._uses = uses
-        self._shelf = shelf
+        self._plan = uses
+        self._store = shelf
         self._fresh = fresh
 
     def write(self, value: TensorValue, at: AxisPositions) -> tuple[Expression, StageBody]:
-        """What a value's stage computes for one place, and what it is folded over."""
-        body = StageBody({one for place in at for one in indices(place)})
+        """What the stage of `value` computes at `at`, and what it reduces over."""
+        body = StageBody({loop_index for place in at for loop_index in indices(place)})
         return self._top(value, at, body), body
 
     def _top(self, value: TensorValue, at: AxisPositions, body: StageBody) -> Expression:
-        """All of a stage: a fold, if the value is nothing but moved elements of one."""
+        """All of a stage: a reduction, if the value is nothing but moved elements of one."""
         match value.what:
             case ReductionValue():
-                return self._folded(value, value.what, at, body)
+                return self._reduction(value, value.what, at, body)
             case StoredValue():
-                return self._under(value.arguments[0], at, body)
+                return self._reduction_or_value(value.arguments[0], at, body)
             case Move():
-                return self._under(value.arguments[0], value.what.places(at), body)
+                return self._reduction_or_value(value.arguments[0], value.what.places(at), body)
         return self._written(value, at, body)
 
-    def _under(self, value: TensorValue, at: AxisPositions, body: StageBody) -> Expression:
-        fold, what, places = self._fold(value, at)
+    def _reduction_or_value(
+        self, value: TensorValue, at: AxisPositions, body: StageBody
+    ) -> Expression:
+        fold, what, places = self._whole_reduction(value, at)
+        # Without `_covers`, the reduction would be computed anew for each value of a running index
+        # that its positions do not depend on.
         if what is not None and _covers(places, body):
-            return self._folded(fold, what, places, body)
+            return self._reduction(fold, what, places, body)
         return self._value(value, at, body)
 
-    def _fold(
+    def _whole_reduction(
         self, value: TensorValue, at: AxisPositions
     ) -> tuple[TensorValue, ReductionValue | None, AxisPositions]:
-        """The fold that a value consists of, where nothing else is made of it."""
-        while isinstance(value.what, Move) and value not in self._shelf:
-            if not self._uses.moves(value) and not self._uses.once(value):
+        """The reduction that a value consists of, where nothing else is made of it; the value, its
+        definition and the positions.
+        """
+        # Moves between a reduction and its reader are only other positions, so the reduction is
+        # looked for behind them.
+        while isinstance(value.what, Move) and value not in self._store:
+            if not self._plan.moves(value) and not self._plan.once(value):
                 break
             at, value = value.what.places(at), value.arguments[0]
         if (
             isinstance(value.what, ReductionValue)
-            and self._uses.once(value)
-            and value not in self._shelf
+            and self._plan.once(value)
+            and value not in self._store
         ):
             return value, value.what, at
         return value, None, at
 
-    def _folded(
+    def _reduction(
         self, value: TensorValue, what: ReductionValue, at: AxisPositions, body: StageBody
     ) -> Expression:
+        """Opens the reduction of the stage: each reduced axis gets a new index."""
         body.fold, inner = what.fold, list(at)
         for axis in what.axes:
-            one = self._fresh(value.arguments[0].shape[axis])
-            body.folded.append(one)
-            inner[axis] = index(one)
+            reduced = self._fresh(value.arguments[0].shape[axis])
+            body.folded.append(reduced)
+            inner[axis] = index(reduced)
+        # From here on an operand must depend on the reduced indices too, or it is repeated for each
+        # of them.
         body.running.update(body.folded)
         return self._inside(value.arguments[0], tuple(inner), body)
 
     def _inside(self, value: TensorValue, at: AxisPositions, body: StageBody) -> Expression:
-        """What is folded; a fold of a fold is one over both."""
+        """What is reduced; a reduction of a reduction of the same kind is one over both."""
         if isinstance(value.what, MatmulProduct):
             operands = [
-                self._operand(one, broadcast_places(one.shape, at), body) for one in value.arguments
+                self._operand(operand, broadcast_places(operand.shape, at), body)
+                for operand in value.arguments
             ]
             return fold_operation(Operation.MULTIPLY, *operands)
-        fold, what, places = self._fold(value, at)
+        fold, what, places = self._whole_reduction(value, at)
+        # max of max, and sum of sum, but only if the inner one is needed at every position anew:
+        # else it would be computed once for each value of an index that it does not depend on.
         if what is not None and what.fold is body.fold and _covers(places, body):
-            return self._folded(fold, what, places, body)
+            return self._reduction(fold, what, places, body)
         return self._value(value, at, body)
 
     def _operand(self, value: TensorValue, at: AxisPositions, body: StageBody) -> Expression:
-        """A product's, which is prepared in a stage of its own where it is met more than once."""
+        """The operand of a product, prepared in a stage of its own where it is needed more than
+        once.
+        """
         source, places = value, at
-        while self._uses.moves(source):
+        while self._plan.moves(source):
             assert isinstance(source.what, Move)
             places, source = source.what.places(places), source.arguments[0]
-        rounds = isinstance(source.what, Cast) and self._uses.feeds(source)
+        # A cast into a half type that feeds a matrix product is stored once: converting is not
+        # free, and the product would convert each element for every row.
+        rounds = isinstance(source.what, Cast) and self._plan.feeds(source)
         if rounds and not _covers(places, body):
-            return self._shelf.load(source, places)
-        found = self._value(value, at, body)
-        if is_cheap_as_load(found) or body.running <= set(used_indices(found)):
-            return found
+            return self._store.load(source, places)
+        expression = self._value(value, at, body)
+        # An operand of a matmul is read once for each row of the other operand. A load can be
+        # repeated; an expression is computed once into a buffer instead.
+        if is_cheap_as_load(expression) or body.running <= set(used_indices(expression)):
+            return expression
         value, at = source, places
+        # Weights side by side: the reduction can be split at their border, so each part is prepared
+        # by itself and none is copied.
         if isinstance(value.what, Concatenation) and _single(at[value.what.axis]):
-            return self._joined(value.arguments, value.what.axis, at, body, self._operand)
-        return self._shelf.load(value, at)
+            return self._concatenated(value.arguments, value.what.axis, at, body, self._operand)
+        return self._store.load(value, at)
 
     def _value(self, value: TensorValue, at: AxisPositions, body: StageBody) -> Expression:
+        """The expression of a value: a load, where it has a buffer or is worth one here."""
+        # An array without elements is never read; any expression does.
         if not value.size:
             return Constant(0.0)
-        if value in self._shelf or value in self._uses.kept:
-            return self._shelf.load(value, at)
+        if value in self._store or value in self._plan.kept:
+            return self._store.load(value, at)
         if body.folded and isinstance(value.what, Pointwise) and self._repeats(value, at, body):
-            return self._shelf.load(value, at)
+            return self._store.load(value, at)
         return self._written(value, at, body)
 
     def _repeats(self, value: TensorValue, at: AxisPositions, body: StageBody) -> bool:
-        """Whether a fold would compute the same costly value again and again."""
-        found = self._written(value, at, StageBody(body.running))
-        return any(map(_is_expensive, walk(found))) and not body.running <= set(used_indices(found))
+        """Whether a reduction would compute the same costly value again and again."""
+        expression = self._written(value, at, StageBody(body.running))
+        return any(map(_is_expensive, walk(expression))) and not body.running <= set(
+            used_indices(expression)
+        )
 
     def _written(self, value: TensorValue, at: AxisPositions, body: StageBody) -> Expression:
+        """The expression of a value without a buffer."""
         match value.what:
             case InputValue(buffer):
                 return BufferLoad(buffer, at)
@@ -196,12 +243,12 @@ class StageWriter:
             case MatmulProduct():
                 return fold_operation(Operation.MULTIPLY, *self._operands(value, at, body))
             case Cast():
-                (found,) = self._operands(value, at, body)
-                return fold_cast(found, value.arguments[0].dtype, value.dtype)
+                (operand,) = self._operands(value, at, body)
+                return fold_cast(operand, value.arguments[0].dtype, value.dtype)
             case Padding():
                 return self._padded(value.arguments[0], value.what, at, body)
             case Concatenation(axis):
-                return self._joined(value.arguments, axis, at, body, self._value)
+                return self._concatenated(value.arguments, axis, at, body, self._value)
             case Move():
                 return self._value(value.arguments[0], value.what.places(at), body)
         raise TypeError("a value that is always kept is written only where it is filled")
@@ -209,16 +256,21 @@ class StageWriter:
     def _operands(
         self, value: TensorValue, at: AxisPositions, body: StageBody
     ) -> Iterator[Expression]:
-        return (self._value(one, broadcast_places(one.shape, at), body) for one in value.arguments)
+        return (
+            self._value(argument, broadcast_places(argument.shape, at), body)
+            for argument in value.arguments
+        )
 
     def _padded(
         self, value: TensorValue, what: Padding, at: AxisPositions, body: StageBody
     ) -> Expression:
+        # The operand's own position, which is outside of it where the padding is: `bounded` guards
+        # the load.
         place = shifted(at[what.axis], -what.low)
         inside = self._value(value, replace_axis(at, what.axis, place), body)
         return bounded([(place, 0, value.shape[what.axis])], inside, Constant(what.fill))
 
-    def _joined(
+    def _concatenated(
         self,
         values: Sequence[TensorValue],
         axis: int,
@@ -226,44 +278,54 @@ class StageWriter:
         body: StageBody,
         write: Callable[[TensorValue, AxisPositions, StageBody], Expression],
     ) -> Expression:
-        """The first one where it reaches, else those behind it."""
-        first, *others = values
+        """The first of `values` where it reaches, else those behind it."""
+        first, *following = values
         size = first.shape[axis]
-        if not others:
+        if not following:
             return write(first, at, body)
+        # Positions behind the first operand, counted from its end.
         behind = replace_axis(at, axis, shifted(at[axis], -size))
-        otherwise = self._joined(others, axis, behind, body, write)
+        otherwise = self._concatenated(following, axis, behind, body, write)
         inside = write(first, at, body) if size else Constant(0.0)
         return bounded([(at[axis], 0, size)], inside, otherwise)
 
 
-def _applied(operation: Operation, value: TensorValue, given: Iterable[Expression]) -> Expression:
-    """A function of values, where what is whole may wrap: numbers too, when it runs."""
-    operands = _converted_operands(value, given)
-    found = fold_operation(operation, *operands)
-    beyond = isinstance(found, Constant) and not is_made_of_integer_literals(found)
+def _applied(
+    operation: Operation, value: TensorValue, arguments: Iterable[Expression]
+) -> Expression:
+    """A function of values, where whole numbers may wrap: literals too, when it runs."""
+    operands = _converted_operands(value, arguments)
+    folded = fold_operation(operation, *operands)
+    # 2147483647 + 1 of int32 wraps to -2147483648. Folded in float64 it would be 2147483648, so it
+    # is left to the machine.
+    beyond = isinstance(folded, Constant) and not is_made_of_integer_literals(folded)
     if beyond and value.dtype is DType.I32 and all(map(is_made_of_integer_literals, operands)):
         return Apply(operation, tuple(map(as_integer_literals, operands)))
-    return found
+    return folded
 
 
 def _converted_operands(value: TensorValue, operands: Iterable[Expression]) -> list[Expression]:
-    """Operands; of literals is made what whole numbers meet as such, and what floats meet."""
-    whole = any(one.dtype is DType.I32 for one in value.arguments)
+    """Operands, where literals that meet whole numbers are made whole."""
+    whole = any(operand.dtype is DType.I32 for operand in value.arguments)
     return [
-        as_integer_literals(one)
-        if whole and not isinstance(one, Constant) and is_made_of_integer_literals(one)
-        else one
-        for one in operands
+        as_integer_literals(operand)
+        if whole and not isinstance(operand, Constant) and is_made_of_integer_literals(operand)
+        else operand
+        for operand in operands
     ]
 
 
 def _covers(at: AxisPositions, body: StageBody) -> bool:
-    """Whether nothing is computed again by a fold in the stage that is at such places."""
-    return body.running <= {one for place in at for one in indices(place)}
+    """Whether the positions use every running index, so that nothing at them is computed twice in
+    the stage.
+    """
+    return body.running <= {loop_index for place in at for loop_index in indices(place)}
 
 
 def _is_expensive(value: Expression) -> bool:
+    """Whether an expression is a function worth a buffer; a division by a constant is a
+    multiplication.
+    """
     match value:
         case Apply(operation=Operation.DIVIDE, arguments=(_, Constant())):
             return False
@@ -273,22 +335,22 @@ def _is_expensive(value: Expression) -> bool:
 
 
 def _single(position: Position) -> bool:
-    """Whether a place depends on one index, by which a fold can be cut."""
+    """Whether a position depends on one index with factor 1, by which a reduction can be split."""
     return isinstance(position, Affine) and [factor for _, factor in position.terms] == [1]
-
-
-pass
 
 
 @dataclass(frozen=True, slots=True)
 class MaterializedValue:
-    """Where a value is kept, and how its axes lie there."""
+    """Where a value is stored, and which of its axes run along each axis of the buffer."""
 
     buffer: Buffer
     layout: Layout
 
     def load(self, at: AxisPositions) -> BufferLoad:
-        places = (position_sum((at[axis], factor) for axis, factor in own) for own in self.layout)
+        """The element at `at` of the value."""
+        places = (
+            position_sum((at[axis], factor) for axis, factor in parts) for parts in self.layout
+        )
         return BufferLoad(self.buffer, tuple(places))
 
 
@@ -301,76 +363,84 @@ class StageGroup:
 
 
 class StageBuilder:
-    """Writes the stages of all wanted values, operands first, into `units`."""
+    """Writes the stages of all `outputs`, operands first, into `units`."""
 
-    def __init__(self, wanted: Mapping[TensorValue, Buffer], names: Callable[[], str]) -> None:
+    def __init__(self, outputs: Mapping[TensorValue, Buffer], names: Callable[[], str]) -> None:
         self.units: list[StageGroup] = []
-        self._wanted = wanted
+        self._outputs = outputs
         self._names = names
-        self._uses = MaterializationPlan(list(wanted))
-        self._held: dict[TensorValue, MaterializedValue] = {}
+        self._plan = MaterializationPlan(list(outputs))
+        self._stored: dict[TensorValue, MaterializedValue] = {}
         self._open: dict[Kernel, StageGroup] = {}
         self._indices = 0
-        self._writer = StageWriter(self._uses, self, self.fresh)
-        self._hold_all(None)
+        self._writer = StageWriter(self._plan, self, self.fresh)
+        self._materialize_all(None)
 
     def __contains__(self, value: TensorValue) -> bool:
-        return value in self._held
+        return value in self._stored
 
     def load(self, value: TensorValue, at: AxisPositions) -> BufferLoad:
-        return self._hold(value).load(at)
+        return self._materialize(value).load(at)
 
-    def _hold_all(self, owner: Kernel | None) -> None:
-        """What is kept, operands first, so that nothing is far below when it is asked for."""
-        for value in self._uses.kept_in(owner):
-            self._hold(value)
+    def _materialize_all(self, owner: Kernel | None) -> None:
+        """Stores what is kept, operands first, so that recursion stays shallow."""
+        for value in self._plan.kept_in(owner):
+            self._materialize(value)
 
-    def _hold(self, value: TensorValue) -> MaterializedValue:
-        if value not in self._held:
+    def _materialize(self, value: TensorValue) -> MaterializedValue:
+        if value not in self._stored:
             if isinstance(value.what, StoredValue):
                 self._run(value.owner)
             else:
                 self._fill(value)
-        return self._held[value]
+        return self._stored[value]
 
     def _run(self, kernel: Kernel | None) -> None:
-        """Everything that a custom kernel stores, at once."""
+        """Writes everything that a custom kernel stores, as one group."""
         assert kernel is not None
+        # While the kernel is open, every value of its body that is asked for gets its stage in it.
         self._open[kernel] = StageGroup(kernel, [])
-        self._hold_all(kernel)
-        for value in self._uses.stored(kernel):
+        self._materialize_all(kernel)
+        for value in self._plan.stored(kernel):
             self._fill(value)
         self.units.append(self._open.pop(kernel))
 
     def _fill(self, value: TensorValue) -> None:
+        """Writes the stage of a value and remembers its buffer."""
         at = tuple(index(self.fresh(size)) if size > 1 else ZERO for size in value.shape)
-        pinned = value in self._wanted
+        # The caller sees an output's axes, so they stay in place; a scratch buffer drops axes of
+        # size one and may get any layout.
+        pinned = value in self._outputs
         axes = [axis for axis, place in enumerate(at) if pinned or place != ZERO]
         layout = tuple(((axis, 1),) for axis in axes)
         if not value.size:
             shape = tuple(value.shape[axis] for axis in axes)
-            self._held[value] = MaterializedValue(
-                self._wanted.get(value) or self._buffer(value, shape), layout
+            self._stored[value] = MaterializedValue(
+                self._outputs.get(value) or self._buffer(value, shape), layout
             )
             return
         written, body = self._writer.write(value, at)
         places = tuple(at[axis] for axis in axes)
         draft = StageDraft(places, layout, pinned, written, tuple(body.folded), body.fold)
-        self._held[value] = self._filled(draft, value, self._wanted.get(value))
+        self._stored[value] = self._write_stages(draft, value, self._outputs.get(value))
 
-    def _filled(
+    def _write_stages(
         self, draft: StageDraft, value: TensorValue, buffer: Buffer | None
     ) -> MaterializedValue:
-        """Does what a draft says, in parts where it has to be."""
+        """The buffer of a draft, written as several stages where a condition splits it."""
         draft = without_unused_reduction_indices(draft, value.dtype)
+        # Parts are drafts of their own and may be split again at a further condition.
         if (place := split_at_condition(draft)) is not None:
             loads = [
-                self._filled(part, value, None).load(at)
+                self._write_stages(part, value, None).load(at)
                 for part, at in split_stages(draft, place, self.fresh)
             ]
             draft = joining_stage(draft, place, loads)
+        # Indices are cleaned only now: splits at conditions first shift positions, which decides
+        # whether a pair is still flat.
         draft = split_divided_index(fuse_index_pair(draft, self.fresh), self.fresh)
         if buffer is None:
+            # The layout may have changed, so the shape is read off the positions.
             shape = tuple(bounds(at)[1] + 1 for at in draft.at)
             buffer = self._buffer(value, shape)
         stage = KernelStage(buffer, draft.at, draft.value, draft.folded, draft.fold)
@@ -385,8 +455,10 @@ class StageBuilder:
         return self.units[-1]
 
     def _buffer(self, value: TensorValue, shape: tuple[int, ...]) -> Buffer:
-        """Half types are kept in 32 bits, but for what products of half types are made of."""
-        half = value.dtype in HALVES and not self._uses.feeds(value)
+        """A scratch buffer. Half types are stored in 32 bits, but for what products of half types
+        are made of.
+        """
+        half = value.dtype in HALVES and not self._plan.feeds(value)
         wide = half or value.dtype is DType.WEAK
         return Buffer(self._names(), DType.F32 if wide else value.dtype, shape)
 

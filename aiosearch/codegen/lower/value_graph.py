@@ -1,7 +1,21 @@
 """The value graph of a program, and the algebra that builds it by evaluating the program
 symbolically.
 
-An algebra whose values remember how they came, instead of being computed.
+Problem: operators are not translated one by one, or every slice and transpose would be a copy.
+Evaluating the program with `ValueAlgebra`, whose values record how they came about in place of
+elements, makes the operators a graph of few kinds of definitions.
+
+Worked example: `matmul(X, W)` becomes a `Reshape` of X to [rows, 1, inner], a `Transpose` and a
+`Reshape` of W to [1, columns, inner], their `MatmulProduct`, and a `ReductionValue` of SUM over the
+last axis. A mean is such a sum, divided by a `LiteralValue`.
+
+Invariant: equal descriptions are one object (`ValueAlgebra.make`), so a value that two operators
+need is seen to be shared. A value knows the custom kernel it belongs to, its `owner`, and is not
+shared with another kernel.
+
+Cost: linear in the operators.
+
+See docs/why/kernels.md, "The tile IR".
 """
 
 from __future__ import annotations
@@ -22,19 +36,21 @@ from ..ir.index_maps import Broadcast, Diagonal, Move, Reshape, Slice, Transpose
 
 @dataclass(frozen=True, slots=True)
 class InputValue:
-    """An input."""
+    """An input of the program."""
 
     buffer: Buffer
 
 
 @dataclass(frozen=True, slots=True)
 class LiteralValue:
+    """A number."""
+
     value: float
 
 
 @dataclass(frozen=True, slots=True)
 class Ramp:
-    """The index along an axis."""
+    """The position along `axis`."""
 
     axis: int
 
@@ -53,11 +69,13 @@ class MatmulProduct:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """The same value in the element type that the value has."""
+    """The argument in the element type that the value has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Padding:
+    """The argument with `fill` around it along `axis`; `low` elements are before it."""
+
     axis: int
     low: int
     fill: float
@@ -65,14 +83,14 @@ class Padding:
 
 @dataclass(frozen=True, slots=True)
 class Concatenation:
-    """One after the other along an axis."""
+    """The arguments one after the other along `axis`."""
 
     axis: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReductionValue:
-    """Over axes, which stay with size one."""
+    """A reduction over `axes`, which stay with size one."""
 
     fold: ReductionKind
     axes: tuple[int, ...]
@@ -96,18 +114,21 @@ ValueDefinition: TypeAlias = (
     | StoredValue
     | Move
 )
+"""How a value comes about from its arguments."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TensorValue:
-    """What a tensor is made of, made by `Values`, so that equal ones are one."""
+    """A tensor by its definition; `ValueAlgebra` makes equal ones one object, so they compare by
+    identity.
+    """
 
     what: ValueDefinition
     arguments: tuple[TensorValue, ...]
     shape: tuple[int, ...]
     dtype: DType
     owner: Kernel | None
-    """The custom kernel that it belongs to."""
+    """The custom kernel that the value belongs to."""
 
     @property
     def size(self) -> int:
@@ -115,8 +136,9 @@ class TensorValue:
 
 
 def values_below(roots: Sequence[TensorValue]) -> Iterator[TensorValue]:
-    """Every value once, operands first."""
+    """Every value that `roots` are made of, once, operands first."""
     seen: set[TensorValue] = set()
+    # A stack in place of recursion: programs may be thousands of operators deep.
     stack = [(root, False) for root in reversed(roots)]
     while stack:
         value, ready = stack.pop()
@@ -127,10 +149,8 @@ def values_below(roots: Sequence[TensorValue]) -> Iterator[TensorValue]:
             yield value
             continue
         stack.append((value, True))
-        stack.extend((one, False) for one in reversed(value.arguments))
+        stack.extend((argument, False) for argument in reversed(value.arguments))
 
-
-pass
 
 _COMPARISONS = {
     "<": Operation.LESS,
@@ -142,10 +162,10 @@ _COMPARISONS = {
 
 @dataclass
 class ValueAlgebra:
-    """The algebra. Equal values are one; what is made belongs to `owner`."""
+    """The algebra whose values are `TensorValue`s; what is made belongs to `owner`."""
 
     owner: Kernel | None = None
-    _made: dict[tuple[object, ...], TensorValue] = field(default_factory=dict)
+    _values: dict[tuple[object, ...], TensorValue] = field(default_factory=dict)
 
     def make(
         self,
@@ -156,18 +176,20 @@ class ValueAlgebra:
     ) -> TensorValue:
         """The one value of this description."""
         sizes = tuple(map(known_shape, shape))
+        # Arguments are unique objects that the table keeps alive, so their ids name them; comparing
+        # them by content would be quadratic in the depth.
         key = (what, *map(id, arguments), sizes, dtype, id(self.owner))
-        if key not in self._made:
-            self._made[key] = TensorValue(what, tuple(arguments), sizes, dtype, self.owner)
-        return self._made[key]
+        if key not in self._values:
+            self._values[key] = TensorValue(what, tuple(arguments), sizes, dtype, self.owner)
+        return self._values[key]
 
     def complementing(self) -> ValueAlgebra:
-        """The same algebra, where what stands for the negative of a whole number is its complement.
+        """This algebra, where the negative of a whole number is its complement `-1 - x`.
 
-        It turns the order of whole numbers as well, and the least of them, which has no negative,
-        has one.
+        That reverses the order of whole numbers as well, and the least of them, which has no
+        negative in 32 bits, has a complement. So `min(x)` is `-1 - max(-1 - x)`.
         """
-        return _Complements(self.owner, self._made)
+        return _ComplementAlgebra(self.owner, self._values)
 
     def constant(self, value: Fraction | float) -> TensorValue:
         return self.make(LiteralValue(float(value)), (), (), DType.WEAK)
@@ -218,17 +240,19 @@ class ValueAlgebra:
         return self._pointwise(Operation(function.name), *arguments)
 
     def sum(self, x: TensorValue, axes: Sequence[int]) -> TensorValue:
-        return self._folded(ReductionKind.SUM, x, axes)
+        return self._reduced(ReductionKind.SUM, x, axes)
 
     def largest(self, x: TensorValue, axes: Sequence[int]) -> TensorValue:
-        return self._folded(ReductionKind.MAX, x, axes)
+        return self._reduced(ReductionKind.MAX, x, axes)
 
     def matmul(self, x: TensorValue, y: TensorValue) -> TensorValue:
         lead, rows, inner, columns = x.shape[:-2], x.shape[-2], x.shape[-1], y.shape[-1]
         axes = range(len(y.shape))
-        turned = self.transpose(y, (*axes[:-2], axes[-1], axes[-2]))
+        transposed = self.transpose(y, (*axes[:-2], axes[-1], axes[-2]))
+        # Both operands get the reduced index last, so the product is pointwise on [rows, columns,
+        # inner]: all that is special about a matmul is then the hint that `MatmulProduct` gives.
         left = self.reshape(x, (*lead, rows, 1, inner))
-        right = self.reshape(turned, (*y.shape[:-2], 1, columns, inner))
+        right = self.reshape(transposed, (*y.shape[:-2], 1, columns, inner))
         product = self.make(
             MatmulProduct(), (left, right), _common_rank((left, right)), _broadcast_shape((x, y))
         )
@@ -249,18 +273,20 @@ class ValueAlgebra:
 
     def slice(self, x: TensorValue, axis: int, start: Dim, stop: Dim, step: int) -> TensorValue:
         count = len(range(known_shape(start), known_shape(stop), step))
-        return self._moved(Slice(axis, known_shape(start), step), x, _with(x.shape, axis, count))
+        return self._moved(
+            Slice(axis, known_shape(start), step), x, _with_axis(x.shape, axis, count)
+        )
 
     def concatenate(self, xs: Sequence[TensorValue], axis: int) -> TensorValue:
         if len(xs) == 1:
             return xs[0]
         count = sum(x.shape[axis] for x in xs)
         return self.make(
-            Concatenation(axis), xs, _with(xs[0].shape, axis, count), _broadcast_shape(xs)
+            Concatenation(axis), xs, _with_axis(xs[0].shape, axis, count), _broadcast_shape(xs)
         )
 
     def pad(self, x: TensorValue, axis: int, low: Dim, high: Dim, value: Fraction) -> TensorValue:
-        shape = _with(x.shape, axis, known_shape(low) + x.shape[axis] + known_shape(high))
+        shape = _with_axis(x.shape, axis, known_shape(low) + x.shape[axis] + known_shape(high))
         return self.make(Padding(axis, known_shape(low), float(value)), (x,), shape, x.dtype)
 
     def diagonal(self, x: TensorValue) -> TensorValue:
@@ -270,6 +296,7 @@ class ValueAlgebra:
         self, x: TensorValue, axis: int, window: Dim, stride: int, dilation: int
     ) -> TensorValue:
         reach = (known_shape(window) - 1) * dilation + 1
+        # As many windows as fit whole: the last begins at most `reach` elements before the end.
         count = len(range(0, x.shape[axis] - reach + 1, stride))
         shape = (*x.shape[:axis], count, window, *x.shape[axis + 1 :])
         return self._moved(Windows(axis, stride, dilation), x, shape)
@@ -288,31 +315,39 @@ class ValueAlgebra:
         return self.make(Pointwise(operation), xs, _common_rank(xs), dtype or _broadcast_shape(xs))
 
     def _moved(self, move: Move, x: TensorValue, shape: Sequence[Dim]) -> TensorValue:
+        # A transposition of a square and a slice of full length keep the shape and still move
+        # elements; a reshape or broadcast to the same shape does not.
         moved = tuple(shape) != x.shape or isinstance(move, Transpose | Slice)
         return self.make(move, (x,), shape, x.dtype) if moved else x
 
-    def _folded(self, fold: ReductionKind, x: TensorValue, axes: Sequence[int]) -> TensorValue:
+    def _reduced(self, fold: ReductionKind, x: TensorValue, axes: Sequence[int]) -> TensorValue:
+        # A reduction over a single element is that element.
         several = tuple(axis for axis in axes if x.shape[axis] != 1)
         shape = [1 if axis in several else size for axis, size in enumerate(x.shape)]
         if not several:
             return x
+        # A reduction over nothing is its neutral element, which no stage has to compute.
         if 0 in (x.shape[axis] for axis in several):
             return self.broadcast(self.make(LiteralValue(fold.neutral), (), (), x.dtype), shape)
         return self.make(ReductionValue(fold, several), (x,), shape, x.dtype)
 
 
-class _Complements(ValueAlgebra):
+class _ComplementAlgebra(ValueAlgebra):
+    """The algebra in which `negative` of a whole number is its complement."""
+
     def negative(self, x: TensorValue) -> TensorValue:
         return self.subtract(self.constant(-1), x)
 
 
 def known_shape(size: Dim) -> int:
+    """A size as a number; raises TypeError where it has names."""
     if not isinstance(size, int):
         raise TypeError(f"size {size} is not known: code is made for numbers")
     return size
 
 
-def _with(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
+def _with_axis(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
+    """A shape with another size along `axis`."""
     return (*shape[:axis], size, *shape[axis + 1 :])
 
 
@@ -327,4 +362,5 @@ def _common_rank(xs: Sequence[TensorValue]) -> tuple[int, ...]:
 
 
 def _broadcast_shape(xs: Sequence[TensorValue]) -> DType:
+    """The element type of what operands give: the first that is not WEAK."""
     return next((x.dtype for x in xs if x.dtype is not DType.WEAK), DType.WEAK)

@@ -150,9 +150,6 @@ def parse_module(text: str, context: Any) -> Any:
     return module
 
 
-pass
-
-
 _library_numbers = itertools.count()
 _TILES = "@llvm.x86.ldtilecfg"
 """Without it, no instruction of the unit does anything."""

@@ -84,9 +84,6 @@ class GuardedBytes:
             raise NativeError(f"pages cannot be protected: {os.strerror(code)}")
 
 
-pass
-
-
 _TILE = 1 << 16
 """How many numbers are drawn; they repeat in larger arrays."""
 _RANGES = 16

@@ -32,8 +32,8 @@ _ELEMENTS = {
     DType.BF16: 16,
 }
 """XLA's numbers of element types."""
-_X86 = {"pause": "llvm.x86.sse2.pause", "kind": "", "way": ""}
-_ARM = {"pause": "llvm.aarch64.isb", "kind": "i32", "way": "15"}
+_X86 = {"pause": "llvm.x86.sse2.pause", "kind": "", "argument": ""}
+_ARM = {"pause": "llvm.aarch64.isb", "kind": "i32", "argument": "15"}
 """How a thread says that it only looks."""
 _SPIN_COUNT = 100_000
 """For so many nanoseconds it does so before it goes to sleep."""
@@ -45,7 +45,8 @@ _BLOCKS = 1 << 40
 """As many as a phase may not have: the handler keeps their number beside the phase's."""
 _HEADER = "include/xla/ffi/api/c_api.h"
 _PREFIX = "aiosearch."
-_TEXTS = ("handler.ll", "workspace.ll", "team.ll")
+_TEXTS = ("handler.ll", "workspace.ll", "spin.ll", "team.ll")
+"""Parts of the handler; `team.ll` is compiled of `team.c`."""
 _PHASE = "{ ptr, i64 }"
 _MAJOR = 0
 """Of the interface whose structures `handler.ll` lists. Minor versions only add fields behind."""
@@ -58,7 +59,6 @@ def handler_text(machine: CpuMachine) -> str:
     numbers = {
         "major": major,
         "minor": minor,
-        "seats": SEATS,
         "patience": _SPIN_COUNT,
         "monotonic": time.CLOCK_MONOTONIC,
     }

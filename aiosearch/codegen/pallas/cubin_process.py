@@ -1,6 +1,6 @@
 """The process that compiles a printed module to a cubin, and reads registers, spills and launches.
 
-The process that compiles: reads an order, writes down what it made of it.
+It reads a `CompileRequest` as JSON from its input and writes a `Cubin` to its output.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _THUNK = re.compile(r"^\d+: (k\w+)", re.MULTILINE)
 
 
 class Launch(NamedTuple):
-    """Of a kernel."""
+    """How a kernel is launched."""
 
     name: str
     blocks: int
@@ -35,23 +35,20 @@ class Launch(NamedTuple):
 
 
 def launches(folder: Path) -> Iterator[Launch]:
-    """In their order."""
+    """The launches of all kernels in the order of XLA's thunks, as it dumps them to `folder`."""
     for path in folder.glob("*thunk_sequence.txt"):
         for name, x, y, z, threads, shared in _LAUNCH.findall(path.read_text()):
             yield Launch(name, int(x) * int(y) * int(z), int(threads), int(shared))
 
 
 def is_graph(folder: Path) -> bool | None:
-    """Whether all that runs is one graph, which the GPU replays without the host.
-
-    Nothing where nothing is listed.
+    """Whether all that runs is one graph, which the GPU replays without the host; None where
+    nothing is listed.
     """
-    found = [path.read_text() for path in folder.glob("*thunk_sequence*.txt")]
-    graphs = [_THUNK.findall(text) == ["kCommandBuffer"] for text in found]
+    listings = [path.read_text() for path in folder.glob("*thunk_sequence*.txt")]
+    graphs = [_THUNK.findall(text) == ["kCommandBuffer"] for text in listings]
     return any(graphs) if graphs else None
 
-
-pass
 
 _PTXAS_USAGE = re.compile(
     r"Function properties for (\w+)\s.*?(\d+) bytes spill stores.*?Used (\d+) registers", re.DOTALL
@@ -59,7 +56,7 @@ _PTXAS_USAGE = re.compile(
 
 
 def assemble(order: CompileRequest) -> Cubin:
-    """Compiles, and reads what was made of each kernel."""
+    """Compiles `order`, and reads what was made of each kernel."""
     executable = _executable(order)
     folder = Path(order.folder)
     used = dict(_ptxas_usage(folder))
@@ -79,8 +76,10 @@ def _executable(order: CompileRequest) -> bytes:
     mesh = Mesh(np.array(described.devices), ("only",))
     whole: Any = PartitionSpec
     where = NamedSharding(mesh, whole())
-    given = [dialect.argument(one.dtype, one.shape, where) for one in order.arguments]
-    staged = dialect.staged(space[order.function], given, order.device, order.units)
+    arguments = [
+        dialect.argument(argument.dtype, argument.shape, where) for argument in order.arguments
+    ]
+    staged = dialect.staged(space[order.function], arguments, order.device, order.units)
     compiled = staged.compile(compiler_options=order.options)
     return bytes(serialize_executable.serialize(compiled)[0])
 
@@ -91,9 +90,9 @@ def _ptxas_usage(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
     From jax 0.11 on it keeps none of Triton's kernels.
     """
     for path in sorted(folder.glob("*.ptx")):
-        found = re.search(r"\.target (\w+)", path.read_text())
-        if found is not None:
-            command = [_ptxas(), "-v", f"-arch={found[1]}", str(path), "-o", "/dev/null"]
+        target = re.search(r"\.target (\w+)", path.read_text())
+        if target is not None:
+            command = [_ptxas(), "-v", f"-arch={target[1]}", str(path), "-o", "/dev/null"]
             said = subprocess.run(command, capture_output=True, text=True, check=True)
             for name, spilled, registers in _PTXAS_USAGE.findall(said.stderr):
                 yield name, (int(registers), int(spilled))

@@ -1,7 +1,19 @@
 """The layout of scratch buffers: tiles as their readers take them, and axes in the order of their
 loops.
 
-The axes of scratch in the order in which it is gone through: neighbours lie side by side.
+Problem: a scratch buffer is written by one stage and read by others of the kernel, so its layout is
+free. Read in tiles, or in another order than it is written, it would be strided.
+
+Worked example: a reader of `t[8i + j]` with t of 64 elements makes it `t[8, 8]`, read at `[i, j]`
+and written at `[k / 8, k % 8]`, where the writer's index k is split so that no division stays.
+`t[i, j]` that is read with j outside i becomes `t[j, i]`.
+
+Invariant: buffers of the caller and of other kernels are `fixed` and keep their layout; the same
+elements are read as before. A tiling is refused where some reader would need a division.
+
+Cost: each candidate axis once, over all stages.
+
+See docs/why/kernels.md, "The tile IR".
 """
 
 from __future__ import annotations
@@ -35,14 +47,15 @@ class _TiledAxis:
 
     @property
     def tiled(self) -> Buffer:
-        """The buffer with an axis for the tiles, and one for what is in them."""
+        """The `buffer` with an axis for the tiles, and an axis for the place in a tile."""
         shape, axis = self.buffer.shape, self.axis
         split = (shape[axis] // self.length, self.length)
         return replace(self.buffer, shape=(*shape[:axis], *split, *shape[axis + 1 :]))
 
     def places(self, at: AxisPositions) -> AxisPositions:
-        own = at[self.axis]
-        split = (quotient(own, self.length), remainder(own, self.length))
+        """The positions in the tiled buffer of the element at `at`."""
+        place = at[self.axis]
+        split = (quotient(place, self.length), remainder(place, self.length))
         return (*at[: self.axis], *split, *at[self.axis + 1 :])
 
 
@@ -50,42 +63,54 @@ def tile_scratch(
     stages: Sequence[KernelStage], fixed: Collection[Buffer], fresh: FreshIndex
 ) -> list[KernelStage]:
     """A kernel's stages, with the scratch laid out anew; the `fixed` buffers stay as they are."""
-    found, refused = list(stages), set[_TiledAxis]()
-    while tiles := next((t for t in _candidates(found, fixed) if t not in refused), None):
-        changed = [_changed(stage, tiles, fresh) for stage in found]
+    tiled_stages, refused = list(stages), set[_TiledAxis]()
+    # Every change makes new candidates, as it splits indices of other buffers too. It ends, since
+    # each makes an axis shorter, and what was refused is not tried again.
+    while tiles := next((t for t in _candidates(tiled_stages, fixed) if t not in refused), None):
+        # All stages change together, as writer and readers must agree on the layout.
+        changed = [_tiled_stage(stage, tiles, fresh) for stage in tiled_stages]
         if all(_is_read_affinely(stage, tiles.tiled) for stage in changed):
-            found = changed
+            tiled_stages = changed
         else:
             refused.add(tiles)
-    return found
+    return tiled_stages
 
 
 def _candidates(stages: Sequence[KernelStage], fixed: Collection[Buffer]) -> Iterator[_TiledAxis]:
+    """Axes of buffers that are not `fixed` and that some stage reads or writes tile by tile."""
+    # What other kernels or the caller see keeps its shape.
     scratch = {stage.target for stage in stages} - set(fixed)
     for stage in stages:
         for load in (BufferLoad(stage.target, stage.at), *stage.loads):
             if load.buffer in scratch:
                 for axis, (at, size) in enumerate(zip(load.at, load.buffer.shape, strict=True)):
-                    if (length := _length(at, size)) is not None:
+                    if (length := _tile_length(at, size)) is not None:
                         yield _TiledAxis(load.buffer, axis, length)
 
 
-def _length(at: Position, size: int) -> int | None:
-    """How long the tiles are, where a place is one of a tile, for all tiles of an axis."""
+def _tile_length(at: Position, size: int) -> int | None:
+    """The length of the tiles of an axis of `size`, where `at` is a place of a tile, for all tiles;
+    or None.
+    """
     match at:
-        case Affine(terms=((one, factor), (other, 1))) | Affine(terms=((other, 1), (one, factor))):
-            whole = at.offset == 0 and other.size == factor and one.size * factor == size
+        case (
+            Affine(terms=((tile, factor), (within, 1)))
+            | Affine(terms=((within, 1), (tile, factor)))
+        ):
+            whole = at.offset == 0 and within.size == factor and tile.size * factor == size
             return factor if whole else None
     return None
 
 
-def _changed(stage: KernelStage, tiles: _TiledAxis, fresh: FreshIndex) -> KernelStage:
+def _tiled_stage(stage: KernelStage, tiles: _TiledAxis, fresh: FreshIndex) -> KernelStage:
     """The stage with the buffer's new layout, and with an index along the old axis in two."""
     seen = [(stage.target, stage.at), *((load.buffer, load.at) for load in stage.loads)]
+    # An index that runs along the untiled axis is split in two first: its position is then a sum of
+    # which quotient and remainder by the tile's length are single indices.
     along = {single_index(at[tiles.axis]) for buffer, at in seen if buffer == tiles.buffer} - {None}
-    for one in along:
-        assert one is not None
-        stage = _split_index(stage, one, tiles.length, fresh)
+    for axis_index in along:
+        assert axis_index is not None
+        stage = _split_index(stage, axis_index, tiles.length, fresh)
     target = tiles.buffer == stage.target
     return replace(
         stage,
@@ -95,14 +120,21 @@ def _changed(stage: KernelStage, tiles: _TiledAxis, fresh: FreshIndex) -> Kernel
     )
 
 
-def _split_index(stage: KernelStage, one: LoopIndex, length: int, fresh: FreshIndex) -> KernelStage:
-    tile, within = fresh(one.size // length), fresh(length)
-    split = {one: Affine(((tile, length), (within, 1)))}
+def _split_index(
+    stage: KernelStage, old_index: LoopIndex, length: int, fresh: FreshIndex
+) -> KernelStage:
+    """The stage with two indices for one, so that its quotient and remainder by `length` are
+    indices.
+    """
+    tile, within = fresh(old_index.size // length), fresh(length)
+    split = {old_index: Affine(((tile, length), (within, 1)))}
 
     def change(position: Position) -> Position:
         return substituted(position, split)
 
-    folded = [new for old in stage.folded for new in ((tile, within) if old == one else (old,))]
+    folded = [
+        new for old in stage.folded for new in ((tile, within) if old == old_index else (old,))
+    ]
     at, value = tuple(map(change, stage.at)), map_positions(stage.value, change)
     return replace(stage, at=at, value=value, folded=tuple(folded))
 
@@ -114,7 +146,7 @@ def _load(load: BufferLoad, tiles: _TiledAxis) -> BufferLoad:
 
 
 def _is_read_affinely(stage: KernelStage, buffer: Buffer) -> bool:
-    """Whether a buffer is read at sums of indices only."""
+    """Whether `stage` reads `buffer` at sums of indices only."""
     return all(
         isinstance(at, Affine) for load in stage.loads if load.buffer == buffer for at in load.at
     )
@@ -134,41 +166,55 @@ class _AxisPermutation:
 def order_scratch_axes(
     stages: Sequence[KernelStage], fixed: Collection[Buffer]
 ) -> list[KernelStage]:
-    """A kernel's stages, with scratch turned as what reads it runs; the `fixed` buffers stay.
+    """A kernel's stages, with the axes of scratch in the order in which its readers run; `fixed`
+    buffers stay.
 
-    What is computed element by element from an array of the caller's lies as that does.
+    What is computed element by element from an array of the caller has the layout of that array.
     """
     turns: dict[Buffer, _AxisPermutation] = {}
     running: dict[Buffer, list[LoopIndex]] = {}
+    # Readers come after writers, so going backwards the order in which a buffer is read is known
+    # when its writer is reached.
     for stage in reversed(stages):
-        own = [one for at in stage.at if (one := single_index(at)) is not None]
-        if stage.target not in fixed and len(own) == len(stage.at):
-            wanted = _copied(stage, stages) or running.get(stage.target, own)
-            own = sorted(own, key=lambda one: wanted.index(one) if one in wanted else len(wanted))
-            turns[stage.target] = _axis_permutation(stage, own)
+        order = [loop_index for at in stage.at if (loop_index := single_index(at)) is not None]
+        if stage.target not in fixed and len(order) == len(stage.at):
+            preferred = _order_of_copied(stage, stages) or running.get(stage.target, order)
+            order = sorted(
+                order,
+                key=lambda loop_index: (
+                    preferred.index(loop_index) if loop_index in preferred else len(preferred)
+                ),
+            )
+            turns[stage.target] = _axis_permutation(stage, order)
         for load in stage.loads:
-            running.setdefault(load.buffer, [*own, *stage.folded])
+            # The reader that comes last in the kernel decides, as it is met first here.
+            running.setdefault(load.buffer, [*order, *stage.folded])
     return [_permuted(stage, turns) for stage in stages]
 
 
-def _copied(stage: KernelStage, stages: Sequence[KernelStage]) -> list[LoopIndex] | None:
+def _order_of_copied(stage: KernelStage, stages: Sequence[KernelStage]) -> list[LoopIndex] | None:
     """The indices of an array from outside that has all of a stage's, in its order."""
-    scratch = {one.target for one in stages}
+    scratch = {item.target for item in stages}
     for load in stage.loads if stage.fold is ReductionKind.NONE else ():
-        seen = [one for at in load.at if (one := single_index(at)) is not None]
+        seen = [item for at in load.at if (item := single_index(at)) is not None]
+        # An array that lacks one of the stage's indices says nothing about its place among the
+        # axes.
         if load.buffer not in scratch and set(stage.free) <= set(seen):
             return seen
     return None
 
 
-def _axis_permutation(stage: KernelStage, wanted: Sequence[LoopIndex]) -> _AxisPermutation:
+def _axis_permutation(stage: KernelStage, order: Sequence[LoopIndex]) -> _AxisPermutation:
+    """The target of a stage with its axes in the order of these indices."""
     places = [single_index(at) for at in stage.at]
-    axes = tuple(places.index(one) for one in wanted)
+    axes = tuple(places.index(loop_index) for loop_index in order)
     shape = tuple(stage.target.shape[axis] for axis in axes)
     return _AxisPermutation(replace(stage.target, shape=shape), axes)
 
 
 def _permuted(stage: KernelStage, turns: Mapping[Buffer, _AxisPermutation]) -> KernelStage:
+    """`stage` with the target and the loads that `turns` permutes."""
+
     def change(load: BufferLoad) -> BufferLoad:
         return turns[load.buffer].load(load) if load.buffer in turns else load
 

@@ -1,4 +1,8 @@
-"""Plans: one schedule for each kernel of a module, and the neighbours of a plan."""
+"""Plans: one schedule for each kernel of a module, and the neighbours of a plan.
+
+A tuner times plans: it begins with those that `ModulePlans.first` gives, and goes on with
+`ModulePlans.beside` of the plans that were fast.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +27,11 @@ ScheduleT = TypeVar("ScheduleT")
 ChoiceSelection: TypeAlias = Callable[
     [Sequence[ScheduleChoice[ScheduleT]], int], Sequence[ScheduleChoice[ScheduleT]]
 ]
-"""Picks so many at most of choices that come best first."""
+"""Picks at most so many of `ScheduleChoice`s that come best first."""
 
 
 class Predicted(Protocol):
-    """Something that should take some time."""
+    """What has a prediction of its time."""
 
     @property
     def seconds(self) -> float: ...
@@ -37,19 +41,19 @@ PredictedT = TypeVar("PredictedT", bound=Predicted)
 
 
 class IllegalPointError(AiosearchError):
-    """No schedule is there."""
+    """Raised for a `Point` at which there is no schedule."""
 
 
 def best_plans(ways: Sequence[Sequence[PredictedT]], most: int) -> list[PredictedT]:
-    """Those that should be fastest of all ways, and the first of each at any rate."""
-    firsts = [own[0] for own in ways if own]
-    others = sorted((one for own in ways for one in own[1:]), key=lambda one: one.seconds)
-    return sorted([*firsts, *others][:most], key=lambda one: one.seconds)
+    """The `most` of all lists that should be fastest, and the first of each list at any rate."""
+    firsts = [plans[0] for plans in ways if plans]
+    later = sorted((plan for plans in ways for plan in plans[1:]), key=lambda plan: plan.seconds)
+    return sorted([*firsts, *later][:most], key=lambda plan: plan.seconds)
 
 
 @dataclass(frozen=True, eq=False)
 class ModulePlan(Generic[ScheduleT]):
-    """How each kernel of a module is to run."""
+    """How each kernel of `module` is to run."""
 
     module: Module
     choices: tuple[ScheduleChoice[ScheduleT], ...]
@@ -59,57 +63,64 @@ class ModulePlan(Generic[ScheduleT]):
     @property
     def schedules(self) -> Mapping[str, ScheduleT]:
         pairs = zip(self.module.kernels, self.choices, strict=True)
-        return {kernel.name: one.schedule for kernel, one in pairs}
+        return {kernel.name: choice.schedule for kernel, choice in pairs}
 
     @property
     def points(self) -> tuple[Point, ...]:
-        return tuple(one.point for one in self.choices)
+        return tuple(choice.point for choice in self.choices)
 
     @property
     def parts(self) -> tuple[float, ...]:
         """Seconds that each kernel should take."""
-        return tuple(one.seconds + self.begun for one in self.choices)
+        return tuple(choice.seconds + self.begun for choice in self.choices)
 
     @property
     def seconds(self) -> float:
-        """What it should take."""
+        """Seconds that the module should take: its kernels run one after the other."""
         return sum(self.parts)
 
 
 @dataclass(frozen=True, eq=False)
 class ModulePlans(Generic[ScheduleT]):
-    """Of one module."""
+    """The plans of one `Module`."""
 
     module: Module
     spaces: Sequence[ScheduleSpace[ScheduleT]]
-    """Of its kernels."""
+    """The schedule space of each kernel."""
     begun: float = 0.0
 
-    def first(self, most: int, some: ChoiceSelection[ScheduleT]) -> Iterator[ModulePlan[ScheduleT]]:
-        """The best of each kernel, then one kernel's next best after the other's.
+    def first(
+        self, most: int, select: ChoiceSelection[ScheduleT]
+    ) -> Iterator[ModulePlan[ScheduleT]]:
+        """The plan of the best choice of each kernel, then of the second best, and so on, at most
+        `most`.
 
-        Of a kernel's choices, `some` gives those that come first. There are none where nothing is
-        to be computed, or nothing fits.
+        Of a kernel's choices, `select` gives those that come first. There are no plans where
+        nothing is to be computed, or nothing fits.
         """
-        options = [some(ranked_choices(space), most) for space in self.spaces]
+        options = [select(ranked_choices(space), most) for space in self.spaces]
+        # Rank by rank in place of the product of all choices, which would be exponential in the
+        # kernels.
         turns = max(map(len, options), default=0) if all(options) else 0
         for turn in range(min(most, turns)):
-            yield self._plan([own[min(turn, len(own) - 1)] for own in options])
+            yield self._plan([choices[min(turn, len(choices) - 1)] for choices in options])
 
     def at(self, points: Sequence[Point]) -> ModulePlan[ScheduleT]:
-        """The plan that has these points; raises IllegalPointError where one is not legal."""
-        found = [choice_at(*pair) for pair in zip(self.spaces, points, strict=True)]
-        known = [one for one in found if one is not None]
-        if len(known) < len(found):
+        """The plan that has `points`; raises `IllegalPointError` where a point is not legal."""
+        choices = [choice_at(*pair) for pair in zip(self.spaces, points, strict=True)]
+        legal = [choice for choice in choices if choice is not None]
+        if len(legal) < len(choices):
             raise IllegalPointError(f"{self.module.name}: no schedule is at {points}")
-        return self._plan(known)
+        return self._plan(legal)
 
     def beside(self, points: Sequence[Point]) -> Iterator[ModulePlan[ScheduleT]]:
-        """The plans in which one kernel's schedule differs in one parameter."""
-        own = self.at(points).choices
+        """The plans in which one kernel's schedule differs from that at `points` in one
+        parameter.
+        """
+        choices = self.at(points).choices
         for at, (space, point) in enumerate(zip(self.spaces, points, strict=True)):
-            for other in neighbouring_choices(space, point):
-                yield self._plan([*own[:at], other, *own[at + 1 :]])
+            for neighbour in neighbouring_choices(space, point):
+                yield self._plan([*choices[:at], neighbour, *choices[at + 1 :]])
 
     def _plan(self, choices: Sequence[ScheduleChoice[ScheduleT]]) -> ModulePlan[ScheduleT]:
         return ModulePlan(self.module, tuple(choices), self.begun)

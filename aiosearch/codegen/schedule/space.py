@@ -1,6 +1,7 @@
 """Schedule spaces: parameters, constraints among them, and the ranked legal points.
 
-A point holds the place of each parameter's value among its values.
+A point holds the position of each parameter's value among its values: with the parameters `rows` of
+(1, 2, 4) and `unroll` of (1, 4), the point (2, 0) is rows 4 and unroll 1.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from operator import itemgetter
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 Point: TypeAlias = tuple[int, ...]
+"""By parameter, the position of its value."""
 ScheduleT = TypeVar("ScheduleT")
 
 
 @dataclass(frozen=True)
 class ScheduleParameter:
-    """A free choice. The first of its values is the one to begin with."""
+    """A free choice, such as `ScheduleParameter("unroll", (1, 4))`. The first of its values is the
+    one to begin with.
+    """
 
     name: str
     values: tuple[Any, ...]
@@ -26,15 +30,20 @@ class ScheduleParameter:
 
 @dataclass(frozen=True)
 class ScheduleConstraint:
-    """Which values of some parameters go together, whatever the others are."""
+    """Which values of some parameters go together, whatever the others are.
+
+    `ScheduleConstraint(("rows", "unroll"), lambda rows, unroll: rows * unroll <= 8)` is an
+    example.
+    """
 
     of: tuple[str, ...]
+    """The names of the parameters."""
     holds: Callable[..., bool]
-    """Asked with their values, in this order."""
+    """Called with the values of these parameters, in the order of `of`."""
 
 
 class ScheduleSpace(Protocol[ScheduleT]):
-    """Of one kernel on one device."""
+    """The schedules of one kernel on one device, as `parameters` and `constraints`."""
 
     @property
     def parameters(self) -> Sequence[ScheduleParameter]: ...
@@ -43,17 +52,17 @@ class ScheduleSpace(Protocol[ScheduleT]):
     def constraints(self) -> Sequence[ScheduleConstraint]: ...
 
     def schedule(self, chosen: Mapping[str, Any]) -> ScheduleT:
-        """What values come to that go together."""
+        """The schedule of the values in `chosen`, which go together."""
         ...
 
     def seconds(self, schedule: ScheduleT) -> float:
-        """What it should take."""
+        """What `schedule` should take."""
         ...
 
 
 @dataclass(frozen=True)
 class ScheduleChoice(Generic[ScheduleT]):
-    """A point of a space that is legal."""
+    """A point of a space that is legal, with its schedule and predicted seconds."""
 
     point: Point
     schedule: ScheduleT
@@ -61,37 +70,48 @@ class ScheduleChoice(Generic[ScheduleT]):
 
 
 def ranked_choices(space: ScheduleSpace[ScheduleT]) -> list[ScheduleChoice[ScheduleT]]:
-    """All legal ones that a prediction tells apart, the best predicted first."""
-    free = [range(1 if one.fine else len(one.values)) for one in space.parameters]
+    """All legal choices of `space` that a prediction tells apart, the best predicted first."""
+    free = [range(1 if parameter.fine else len(parameter.values)) for parameter in space.parameters]
     return _sorted(space, _legal_points(space, free))
 
 
 def neighbouring_choices(
     space: ScheduleSpace[ScheduleT], point: Point
 ) -> list[ScheduleChoice[ScheduleT]]:
-    """The legal ones that differ in one parameter, the best predicted first."""
-    return _sorted(space, (one for one in _changed(space, point) if _is_legal(space, one)))
+    """The legal choices that differ from `point` in one parameter, the best predicted first."""
+    return _sorted(
+        space, (neighbour for neighbour in _changed(space, point) if _is_legal(space, neighbour))
+    )
 
 
 def choice_at(space: ScheduleSpace[ScheduleT], point: Point) -> ScheduleChoice[ScheduleT] | None:
-    """The point as a schedule, where it is legal."""
+    """`point` as a choice, or None where it is not legal."""
     return _choice(space, point) if _is_legal(space, point) else None
 
 
 def _legal_points(space: ScheduleSpace[ScheduleT], free: Sequence[Sequence[int]]) -> list[Point]:
-    """All points whose values go together: what cannot is left out as soon as that is certain."""
-    names = [one.name for one in space.parameters]
+    """All points whose values go together, from the positions that are `free` for each
+    parameter.
+    """
+    names = [position.name for position in space.parameters]
     assert len({*names}) == len(names), "parameters have names of their own"
-    assert all(each.of and {*each.of} <= {*names} for each in space.constraints), "of parameters"
+    assert all(
+        constraint.of and {*constraint.of} <= {*names} for constraint in space.constraints
+    ), "of parameters"
     # What is not free is known at once, and so is what does not go with it.
     order = sorted(range(len(free)), key=lambda at: len(free[at]) > 1)
+    # Points grow by one parameter at a time, and a constraint is applied as soon as the last of its
+    # parameters has a value. The product of all values, of which most are illegal, is never built.
     points: list[Point] = [()]
     for count, at in enumerate(order, 1):
-        points = [(*point, one) for point in points for one in free[at]]
-        known = {space.parameters[one].name for one in order[:count]}
-        for each in space.constraints:
-            if known >= {*each.of} and space.parameters[at].name in each.of:
-                points = _cached_constraint(points, each, [space.parameters[one] for one in order])
+        points = [(*point, position) for point in points for position in free[at]]
+        assigned = {space.parameters[position].name for position in order[:count]}
+        for constraint in space.constraints:
+            if assigned >= {*constraint.of} and space.parameters[at].name in constraint.of:
+                points = _cached_constraint(
+                    points, constraint, [space.parameters[position] for position in order]
+                )
+    # Points were built in another order of parameters; this restores that of the space.
     back = [order.index(at) for at in range(len(free))]
     return [tuple(point[at] for at in back) for point in points]
 
@@ -99,39 +119,48 @@ def _legal_points(space: ScheduleSpace[ScheduleT], free: Sequence[Sequence[int]]
 def _cached_constraint(
     points: Iterable[Point], constraint: ScheduleConstraint, parameters: Sequence[ScheduleParameter]
 ) -> list[Point]:
-    """Those of whose values it holds, of which each is asked once."""
-    named = {one.name: at for at, one in enumerate(parameters)}
-    places = [named[one] for one in constraint.of]
+    """Those of `points` at which `constraint` holds, which is asked once for each combination of
+    its values.
+    """
+    named = {name.name: at for at, name in enumerate(parameters)}
+    places = [named[name] for name in constraint.of]
     picked: Callable[[Point], Any] = itemgetter(*places)
-    known: dict[Any, bool] = {}
-    found = []
+    verdicts: dict[Any, bool] = {}
+    legal = []
     for point in points:
+        # Many points share the values of the few parameters that a constraint names.
         key = picked(point)
-        if key not in known:
-            known[key] = constraint.holds(*(parameters[at].values[point[at]] for at in places))
-        if known[key]:
-            found.append(point)
-    return found
+        if key not in verdicts:
+            verdicts[key] = constraint.holds(*(parameters[at].values[point[at]] for at in places))
+        if verdicts[key]:
+            legal.append(point)
+    return legal
 
 
 def _is_legal(space: ScheduleSpace[ScheduleT], point: Point) -> bool:
-    """Whether the values go together."""
+    """Whether the values of a point go together."""
     chosen = _values(space, point)
-    return all(each.holds(*(chosen[one] for one in each.of)) for each in space.constraints)
+    return all(
+        constraint.holds(*(chosen[name] for name in constraint.of))
+        for constraint in space.constraints
+    )
 
 
 def _values(space: ScheduleSpace[ScheduleT], point: Point) -> dict[str, Any]:
-    return {one.name: one.values[at] for one, at in zip(space.parameters, point, strict=True)}
+    return {
+        parameter.name: parameter.values[at]
+        for parameter, at in zip(space.parameters, point, strict=True)
+    }
 
 
 def _choice(space: ScheduleSpace[ScheduleT], point: Point) -> ScheduleChoice[ScheduleT]:
-    found = space.schedule(_values(space, point))
-    return ScheduleChoice(point, found, space.seconds(found))
+    schedule = space.schedule(_values(space, point))
+    return ScheduleChoice(point, schedule, space.seconds(schedule))
 
 
 def _changed(space: ScheduleSpace[ScheduleT], point: Point) -> Iterator[Point]:
-    for at, one in enumerate(space.parameters):
-        for place in range(len(one.values)):
+    for at, parameter in enumerate(space.parameters):
+        for place in range(len(parameter.values)):
             if place != point[at]:
                 yield (*point[:at], place, *point[at + 1 :])
 
@@ -139,4 +168,4 @@ def _changed(space: ScheduleSpace[ScheduleT], point: Point) -> Iterator[Point]:
 def _sorted(
     space: ScheduleSpace[ScheduleT], points: Iterable[Point]
 ) -> list[ScheduleChoice[ScheduleT]]:
-    return sorted((_choice(space, one) for one in points), key=lambda one: one.seconds)
+    return sorted((_choice(space, choice) for choice in points), key=lambda choice: choice.seconds)

@@ -8,15 +8,16 @@ from ...strategies.contract import Task
 from ..explore.bundles import Bundle
 
 SUSPECT_DEATHS = 2
-"""A task that so many workers died with is opened one level at a time from then on."""
+"""A task with which this many workers died is opened one level at a time from then on."""
 MOST_DEATHS = 5
-"""A task that this many workers die of, one after the other, is taken to be what kills them."""
+"""A task of which this many workers die, one after the other, is taken to be what kills them."""
 MOST_DEATHS_TOGETHER = 25
-"""The same where the worker held others too, and any of them may be to blame."""
+"""Stands for `MOST_DEATHS` where the worker held other tasks too, and any of them may be to blame.
+"""
 
 
 class Ledger:
-    """Every open bundle under the number that the strategy knows it by."""
+    """Every open `Bundle` under the number that the strategy knows it by."""
 
     def __init__(self) -> None:
         self._bundles: dict[int, Bundle] = {}
@@ -24,9 +25,9 @@ class Ledger:
         self._deaths: dict[int, int] = {}
         self._next_id = 1
         self.subtrees = 0
-        """Open subtrees, whoever holds them."""
+        """Open subtrees, whoever holds them: the sum of `Bundle.size`."""
         self.weight = 0.0
-        """The share of the tree that is open, as far as one can tell."""
+        """The share of the tree that is open, from 0 to 1, as far as `Bundle.weight` can tell."""
 
     def __len__(self) -> int:
         return len(self._bundles)
@@ -43,14 +44,14 @@ class Ledger:
         return id in self._free
 
     def restore(self, bundles: dict[int, Bundle], next_id: int) -> None:
-        """Takes over what a journal held, or the root."""
+        """Takes over what a journal held, or the `ROOT`."""
         self._next_id = next_id
         for id, bundle in bundles.items():
             self._enter(id, bundle)
         self._free.update(bundles)
 
     def open(self, bundles: Iterable[Bundle], free: bool) -> dict[int, Bundle]:
-        """Enters new bundles, free or in somebody's hands, and gives them their numbers."""
+        """Enters new bundles, free or in a worker's hands, and gives them their numbers."""
         entered = {}
         for bundle in bundles:
             entered[self._next_id] = bundle
@@ -68,16 +69,16 @@ class Ledger:
 
     def take(self, ids: Iterable[int]) -> dict[int, Bundle]:
         """Puts free tasks into somebody's hands."""
-        taken = {id: self._bundles[id] for id in ids}
-        self._free.difference_update(taken)
-        return taken
+        assigned = {id: self._bundles[id] for id in ids}
+        self._free.difference_update(assigned)
+        return assigned
 
     def put_back(self, id: int) -> None:
         """Makes a task free again whose holder died."""
         self._free.add(id)
 
     def tasks(self, ids: Iterable[int]) -> tuple[Task, ...]:
-        """What a strategy may know of these."""
+        """What a strategy may know of these tasks."""
         return tuple(self._task(id) for id in ids)
 
     def count_death(self, id: int) -> int:

@@ -24,31 +24,31 @@ class SentWork(Struct, frozen=True):
 
 
 class WorkerState:
-    """A place for one worker. Workers may come and go; a seat keeps its figures."""
+    """A seat for one worker. Workers may come and go; the seat keeps its figures."""
 
     def __init__(self) -> None:
         self.alive = False
         self.busy = False
         self.hungry = False
         """Its worker has explored all the nodes it was granted."""
-        self.told = False
-        """It was asked for a report, and owes it."""
+        self.owes_report = False
+        """It was asked for a report by `ReportRequest`, and owes it."""
         self.leaving = False
-        """It gives back what it has, and gets nothing more."""
+        """It was sent a `Drain`: it gives back what it has, and gets nothing more."""
         self.closed = False
         """Its worker is gone, and another one need not come."""
         self.held: dict[int, Bundle] = {}
-        """What is open there: as of the last report, and what was sent since."""
+        """What is open there: as of its last report, and what was sent since."""
         self.granted = 0
         self.owner = 0
         self.sequence = 0
-        """The last report that is in the books."""
+        """The number of the last report that is in the books."""
         self.counts = Counts()
         self.reports = self.messages = self.bytes = self.tasks = self.steals = 0
         self.idle_ns = 0
         self.idle_since = 0
         self._sent: deque[SentWork] = deque()
-        self._works = 0
+        self._work_messages = 0
         self._parts: list[WorkerReport] = []
 
     def enter(self, owner: int, now: int) -> None:
@@ -56,11 +56,11 @@ class WorkerState:
         self.alive, self.busy, self.owner, self.sequence = True, False, owner, 0
         self.leaving = self.closed = False
         self.idle_since = now
-        self._works = 0
+        self._work_messages = 0
 
     @property
     def weight(self) -> float:
-        """The share of the tree that is open there."""
+        """The share of the tree that is open there, from 0 to 1."""
         return sum(bundle.weight for bundle in self.held.values())
 
     def statistics(self, now: int) -> WorkerStatistics:
@@ -84,7 +84,7 @@ class WorkerState:
 
     def leave(self) -> dict[int, Bundle]:
         """Its worker died; gives what it held."""
-        self.alive = self.busy = self.hungry = self.told = self.leaving = False
+        self.alive = self.busy = self.hungry = self.owes_report = self.leaving = False
         self.granted = 0
         self._parts.clear()
         self._sent.clear()
@@ -99,11 +99,12 @@ class WorkerState:
 
     def sent(self, tasks: Iterable[int], nodes: int) -> None:
         """Notes one message with work."""
-        self._works += 1
-        self._sent.append(SentWork(self._works, tuple(tasks), nodes))
+        self._work_messages += 1
+        self._sent.append(SentWork(self._work_messages, tuple(tasks), nodes))
 
     def gather(self, part: WorkerReport) -> list[WorkerReport] | None:
-        """Takes one part of a report; gives all parts when it was the last."""
+        """Takes one part of a report; gives all parts when it was the last, the one with
+        `final`."""
         self._parts.append(part)
         if len(self._parts) > MAX_REPORT_CHUNKS:
             raise ValueError("a report does not come to its end")
@@ -113,7 +114,7 @@ class WorkerState:
         return parts
 
     def check(self, parts: list[WorkerReport]) -> None:
-        """Raises ValueError where a report cannot be true; nothing has changed then."""
+        """Raises `ValueError` where a report cannot be true; nothing has changed then."""
         last = parts[-1]
         solutions = sum(len(part.solutions) for part in parts)
         if last.sequence != self.sequence + 1:
@@ -128,22 +129,26 @@ class WorkerState:
         self.busy = True
 
     def settle(self, report: WorkerReport, now: int) -> tuple[int, ...]:
-        """Takes the end of a report to heart; gives the tasks that are now behind it.
+        """Enters the end of a report; gives the tasks that are finished or replaced by it.
 
-        Work that was on its way when the report was written is still the worker's. One that was
-        idle has taken what another worker offered.
+        Work that was on its way when the report was written is still the worker's:
+        `report.works` says how many messages it had received. One that was idle has taken
+        what another worker offered.
         """
+        # It woke by itself, at about the time that its counts tell
         if report.took:
             self.wake(now - report.counts.busy_ns - report.counts.waiting_ns)
         while self._sent and self._sent[0].number <= report.works:
             self._sent.popleft()
+        # Whatever it held before and that is not on its way is gone: the report's own bundles
+        # replace it
         coming = {id for sent in self._sent for id in sent.tasks}
         closed = tuple(id for id in self.held if id not in coming)
         for id in closed:
             del self.held[id]
         self.sequence = report.sequence
         self.reports += 1
-        self.told = False
+        self.owes_report = False
         self.hungry = report.hungry
         self.counts.add(report.counts)
         self.steals += len(report.took)

@@ -1,4 +1,16 @@
-"""Open subtrees on their way between processes: siblings in groups, groups in bundles."""
+"""Open subtrees on their way between processes: siblings in `Group`s, groups in `Bundle`s.
+
+The host moves bundles without looking inside, so a bundle is bytes with a label: how many subtrees,
+how deep, how promising. Inside, a group is a run of consecutive siblings, which share their
+parent's path. That path is front-coded: a group says how many leading bytes it shares with the
+group before it, and the rest. For the children 3, 4 and 5 of the node at path `b"\x01\x07"`, after
+a group below `b"\x01\x02"`:
+
+    Group(shared=1, suffix=b"\x07", depth=3, index=3, ..., nodes=[n3, n4, n5])
+
+In a deep tree almost all of a path is shared, so a bundle's size grows with its nodes and not with
+their depth.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +27,23 @@ from .paths import shared_prefix, step, steps
 NodeT = TypeVar("NodeT")
 
 BUNDLE_BYTES = 48 * 1024
-"""A bundle is closed when it reaches this size, so that frames stay below 64 KB."""
+"""A `Bundle` is closed when it reaches this size, so that frames stay below `MAX_FRAME`, 64 KB."""
 GROUP_NODES = 256
 
 
 class NodeStage(enum.IntEnum):
-    """How far a node has come that is not explored yet."""
+    """How far a node has come that is not explored yet; a larger stage has been through more."""
 
     FRESH = 0
     CLAIMED = 1
-    """Its key is claimed; asking the table again would make it its own duplicate."""
+    """Its key is claimed; asking the table again would find the node's own claim,
+    `Claim.DUPLICATE`."""
     DECIDED = 2
-    """Its obligation was answered `unknown` and put off: explore it without asking again."""
+    """Its obligation was answered `unknown` and put off: it is explored without asking again."""
 
 
 class Group(Struct, Generic[NodeT], frozen=True, array_like=True):
-    """Consecutive siblings. The parent's path is front-coded against the group before it."""
+    """Consecutive siblings as they are encoded; `path[:shared] + suffix` is their parent's path."""
 
     shared: int
     suffix: bytes
@@ -41,12 +54,14 @@ class Group(Struct, Generic[NodeT], frozen=True, array_like=True):
     nodes: list[NodeT]
     scores: list[float]
     scored_by: int
-    """Which function scored them; another order, after a resume, has to score them anew."""
+    """Which function computed `scores`, see `Codec.scored_by`; after a resume with another
+    order they are void and the nodes are scored anew."""
 
 
 class Siblings(Struct, Generic[NodeT]):
-    """A group as explorers use it. The parent's path is the first `length` bytes of `path`, which
-    all groups along one branch share: in a deep tree, copies of it would take all the time."""
+    """A `Group` as explorers use it. The parent's path is the first `length` bytes of `path`,
+    which all groups along one branch share: in a deep tree, copies of it would take all the
+    time."""
 
     path: bytes
     length: int
@@ -56,44 +71,47 @@ class Siblings(Struct, Generic[NodeT]):
     scores: list[float] = []
     stage: int = NodeStage.FRESH
     weight: float = 1.0
-    """Each node's share of the tree, if every node's children shared its own alike."""
+    """Each node's share of the tree, from 0 to 1, if every node's children shared its own alike."""
 
     @property
     def parent(self) -> bytes:
         return self.path[: self.length]
 
     def path_of(self, offset: int) -> bytes:
-        """The path of one of its nodes."""
+        """The path of the node at `nodes[offset]`."""
         return self.parent + step(self.index + offset) if self.depth else b""
 
 
 class Bundle(Struct, frozen=True, array_like=True, gc=False):
-    """Some open subtrees, packed. The host keeps and moves them but never looks inside."""
+    """Some open subtrees, packed. The host keeps and moves bundles but never decodes a `blob`."""
 
     blob: bytes
     size: int
-    """How many subtrees."""
+    """How many subtrees are in `blob`."""
     depth: int
-    """The depth of the shallowest."""
+    """The depth of the shallowest subtree in `blob`."""
     priority: float
-    """Lower goes first."""
+    """The lowest score in `blob`, or `depth` where nodes have no scores; lower goes first."""
     rank: int = 0
-    """Ranks go one after the other: 1 holds what `on_unknown="defer"` puts off."""
+    """Bundles of rank 0 go before those of rank 1, which holds what `on_unknown="defer"` puts
+    off."""
     weight: float = 1.0
-    """The share of the tree in it, as far as one can tell: what a progress bar shows."""
+    """The share of the tree in it, from 0 to 1, as far as one can tell: what a progress bar
+    shows."""
 
 
 ROOT = Bundle(b"", 1, 0, 0.0)
-"""Stands for the problem's root, which only a worker computes."""
+"""Stands for the problem's root, which only a worker computes: its `blob` is empty."""
 
 
 class Codec(Generic[NodeT]):
-    """Packs and unpacks the nodes of one problem."""
+    """Packs and unpacks the nodes of one problem; `node_type` is what msgspec decodes them to."""
 
     def __init__(self, problem: str, node_type: Any) -> None:
         self._problem = problem
         self.scored_by = 0
-        """What the scores mean that this process packs, and takes from others as they are."""
+        """A number for the function behind the scores that this process packs; `unpack`
+        drops the scores of another function."""
         self._encode = msgspec.msgpack.Encoder().encode
         self.decode_node = msgspec.msgpack.Decoder(node_type).decode
         group: Any = Group
@@ -105,7 +123,11 @@ class Codec(Generic[NodeT]):
     def pack(
         self, siblings: Iterable[Siblings[NodeT]], by_score: bool, rank: int = 0
     ) -> list[Bundle]:
-        """Packs groups in the order given, as many bundles as their size asks for."""
+        """Packs groups in their order into as many bundles as `BUNDLE_BYTES` asks for.
+
+        `by_score` makes the lowest score a bundle's `priority`; otherwise that is the
+        lowest depth.
+        """
         bundles: list[Bundle] = []
         box = _Box(rank)
         before: Siblings[NodeT] | None = None
@@ -114,6 +136,7 @@ class Codec(Generic[NodeT]):
             if box.pieces and box.bytes + len(piece) > BUNDLE_BYTES:
                 bundles.append(box.closed())
                 box = _Box(rank)
+                # The first group of a bundle has no group before it, so its path is whole
                 piece = self._encode_group(group, 0)
             box.add(piece, group, by_score)
             before = group
@@ -122,12 +145,14 @@ class Codec(Generic[NodeT]):
         return bundles
 
     def unpack(self, blob: bytes) -> list[Siblings[NodeT]]:
-        found: list[Siblings[NodeT]] = []
+        groups: list[Siblings[NodeT]] = []
         path = b""
         for group in self._decode(blob):
+            # Groups of one branch often share the whole path, and then the same bytes object: see
+            # `_shared`
             if group.suffix:
                 path = path[: group.shared] + group.suffix
-            found.append(
+            groups.append(
                 Siblings(
                     path,
                     group.shared + len(group.suffix),
@@ -139,7 +164,7 @@ class Codec(Generic[NodeT]):
                     group.weight,
                 )
             )
-        return found
+        return groups
 
     def _encode_group(self, group: Siblings[NodeT], shared: int) -> bytes:
         coded = Group(
@@ -156,6 +181,8 @@ class Codec(Generic[NodeT]):
         try:
             return self._encode(coded)
         except Exception:
+            # Only now is it worth finding the node to blame: the usual case encodes the group at
+            # once
             raise self._unencodable(group) from None
 
     def _unencodable(self, group: Siblings[NodeT]) -> ProblemError:
@@ -169,7 +196,7 @@ class Codec(Generic[NodeT]):
 
 
 class _Box:
-    """A bundle in the making."""
+    """A `Bundle` that is being filled."""
 
     def __init__(self, rank: int) -> None:
         self.pieces: list[bytes] = []
@@ -208,23 +235,26 @@ def _in_pieces(siblings: Iterable[Siblings[NodeT]]) -> Iterator[Siblings[NodeT]]
 def _shared(before: Siblings[Any] | None, group: Siblings[Any]) -> int:
     if before is None:
         return 0
+    # Identity first: comparing two long paths byte by byte for every group would be quadratic
     if before.path is group.path:
         return min(before.length, group.length)
     return min(shared_prefix(before.path, group.path), before.length, group.length)
 
 
 def _joined(pieces: Sequence[bytes]) -> bytes:
-    """Writes encoded items as one msgpack array."""
+    """Writes encoded groups as one msgpack array: `0xdd`, four bytes of length, and the groups."""
     return b"\xdd" + len(pieces).to_bytes(4, "big") + b"".join(pieces)
 
 
 def halves(groups: list[Siblings[NodeT]]) -> tuple[list[Siblings[NodeT]], list[Siblings[NodeT]]]:
     """Splits every group in two, so that both sides get a like share of every depth.
 
-    Odd ones go to alternating sides, the first of them away: a lone subtree can be given too.
+    An odd node goes to alternating sides, the first of them away, so that a lone subtree can be
+    given too: groups of 3, 2 and 1 nodes are retained as 1, 1 and 1, and published as 2, 1 and
+    0.
     """
-    kept: list[Siblings[NodeT]] = []
-    given: list[Siblings[NodeT]] = []
+    retained: list[Siblings[NodeT]] = []
+    published: list[Siblings[NodeT]] = []
     give_odd = True
     for group in groups:
         count = len(group.nodes)
@@ -232,9 +262,9 @@ def halves(groups: list[Siblings[NodeT]]) -> tuple[list[Siblings[NodeT]], list[S
         if count % 2:
             keep += not give_odd
             give_odd = not give_odd
-        kept.append(_cut(group, 0, keep))
-        given.append(_cut(group, keep, count))
-    return kept, given
+        retained.append(_cut(group, 0, keep))
+        published.append(_cut(group, keep, count))
+    return retained, published
 
 
 def _cut(group: Siblings[NodeT], start: int, end: int) -> Siblings[NodeT]:

@@ -5,9 +5,17 @@ table needs no more of the hardware than that an aligned store of eight bytes is
 are found without a lock, and everything that writes holds a record lock on its window of slots,
 which the kernel releases when its holder dies.
 
-Sharing is crash-safe because a claim counts only as far as its owner's reports did: the host
-writes down the last report that it committed of a dead worker, and later claims are void. Whoever
-meets a void claim takes it over.
+Sharing is crash-safe because a claim counts only as far as its owner's reports did: the host writes
+down the last report that it committed of a dead worker, and later claims are void. Whoever meets a
+void claim takes it over.
+
+A key of 16 bytes is two words; the first one names the window of `WINDOW` slots that may hold it.
+With the owner 7 in its third report, a claim with bound 4.5 is
+
+    slot: [first word, second word, 7 << 32 | 3, 4.5]
+
+Cost: a duplicate takes a probe of a few slots; a new claim adds two system calls for the lock, 1.2
+µs together. Memory is 32 bytes a slot. See docs/why/design.md.
 """
 
 from __future__ import annotations
@@ -27,9 +35,9 @@ CAPACITY = 1 << 22
 """Keys that a table has room for; memory is taken only for slots that are used."""
 OWNERS = 1 << 22
 HOST = OWNERS - 1
-"""The owner whose claims are never void."""
+"""The owner whose claims are never void: `SharedClaims.create` and the keys of earlier runs."""
 WINDOW = 128
-"""A key lives within so many slots of the place that its first word names."""
+"""A key lives within this many slots of the place that its first word names."""
 
 _SLOT = 32
 _HEADER = 4 * OWNERS
@@ -38,21 +46,25 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class Claim(enum.Enum):
-    """What became of a claim. All but DUPLICATE mean: explore this node."""
+    """What became of a claim. All but `DUPLICATE` mean: explore this node."""
 
     NEW = enum.auto()
     DUPLICATE = enum.auto()
     REOPENED = enum.auto()
-    """The key was explored with a worse bound only."""
+    """The key was explored with a worse bound only: a better path may lead to a better solution."""
     FULL = enum.auto()
-    """There is no room to remember the key: its subtree may be explored more than once."""
+    """No free slot in the key's window remembers it: its subtree may be explored more than once."""
 
 
 _NEW, _DUPLICATE, _REOPENED, _FULL = Claim
 
 
 def key_digest(key: bytes | str | int | tuple[object, ...]) -> bytes:
-    """Gives the 16 bytes that stand for a key in every process. Keys of different types differ."""
+    """Gives the 16 bytes that stand for a key in every process.
+
+    Keys of different types differ: `key_digest(b"1")`, `key_digest("1")` and `key_digest(1)`
+    are three digests.
+    """
     if isinstance(key, bytes):
         return blake2b(key, digest_size=16).digest()
     if isinstance(key, str):
@@ -64,22 +76,22 @@ def key_digest(key: bytes | str | int | tuple[object, ...]) -> bytes:
 
 
 class LocalClaims:
-    """The table of a search without worker processes."""
+    """The table of a search without worker processes: a dictionary with `SharedClaims`' methods."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
         self._bounds: dict[bytes, float] = {}
 
     def claim(self, key: bytes, bound: float = -math.inf) -> Claim:
-        """Claims a key; with a bound, a key that is known with a larger one is reopened."""
+        """Claims a key; one that was claimed with a larger `bound` is `REOPENED`."""
         bounds = self._bounds
-        known = bounds.get(key)
-        if known is None:
+        claimed = bounds.get(key)
+        if claimed is None:
             if len(bounds) >= self._capacity:
                 return _FULL
             bounds[key] = bound
             return _NEW
-        if bound >= known:
+        if bound >= claimed:
             return _DUPLICATE
         bounds[key] = bound
         return _REOPENED
@@ -108,9 +120,10 @@ class SharedClaims:
 
     def __init__(self, fd: int, path: str, owner: int) -> None:
         self.path = path
-        """Where workers of the same user find the table while the host has it open."""
+        """Where workers of the same user `attach` while the host has the table open."""
         self.sequence = 1
-        """The number of the report that will carry the claims made now; its owner counts it up."""
+        """The number of the report that will carry the claims made now; `WorkerSession`
+        counts it up."""
         self._fd = fd
         self._owner = owner
         self._map = mmap.mmap(fd, 0)
@@ -122,7 +135,7 @@ class SharedClaims:
 
     @classmethod
     def create(cls, capacity: int = CAPACITY) -> SharedClaims:
-        """Makes an empty table. The creator's own claims are never void."""
+        """Makes an empty table for `capacity` keys. The creator's own claims are never void."""
         fd, path = unnamed_file("aiosearch-claims")
         os.ftruncate(fd, _HEADER + (capacity + WINDOW) * _SLOT)
         return cls(fd, path, HOST)
@@ -139,8 +152,9 @@ class SharedClaims:
         return cls(reopen(path), path, owner)
 
     def claim(self, key: bytes, bound: float = -math.inf) -> Claim:
-        """Claims a 16-byte key; with a bound, a key that is known with a larger one is reopened."""
+        """Claims a 16-byte key; one that was claimed with a larger `bound` is `REOPENED`."""
         first, second = _WORDS.unpack(key)
+        # Zero marks a free slot, so a digest that begins with eight zero bytes is stored as 1
         first = first or 1
         words = self._words
         home = first % self._capacity
@@ -161,7 +175,8 @@ class SharedClaims:
             unlock(self._fd, home, WINDOW)
 
     def release(self, owner: int, committed: int) -> None:
-        """Voids the claims that a dead worker made after its last committed report (0: all)."""
+        """Voids the claims that a dead worker made after its report `committed` (0: all of
+        them)."""
         self._cuts[owner] = committed + 1
 
     def preload(self, keys: bytes) -> None:
@@ -188,7 +203,7 @@ class SharedClaims:
             unlink_if_named(self.path)
 
     def _settle(self, first: int, second: int, bound: float) -> Claim:
-        """Decides a claim and writes it down, with the key's window locked."""
+        """Decides a claim and writes it down; the caller holds the lock of the key's window."""
         words = self._words
         home = first % self._capacity
         for at in range(home * 4, (home + WINDOW) * 4, 4):
@@ -216,10 +231,12 @@ class SharedClaims:
         return stamp != 0 and (not cut or stamp & 0xFFFFFFFF < cut)
 
     def _covers(self, at: int, bound: float) -> bool:
-        """Says, without a lock, whether the slot's claim is at least as good as one with `bound`.
+        """Says, without a lock, whether the slot's claim is at least as good as one with
+        `bound`.
 
-        The stamp was read before. Where loads may pass each other the bound could be older than
-        the stamp, so there only a search without bounds may believe it.
+        The stamp was read before. On a processor that lets loads pass each other (`ORDERED`
+        is false) the bound could be older than the stamp, so there only a search without
+        bounds may believe it.
         """
         if ORDERED:
             return bound >= self._bounds[at + 3]

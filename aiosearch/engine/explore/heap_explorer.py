@@ -1,50 +1,85 @@
 """The explorer for all but plain depth-first search: a heap with bounds, keys and obligations.
 
-Open nodes are a heap, so that one loop serves all orders, bounds, keys, obligations and an
-asynchronous `expand`.
+The problem: one loop for every order, for pruning, claimed keys, obligations that z3 answers later,
+and an asynchronous `expand`, all at once. Open nodes are a heap of `HeapEntry`s, and what comes out
+first is the order: `sort` is the depth (breadth first), the score (best first), the negated depth
+(branch and bound; the score breaks ties), or zero (depth first: paths sort that way).
+
+A node goes through `_admit`, which may end it: its bound against the incumbent, then its key, then
+its obligation. An open question parks the entry under the question's digest; `answer` brings it
+back as `NodeStage.DECIDED`, so that it is not asked again. For example, under branch and bound with
+the incumbent 12:
+
+    pop (-3.0, 13.0, ...)   bound 13 >= 12: pruned, never expanded
+    pop (-3.0, 9.5, ...)    key new, obligation asked: parked under digest d
+    answer(d, PROVED)       pushed again at stage DECIDED
+    pop (-3.0, 9.5, ...)    solutions, expand, children pushed at sort -4.0
+
+Invariant: an entry is in exactly one of `_heap`, `_parked`, `_deferred` and `_lanes`, or its
+subtree is finished; `snapshot` packs all four, so a report never loses a node. A node is counted
+when its children are pushed, all of them or none.
+
+Cost: O(log n) for a node among n open ones (benchmarks/nodes.py prints what it adds to
+plain recursion). See docs/why/design.md.
 """
 
 from __future__ import annotations
 
 import heapq
-import inspect
 import itertools
 import math
 import zlib
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...checks.verdict import Status
 from ...errors import ProblemError
 from ...orders import Order
-from ...problem import Obligation
+from ...problem import NodeT, Obligation, Problem
 from .bundles import Bundle, Codec, NodeStage, Siblings
 from .claims import Claim, LocalClaims, SharedClaims, key_digest
-from .explorer import Clock, Explorer, NodeT, as_children, checked_cost, clock, fitted
+from .explorer import Clock, Explorer, as_children, checked_cost, clock, fitted
 from .paths import step, steps
 
 if TYPE_CHECKING:
     import asyncio
 
 HeapEntry: TypeAlias = tuple[float, float, bytes, int, int, int, int, float, Any]
-"""What the heap sorts by, score, path, a serial number, the parent's length of path, depth, stage,
-weight and the node. Serial numbers differ, so comparing two entries never reaches the node.
+"""One open node, as the heap compares it:
+
+    (sort, score, path, serial, length, depth, stage, weight, node)
+    (0.0,  7.5,   b"\\x02\\x00", 41, 1, 2, NodeStage.FRESH, 0.125, (3, 1))
+
+`sort` is what the order goes by and `score` what `Order.score` gave; `path` and `length` are as in
+`Siblings` (the parent's path is `path[:length]`). Serial numbers differ, so comparing two entries
+never reaches the node.
 """
+# A plain tuple: building a NamedTuple takes 250 ns where this takes 40, of some 2,500 that a node
+# of `Queens` takes here (benchmarks/nodes.py), and the garbage collector never stops visiting a
+# NamedTuple.
+SORT: Final = 0
+SCORE: Final = 1
+PATH: Final = 2
+DEPTH: Final = 5
+STAGE: Final = 6
+WEIGHT: Final = 7
+NODE: Final = 8
+"""Where a `HeapEntry` holds its node; the names above say the same of its other fields."""
 
 MOST_PARKED = 512
-"""Nodes that may wait for verdicts at once; then the explorer waits with them."""
-LANES = 32
-"""Asynchronous expansions under way at once, where the problem does not say how many."""
+"""Nodes that may wait for verdicts at once; then `idle` is true and the explorer waits with them.
+"""
 MOST_VERDICTS = 200_000
 NO_BOUND = -math.inf
 
 
 class HeapExplorer(Explorer[NodeT]):
-    """Explores in any order, with pruning, claimed keys, obligations and asynchronous expand."""
+    """Explores in any `Order`, with pruning, claimed keys, obligations and asynchronous
+    `expand`."""
 
     def __init__(
         self,
-        problem: Any,
+        problem: Problem[NodeT, Any],
         codec: Codec[NodeT],
         skip_errors: bool,
         order: Order,
@@ -60,13 +95,15 @@ class HeapExplorer(Explorer[NodeT]):
         self._order = order
         self._score = order.score(problem)
         self._prunes = order.prunes
-        self._bound = getattr(problem, "bound", None)
+        self._has_bound = self.capabilities.bound is not None
+        self._bound = self.capabilities.bound or _absent
         self._score_is_bound = self._score is not None and self._score == self._bound
         codec.scored_by = _name_of(self._score)
-        self._cost = getattr(problem, "cost", None)
-        self._key = getattr(problem, "key", None)
+        self._cost = self.capabilities.cost
+        self._key = self.capabilities.key or _absent
         self._claims = claims
-        self._obligation = getattr(problem, "obligation", None)
+        self._has_obligation = self.capabilities.obligation is not None
+        self._obligation = self.capabilities.obligation or _absent
         self._ask = ask
         self._digest = digest
         self._on_unknown = on_unknown
@@ -76,30 +113,30 @@ class HeapExplorer(Explorer[NodeT]):
         self.parked = 0
         self._deferred: list[HeapEntry] = []
         self._verdicts: dict[bytes, Status] = {}
-        self._most_lanes: int = getattr(problem, "lanes", LANES)
+        self._most_lanes = self.capabilities.lanes
         self._lanes: dict[asyncio.Task[list[NodeT]], HeapEntry] = {}
         self._method = "expand"
         self._claimed = False
         self._reopens = reopens
         self._keys: list[bytes] | None = [] if record_keys else None
         self.incumbent = float("inf")
-        """The cost to beat, wherever it was found."""
+        """The cost to beat, of a solution found here or told by `beat`."""
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is open but what was put off."""
+        """Whether nothing is open but what `on_unknown="defer"` put off."""
         return not (self._heap or self.parked or self._lanes)
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to run until a verdict comes."""
+        """Whether there is nothing to run until a verdict comes or an expansion under way ends."""
         if not self._heap or self.parked >= MOST_PARKED or self._past_horizon:
             return not self._lanes
         return False
 
     @property
     def _past_horizon(self) -> bool:
-        return self.horizon > 0 and self._heap[0][5] >= self.horizon
+        return self.horizon > 0 and self._heap[0][DEPTH] >= self.horizon
 
     @property
     def at_horizon(self) -> bool:
@@ -134,6 +171,8 @@ class HeapExplorer(Explorer[NodeT]):
         scores: Sequence[float] = (),
     ) -> list[HeapEntry]:
         order = self._order
+        # Under branch and bound a child goes before every shallower node (the dive that finds
+        # incumbents early), and among siblings the score decides, as the tuple's second field
         sort = float(depth) if order.by_level else float(-depth) if self._prunes else 0.0
         scored = self._score
         entries: list[HeapEntry] = []
@@ -144,10 +183,10 @@ class HeapExplorer(Explorer[NodeT]):
             if scores:
                 score = scores[offset]
             elif scored is not None:
-                known = self._scored(scored, node, path)
-                if known is None:
+                node_score = self._scored(scored, node, path)
+                if node_score is None:
                     continue
-                score = known
+                score = node_score
             if order.greedy:
                 sort = score
             serial = next(self._serial)
@@ -155,7 +194,7 @@ class HeapExplorer(Explorer[NodeT]):
         return entries
 
     def _scored(self, score: Callable[[Any], float], node: NodeT, path: bytes) -> float | None:
-        """Scores a node; None where it is skipped because that raised."""
+        """Scores a node; None where `skip_errors` gives it up because that raised."""
         try:
             value = float(score(node))
             if value != value:
@@ -174,8 +213,9 @@ class HeapExplorer(Explorer[NodeT]):
         counts = self.counts
         first = counts.nodes
         last = first + nodes
-        expand = self.problem.expand
+        expand = self.capabilities.expand
         while self._heap and now < deadline and counts.nodes < last:
+            # The clock is read once in `batch` nodes, as in `DepthFirstExplorer`
             for _ in range(self.batch):
                 if self.idle or counts.nodes >= last:
                     break
@@ -184,7 +224,7 @@ class HeapExplorer(Explorer[NodeT]):
                     if self._admit(entry):
                         self._take_solutions(entry)
                         self._method = "expand"
-                        self._grow(entry, as_children(expand(entry[-1])))
+                        self._grow(entry, as_children(expand(entry[NODE])))
                 except (Exception, SystemExit) as error:
                     self._fail(entry, error, self._claimed)
             if self.idle:
@@ -195,7 +235,8 @@ class HeapExplorer(Explorer[NodeT]):
         return counts.nodes - first
 
     async def run_async(self, deadline: int, nodes: int) -> int:
-        """The same for an asynchronous expand: many expansions are under way at once."""
+        """Explores like `run` with an asynchronous `expand`: many expansions are under way
+        at once."""
         import asyncio  # here and below: plain problems never need it
 
         clock = self.clock
@@ -204,6 +245,8 @@ class HeapExplorer(Explorer[NodeT]):
         last = first + nodes
         while (self._heap or self._lanes) and clock() < deadline and self.counts.nodes < last:
             while self._heap and len(self._lanes) < self._most_lanes and self.parked < MOST_PARKED:
+                # Lanes count against the limit before they end, so that a limit on nodes is never
+                # passed
                 if self._past_horizon or self.counts.nodes + len(self._lanes) >= last:
                     break
                 if self.clock() >= deadline and self._lanes:
@@ -224,7 +267,7 @@ class HeapExplorer(Explorer[NodeT]):
             if self._admit(entry):
                 self._take_solutions(entry)
                 self._method = "expand"
-                lane = asyncio.ensure_future(collect(self.problem.expand(entry[-1])))
+                lane = asyncio.ensure_future(collect(self.capabilities.expand(entry[NODE])))
                 self._lanes[lane] = entry
         except (Exception, SystemExit) as error:
             self._fail(entry, error, self._claimed)
@@ -241,38 +284,43 @@ class HeapExplorer(Explorer[NodeT]):
                 self._fail(entry, error, claimed=True)
 
     def _fail(self, entry: HeapEntry, error: BaseException, claimed: bool) -> None:
-        """Gives up the subtree, where that was asked for, or the search; it stays open then."""
+        """Gives up the subtree under `skip_errors`, or the search; the node stays open then."""
         if not self.skip_errors:
+            # Open again with its claim: without, the resumed search would take its own claim for a
+            # duplicate
             heapq.heappush(self._heap, _claimed(entry) if claimed else entry)
-            raise self._problem_error(self._method, error, steps(entry[2])) from error
+            raise self._problem_error(self._method, error, steps(entry[PATH])) from error
         self.counts.skipped += 1
 
     def _admit(self, entry: HeapEntry) -> bool:
-        """Decides whether a node is explored now: bound, key, then obligation."""
+        """Decides whether a node is explored now: by its bound, then its key, then its
+        obligation."""
         _, score, _, _, _, _, stage, _, node = entry
         bound = NO_BOUND
         if self._prunes:
             bound = score
             if not self._score_is_bound:
                 self._method = "bound"
-                bound = float(self._bound(node))  # type: ignore[misc]  # pruning orders have one
+                bound = float(self._bound(node))
             if bound >= self.incumbent:
                 self.counts.pruned += 1
                 return False
+        # No pruning, but claims carry bounds: another order prunes in the same search
         elif self._reopens:
             self._method = "bound"
-            bound = float(self._bound(node))  # type: ignore[misc]  # pruning orders have one
+            bound = float(self._bound(node))
+        # Remembered for `_fail`: what raises after the claim has to stay claimed
         self._claimed = stage > NodeStage.FRESH
         if stage == NodeStage.FRESH and self._claims is not None:
             if not self._claim(node, bound):
                 return False
             self._claimed = True
-        return stage == NodeStage.DECIDED or self._obligation is None or self._cleared(entry)
+        return stage == NodeStage.DECIDED or not self._has_obligation or self._cleared(entry)
 
     def _claim(self, node: NodeT, bound: float) -> bool:
         assert self._claims is not None
         self._method = "key"
-        value = self._key(node)  # type: ignore[misc]  # claims exist for keys only
+        value = self._key(node)
         if value is None:
             raise TypeError("returned None; equal keys mean equal subtrees, so give every node one")
         key = key_digest(value)
@@ -293,7 +341,7 @@ class HeapExplorer(Explorer[NodeT]):
     def _cleared(self, entry: HeapEntry) -> bool:
         """Whether z3 lets the subtree live; parks the node while nobody knows."""
         self._method = "obligation"
-        obligation = self._obligation(entry[-1])  # type: ignore[misc]  # asked only if there is one
+        obligation = self._obligation(entry[NODE])
         if obligation is None:
             return True
         digest = self._digest(obligation)
@@ -306,11 +354,12 @@ class HeapExplorer(Explorer[NodeT]):
             waiting.append(entry)
         else:
             self._parked[digest] = [entry]
-            self._ask(digest, obligation, entry[0])
+            self._ask(digest, obligation, entry[SORT])
         return False
 
     def answer(self, digest: bytes, status: Status) -> None:
         """Takes a verdict, and resumes or prunes the nodes that waited for it."""
+        # Forgetting all is right: a forgotten verdict is asked again and the service still knows it
         if len(self._verdicts) >= MOST_VERDICTS:
             self._verdicts.clear()
         self._verdicts[digest] = status
@@ -320,13 +369,14 @@ class HeapExplorer(Explorer[NodeT]):
                 heapq.heappush(self._heap, _decided(entry))
 
     def beat(self, cost: float) -> list[bytes]:
-        """Takes a better solution's cost; gives the questions that nobody needs answered now."""
+        """Takes a better solution's `cost`; gives the digests that nobody needs answered now."""
         self.incumbent = min(self.incumbent, cost)
+        # Only where the score is the bound is it known without calling the problem for every entry
         if not (self._prunes and self._parked and self._score_is_bound):
             return []
         moot = []
         for digest, entries in list(self._parked.items()):
-            alive = [entry for entry in entries if entry[1] < self.incumbent]
+            alive = [entry for entry in entries if entry[SCORE] < self.incumbent]
             self.parked -= len(entries) - len(alive)
             self.counts.pruned += len(entries) - len(alive)
             if alive:
@@ -366,9 +416,9 @@ class HeapExplorer(Explorer[NodeT]):
 
     def _take_solutions(self, entry: HeapEntry) -> None:
         self._method = "solutions"
-        node = entry[-1]
-        if solutions := self.problem.solutions(node):
-            self._take(node, entry[2], solutions)
+        node = entry[NODE]
+        if solutions := self.capabilities.solutions(node):
+            self._take(node, entry[PATH], solutions)
 
     def _take(self, node: NodeT, path: bytes, solutions: Iterable[Any]) -> None:
         for solution in solutions:
@@ -386,10 +436,12 @@ class HeapExplorer(Explorer[NodeT]):
                 self.found.append((solution, cost))
 
     def _check_bound(self, node: NodeT, path: bytes, cost: float) -> None:
-        if self._bound is None:
+        if not self._has_bound:
             return
         self._method = "bound"
         bound = float(self._bound(node))
+        # Relative tolerance: a bound and a cost summed in different orders differ in their last
+        # bits
         if bound > cost + 1e-9 * max(abs(bound), abs(cost)):
             reason = (
                 f"gave {bound:g}, above the cost {cost:g} of a solution at this very node; "
@@ -405,11 +457,12 @@ class HeapExplorer(Explorer[NodeT]):
 
     def split(self, pieces: int = 1) -> list[Bundle]:
         """Gives every other open node away, so that both sides are equally promising."""
+        # Sorted is a heap too, and so is every other element of it: no heapify is needed
         self._heap.sort()
-        given = self._heap[1::2]
+        published = self._heap[1::2]
         self._heap = self._heap[0::2]
-        self.counts.published += len(given)
-        return [bundle for at in range(pieces) for bundle in self._packed(given[at::pieces])]
+        self.counts.published += len(published)
+        return [bundle for at in range(pieces) for bundle in self._packed(published[at::pieces])]
 
     def close(self) -> None:
         for lane in self._lanes:
@@ -425,7 +478,7 @@ class HeapExplorer(Explorer[NodeT]):
 
     def drain_singly(self) -> list[Bundle]:
         """Gives everything away, each subtree as a bundle of its own, in depth-first order."""
-        entries = sorted(self._heap, key=lambda entry: entry[2])
+        entries = sorted(self._heap, key=lambda entry: entry[PATH])
         self._heap = []
         bundles = [bundle for entry in entries for bundle in self._packed([entry])]
         return bundles + self.take_deferred()
@@ -437,7 +490,7 @@ class HeapExplorer(Explorer[NodeT]):
         return keys
 
     def take_deferred(self) -> list[Bundle]:
-        """Gives away what was put off, once nothing else is left here."""
+        """Gives away what was put off, in bundles of rank 1, once nothing else is left here."""
         deferred, self._deferred = self._deferred, []
         return self._packed(deferred, rank=1)
 
@@ -445,11 +498,11 @@ class HeapExplorer(Explorer[NodeT]):
         if self._order.greedy or self._order.by_level:
             entries = sorted(entries)
         else:
-            entries = sorted(entries, key=lambda entry: entry[2])
+            entries = sorted(entries, key=lambda entry: entry[PATH])
         return self.codec.pack(self._siblings(entries), self._score is not None, rank)
 
     def _siblings(self, entries: Iterable[HeapEntry]) -> Iterable[Siblings[NodeT]]:
-        """Joins entries into groups of consecutive siblings."""
+        """Joins entries into `Siblings`: runs at one stage whose indices follow each other."""
         scored = self._score is not None
         group: Siblings[NodeT] | None = None
         for _, score, path, _, length, depth, stage, weight, node in entries:
@@ -470,30 +523,31 @@ class HeapExplorer(Explorer[NodeT]):
             yield group
 
 
+def _absent(node: Any) -> Any:
+    """Stands for an optional method that the problem lacks; whoever calls it has ruled that out."""
+    raise AssertionError("the problem has no such method")
+
+
 def _name_of(score: Callable[[Any], float] | None) -> int:
-    """A number for a scoring function that is the same in every process and run."""
+    """A number for a scoring function that is the same in every process and run: `zlib.crc32`
+    of its name."""
     if score is None:
         return 0
     return zlib.crc32(getattr(score, "__qualname__", repr(type(score))).encode())
 
 
 def _decided(entry: HeapEntry) -> HeapEntry:
-    return (*entry[:6], NodeStage.DECIDED, *entry[7:])
+    return (*entry[:STAGE], NodeStage.DECIDED, *entry[WEIGHT:])
 
 
 def _claimed(entry: HeapEntry) -> HeapEntry:
-    return (*entry[:6], max(entry[6], NodeStage.CLAIMED), *entry[7:])
+    return (*entry[:STAGE], max(entry[STAGE], NodeStage.CLAIMED), *entry[WEIGHT:])
 
 
 async def collect(children: Any) -> list[Any]:
-    """Takes what an asynchronous expand gives: an async iterable, or something to await."""
+    """Takes what an asynchronous `expand` gives: an async iterable, or something to await."""
     if isinstance(children, AsyncIterable):
         return [child async for child in children]
     if isinstance(children, Awaitable):
         children = await children
     return list(as_children(children))
-
-
-def is_async(problem: Any) -> bool:
-    expand = problem.expand
-    return inspect.iscoroutinefunction(expand) or inspect.isasyncgenfunction(expand)

@@ -1,4 +1,5 @@
-"""Records on their way to a journal: few at a time cost a file operation each, so they gather."""
+"""Records on their way to a journal. Writing few at a time costs a file operation each, so they
+gather."""
 
 from __future__ import annotations
 
@@ -11,15 +12,15 @@ if TYPE_CHECKING:
     from .records import JournalRecord
 
 BATCH_SECONDS = 0.05
-"""How long a record waits for company."""
+"""Seconds for which a record waits for others to be written with it."""
 MANY_BYTES = 256 * 1024
-"""So much is not made to wait."""
+"""This many bytes are written at once, without waiting."""
 PIECE_BYTES = 64 * 1024
-"""What is taken at once, so that encoding it never holds up the loop."""
+"""Bytes that `take` gives at once, so that encoding them never holds up the loop."""
 
 
 class Batches:
-    """A queue that one task empties, a batch at a time."""
+    """A queue of `JournalRecord`s that one task empties, a batch at a time."""
 
     def __init__(self) -> None:
         self._records: deque[JournalRecord] = deque()
@@ -36,7 +37,7 @@ class Batches:
             self._many.set()
 
     def close(self) -> None:
-        """Ends the waiting: what is there is due."""
+        """Ends the waiting: `due` returns, and what is there is written."""
         self.closed = True
         self._some.set()
         self._many.set()
@@ -48,15 +49,17 @@ class Batches:
             await asyncio.wait_for(self._many.wait(), BATCH_SECONDS)
 
     def take(self) -> list[JournalRecord]:
-        """Gives the next records: one, or several of about 64 KB; none when none are left."""
-        taken: list[JournalRecord] = []
+        """Gives the next records: one, or several of about `PIECE_BYTES`; none when none
+        are left."""
+        batch: list[JournalRecord] = []
         size = 0
         while self._records and size < PIECE_BYTES:
             record = self._records.popleft()
             size += record.weight
-            taken.append(record)
+            batch.append(record)
         self._bytes -= size
+        # After `close` the events stay set, or the writer would wait for records that never come
         if not self._records and not self.closed:
             self._some.clear()
             self._many.clear()
-        return taken
+        return batch

@@ -1,13 +1,13 @@
-"""The keys that earlier runs of a search explored, for tables that are made later."""
+"""The keys that earlier runs of a search explored, for claim tables that are made later."""
 
 from __future__ import annotations
 
 PART_BYTES = 32 * 1024
-"""What is sent at once: a link is never busy with it for long."""
+"""Bytes that are sent at once: a link is never busy with them for long."""
 
 
 class KeyChunks:
-    """Keys of 16 bytes each, in parts."""
+    """Keys of 16 bytes each, in parts of `PART_BYTES`."""
 
     def __init__(self) -> None:
         self._parts: list[bytearray] = []

@@ -1,9 +1,24 @@
 """The journal that makes a search resumable: what is finished, appended in batches.
 
-A batch is in the operating system's hands about 50 ms after its records were given, so that
-`kill -9` takes no more than that. It is forced to the disk every second while records come, at a
-snapshot and at the end. A journal that has grown far beyond the state it stands for is replaced
-by a snapshot of that state.
+The problem: a search of days must survive `kill -9` at any moment, without slowing down for it.
+What is written is the transactions of the `Coordinator`, so that the file adds up to a state in
+which every open subtree is there once.
+
+A batch is in the operating system's hands about 50 ms after its records were given, so that `kill
+-9` takes no more than that. It is forced to the disk every second while records come, at a snapshot
+and at the end. A journal that has grown far beyond the state it stands for is replaced by a
+snapshot of that state. The file of a small search:
+
+    4be1d07a {"aiosearch":"0.1.0","problem":"shop:Knapsack", ...}
+    193cfaa0 {"opened":[[1,0,0.0,1,"",0,1.0]]}
+    b842df97 {"closed":[1],"opened":[[2,0,3.0,40,"AA==",3,0.75]],"counts":{"nodes":1000},...}
+
+Invariants: a line counts if its checksum is right and it is not the first part of a cut
+transaction; the file at `path` is at any moment a whole journal (a snapshot grows beside it and
+replaces it by a rename); records that come during a snapshot go to both files.
+
+Cost: `write` takes a microsecond on the loop, encoding some 64 KB a millisecond, and files are
+written by threads (benchmarks/lag.py). See docs/why/design.md.
 """
 
 from __future__ import annotations
@@ -28,21 +43,21 @@ if TYPE_CHECKING:
 
 SYNC_SECONDS = 1.0
 RETRY_SECONDS = 30.0
-"""After a failure, the time before a snapshot is tried again."""
+"""Seconds after a failure before a snapshot is tried again."""
 COMPACT_BYTES = 8 * 1024 * 1024
-"""A smaller journal is never replaced by a snapshot."""
+"""A smaller journal, in bytes, is never replaced by a snapshot."""
 NOTHING = JournalRecord()
 
 
 class JournalStatistics(Struct, frozen=True):
-    """What a journal has done so far."""
+    """What a `Journal` has done so far."""
 
     records: int
     bytes: int
     """Written in all, snapshots included."""
     snapshots: int
     seconds: float
-    """Spent waiting for the file system, beside the search."""
+    """Seconds spent waiting for the file system, beside the search."""
     trusted: bool
     """False while the file lacks records because it could not be written."""
 
@@ -50,8 +65,8 @@ class JournalStatistics(Struct, frozen=True):
 class Journal:
     """A journal file that this process owns until `close`.
 
-    `write` costs a microsecond. When the disk is full the search goes on: the file keeps what it
-    had, `warn` is told, and now and then a snapshot tries to make it complete again.
+    `write` costs a microsecond. When the disk is full the search goes on: the file keeps what
+    it had, `warn` is called, and now and then a snapshot tries to make it complete again.
     """
 
     def __init__(
@@ -85,9 +100,9 @@ class Journal:
         warn: Callable[[str], None],
         first: JournalRecord = NOTHING,
     ) -> Journal:
-        """Starts a journal, with a first record in it as soon as the file is there.
+        """Starts a journal, with a `first` record in it as soon as the file is there.
 
-        One that is there already is never overwritten.
+        A file that is there already is never overwritten.
         """
         with _explained(path):
             file = await OwnedFile.make(path, seal(header) + seal(first))
@@ -165,10 +180,13 @@ class Journal:
     async def _flush(self) -> None:
         while records := self._batches.take():
             async with self._writing:
+                # The state first: a snapshot that begins now must hold what the tail does not
                 for record in records:
                     self._state.apply(record)
                 self._records += len(records)
                 for batch in lines(records):
+                    # A snapshot is being written: it holds the state as it began, so it needs this
+                    # batch as well
                     if self._tail is not None:
                         self._tail.append(batch)
                     if self._trusted:
@@ -182,6 +200,7 @@ class Journal:
             self._snapshot = asyncio.create_task(self._try_compact())
 
     async def _append(self, batch: bytes) -> None:
+        # For the tests of crashes: half a batch is what a torn write leaves
         if fault_points.armed("journal.batch"):
             await self._file.append(batch[: len(batch) // 2])
             fault_points.die()
@@ -217,6 +236,7 @@ class Journal:
     def _snapshot_due(self) -> bool:
         if perf_counter() < self._retry or not (self._snapshot is None or self._snapshot.done()):
             return False
+        # Four times the state: the file is rewritten when three quarters of it are history
         large = self._file.size > max(COMPACT_BYTES, 4 * self._state.weight)
         return large or not self._trusted
 
@@ -250,7 +270,8 @@ class Journal:
             await replaced.close()
 
     async def _fill(self, file: OwnedFile, parts: Iterator[JournalRecord]) -> OwnedFile:
-        """Writes a snapshot, then what came meanwhile, and puts it in place of the old file."""
+        """Writes a snapshot, then the batches in `_tail`, which came meanwhile, and puts it
+        in place of the old file."""
         await self._write(file, seal(self._header))
         for part in parts:
             await self._write(file, seal(part))

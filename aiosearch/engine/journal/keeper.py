@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ...problem import AnyProblem
 from ..books.coordinator import Transaction
 from ..explore.bundles import ROOT, Bundle
 from ..explore.counts import Counts
@@ -19,11 +20,11 @@ from .records import JournalHeader, JournalRecord, OpenSubtree
 
 SLICE_SECONDS = 0.001
 KEYS_BYTES = 2048
-"""Keys that are handed on at once: less than half a millisecond."""
+"""Bytes of keys that are handed on at once: less than half a millisecond of `preload`."""
 
 
 class JournalContents(Struct, frozen=True):
-    """What a journal holds, in the engine's terms."""
+    """What a journal holds, in the engine's terms: bundles and counts."""
 
     open: dict[int, Bundle]
     next_id: int
@@ -34,7 +35,8 @@ class JournalContents(Struct, frozen=True):
 
 
 class JournalKeeper:
-    """Writes transactions down; one in the books is one in the file."""
+    """Writes transactions down: one that is in the `Coordinator`'s books is in the journal's
+    queue."""
 
     def __init__(self, path: Path, warn: Callable[[str], None]) -> None:
         self._path = path
@@ -44,7 +46,7 @@ class JournalKeeper:
         self._seconds = 0.0
         self._slice_end = 0.0
 
-    def header(self, problem: Any, order: Any, strategy: str, seed: int) -> JournalHeader:
+    def header(self, problem: AnyProblem, order: Any, strategy: str, seed: int) -> JournalHeader:
         from ... import __version__
 
         cls = type(problem)
@@ -67,11 +69,17 @@ class JournalKeeper:
         self._journal, state = await Journal.resume(self._path, header, self._warn)
         self._slice_end = time.perf_counter() + SLICE_SECONDS
         bundles = {}
-        for id, kept in state.open.items():
+        for id, subtree in state.open.items():
             bundles[id] = Bundle(
-                kept.blob, kept.size, kept.depth, kept.priority, kept.rank, kept.weight
+                subtree.blob,
+                subtree.size,
+                subtree.depth,
+                subtree.priority,
+                subtree.rank,
+                subtree.weight,
             )
             await self.breathe()
+        # A journal of another release of this series may count what this one does not know
         names = set(Counts.__struct_fields__)
         counts = Counts(**{name: n for name, n in state.counts.items() if name in names})
         self._depth = counts.depth

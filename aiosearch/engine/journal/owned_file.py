@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 class OwnedFile:
-    """A file held by an exclusive lock, which goes with it when it replaces another.
+    """A file held by an exclusive `flock`, which goes with it when it replaces another.
 
-    Nothing is buffered in the process: when `append` returns, killing the process loses nothing.
+    Nothing is buffered in the process: when `append` returns, killing the process loses
+    nothing.
     """
 
     def __init__(self, file: AsyncFileIO, path: Path) -> None:
@@ -31,8 +32,10 @@ class OwnedFile:
 
     @classmethod
     async def make(cls, path: Path, data: bytes) -> OwnedFile:
-        """Makes a file that holds the data from its first moment on."""
+        """Makes a file that holds the `data` from its first moment on."""
         require_ordinary(path)
+        # The name is taken first, empty and locked, so that two searches cannot both write beside
+        # it
         place = await cls.create(path)
         try:
             if place.size:
@@ -57,20 +60,21 @@ class OwnedFile:
 
     @classmethod
     async def create(cls, path: Path) -> OwnedFile:
-        """Opens a file, making it if need be. Raises JournalError while another process has it."""
+        """Opens a file, making it if need be. Raises `JournalError` while another process
+        has it."""
         return cls(await aiofiles.open(path, "ab", buffering=0, opener=_locked), path)
 
     @classmethod
     async def open(cls, path: Path) -> OwnedFile:
-        """Opens a file that is there. Raises JournalError while another process has it."""
+        """Opens a file that is there. Raises `JournalError` while another process has it."""
         return cls(await aiofiles.open(path, "ab", buffering=0, opener=_locked_existing), path)
 
     async def append(self, data: bytes) -> None:
-        """Adds the data, or raises OSError and leaves the file as it was."""
+        """Adds the `data`, or raises `OSError` and leaves the file as it was."""
         try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[await self._file.write(rest) :]
+            unwritten = memoryview(data)
+            while unwritten:
+                unwritten = unwritten[await self._file.write(unwritten) :]
         except OSError:
             with contextlib.suppress(OSError):  # then a torn line remains, which a reader cuts off
                 await self._file.truncate(self.size)
@@ -101,7 +105,7 @@ def require_ordinary(path: Path) -> None:
 
 
 def beside(path: Path) -> Path:
-    """Where the file grows that will replace the one at `path`."""
+    """Where the file grows that will replace the one at `path`: the name with `.tmp`."""
     return path.with_name(path.name + ".tmp")
 
 
@@ -110,6 +114,8 @@ def _locked(path: str, flags: int) -> int:
         fd = os.open(path, flags, 0o666)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The lock is on a file, not on a name: somebody may have renamed another file over it
+            # meanwhile
             if os.path.samestat(os.fstat(fd), os.stat(path)):
                 return fd
         except BlockingIOError:

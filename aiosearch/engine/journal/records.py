@@ -1,6 +1,11 @@
 """What a journal says: a header, then transactions, and the state that they add up to.
 
-Each is one line: the checksum of a JSON text, a space and that text.
+Each is one line: the checksum of a JSON text, a space and that text. For example:
+
+    lines([JournalRecord(closed=(1,), seconds=0.5)])   b'3bd55888 {"closed":[1],"seconds":0.5}\n'
+
+A transaction that is too long for a line is cut by `in_parts`; all parts but the last say `more`,
+and a reader applies them together.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 PART = 48 * 1024
-"""Payload that one line of a snapshot aims at: 64 KB when it is text."""
+"""Payload bytes that one line of a snapshot aims at: 64 KB when it is text."""
 
 _OVERHEAD = 64
 _T = TypeVar("_T")
@@ -28,15 +33,15 @@ _encode = msgspec.json.Encoder().encode
 
 
 class JournalHeader(Struct, frozen=True):
-    """Which search a journal belongs to."""
+    """Which search a journal belongs to; `check_header` compares it."""
 
     aiosearch: str
     problem: str
-    """`module:qualname`."""
+    """The problem's class as `module:qualname`."""
     parameters: bytes
-    """The problem itself as msgpack."""
+    """The problem itself as msgpack, by `parameters_of`."""
     parameters_text: str
-    """The same for people."""
+    """The problem's `repr`, for people."""
     order: str
     strategy: str
     seed: int
@@ -45,7 +50,7 @@ class JournalHeader(Struct, frozen=True):
 
 
 class OpenSubtree(Struct, frozen=True, array_like=True, gc=False):
-    """One bundle of nodes that wait to be explored."""
+    """One `Bundle` of nodes that wait to be explored, under the ledger's number."""
 
     id: int
     rank: int
@@ -61,22 +66,22 @@ class JournalRecord(Struct, frozen=True, omit_defaults=True):
     """One transaction: what is finished, and what it left open."""
 
     closed: tuple[int, ...] = ()
-    """Ids of bundles that are open no longer."""
+    """Numbers of bundles that are open no longer."""
     opened: tuple[OpenSubtree, ...] = ()
     counts: dict[str, int] = {}
-    """Added to the statistics."""
+    """Added to the search's `Counts`, by name."""
     solutions: tuple[bytes, ...] = ()
     """Encoded, in the order found."""
     keys: bytes = b""
     """16-byte keys that were claimed, one after the other."""
     seconds: float = 0.0
-    """Search time that passed."""
+    """Seconds of search time that passed since the record before."""
     more: bool = False
-    """The journal's own: the transaction goes on in the next record."""
+    """Whether the transaction goes on in the next record; set by `in_parts`."""
 
     @property
     def weight(self) -> int:
-        """About how many bytes the record holds."""
+        """About how many bytes the record holds, for `PART` and `Batches`."""
         weight = _OVERHEAD + 8 * len(self.closed) + len(self.keys)
         return weight + sum(map(_weight, self.solutions)) + sum(map(_bundle_weight, self.opened))
 
@@ -99,7 +104,7 @@ class JournalState:
         self._digests: set[bytes] = set()
 
     def apply(self, record: JournalRecord) -> None:
-        """Adds one transaction. A bundle that is opened again replaces itself."""
+        """Adds one transaction. A bundle that is `opened` again replaces itself."""
         for closed in record.closed:
             self._close(closed)
         for bundle in record.opened:
@@ -143,18 +148,19 @@ def in_parts(
     keys: Iterable[bytes],
     last: JournalRecord,
 ) -> Iterator[JournalRecord]:
-    """Cuts a transaction too long for a line: the parts take effect together, with the last."""
-    for some in _grouped(opened, _bundle_weight):
-        yield JournalRecord(opened=tuple(some), more=True)
-    for found in _grouped(solutions, _weight):
-        yield JournalRecord(solutions=tuple(found), more=True)
+    """Cuts a transaction that is too long for a line: the parts take effect together, with the
+    `last`."""
+    for bundles in _grouped(opened, _bundle_weight):
+        yield JournalRecord(opened=tuple(bundles), more=True)
+    for encoded in _grouped(solutions, _weight):
+        yield JournalRecord(solutions=tuple(encoded), more=True)
     for claimed in _grouped(keys, len):
         yield JournalRecord(keys=b"".join(claimed), more=True)
     yield last
 
 
 def lines(records: Iterable[JournalRecord]) -> Iterator[bytes]:
-    """Writes records as lines, some 64 KB at a time, a long one in parts."""
+    """Writes records as lines, about `PART` bytes at a time, a long one in parts."""
     batch: list[bytes] = []
     size = 0
     for record in records:
@@ -176,7 +182,7 @@ def _short(record: JournalRecord) -> Iterable[JournalRecord]:
 
 
 def seal(value: JournalHeader | JournalRecord) -> bytes:
-    """Writes one line."""
+    """Writes one line: the checksum by `zlib.crc32` in hex, a space, the JSON text."""
     if isinstance(value, JournalRecord):
         value = _finite(value)
     text = _encode(value)
@@ -203,7 +209,7 @@ def _finite(record: JournalRecord) -> JournalRecord:
 
 
 def _grouped(items: Iterable[_T], weigh: Callable[[_T], int]) -> Iterator[list[_T]]:
-    """Cuts items into groups of about PART bytes."""
+    """Cuts items into groups of about `PART` bytes."""
     group: list[_T] = []
     weight = 0
     for item in items:

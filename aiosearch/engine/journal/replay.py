@@ -25,7 +25,7 @@ _decode_record = msgspec.json.Decoder(JournalRecord).decode
 
 
 def read_header(path: Path) -> JournalHeader:
-    """Reads whose journal a file is, without owning it."""
+    """Reads the `JournalHeader` of a file, without owning it."""
     try:
         with path.open("rb") as file:
             line = file.readline()
@@ -42,18 +42,19 @@ def read_header(path: Path) -> JournalHeader:
     raise JournalError(f"{path} is not a journal of a search: its first line is no header")
 
 
-def check_header(path: Path, found: JournalHeader, header: JournalHeader) -> None:
-    """Raises JournalError unless the search of `header` can go on where the journal's stopped.
+def check_header(path: Path, journalled: JournalHeader, header: JournalHeader) -> None:
+    """Raises `JournalError` unless the search of `header` can go on where the journal's
+    stopped.
 
     Strategy, workers, seed and order may change; what the nodes mean may not.
     """
-    _same(path, "a journal of format", found.format, header.format)
-    if _series(found.aiosearch) != _series(header.aiosearch):
-        _same(path, "from aiosearch", found.aiosearch, header.aiosearch)
-    _same(path, "of the problem", found.problem, header.problem)
-    _same(path, "about nodes of type", found.node_type, header.node_type)
-    if found.parameters != header.parameters:
-        _same(path, "of the problem", found.parameters_text, header.parameters_text)
+    _same(path, "a journal of format", journalled.format, header.format)
+    if _series(journalled.aiosearch) != _series(header.aiosearch):
+        _same(path, "from aiosearch", journalled.aiosearch, header.aiosearch)
+    _same(path, "of the problem", journalled.problem, header.problem)
+    _same(path, "about nodes of type", journalled.node_type, header.node_type)
+    if journalled.parameters != header.parameters:
+        _same(path, "of the problem", journalled.parameters_text, header.parameters_text)
         raise JournalError(f"{path} is of a problem with other parameters, which print alike")
 
 
@@ -71,6 +72,8 @@ async def replay(path: Path) -> tuple[JournalState, int]:
             number += 1
             text = _unseal(line)
             if text is None:
+                # Not an error yet: at the end of the file it is a torn write, which a crash may
+                # leave
                 damaged = damaged or number
                 continue
             if damaged:
@@ -81,6 +84,7 @@ async def replay(path: Path) -> tuple[JournalState, int]:
             length += len(line)
             if number > 1:
                 parts.append(_record(path, number, text))
+                # Not `whole` yet: a crash between the parts must drop them all
                 if parts[-1].more:
                     continue
                 await _apply(state, parts)
@@ -110,19 +114,20 @@ def _record(path: Path, number: int, text: bytes) -> JournalRecord:
 
 
 async def _lines(path: Path) -> AsyncGenerator[bytes, None]:
-    """Gives the lines of a file, the last one maybe without its end, in slices of a millisecond."""
-    rest = b""
+    """Gives the lines of a file, the last one maybe without its end, in slices of `_SLICE`
+    seconds."""
+    tail = b""
     async with aiofiles.open(path, "rb") as file:
         started = perf_counter()
         while chunk := await file.read(_CHUNK):
-            *lines, rest = (rest + chunk).split(b"\n")
+            *lines, tail = (tail + chunk).split(b"\n")
             for line in lines:
                 yield line + b"\n"
                 if perf_counter() - started > _SLICE:
                     await asyncio.sleep(0)
                     started = perf_counter()
-    if rest:
-        yield rest
+    if tail:
+        yield tail
 
 
 def _series(version: str) -> str:
@@ -130,16 +135,16 @@ def _series(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def _same(path: Path, what: str, found: object, expected: object) -> None:
-    if found != expected:
+def _same(path: Path, what: str, journalled: object, expected: object) -> None:
+    if journalled != expected:
         raise JournalError(
-            f"{path} is {what} {found}, and this search is {what} {expected}: resume it as it was,"
-            " or start another journal"
+            f"{path} is {what} {journalled}, and this search is {what} {expected}: resume it as it"
+            " was, or start another journal"
         )
 
 
 def _unseal(line: bytes) -> bytes | None:
-    """Gives a line's text, or None for a line that is not as it was written."""
+    """Gives a line's text, or None for a line whose checksum is wrong."""
     text = line[9:-1]
     if line[8:9] == b" " and line.endswith(b"\n") and line[:8] == b"%08x" % zlib.crc32(text):
         return text

@@ -1,7 +1,4 @@
-"""Hooks: the listeners of a search, and the events that they get, stamped with search time.
-
-What the hooks of a search are told, stamped with search time.
-"""
+"""Hooks: the listeners of a search, and the events that they get, stamped with search time."""
 
 from __future__ import annotations
 
@@ -36,10 +33,11 @@ log = logging.getLogger("aiosearch")
 
 
 class Hooks:
-    """Calls every hook with every event, in order; what one raises is logged once, and counted.
+    """Calls every hook with every event, in order; what a hook raises is logged once, and
+    counted.
 
-    Events come in bursts (one report may hold thousands of solutions), so they are passed on a
-    millisecond at a time, with room for the loop's other work between.
+    Events come in bursts (one report may hold thousands of solutions), so they are passed on
+    for `SLICE_SECONDS` at a time, with room for the loop's other work between.
     """
 
     def __init__(self, hooks: tuple[Hook, ...]) -> None:
@@ -54,10 +52,10 @@ class Hooks:
         return bool(self._hooks)
 
     def emit(self, event: AnyEvent) -> None:
-        self.emit_made(lambda: event)
+        self.emit_lazily(lambda: event)
 
-    def emit_made(self, make: Callable[[], AnyEvent]) -> None:
-        """Passes on an event that is made only when its turn comes."""
+    def emit_lazily(self, make: Callable[[], AnyEvent]) -> None:
+        """Passes on an event that is built by `make` only when its turn comes."""
         if not self._hooks:
             return
         self._waiting.append(make)
@@ -112,14 +110,8 @@ class Hooks:
             log.error("a hook raised; the search goes on without it", exc_info=error)
 
 
-pass
-
-
-event_log = logging.getLogger("aiosearch")
-
-
 class EventEmitter:
-    """Makes events of what happens and passes them on to the hooks."""
+    """Builds events from what happens and passes them on to the `Hooks`."""
 
     def __init__(self, hooks: Hooks, stopwatch: SearchStopwatch) -> None:
         self._hooks = hooks
@@ -159,9 +151,9 @@ class EventEmitter:
     def improved(
         self, number: int, solution: Callable[[], Any], cost: float | None, seat: int
     ) -> None:
-        """The solution is made only when a hook is told of it."""
+        """Emits `Improved`; the solution is decoded only when a hook gets it."""
         seconds = self._seconds
-        self._hooks.emit_made(
+        self._hooks.emit_lazily(
             lambda: Improved(
                 seconds=seconds, number=number, solution=solution(), cost=cost, worker=seat
             )
@@ -178,7 +170,7 @@ class EventEmitter:
         )
 
     def warn(self, message: str) -> None:
-        event_log.warning(message)
+        log.warning(message)
         self.emit(Warned(seconds=self._seconds, message=message))
 
     def finished(self, result: Result[Any], nodes: int) -> None:

@@ -1,4 +1,4 @@
-"""The obligations of one search at the verification service that it shares with other searches."""
+"""The obligations of one search at the `Verifier` that it shares with other searches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SearchObligations:
-    """The questions under way, each asked once whoever wants to know."""
+    """The questions under way, each asked once however many workers wait for it."""
 
     def __init__(
         self,
@@ -26,10 +26,10 @@ class SearchObligations:
         self._answered = answered
         self._tickets: dict[bytes, Ticket] = {}
         self.checks = 0
-        """Questions of this search that z3 itself answered."""
+        """Questions of this search that z3 itself answered, and no cache."""
 
     def ask(self, digest: bytes, obligation: Obligation, priority: float) -> None:
-        """Has a question answered, at once where the answer is known."""
+        """Has a question answered: at once where the answer is known, else by `answered` later."""
 
         def done(verdict: Verdict) -> None:
             self._tickets.pop(digest, None)
@@ -44,7 +44,7 @@ class SearchObligations:
             self._tickets[digest] = answer
 
     def withdraw(self, digest: bytes) -> None:
-        """Nobody needs this answer any more."""
+        """Drops a question that nobody needs answered any more."""
         if (ticket := self._tickets.pop(digest, None)) is not None:
             self._verifier.drop(ticket)
 

@@ -1,4 +1,4 @@
-"""Progress and statistics of a search, computed from the coordinator's state."""
+"""`Progress` and `Statistics` of a search, computed from the `Coordinator`'s state."""
 
 from __future__ import annotations
 
@@ -16,16 +16,20 @@ from .obligations import SearchObligations
 
 def progress(
     books: Coordinator,
-    found: SolutionSet,
+    solutions: SolutionSet,
     questions: SearchObligations | None,
     seconds: float,
     rate: float,
     prunes: bool,
     refused: Mapping[str, str],
 ) -> Progress:
-    """What hooks are told a few times a second; `prunes`: the search leaves subtrees out."""
+    """What hooks get a few times a second.
+
+    `prunes` says that the search leaves subtrees out, so that no time remaining can be told.
+    """
     explored = min(max(1.0 - books.ledger.weight, 0.0), 1.0)
     remaining = None
+    # Below a hundredth the estimate is noise
     if explored > 0.01 and not prunes:
         remaining = seconds * (1.0 - explored) / explored
     checks = questions.statistics() if questions else None
@@ -34,8 +38,8 @@ def progress(
         nodes=books.totals.nodes,
         nodes_per_second=rate,
         open=books.ledger.subtrees,
-        solutions=len(found.encoded),
-        best_cost=found.best_cost,
+        solutions=len(solutions.encoded),
+        best_cost=solutions.best_cost,
         explored=explored,
         remaining=remaining,
         cache_hits=checks.memory_hits + checks.disk_hits if checks else 0,
@@ -48,13 +52,13 @@ def progress(
 
 def statistics(
     books: Coordinator | None,
-    found: SolutionSet,
+    solutions: SolutionSet,
     questions: SearchObligations | None,
     seconds: float,
     hook_errors: int,
     deaths: int,
 ) -> Statistics:
-    """All figures; a search that has not begun has none of the books."""
+    """All figures; a search that has not begun has no `books`."""
     counts = books.totals if books else Counts()
     now = time.monotonic_ns()
     return Statistics(
@@ -72,7 +76,7 @@ def statistics(
         unknown=counts.unknown,
         skipped=counts.skipped,
         published=counts.published,
-        solutions=len(found.encoded),
+        solutions=len(solutions.encoded),
         hook_errors=hook_errors,
         worker_deaths=deaths,
         workers=tuple(seat.statistics(now) for seat in books.seats) if books else (),
@@ -80,15 +84,15 @@ def statistics(
     )
 
 
-def state(books: Coordinator | None, found: SolutionSet, seconds: float) -> dict[str, Any]:
+def state(books: Coordinator | None, solutions: SolutionSet, seconds: float) -> dict[str, Any]:
     """What `aiosearch status` shows of a search, for JSON."""
     seats = books.seats if books else ()
     return {
         "seconds": round(seconds, 3),
         "nodes": books.totals.nodes if books else 0,
         "open": books.ledger.subtrees if books else 1,
-        "solutions": len(found.encoded),
-        "best_cost": found.best_cost,
+        "solutions": len(solutions.encoded),
+        "best_cost": solutions.best_cost,
         "busy": sum(place.busy for place in seats),
         "seats": sum(place.alive for place in seats),
     }

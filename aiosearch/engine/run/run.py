@@ -15,12 +15,13 @@ from ...checks import CheckRecord, Reason, Verdict, z3_version
 from ...errors import WorkerError
 from ...events import Hook, SearchStarted
 from ...orders import Order
-from ...problem import Obligation
+from ...problem import AnyProblem, Obligation
 from ...result import Result, SearchStatus, Solutions
 from ...statistics import Statistics
 from ...strategies import Plan, Strategy
 from ..books.coordinator import Coordinator, Outlets, Transaction
 from ..explore.bundles import ROOT, Bundle
+from ..explore.capabilities import Capabilities
 from ..explore.claims import LocalClaims, SharedClaims
 from ..journal.earlier_keys import KeyChunks
 from ..journal.keeper import JournalKeeper
@@ -39,16 +40,16 @@ if TYPE_CHECKING:
     from ...pool import Pool
 
 GRACE_SECONDS = 0.03
-"""How long a search that ends early waits for its workers' last reports."""
+"""Seconds for which a search that ends early waits for its workers' last reports."""
 REPORT_SECONDS = 0.2
 
 
 class SearchRun:
-    """The life of one search, from start to close."""
+    """The life of one search, from `start` to `close`."""
 
     def __init__(
         self,
-        problem: Any,
+        problem: AnyProblem,
         pool: Pool,
         order: Order,
         strategy: Strategy,
@@ -64,16 +65,17 @@ class SearchRun:
         self._settings = settings
         self._hooks = Hooks(hooks)
         self._stopwatch = SearchStopwatch()
-        self._telling = EventEmitter(self._hooks, self._stopwatch)
-        self.name = type(problem).__qualname__
-        self._cost = getattr(problem, "cost", None)
+        self._events = EventEmitter(self._hooks, self._stopwatch)
+        self._capabilities = Capabilities.of(problem)
+        self.name = self._capabilities.name
+        self._cost = self._capabilities.cost
         solution_type = element_type(return_type(problem, "solutions"))
         self._decode = msgspec.msgpack.Decoder(solution_type).decode
         self._coordinator: Coordinator | None = None
         self._keeper: JournalKeeper | None = None
         self._questions: SearchObligations | None = None
         self._claims: LocalClaims | SharedClaims | None = None
-        self._known = KeyChunks()
+        self._earlier_keys = KeyChunks()
         self._boards: MachineBoards | None = None
         self._answering = False
         self._ticker: Ticker | None = None
@@ -93,24 +95,27 @@ class SearchRun:
     async def start(self) -> None:
         """Opens everything that the search needs and lets the strategy begin."""
         self.id = self._pool.new_id()
+        # First, for it may raise: nothing has to be given back yet
         order = refer(self._order)
         if self._pool.spreads:
             self._reference = refer(self._problem)
-        if hasattr(self._problem, "obligation"):
+        if self._capabilities.obligation is not None:
             await self._open_questions()
-        if hasattr(self._problem, "key"):
+        if self._capabilities.key is not None:
             self._claims = SharedClaims.create() if self._pool.spreads else LocalClaims()
         self._coordinator = books = self._open_books(self._begin(order))
         if books.exchange and self._pool.workers > 1:
+            # Twice the workers: a dead one's place is free only when its offers are settled
             self._boards = MachineBoards(2 * self._pool.workers)
             self._boards.open(self.id, books.exchange)
         tasks, next_id = {1: ROOT}, 2
         if self._settings.journal is not None:
             tasks, next_id = await self._open_journal(self._settings.journal)
         self._stopwatch.start()
-        self._telling.emit(self._event_of_start())
+        self._events.emit(self._event_of_start())
         self._pace.rate(self.seconds, books.totals.nodes)
         self._ticker = self._start_ticker()
+        # Before the pool attaches: workers that join find the root open
         books.start(tasks, next_id)
         if self.found.best_cost is not None:
             books.beat(self.found.best_cost)
@@ -120,8 +125,7 @@ class SearchRun:
 
     async def _open_questions(self) -> None:
         verifier = await self._pool.ready_verifier()
-        axioms = dict(getattr(self._problem, "axioms", None) or {})
-        self._questions = SearchObligations(verifier, axioms, self._judge)
+        self._questions = SearchObligations(verifier, self._capabilities.axioms, self._judge)
 
     def _begin(self, order: ObjectReference) -> Begin:
         return Begin(
@@ -164,7 +168,7 @@ class SearchRun:
 
     def _start_ticker(self) -> Ticker:
         settings = self._settings
-        progress_seconds = settings.progress_seconds if self._telling else None
+        progress_seconds = settings.progress_seconds if self._events else None
         return Ticker(self, self._stopwatch, settings.limits, REPORT_SECONDS, progress_seconds)
 
     async def _open_journal(self, path: Path) -> tuple[dict[int, Bundle], int]:
@@ -189,7 +193,7 @@ class SearchRun:
     def _remember(self, claims: LocalClaims | SharedClaims, keys: bytes) -> None:
         claims.preload(keys)
         if self._pool.machines is not None:
-            self._known.add(keys)
+            self._earlier_keys.add(keys)
 
     def _cost_of(self, solution: bytes) -> float | None:
         return None if self._cost is None else float(self._cost(self.decode_solution(solution)))
@@ -209,7 +213,7 @@ class SearchRun:
 
     def joined(self, seat: int, pid: int, host: str) -> None:
         if not self.done:
-            self._telling.joined(seat, pid, host)
+            self._events.joined(seat, pid, host)
             self._books.join(seat, host)
 
     def drain(self, seat: int) -> None:
@@ -224,7 +228,7 @@ class SearchRun:
         return self._questions is not None
 
     def known_keys(self, part: int) -> bytes:
-        return self._known.part(part)
+        return self._earlier_keys.part(part)
 
     def lost(self, seat: int, reason: str, blame: bool, forever: bool = False) -> None:
         if self.done:
@@ -232,7 +236,7 @@ class SearchRun:
         died = not forever or self._books.busy(seat)
         self._deaths += died
         if died or self._serves(seat):
-            self._telling.lost(seat, reason, died)
+            self._events.lost(seat, reason, died)
         self._books.lose(seat, blame, forever)
         self._check_end()
 
@@ -240,7 +244,7 @@ class SearchRun:
         if self.done:
             return
         if self._serves(seat):
-            self._telling.lost(seat, reason, died=False)
+            self._events.lost(seat, reason, died=False)
         self._books.lose(seat, blame=False, forever=True)
         self._check_end()
 
@@ -265,8 +269,8 @@ class SearchRun:
         return self._coordinator
 
     def _send(self, seat: int, message: ToWorker) -> None:
-        if self._telling and isinstance(message, AddSubtrees) and message.bundles:
-            self._telling.assigned(seat, message)
+        if self._events and isinstance(message, AddSubtrees) and message.bundles:
+            self._events.assigned(seat, message)
         if isinstance(message, Begin) and self._boards is not None and self._pool.is_here(seat):
             message = self._boards.seat(message, message.owner)
         self._books.seats[seat].bytes += self._pool.send(seat, message)
@@ -274,13 +278,14 @@ class SearchRun:
     def _commit(self, transaction: Transaction) -> None:
         if self._keeper is not None:
             self._keeper.write(transaction, self.seconds)
-        if self._telling:
-            self._telling.reported(transaction)
+        if self._events:
+            self._events.reported(transaction)
         costs = transaction.costs or (None,) * len(transaction.solutions)
         improved = len(self.found.improving)
         for solution, cost in zip(transaction.solutions, costs, strict=True):
             if self.found.add(solution, cost):
                 self._improve(solution, cost, transaction.seat)
+        # Once for a report, not for each of its solutions
         if len(self.found.improving) > improved:
             self._wake()
         if transaction.solutions:
@@ -292,7 +297,7 @@ class SearchRun:
         if cost is not None:
             self._books.beat(cost)
         number = len(self.found.improving)
-        self._telling.improved(number, lambda: self.decode_solution(solution), cost, seat)
+        self._events.improved(number, lambda: self.decode_solution(solution), cost, seat)
 
     def _ask(self, digest: bytes, obligation: Obligation, priority: float) -> None:
         assert self._questions is not None
@@ -346,7 +351,8 @@ class SearchRun:
         self.stop(SearchStatus.FAILED, str(error))
 
     def stop(self, status: SearchStatus, reason: str) -> None:
-        """Ends the search early: asks for last reports, and closes the books soon after."""
+        """Ends the search early: asks for last reports, and closes the books
+        `GRACE_SECONDS` later."""
         if self.done or self._settling:
             return
         self._status, self._reason = status, reason
@@ -385,17 +391,19 @@ class SearchRun:
         books = self._coordinator
         if books is not None:
             books.stop()
+        # Read before detaching, which ends the sessions that owe a report
         stuck = books.unsettled() if books else []
         self._pool.detach(self)
         for seat in stuck:
             self._pool.probe(seat)
         try:
-            self._telling.finished(self.result(), books.totals.nodes if books else 0)
+            self._events.finished(self.result(), books.totals.nodes if books else 0)
         finally:
             self._wake()
 
     async def close(self) -> None:
-        """Gives everything back. The search must have been stopped, or be done, or never begun."""
+        """Gives everything back. The search must have been stopped, or be `done`, or never
+        begun."""
         while self._settling and not self.done:
             await self._changed.wait()
         self.done = True
@@ -432,11 +440,11 @@ class SearchRun:
         self._books.set_interval(seconds)
         self._books.ask_reports(seconds)
 
-    def tell_progress(self) -> None:
+    def emit_progress(self) -> None:
         seconds, books = self.seconds, self._books
         rate = self._pace.rate(seconds, books.totals.nodes)
         prunes, refused = self._order.prunes, self._pool.refusals(self)
-        self._telling.emit(
+        self._events.emit(
             progress.progress(books, self.found, self._questions, seconds, rate, prunes, refused)
         )
 
@@ -448,14 +456,14 @@ class SearchRun:
         return self._stopwatch.seconds
 
     def warn(self, message: str) -> None:
-        self._telling.warn(message)
+        self._events.warn(message)
 
     def checked(self, record: CheckRecord) -> None:
-        """Passes z3's answers on to the hooks."""
-        self._telling.checked(record)
+        """Passes z3's answers on to the hooks as `Checked` events."""
+        self._events.checked(record)
 
     def state(self) -> dict[str, Any]:
-        """How the search gets on, for people elsewhere."""
+        """How the search gets on, for `aiosearch status` elsewhere."""
         return {
             "problem": self.name,
             "strategy": self._settings.strategy,
@@ -463,10 +471,12 @@ class SearchRun:
         }
 
     async def changed(self) -> None:
-        """Waits until there is an improvement or an end."""
+        """Waits until there is an improvement or the end."""
         await self._changed.wait()
 
     def _wake(self) -> None:
+        # Everybody who waits is woken and waits on a new event next time: no wake-up is missed, for
+        # a waiter looks at the state before it waits
         self._changed.set()
         self._changed = anyio.Event()
 
@@ -474,13 +484,13 @@ class SearchRun:
         return self._decode(solution)
 
     def result(self) -> Result[Any]:
-        found = self.found
+        solutions = self.found
         return Result(
             self._status,
             self._reason,
-            None if found.best is None else self.decode_solution(found.best),
-            found.best_cost,
-            Solutions(found.encoded, self.decode_solution),
+            None if solutions.best is None else self.decode_solution(solutions.best),
+            solutions.best_cost,
+            Solutions(solutions.encoded, self.decode_solution),
             self.statistics(),
             self._error,
         )

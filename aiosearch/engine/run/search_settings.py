@@ -14,7 +14,7 @@ OnError: TypeAlias = Literal["raise", "skip"]
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """What a search was asked for, beside its problem."""
+    """What a `Search` was asked for, beside its problem and its order."""
 
     strategy: str
     limits: Limits

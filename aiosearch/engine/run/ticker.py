@@ -1,9 +1,4 @@
-"""The clock of a running search: its limits, its pace, search time and how often workers report.
-
-How fast a search goes, as of lately.
-
-Search time.
-"""
+"""The clock of a running search: limits, pace, search time, and how often workers report."""
 
 from __future__ import annotations
 
@@ -16,21 +11,22 @@ from ...limits import Limits
 from ...result import SearchStatus
 
 PACE_SECONDS = 3.0
-"""Over how long the rate of nodes is taken, at least."""
+"""Seconds over which the rate of nodes is taken, at least."""
 REPORT_SHARE = 0.02
 """Reports come this share of the elapsed time apart, so that a crash repeats little of it."""
 
 
 class Pace:
-    """The rate of nodes over the last few reports; in a long search they come seconds apart."""
+    """The rate of nodes over the last few reports; in a long search reports come seconds apart."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
 
     def rate(self, now: float, nodes: int) -> float:
-        """Nodes per second, given how many there are now."""
+        """Nodes per second, given that there are `nodes` of them `now`."""
         seen = self._seen
         seen.append((now, nodes))
+        # At least three reports in the window, however far apart they are by now
         window = max(PACE_SECONDS, 3 * REPORT_SHARE * now)
         while len(seen) > 2 and seen[0][0] < now - window:
             seen.popleft()
@@ -39,11 +35,11 @@ class Pace:
 
 
 class SearchStopwatch:
-    """Search time: what a journal holds, and what passes from the start to the end."""
+    """Search time: what a journal holds, and what passes between `start` and `stop`."""
 
     def __init__(self) -> None:
         self.before = 0.0
-        """Seconds before a resume."""
+        """Seconds of earlier runs, which a resume adds."""
         self._started: float | None = None
         self._ended: float | None = None
 
@@ -60,19 +56,16 @@ class SearchStopwatch:
         return self.before + (self._ended or time.monotonic()) - self._started
 
     def seconds_at(self, moment: float) -> float:
-        """The search time of a moment of the monotonic clock."""
+        """The search time of a `moment` of the monotonic clock."""
         return moment + self.before - (self._started or 0.0)
 
-
-pass
-pass
 
 TICK_SECONDS = 0.05
 MEMORY_SECONDS = 0.25
 
 
 class Ticked(Protocol):
-    """A search, as its ticker sees it."""
+    """A search, as its `Ticker` sees it."""
 
     done: bool
 
@@ -94,16 +87,16 @@ class Ticked(Protocol):
     def fail(self, error: Exception) -> None: ...
 
     def space_reports(self, seconds: float) -> None:
-        """Has its workers report every so many seconds from now on."""
+        """Has its workers report every so many `seconds` from now on."""
         ...
 
-    def tell_progress(self) -> None: ...
+    def emit_progress(self) -> None: ...
 
 
 class Ticker:
     """Ticks until its search is done; if it cannot, the search fails.
 
-    `progress_seconds` apart it has progress told; None is never.
+    Progress is emitted `progress_seconds` apart, or never where that is None.
     """
 
     def __init__(
@@ -132,15 +125,16 @@ class Ticker:
         while not self._search.done:
             await asyncio.sleep(TICK_SECONDS)
             now = self._stopwatch.seconds
+            # First: a limit that is reached should find the books as complete as they can be
             self._search.settle()
             self._limit_seconds(now)
             self._limit_memory(now)
             self._limit_checks()
             self._space_reports(now)
-            self._tell_progress(now)
+            self._emit_progress(now)
 
     def _ticked(self, task: asyncio.Task[None]) -> None:
-        """Looking after a search must not fail unseen."""
+        """Fails the search where ticking itself failed: that must not go unseen."""
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):
             self._search.fail(error)
@@ -155,6 +149,7 @@ class Ticker:
         limit = self._limits.memory
         if limit is None or now < self._next_memory:
             return
+        # Reading /proc for every process is not for every tick
         self._next_memory = now + MEMORY_SECONDS
         if self._search.memory() > limit:
             self._search.stop(SearchStatus.LIMIT, f"more than {limit} bytes of memory in use")
@@ -169,7 +164,7 @@ class Ticker:
             self._report_seconds = now * REPORT_SHARE
             self._search.space_reports(self._report_seconds)
 
-    def _tell_progress(self, now: float) -> None:
+    def _emit_progress(self, now: float) -> None:
         if self._progress_seconds is not None and now >= self._next_progress:
             self._next_progress = now + self._progress_seconds
-            self._search.tell_progress()
+            self._search.emit_progress()

@@ -1,6 +1,8 @@
 """The messages between the host and its workers, and the errors that they carry.
 
-What goes wrong on a worker, on its way to the host: written down here, and raised there.
+Each message is a msgpack array whose tag says which one it is, such as `[3, 17]` for
+`Publish(session=17)`. Fields are told apart by position: new ones go to the end, with a default.
+`failure_of` writes down what went wrong on a worker, and `error_of` raises it on the host.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ class Begin(Struct, frozen=True, array_like=True, tag=1):
     skip_errors: bool
     z3_version: str
     table: str = ""
-    """Where the shared table of keys is to be opened; empty where there is none."""
+    """Where `SharedClaims.attach` opens the table of keys; empty where there is none."""
     owner: int = 0
-    """This worker's number in that table."""
+    """The number of this life of this worker, in that table and on the board."""
     report_seconds: float = 0.2
     record_keys: bool = False
     """Whether reports carry the keys claimed, for the journal."""
@@ -39,7 +41,7 @@ class Begin(Struct, frozen=True, array_like=True, tag=1):
     exchange: str = ""
     """The board over which workers of one machine pass subtrees on: `module:Class`, or empty."""
     board: str = ""
-    """Where that board is to be opened."""
+    """Where `Board.join` opens that board."""
     place: int = 0
     """This worker's place on it."""
     breath: float = 0.0
@@ -49,16 +51,17 @@ class Begin(Struct, frozen=True, array_like=True, tag=1):
 
 
 class AddSubtrees(Struct, frozen=True, array_like=True, tag=2):
-    """Adds subtrees to a session."""
+    """Adds subtrees to a session, or a grant of `nodes` only."""
 
     session: int
     bundles: tuple[Bundle, ...]
     seconds: float
-    """When these seconds of exploring are over, everything left is given back; 0 for never."""
+    """After so many seconds of exploring, everything left is given back; 0 for never."""
     nodes: int
-    """How many nodes may be explored in all, on top of what was granted before."""
+    """How many nodes may be explored on top of what was granted before."""
     depth: int = 0
-    """Not zero: go level by level to this depth, then give each subtree back by itself."""
+    """Not zero: the session goes level by level to this depth, then gives each subtree back by
+    itself."""
 
 
 class Publish(Struct, frozen=True, array_like=True, tag=3):
@@ -68,15 +71,15 @@ class Publish(Struct, frozen=True, array_like=True, tag=3):
 
 
 class VerdictReplies(Struct, frozen=True, array_like=True, tag=4):
-    """Answers questions."""
+    """Answers each `VerdictRequest` that z3 or a cache has settled since."""
 
     session: int
     verdicts: tuple[tuple[bytes, str], ...]
-    """Their digests, and what z3 said."""
+    """Digests, and the `Status` of each."""
 
 
 class IncumbentBroadcast(Struct, frozen=True, array_like=True, tag=5):
-    """Tells the cost to beat."""
+    """Tells the cost to beat, of the best solution so far."""
 
     session: int
     cost: float
@@ -96,13 +99,13 @@ class End(Struct, frozen=True, array_like=True, tag=7):
 
 
 class Ping(Struct, frozen=True, array_like=True, tag=8):
-    """Asks a worker for a Hello, to see whether it listens. Belongs to no session."""
+    """Asks a worker for a `Hello`, to see whether it listens. Belongs to no session."""
 
     session: int = 0
 
 
 class Entered(Struct, frozen=True, array_like=True, tag=9):
-    """What a report offered is in the books: now others may see it."""
+    """What a `WorkerReport` offered is in the books: now others may see it."""
 
     session: int
     report: int
@@ -115,7 +118,7 @@ class Drain(Struct, frozen=True, array_like=True, tag=15):
 
 
 class Hello(Struct, frozen=True, array_like=True, tag=10):
-    """A worker has started, or answers a Ping. Belongs to no session."""
+    """A worker has started, or answers a `Ping`. Belongs to no session."""
 
     session: int = 0
 
@@ -129,7 +132,7 @@ class WorkerReport(Struct, frozen=True, array_like=True, tag=11):
     session: int
     final: bool
     kept: tuple[Bundle, ...] = ()
-    """With all parts together: everything that the session holds."""
+    """Everything that the session still holds; with a report in parts, all parts together."""
     given: tuple[Bundle, ...] = ()
     """Subtrees that are the host's from now on."""
     solutions: tuple[bytes, ...] = ()
@@ -142,10 +145,10 @@ class WorkerReport(Struct, frozen=True, array_like=True, tag=11):
     surplus: int = 0
     counts: Counts = msgspec.field(default_factory=Counts)
     costs: tuple[float, ...] = ()
-    """One for each solution of all parts, where the problem has costs."""
+    """One cost for each of `solutions` in all parts, where the problem has costs."""
     sequence: int = 0
     works: int = 0
-    """How many messages with work this session had received."""
+    """How many `AddSubtrees` with work this session had received."""
     offered: tuple[tuple[int, Bundle], ...] = ()
     """Subtrees that other workers of the machine are to have, under numbers, once the host says
     that it has entered them."""
@@ -157,7 +160,7 @@ class WorkerReport(Struct, frozen=True, array_like=True, tag=11):
 
 
 class VerdictRequest(Struct, frozen=True, array_like=True, tag=12):
-    """Asks z3."""
+    """Asks z3 an `Obligation`, by its digest."""
 
     session: int
     digest: bytes
@@ -166,7 +169,7 @@ class VerdictRequest(Struct, frozen=True, array_like=True, tag=12):
 
 
 class Withdraw(Struct, frozen=True, array_like=True, tag=13):
-    """Needs no answer any more."""
+    """Needs the answers to these digests no more."""
 
     session: int
     digests: tuple[bytes, ...]
@@ -177,7 +180,7 @@ class WorkerFailed(Struct, frozen=True, array_like=True, tag=14):
 
     session: int
     problem: str
-    """Empty where not the problem failed, but the strategy's board."""
+    """The problem's class; empty where not the problem failed, but the strategy's board."""
     method: str
     reason: str
     path: tuple[int, ...] | None
@@ -203,11 +206,8 @@ decode_for_worker = msgspec.msgpack.Decoder(ToWorker).decode
 decode_for_host = msgspec.msgpack.Decoder(ToHost).decode
 
 
-pass
-
-
 def failure_of(session: int, problem: str, error: Exception) -> WorkerFailed:
-    """Tells what a search raised while it ran, with the traceback of what is to blame."""
+    """Describes what a search raised while it ran, with the traceback of what is to blame."""
     trace = "".join(traceback.format_exception(error.__cause__ or error))
     if isinstance(error, ProblemError):
         return WorkerFailed(session, problem, error.method, error.reason, error.path, trace)
@@ -215,7 +215,7 @@ def failure_of(session: int, problem: str, error: Exception) -> WorkerFailed:
 
 
 def open_failure(begin: Begin, error: Exception) -> WorkerFailed:
-    """Tells what cannot be begun: the problem's own fault, or the board's."""
+    """Describes what cannot be begun: the problem's own fault, or the board's."""
     if isinstance(error, StrategyError):
         return WorkerFailed(begin.session, "", "", str(error), None)
     reason = f"a worker cannot build the problem: {type(error).__name__}: {error}"
@@ -223,7 +223,7 @@ def open_failure(begin: Begin, error: Exception) -> WorkerFailed:
 
 
 def error_of(message: WorkerFailed) -> AiosearchError:
-    """What the host raises for it."""
+    """What the host raises for a `WorkerFailed`."""
     if not message.problem:
         return StrategyError(message.reason)
     if message.method:

@@ -1,4 +1,11 @@
-"""How a problem or an order reaches a worker process: by name and parameters, not as code."""
+"""How a problem or an order reaches a worker process: by name and parameters, not as code.
+
+    refer(Queens(8))   ObjectReference("aiosearch.workloads.queens", "Queens", parameters=msgpack)
+    resolve(...)       Queens(8), equal to the first
+
+A class that only the host can import is pickled, for processes of this machine only. Over a network
+a problem must be registered by name: see `aiosearch.remote.admission`.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +35,7 @@ class ObjectReference(Struct, frozen=True, array_like=True):
     pickled: bytes = b""
     """The instance itself, for classes that exist only inside the host; never sent over a net."""
     script: str = ""
-    """The file (or `-m` module) to run again as `__mp_main__` to find a class of `__main__`."""
+    """The file (or `-m` module) that `run_main_again` runs, to find a class of `__main__`."""
 
     @property
     def name(self) -> str:
@@ -36,13 +43,15 @@ class ObjectReference(Struct, frozen=True, array_like=True):
 
 
 def refer(instance: Any) -> ObjectReference:
-    """Makes the reference by which another process of this machine can build `instance` again."""
+    """Makes the `ObjectReference` by which another process of this machine can build `instance`
+    again."""
     cls = type(instance)
     script = ""
     if cls.__module__ == "__main__":
         script = main_script()
     if "<locals>" in cls.__qualname__ or (cls.__module__ == "__main__" and not script):
         return _pickled(instance, "is defined where a worker process cannot import it")
+    # State without declared fields: only a pickle carries it
     if not _has_fields(cls) and getattr(instance, "__dict__", None):
         return _pickled(instance, "holds state but is no dataclass or msgspec.Struct")
     if not _has_fields(cls):
@@ -58,7 +67,7 @@ def refer(instance: Any) -> ObjectReference:
 
 
 def resolve(reference: ObjectReference) -> Any:
-    """Builds the instance again."""
+    """Builds the instance of an `ObjectReference` again."""
     if reference.pickled:
         import pickle
 
@@ -119,7 +128,7 @@ running_main_again = False
 
 
 def run_main_again(script: str) -> None:
-    """Runs the host's main script under another name, so that its classes exist here too."""
+    """Runs the host's main script as `__mp_main__`, so that its classes exist here too."""
     global running_main_again
     if "__mp_main__" in sys.modules:
         return
@@ -137,7 +146,7 @@ def run_main_again(script: str) -> None:
 
 
 def return_type(instance: Any, method: str) -> Any:
-    """Reads a method's return annotation; Any where there is none."""
+    """Reads a method's return annotation; `Any` where there is none."""
     function = getattr(instance, method, None)
     try:
         hints = typing.get_type_hints(function)
@@ -147,6 +156,6 @@ def return_type(instance: Any, method: str) -> Any:
 
 
 def element_type(annotation: Any) -> Any:
-    """The X of Iterable[X], list[X], tuple[X, ...] and the like."""
+    """The `X` of `Iterable[X]`, `list[X]`, `tuple[X, ...]` and the like."""
     arguments = typing.get_args(annotation)
     return arguments[0] if arguments else Any

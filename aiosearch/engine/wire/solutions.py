@@ -1,7 +1,4 @@
-"""Solutions as bytes on their way to the host, and the set in which the host keeps them.
-
-The solutions of one search: each kept once, the improving ones in order.
-"""
+"""Solutions as bytes on their way to the host, and the set in which the host keeps them."""
 
 from __future__ import annotations
 
@@ -11,20 +8,21 @@ from typing import Any
 import msgspec
 
 from ...errors import ProblemError
+from ...problem import AnyProblem
 from .reference import element_type, return_type
 
 
 class SolutionCodec:
-    """Encodes the solutions of one problem; raises ProblemError for one that cannot travel."""
+    """Encodes the solutions of one problem; raises `ProblemError` for one that cannot travel."""
 
-    def __init__(self, problem: Any) -> None:
+    def __init__(self, problem: AnyProblem) -> None:
         self._name = type(problem).__qualname__
         self._encode = msgspec.msgpack.Encoder().encode
         solution_type = element_type(return_type(problem, "solutions"))
         self._decode = msgspec.msgpack.Decoder(solution_type).decode
 
     def encode(self, solution: Any) -> bytes:
-        """Gives its bytes, from which it comes back as what it is."""
+        """Gives a solution's bytes, from which it comes back as what it is."""
         try:
             encoded = self._encode(solution)
         except Exception as error:
@@ -47,7 +45,8 @@ class SolutionCodec:
 
 
 class SolutionSet:
-    """Keeps solutions as the bytes they came in; nothing is decoded here."""
+    """The solutions of one search, each once, the improving ones in order; nothing is decoded
+    here."""
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = limit
@@ -60,7 +59,7 @@ class SolutionSet:
     def add(self, solution: bytes, cost: float | None) -> bool:
         """Takes a solution; says whether it is an improvement.
 
-        Equal ones count once, and those beyond the limit not at all.
+        Equal ones count once, and those beyond the `limit` not at all.
         """
         if self.full or not self._is_new(solution):
             return False
@@ -77,6 +76,7 @@ class SolutionSet:
         return self._limit is not None and len(self.encoded) >= self._limit
 
     def _is_new(self, solution: bytes) -> bool:
+        # A digest of 16 bytes in place of a long solution: the set may hold millions
         digest = blake2b(solution, digest_size=16).digest() if len(solution) > 16 else solution
         if digest in self._seen:
             return False

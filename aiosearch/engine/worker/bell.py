@@ -1,4 +1,4 @@
-"""Wakes workers that wait for what others of their machine offer."""
+"""Wakes workers that wait for what others of their machine offer, by an eventfd."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ class Bell:
     def make(cls) -> Bell:
         if not hasattr(os, "eventfd"):
             return cls(-1)
+        # Non-blocking: a full counter must not stop who rings, nor an empty one who hushes
         return cls(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))
 
     @classmethod
     def inherited(cls, arguments: list[str]) -> Bell:
-        """The host's bell, in a child that was started with `arguments`."""
+        """The host's bell, in a child that was started with `Bell.arguments` among its
+        `arguments`."""
         return cls(int(arguments[0]) if arguments else -1)
 
     @property
@@ -33,7 +35,7 @@ class Bell:
 
     @property
     def fds(self) -> tuple[int, ...]:
-        """What a child is to inherit."""
+        """The files that a child is to inherit, for `Child.spawn`'s `pass_fds`."""
         return (self._fd,) if self._fd >= 0 else ()
 
     def ring(self) -> None:
@@ -43,7 +45,7 @@ class Bell:
             os.eventfd_write(self._fd, 1)
 
     def hush(self) -> None:
-        """Takes note of all rings so far."""
+        """Takes note of all rings so far, so that the next `await_bell` waits again."""
         with contextlib.suppress(BlockingIOError):  # somebody else was faster
             os.eventfd_read(self._fd)
 

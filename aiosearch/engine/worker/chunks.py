@@ -1,4 +1,9 @@
-"""Long reports and hand-outs, split into messages that fit a frame."""
+"""Long reports and hand-outs, split into messages that fit a frame.
+
+`report_chunks` splits what a session reports, `task_batches` what the host hands out. For example,
+three bundles of 40 KB that are kept and a solution of 20 bytes become three chunks: a frame has
+room for one such bundle.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,12 @@ from ...processes.frames import MAX_FRAME
 from ..explore.bundles import Bundle
 from .work_sharing import Offer
 
+# 8 KB for the counts, the envelope and the lists' own bytes
 ROOM = MAX_FRAME - 8 * 1024
 
 
 class ReportChunk:
-    """As much of a report as goes into one frame."""
+    """As much of a report as goes into one frame; `room` is the bytes that are left of `ROOM`."""
 
     def __init__(self) -> None:
         self.kept: list[Bundle] = []
@@ -24,24 +30,26 @@ class ReportChunk:
 
 
 def report_chunks(
-    kept: list[Bundle],
-    given: list[Bundle],
+    retained: list[Bundle],
+    published: list[Bundle],
     offered: Iterable[Offer],
     solutions: list[bytes],
     keys: bytes,
 ) -> list[ReportChunk]:
-    """Deals a report's contents out to parts that fit a frame, at least one."""
+    """Deals a report's contents out to chunks that fit a frame, at least one."""
     parts = [ReportChunk()]
 
     def with_room(size: int) -> ReportChunk:
+        # An empty chunk takes anything: what is larger than a frame cannot be split further
         if size > parts[-1].room and parts[-1].room < ROOM:
             parts.append(ReportChunk())
         parts[-1].room -= size
         return parts[-1]
 
-    for bundle in kept:
+    for bundle in retained:
+        # 48 and 64: a bundle's other fields as msgpack, rounded up
         with_room(len(bundle.blob) + 48).kept.append(bundle)
-    for bundle in given:
+    for bundle in published:
         with_room(len(bundle.blob) + 48).given.append(bundle)
     for number, bundle in offered:
         with_room(len(bundle.blob) + 64).offered.append((number, bundle))
@@ -54,7 +62,7 @@ def report_chunks(
 
 
 def task_batches(tasks: dict[int, Bundle]) -> Iterable[dict[int, Bundle]]:
-    """Deals tasks out to messages that fit a frame."""
+    """Deals tasks out to messages that fit a frame; what is larger than a frame goes alone."""
     batch: dict[int, Bundle] = {}
     size = 0
     for id, bundle in tasks.items():

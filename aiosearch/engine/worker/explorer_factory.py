@@ -1,4 +1,4 @@
-"""The choice of a session's explorer, and what it needs of the problem."""
+"""The choice of a session's explorer, from its order and the problem's `Capabilities`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Any, TypeAlias
 
 from ...checks.questions import digest
 from ...orders import DepthFirst, Order
-from ...problem import Obligation
+from ...problem import AnyProblem, Obligation
 from ..explore.bundles import Codec
+from ..explore.capabilities import Capabilities
 from ..explore.claims import LocalClaims, SharedClaims
 from ..explore.explorer import Clock, DepthFirstExplorer, Explorer
-from ..explore.heap_explorer import HeapExplorer, is_async
+from ..explore.heap_explorer import HeapExplorer
 from ..wire.messages import Begin
 from ..wire.reference import return_type
 
 Ask: TypeAlias = Callable[[bytes, Obligation, float], None]
-"""Passes on a question: its digest, the question, and its priority."""
+"""Passes on a question: its digest, the `Obligation`, and its priority."""
 
 
 class ExplorerFactory:
@@ -25,7 +26,7 @@ class ExplorerFactory:
     def __init__(
         self,
         begin: Begin,
-        problem: Any,
+        problem: AnyProblem,
         prunes: bool,
         claims: LocalClaims | SharedClaims | None,
         ask: Ask,
@@ -37,15 +38,18 @@ class ExplorerFactory:
         self._claims = claims
         self._ask = ask
         self._clock = clock
-        self._codec: Codec[Any] = Codec(type(problem).__qualname__, return_type(problem, "root"))
-        self._axioms: dict[str, str] = dict(getattr(problem, "axioms", None) or {})
-        self.asynchronous = is_async(problem)
-        self._general = self.asynchronous or any(
-            hasattr(problem, method) for method in ("key", "obligation")
+        capabilities = Capabilities.of(problem)
+        self._codec: Codec[Any] = Codec(capabilities.name, return_type(problem, "root"))
+        self._axioms = capabilities.axioms
+        self.asynchronous = capabilities.asynchronous
+        self._general = bool(
+            capabilities.asynchronous or capabilities.key or capabilities.obligation
         )
 
     def make(self, order: Order) -> Explorer[Any]:
-        """An explorer that holds nothing yet: the short loop where that does."""
+        """An explorer that holds nothing yet: `DepthFirstExplorer` where that does, else
+        `HeapExplorer`."""
+        # The exact type: a subclass of DepthFirst may score nodes
         if type(order) is DepthFirst and not self._general:
             return DepthFirstExplorer(
                 self._problem, self._codec, self._begin.skip_errors, self._clock
@@ -65,6 +69,7 @@ class ExplorerFactory:
         )
 
     def _digest(self, obligation: Obligation) -> bytes:
+        # Another z3 may answer otherwise, and `asker` keeps private verdicts apart
         version = self._begin.z3_version + self._begin.asker
         return digest(obligation, self._axioms_of(obligation), version)
 

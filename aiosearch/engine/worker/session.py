@@ -1,14 +1,37 @@
-"""A session: one search on one worker. Messages in, messages out, and slices of work between."""
+"""A session: one search on one worker. Messages in, messages out, and slices of work between.
+
+The problem: a worker may be killed at any instruction, and nothing may be lost or counted twice. So
+a session's life is a sequence of reports. A `WorkerReport` is a transaction: all that was done
+since the last one (counts, solutions, claimed keys), all that is still held, and all that is given
+away. What happened after the last report never happened: the host opens again what that report
+held.
+
+For example, a session that gets a root, explores 1,000 nodes and is asked for work:
+
+    receive(AddSubtrees(bundles=(ROOT,), nodes=1 << 60))
+    slice(deadline)                 explores; no report is due
+    receive(Publish())             splits at the next look
+    send(WorkerReport(sequence=1, kept=(half,), given=(other half,), counts(nodes=1000)))
+
+Invariants: whatever is open here is in the explorer, in `_waiting`, or offered on the board, and a
+report names all three; `_sequence` counts reports, and every claim in the shared table carries the
+number of the report that will contain it; nothing is offered to others before a report that holds
+it is in the host's books (see `WorkSharing`).
+
+`_after` is the one place that decides whether a report is due. Cost: reports take at most one part
+in `REPORT_SHARE` of the time, unless somebody waits for them. See docs/why/architecture.md.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
-from typing import Any
+
+import msgspec
 
 from ...checks.verdict import Status
 from ...orders import BreadthFirst, Order
-from ...problem import Obligation
+from ...problem import AnyProblem, Obligation
 from ..explore.bundles import Bundle
 from ..explore.claims import LocalClaims, SharedClaims
 from ..explore.explorer import Clock, clock
@@ -34,10 +57,12 @@ from .chunks import ReportChunk, report_chunks
 from .explorer_factory import ExplorerFactory
 from .work_sharing import WorkSharing
 
+# An improvement is reported at once, but a burst of them (a dive finds many) once in 2 ms; plain
+# solutions, which nobody prunes with, once in 50 ms
 IMPROVEMENT_NS = 2_000_000
 SOLUTION_NS = 50_000_000
 MOST_FUTILE = 6
-"""Each offer that nobody took doubles the pause before the next one, so many times at most."""
+"""Each offer that nobody took doubles the pause before the next one, at most this many times."""
 REPORT_SHARE = 50
 """Reports are written so rarely that they take one part in this many of the time."""
 
@@ -52,7 +77,7 @@ class WorkerSession:
     def __init__(
         self,
         begin: Begin,
-        problem: Any,
+        problem: AnyProblem,
         order: Order,
         send: Callable[[ToHost], None],
         claims: LocalClaims | SharedClaims | None = None,
@@ -66,17 +91,19 @@ class WorkerSession:
         self._send = send
         self._claims = claims
         self._sharing = sharing or WorkSharing.with_nobody()
-        self._known: list[tuple[bytes, Status]] = []
-        """Verdicts that another worker of the machine was told before."""
+        self._shared_verdicts: list[tuple[bytes, Status]] = []
+        """Verdicts that were on the board already: they are answered without the host, in
+        `_after`."""
         self._clock = clock
         self._solutions = SolutionCodec(problem)
         self._explorers = ExplorerFactory(begin, problem, order.prunes, claims, self._ask, clock)
         self._explorer = self._explorers.make(order)
+        # Kept here as well: an explorer that is made later has to be told
         self._incumbent = float("inf")
         self._budget_ns = 0
         self._nodes = 0
         self._publish = False
-        self._hungry_told = False
+        self._hunger_reported = False
         self._interval_ns = int(begin.report_seconds * 1e9)
         self._last_report = self._last_offer = self._clock()
         self._report_cost = 0
@@ -84,31 +111,32 @@ class WorkerSession:
         self._working = False
         self._loading = False
         self._waiting: list[AddSubtrees] = []
-        self._works = 0
+        self._work_messages = 0
         self._waiting_since = 0
         self._dry_since = 0
-        """When everything was explored here that could be had; 0 while there is something."""
+        """On `clock`, when everything was explored here that could be had; 0 while there is
+        something."""
         self.failed = False
 
     def _ask(self, digest: bytes, obligation: Obligation, priority: float) -> None:
         if status := self._sharing.verdict(digest):
-            self._known.append((digest, status))
+            self._shared_verdicts.append((digest, status))
         else:
             self._send(VerdictRequest(self.id, digest, obligation, priority))
 
     @property
     def asynchronous(self) -> bool:
-        """Whether slices have to be awaited."""
+        """Whether slices have to be awaited, by `slice_async`."""
         return self._explorers.asynchronous
 
     @property
     def ready(self) -> bool:
-        """Whether a slice would do something now."""
+        """Whether a `slice` would do something now."""
         return self._working and not self.failed and not self._explorer.idle and self._nodes > 0
 
     @property
     def dirty(self) -> bool:
-        """Whether there is something that the host has not been told."""
+        """Whether there is something that no report has carried yet."""
         return self._working and not self.failed and self._explorer.counts.nodes > 0
 
     def receive(self, message: ToWorker) -> None:
@@ -134,6 +162,7 @@ class WorkerSession:
                     self._after()  # nothing may be left to wait for
             case Drain():
                 self._drain()
+            # Only now is the offer in the books: a taker's report may come before ours
             case Entered(report=report):
                 self._sharing.lay_out(report)
             case ReportRequest(report_seconds=seconds):
@@ -142,7 +171,7 @@ class WorkerSession:
                     self._report()
 
     def slice(self, deadline: int) -> None:
-        """Explores until the deadline, then reports if a report is due."""
+        """Explores until the `deadline`, then reports if a report is due."""
         explorer = self._explorer
         self._end_waiting()
         self._catch_up()
@@ -150,7 +179,7 @@ class WorkerSession:
         self._guard(self._after)
 
     async def slice_async(self, deadline: int) -> None:
-        """The same for a problem with an asynchronous expand."""
+        """Explores like `slice`, for a problem with an asynchronous `expand`."""
         explorer = self._explorer
         if not (isinstance(explorer, HeapExplorer) and self.asynchronous):
             self.slice(deadline)
@@ -164,7 +193,7 @@ class WorkerSession:
         self._guard(self._after)
 
     def close(self) -> None:
-        """Ends what is still under way; nobody is told."""
+        """Ends what is still under way; no message is sent."""
         self.failed = True
         self._explorer.close()
         if isinstance(self._claims, SharedClaims):
@@ -183,6 +212,7 @@ class WorkerSession:
         if not self.seeking:
             return False
         bundles = self._sharing.take()
+        # While it lingers it counts as working, and its grant of nodes goes on
         if bundles and self._working:
             self._guard(lambda: self._go_on_with(bundles))
         elif bundles:
@@ -197,6 +227,8 @@ class WorkerSession:
         if self._explorer.horizon:
             self._swap_explorer(self._order)
         self._start()
+        # Without a limit on nodes the host grants what is taken in advance; with one, it is zero
+        # and a hungry report asks
         self._nodes = self._sharing.free_nodes
         self._budget_ns = 0
         self._load(bundles)
@@ -204,15 +236,16 @@ class WorkerSession:
 
     def _start(self) -> None:
         self._working = True
-        self._hungry_told = False
+        self._hunger_reported = False
 
     def _catch_up(self) -> None:
-        """Learns what other workers of the machine have found."""
+        """Learns the best cost that other workers of the machine have on their board."""
         if self._order.prunes:
             self._beat(self._sharing.best)
 
     def _beat(self, cost: float) -> bool:
-        """Takes the cost to beat; says whether questions became pointless by it."""
+        """Takes the cost to beat; says whether questions became pointless by it, which are
+        withdrawn."""
         if cost >= self._incumbent:
             return False
         self._incumbent = cost
@@ -222,7 +255,7 @@ class WorkerSession:
         return bool(moot)
 
     def wake(self) -> None:
-        """Called now and then while nothing is ready: reports what is not reported yet."""
+        """Called now and then while nothing is `ready`: reports what is not reported yet."""
         if self._dry_since:
             self._guard(self._after)
         if self.dirty and self._clock() - self._last_report > self._interval_ns:
@@ -237,27 +270,31 @@ class WorkerSession:
         if not (work.bundles or self._working):
             return  # nodes granted before the host heard that nothing is held here are void
         self._nodes += work.nodes
-        self._hungry_told = False
+        self._hunger_reported = False
         if work.bundles:
-            self._works += 1
+            self._work_messages += 1
             self._waiting.append(work)
         self._load_waiting()
         self._after()
 
     def _drain(self) -> None:
-        """Gives everything back, or says that there is nothing: the host cannot know."""
+        """Answers `Drain`: gives everything back, or says that there is nothing, which the
+        host cannot know."""
+        # First, or what is given back below might be replaced by what others offer
         self._sharing.resting = True
         self._regain()
-        given = [bundle for work in self._waiting for bundle in work.bundles]
+        bundles = [bundle for work in self._waiting for bundle in work.bundles]
         self._waiting.clear()
         if self._working:
-            given += self._explorer.drain()
-        self._finish(given)
+            bundles += self._explorer.drain()
+        self._finish(bundles)
 
     def _load_waiting(self) -> None:
         """Loads what waits, as long as it goes together: a horizon is for its own work only."""
         while self._waiting:
             work = self._waiting[0]
+            # Work of `depth` comes back one subtree a bundle: mixed with other work it could not be
+            # told apart
             if self._working and (work.depth or self._explorer.horizon):
                 return
             del self._waiting[0]
@@ -277,9 +314,10 @@ class WorkerSession:
 
     def _swap_explorer(self, order: Order, horizon: int = 0) -> None:
         """Goes over to another order while the explorer holds nothing."""
-        counts, found = self._explorer.counts, self._explorer.found
+        counts, solutions = self._explorer.counts, self._explorer.found
         self._explorer = self._explorers.make(order)
-        self._explorer.counts, self._explorer.found = counts, found
+        self._explorer.counts, self._explorer.found = counts, solutions
+        # A new explorer knows no incumbent, and would take subtrees that were pruned long ago
         self._explorer.beat(self._incumbent)
         self._explorer.horizon = horizon
 
@@ -300,14 +338,17 @@ class WorkerSession:
             self._waiting_since = 0
 
     def _after(self) -> None:
-        """Decides whether a report is due, and which."""
+        """Decides whether a report is due, and which: the end, a hand-over, or a regular one."""
         if not self._working or self.failed:
             return
         explorer = self._explorer
-        for asked, status in self._known:
+        for asked, status in self._shared_verdicts:
             self._answer_now(asked, status)
-        self._known.clear()
+        self._shared_verdicts.clear()
+        # A budget is time spent exploring, not time passed: other sessions share this process
         over_budget = self._budget_ns and explorer.counts.busy_ns > self._budget_ns
+        # The order of these cases matters: the end comes before any hand-over, and a hand-over
+        # before a regular report, which it replaces
         if explorer.empty and not self._replenish():
             if not self._lingers():
                 self._finish(explorer.take_deferred())
@@ -318,12 +359,13 @@ class WorkerSession:
             self._finish(explorer.drain())
         elif self._publish and self._can_give():
             self._publish = False
-            self._report(given=explorer.split())
-        elif self._nodes <= 0 and not self._hungry_told:
-            self._hungry_told = True
+            self._report(published=explorer.split())
+        elif self._nodes <= 0 and not self._hunger_reported:
+            self._hunger_reported = True
             self._report()
         elif not self._offer() and self._due():
             self._report()
+        # Not empty and idle: all that is open is parked, so from here on the time counts as waiting
         if explorer.idle and not explorer.empty and not self._waiting_since:
             self._waiting_since = self._clock()
 
@@ -339,17 +381,19 @@ class WorkerSession:
         return True
 
     def _lingers(self) -> bool:
-        """Whether to wait for what others of the machine may offer, before the host is troubled."""
+        """Whether to wait for what others of the machine may offer, before the host is asked."""
         if self._sharing.alone or self._sharing.resting or self._waiting:
             return False
         if not self._dry_since:
             self._dry_since = self._clock()
             self._sharing.rest(True)
+        # Quiet: everybody waits, so nobody will offer anything, and the host has to know soon
         return not self._sharing.quiet and bool(self.lingering)
 
     @property
     def lingering(self) -> float | None:
-        """Seconds for which it still waits before it says that it holds nothing, if it does."""
+        """Seconds for which it still waits before it says that it holds nothing; None if it
+        does not."""
         if not self._dry_since:
             return None
         return max(self._begin.breath - (self._clock() - self._dry_since) / 1e9, 0.0)
@@ -374,12 +418,13 @@ class WorkerSession:
         if sharing.alone or sharing.resting or self._waiting or explorer.horizon:
             return False
         since = self._clock() - self._last_offer
+        # Offers that nobody takes cost a report and a regain each; the pause doubles with every one
         if since < self._begin.breath * 1e9 * (1 << min(sharing.futile, MOST_FUTILE)):
             return False
         calm = since > REPORT_SHARE * self._report_cost
         pieces = sharing.lacking(calm) if explorer.surplus else 0
         if pieces:
-            self._report(given=sharing.enter(explorer.split(pieces)))
+            self._report(published=sharing.enter(explorer.split(pieces)))
             self._last_offer = self._last_report
         return pieces > 0
 
@@ -388,46 +433,52 @@ class WorkerSession:
         since = self._clock() - self._last_report
         if explorer.improved:
             return since > IMPROVEMENT_NS
+        # A large frontier takes long to pack: reports then come less often than the host asks for
         if since > max(self._interval_ns, REPORT_SHARE * self._report_cost):
             return bool(explorer.counts.nodes or explorer.found)
         return bool(explorer.found) and since > SOLUTION_NS
 
-    def _finish(self, given: list[Bundle]) -> None:
-        """Goes on with what waits, or reports that nothing is held here any more."""
+    def _finish(self, published: list[Bundle]) -> None:
+        """Goes on with what waits in `_waiting`, or reports that nothing is held here any more."""
         self._working = False
         self._end_resting()
         if self._waiting:
-            self._report(given)
+            self._report(published)
             self._load_waiting()
             self._after()
             return
         self._publish = False
         self._nodes = 0
-        self._report(given, idle=True)
+        self._report(published, idle=True)
         self._sharing.rest(True)
 
-    def _report(self, given: list[Bundle] | None = None, idle: bool = False) -> None:
+    def _report(self, published: list[Bundle] | None = None, idle: bool = False) -> None:
         started = self._clock()
         explorer = self._explorer
+        # The counts start at zero again with this report, so the time used is taken off the budget;
+        # never down to 0, which means no budget
         if self._budget_ns:
             self._budget_ns = max(self._budget_ns - explorer.counts.busy_ns, 1)
-        kept = [bundle for work in self._waiting for bundle in work.bundles]
+        retained = [bundle for work in self._waiting for bundle in work.bundles]
         if self._working:
-            kept += explorer.snapshot()
+            retained += explorer.snapshot()
+        # Before the snapshot of what is offered: an offer that was taken by now is the taker's
         self._sharing.look()
         surplus = explorer.surplus + self._sharing.subtrees
-        told = self._sharing.told(self._sequence)
-        found = explorer.take_found()
+        exchange = self._sharing.changes(self._sequence)
+        solutions_with_costs = explorer.take_found()
         counts = explorer.take_counts()
-        solutions = [self._solutions.encode(solution) for solution, _ in found]
-        costs = tuple(cost for _, cost in found if cost is not None)
+        # Encoding may raise ProblemError; what was taken from the explorer is lost then, and the
+        # search with it
+        solutions = [self._solutions.encode(solution) for solution, _ in solutions_with_costs]
+        costs = tuple(cost for _, cost in solutions_with_costs if cost is not None)
         keys = explorer.take_keys()
-        *others, last = report_chunks(kept, given or [], told.pop("offered"), solutions, keys)
-        for part in others:
-            self._send(self._message(part, final=False))
+        *full, last = report_chunks(retained, published or [], exchange.offered, solutions, keys)
+        for part in full:
+            self._send(self._message(part))
         self._send(
-            self._message(
-                last,
+            msgspec.structs.replace(
+                self._message(last),
                 final=True,
                 idle=idle,
                 hungry=not idle and self._nodes <= 0,
@@ -435,26 +486,27 @@ class WorkerSession:
                 counts=counts,
                 costs=costs,
                 sequence=self._sequence,
-                works=self._works,
-                **told,
+                works=self._work_messages,
+                gone=exchange.gone,
+                took=exchange.took,
             )
         )
         self._sequence += 1
         if isinstance(self._claims, SharedClaims):
+            # Claims from here on belong to the next report: see `SharedClaims.release`
             self._claims.sequence = self._sequence
         self._last_report = self._clock()
         self._report_cost = self._last_report - started
 
-    def _message(self, part: ReportChunk, final: bool, **rest: Any) -> WorkerReport:
+    def _message(self, part: ReportChunk) -> WorkerReport:
         return WorkerReport(
             self.id,
-            final,
+            False,
             tuple(part.kept),
             tuple(part.given),
             tuple(part.solutions),
             part.keys,
             offered=tuple(part.offered),
-            **rest,
         )
 
     def _guard(self, action: Callable[[], None]) -> None:
@@ -466,6 +518,7 @@ class WorkerSession:
     def _fail(self, error: Exception) -> None:
         if self.failed:
             return
+        # In the middle of loading, the explorer holds a part only, and a report would drop the rest
         if self._working and not self._loading:
             # What was done before counts, and what failed stays open: it may be mended and resumed
             with contextlib.suppress(Exception):

@@ -16,20 +16,22 @@ from ..wire.solutions import SolutionSet
 from .bell import Bell
 from .session import WorkerSession
 
+# A millisecond: the host's event loop is held up for no longer than that
 LOCAL_SLICE_NS = 1_000_000
 MODULE = "aiosearch.engine.worker.worker_main"
 BROOD = "workers"
 
 Deliver = Callable[[int, ToHost, int], None]
-"""Takes a seat's message, and how many bytes it was; 0 where it did not travel."""
+"""Takes a seat's message, and how many bytes it was; 0 from a `LocalSlot`, where nothing travels.
+"""
 
 
 class PoolMember(Protocol):
-    """A search, as its pool sees it."""
+    """A search, as its `Pool` sees it."""
 
     id: int
     name: str
-    """Of the problem's class."""
+    """The qualified name of the problem's class."""
     found: SolutionSet
 
     def joined(self, seat: int, pid: int, host: str) -> None:
@@ -37,12 +39,12 @@ class PoolMember(Protocol):
         ...
 
     def drain(self, seat: int) -> None:
-        """The seat's worker is to give back what it has."""
+        """The seat's worker is to give back what it has, by a `Drain`."""
         ...
 
     @property
     def asks(self) -> bool:
-        """Whether it needs the verification service."""
+        """Whether the search needs the verification service, as its problem has an `obligation`."""
         ...
 
     def busy(self, seat: int) -> bool:
@@ -50,7 +52,8 @@ class PoolMember(Protocol):
         ...
 
     def known_keys(self, part: int) -> bytes:
-        """Keys that earlier runs explored, 16 bytes each, by part; none beyond the last."""
+        """Keys that earlier runs explored, 16 bytes each, by part as in `KeyChunks`; none
+        beyond the last."""
         ...
 
     def lost(self, seat: int, reason: str, blame: bool, forever: bool = False) -> None:
@@ -75,16 +78,16 @@ class PoolMember(Protocol):
         ...
 
     def checked(self, record: CheckRecord) -> None:
-        """z3 answered a question, of this search or another."""
+        """z3 answered a question, of this search or another one of the `Pool`."""
         ...
 
     def local_session(self, begin: Begin, send: Callable[[ToHost], None]) -> WorkerSession:
-        """Opens the session in this very process."""
+        """Opens the session in this very process, for a `LocalSlot`."""
         ...
 
 
 def spawner(bell: Bell) -> Spawner:
-    """Starts workers of this machine that hear the bell."""
+    """Starts workers of this machine, which inherit the `bell`."""
     return partial(Child.spawn, MODULE, pass_fds=bell.fds, arguments=bell.arguments, brood=BROOD)
 
 
@@ -107,7 +110,7 @@ class ProcessSlot:
         self._gone = gone
         self._spawn = spawn
         self.heard = 0
-        """How many messages this worker has sent."""
+        """How many messages this worker has sent; a worker that dies with 0 never began."""
 
     async def start(self) -> None:
         self.heard = 0
@@ -122,7 +125,7 @@ class ProcessSlot:
         return self.child.pid if self.child else 0
 
     def send(self, message: ToWorker) -> int:
-        """Gives how many bytes it is."""
+        """Sends a message; gives how many bytes it is, 0 where there is no worker."""
         if self.child is None:
             return 0
         payload = encode(message)
@@ -130,7 +133,8 @@ class ProcessSlot:
         return len(payload)
 
     def probe(self, message: ToWorker, seconds: float, silent: Callable[[], None]) -> None:
-        """Sends what asks for an answer, and has told if none comes within so many seconds."""
+        """Sends what asks for an answer, and calls `silent` if none comes within so many
+        `seconds`."""
         if self.child is not None:
             self.child.probe(encode(message), seconds, silent)
 
@@ -151,7 +155,8 @@ class ProcessSlot:
 
 
 class LocalSlot:
-    """The host's own process as a worker: slices of a millisecond between the host's own tasks."""
+    """The host's own process as a worker: slices of `LOCAL_SLICE_NS` between the host's own
+    tasks."""
 
     alive = True
     pid = 0
@@ -181,6 +186,7 @@ class LocalSlot:
             for session in ready:
                 await session.slice_async(clock() + LOCAL_SLICE_NS)
                 self._flush()
+                # The host's other tasks get a turn between any two slices
                 await asyncio.sleep(0)
             if not ready and not self._inbox:
                 await self._pause()
@@ -211,6 +217,6 @@ class LocalSlot:
             self._flush()
 
     def _flush(self) -> None:
-        """Delivers after the session has returned, never from inside it."""
+        """Delivers messages after the session has returned, never from inside it."""
         while self._outbox:
             self._deliver(self.seat, self._outbox.popleft(), 0)

@@ -1,15 +1,33 @@
-"""Work sharing between workers of one machine: a session's offers, and boards that carry them.
+"""Work sharing between workers of one machine: a session's offers, and the boards that carry them.
 
-The boards of one machine: one for each session whose workers pass work on to each other.
+The problem: an idle worker should get work from its neighbour in microseconds, without the host,
+and still every subtree has to be in somebody's hands if any of the three dies at any moment. The
+rule: an offer is in the host's books before others can see it, and who takes it says so in its next
+report.
+
+The life of one offer, number 1 of the owner 7, taken by the owner 9:
+
+    7: enter([bundle])        it will be offered with the next report
+    7: changes(report=4)      report 4 carries offered=((1, bundle),)
+    7: lay_out(report=4)      the host answered `Entered`: now it is on the board
+    9: take()                 report of 9: took=((7, 1),)
+    7: look()                 next report of 7: gone=((1, 9),)
+
+Either of the last two reports may come first, or never: see `Offers` for the host's side. Taken
+back, an offer is gone as well: gone=((1, 7),).
+
+Invariant: a bundle is in exactly one of `_new` (the report that is due), `_coming` (told, not yet
+on the board) and `_offers` (on the board), or no longer this worker's. Cost: one report for any
+number of offers; the board itself is the strategy's, see plugins/stealing. See docs/why/design.md.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from ...checks.verdict import Status
 from ...errors import AiosearchError, StrategyError
@@ -23,11 +41,20 @@ _decode = msgspec.msgpack.Decoder(Bundle).decode
 
 Offer = tuple[int, Bundle]
 Name = tuple[int, int]
-"""An offer's owner and number; or its number, and who has it."""
+"""An offer's owner and number, as in `WorkerReport.took`; or its number and who has it, as in
+`gone`."""
+
+
+class ExchangeChanges(Struct, frozen=True):
+    """What one report says of the exchange: the fields of `WorkerReport` with these names."""
+
+    offered: tuple[Offer, ...] = ()
+    gone: tuple[Name, ...] = ()
+    took: tuple[Name, ...] = ()
 
 
 class NoExchange:
-    """An exchange without others."""
+    """An exchange with nobody else on it: `WorkSharing` needs no other case for a lone worker."""
 
     quiet = True
     room = 0
@@ -75,16 +102,16 @@ class WorkSharing:
         self._exchange = exchange
         self._owner = owner
         self.free_nodes = free_nodes
-        """How many nodes may be explored of what was taken, before the host grants some."""
+        """How many nodes may be explored of what was taken before the host grants some."""
         self.resting = False
-        """The host wants nothing to be taken until it sends work."""
+        """After a `Drain`: the host wants nothing to be taken until it sends work."""
         self._verdicts = verdicts
         self._number = 0
         self._new: list[Offer] = []
         self._coming: list[Offer] = []
-        """What a report has told the host of."""
-        self._told = 0
-        """Which one."""
+        """Offers that a report carried and that are not on the board yet."""
+        self._offering_report = 0
+        """The number of that report, see `lay_out`."""
         self._offers: dict[int, Bundle] = {}
         self.futile = 0
         """How many times on end everything that was offered had to be taken back."""
@@ -93,7 +120,7 @@ class WorkSharing:
 
     @classmethod
     def with_nobody(cls) -> WorkSharing:
-        """Where there is no board, or nobody else at it."""
+        """For a session without a board, or with nobody else on it."""
         return cls(NoExchange(), 0, 0, verdicts=False)
 
     @property
@@ -103,17 +130,17 @@ class WorkSharing:
 
     @property
     def subtrees(self) -> int:
-        """How many subtrees others may have, as far as one knows."""
+        """How many subtrees others may have, as far as this worker knows."""
         coming = sum(bundle.size for _, bundle in self._coming)
         return coming + sum(bundle.size for bundle in self._offers.values())
 
     @property
     def quiet(self) -> bool:
-        """Whether all others of the machine wait as well."""
+        """Whether all others of the machine wait as well, so that nobody can offer anything."""
         return self._exchange.quiet
 
     def look(self) -> None:
-        """Finds out which offers are gone."""
+        """Finds out which offers are gone, for the next report."""
         if self._offers:
             for number, taker in self._exchange.taken():
                 del self._offers[number]
@@ -121,37 +148,36 @@ class WorkSharing:
                 self.futile = 0
 
     def lacking(self, calm: bool) -> int:
-        """How many offers to make now."""
+        """How many offers to make now; none before the last ones are on the board."""
         return 0 if self._coming else self._exchange.lacking(calm)
 
     def enter(self, bundles: list[Bundle]) -> list[Bundle]:
-        """Takes what is to be offered with the next report; gives back what does not fit."""
-        others = []
+        """Takes what is to be offered with the next report; gives back what does not fit
+        the board."""
+        unoffered = []
+        # What a report announced will need its slots on the board, though it is not there yet
         room = self._exchange.room - len(self._coming)
         for bundle in bundles:
             if len(self._new) < room and self._exchange.fits(_encode(bundle)):
                 self._number += 1
                 self._new.append((self._number, bundle))
             else:
-                others.append(bundle)
-        return others
+                unoffered.append(bundle)
+        return unoffered
 
-    def told(self, report: int) -> dict[str, Any]:
-        """What the report that is written now, of this number, says of all this."""
-        said = {
-            "offered": tuple(self._new),
-            "gone": tuple(self._gone),
-            "took": tuple(self._took),
-        }
+    def changes(self, report: int) -> ExchangeChanges:
+        """What the report with this number, which is written now, says of the exchange."""
+        changes = ExchangeChanges(tuple(self._new), tuple(self._gone), tuple(self._took))
         if self._new:
-            self._coming, self._told = self._new, report
+            self._coming, self._offering_report = self._new, report
+            # Others need not ask the host: an offer is on its way, one round trip from here
             self._exchange.promise(True)
         self._new, self._gone, self._took = [], [], []
-        return said
+        return changes
 
     def lay_out(self, report: int) -> None:
-        """The host has this report in its books: others may see what it offered."""
-        if report != self._told:
+        """The host has this `report` in its books: others may see what it offered."""
+        if report != self._offering_report:
             return  # that was regained, and another report has offered something since
         coming, self._coming = self._coming, []
         for number, bundle in coming:
@@ -161,36 +187,40 @@ class WorkSharing:
 
     def regain(self) -> list[Bundle]:
         """Takes back what nobody has taken."""
+        # What no board has shown yet nobody can have taken
         regained, self._coming = self._coming, []
         if regained:
             self._exchange.promise(False)
         if self._offers:
             self.look()
+            # The exchange says which offers were still there; of all others, `look` below learns
+            # the taker
             regained += [(number, self._offers.pop(number)) for number in self._exchange.regain()]
             self.look()  # who was faster
+        # The host has these in its books as offers: they are ours again
         self._gone += [(number, self._owner) for number, _ in regained]
         self.futile += bool(regained)
         return [bundle for _, bundle in regained]
 
     def take(self) -> list[Bundle]:
-        """Takes what others offer."""
+        """Takes what others offer; nothing while `resting`."""
         if self.resting:
             return []
-        taken = self._exchange.take()
-        self._took.extend((one.owner, one.number) for one in taken)
-        return [_decode(one.blob) for one in taken]
+        offers = self._exchange.take()
+        self._took.extend((offer.owner, offer.number) for offer in offers)
+        return [_decode(offer.blob) for offer in offers]
 
     def rest(self, resting: bool) -> None:
-        """Says whether this worker has nothing to do."""
+        """Says on the board whether this worker has nothing to do."""
         self._exchange.rest(resting)
 
     def improve(self, cost: float) -> None:
-        """Tells others of a solution that the host knows of."""
+        """Tells others of the cost of a solution that the host knows of."""
         self._exchange.improve(cost)
 
     @property
     def best(self) -> float:
-        """The lowest cost that somebody told of."""
+        """The lowest cost on the board."""
         return self._exchange.best
 
     def judged(self, digest: bytes, status: Status) -> None:
@@ -219,7 +249,7 @@ def exchange_of(strategy: Strategy) -> str:
 
 
 def load_board(name: str) -> type[Board]:
-    """Finds the class of a board, `module:Class`."""
+    """Finds the class of a board by its name, `module:Class`."""
     module, _, qualname = name.partition(":")
     try:
         board: type[Board] = getattr(importlib.import_module(module), qualname)
@@ -229,10 +259,10 @@ def load_board(name: str) -> type[Board]:
 
 
 def create_board(name: str, places: int) -> Board:
-    """Makes a board, given by its name; raises StrategyError where that cannot be."""
-    made = load_board(name)
+    """Makes a board, given by its name; raises `StrategyError` where that cannot be."""
+    board = load_board(name)
     try:
-        return made.create(places)
+        return board.create(places)
     except AiosearchError:
         raise
     except Exception as error:
@@ -242,41 +272,41 @@ def create_board(name: str, places: int) -> Board:
         ) from error
 
 
-pass
-
-
 class MachineBoards:
-    """Gives each life of a worker a place of its own, which another has when it is settled what
-    became of its offers. A worker's key is any number that no other one of its session has.
+    """The boards of one machine: one for each session whose workers pass work on to each other.
+
+    Each life of a worker has a place of its own, which another has once it is settled what
+    became of its offers. A worker's `key` is any number that no other one of its session has.
     """
 
     def __init__(self, places: int) -> None:
         self._places = min(places, MOST_PLACES)
         self._boards: dict[int, Board] = {}
         self._seated: dict[int, dict[int, tuple[int, int]]] = {}
-        """By session and key: the place, and who has it."""
+        """By session and key: the place, and the owner who has it."""
 
     def open(self, session: int, exchange: str) -> None:
-        """Makes a session's board; raises StrategyError where that cannot be."""
+        """Makes a session's board; raises `StrategyError` where that cannot be."""
         self._boards[session] = create_board(exchange, self._places)
         self._seated[session] = {}
 
     def seat(self, begin: Begin, key: int) -> Begin:
-        """Gives a worker its place, where there is one and somebody to share with."""
+        """Gives a worker its place in its `Begin`, where there is one and somebody to share
+        with."""
         session = begin.session
         if begin.exchange and self._places > 1 and session not in self._boards:
             self.open(session, begin.exchange)
         seated = self._seated.get(session, {})
-        taken = {place for place, _ in seated.values()}
-        place = next((place for place in range(self._places) if place not in taken), None)
+        occupied = {place for place, _ in seated.values()}
+        place = next((place for place in range(self._places) if place not in occupied), None)
         if session not in self._boards or place is None:
             return msgspec.structs.replace(begin, exchange="", board="")
         seated[key] = (place, begin.owner)
         return msgspec.structs.replace(begin, board=self._boards[session].path, place=place)
 
     def revoke(self, session: int, key: int) -> Mapping[int, int] | None:
-        """Takes a dead worker's offers back and says who has taken which; None as long as that
-        cannot be said."""
+        """Takes a dead worker's offers back and says who has taken which; None as long as
+        that cannot be said."""
         seat = self._seated.get(session, {}).get(key)
         if seat is None:
             return {}
@@ -286,14 +316,14 @@ class MachineBoards:
         return takers
 
     def leave(self, session: int, key: int) -> None:
-        """A worker needs its place no more; the board goes with the last one."""
+        """A worker needs its place no more; the board is closed with its last worker."""
         seated = self._seated.get(session, {})
         if seated.pop(key, None) is not None and not seated:
             del self._seated[session]
             self._boards.pop(session).close()
 
     def close(self) -> None:
-        """Gives everything back."""
+        """Closes every board."""
         for board in self._boards.values():
             board.close()
         self._boards.clear()

@@ -28,13 +28,16 @@ from .work_sharing import WorkSharing, load_board
 if TYPE_CHECKING:
     import asyncio
 
+# A slice bounds how long a message waits: an incumbent, a Publish, another search's work
 SLICE_NS = 2_000_000
 WAKE_SECONDS = 0.05
+# Some round trips to the host (benchmarks/roundtrip.py): a task that comes at all mostly comes
+# by then
 SPIN_NS = 150_000
 
 
 class WorkerLoop:
-    """The sessions of one process."""
+    """The sessions of one process, each of which gets a slice of `SLICE_NS` in turn."""
 
     def __init__(self, channel: Channel, bell: Bell) -> None:
         self._channel = channel
@@ -43,7 +46,7 @@ class WorkerLoop:
             channel.hear(fd)
         self._sessions: dict[int, WorkerSession] = {}
         self._sharers: dict[int, WorkerSession] = {}
-        """Those whose workers pass work on to each other."""
+        """Sessions with a board, whose workers pass work on to each other."""
         self.asynchronous = False
 
     def send(self, message: ToHost) -> None:
@@ -72,6 +75,7 @@ class WorkerLoop:
             sharing = self._sharing(begin) if begin.board else None
             session = WorkerSession(begin, problem, order, self.send, claims, sharing=sharing)
         except Exception as error:
+            # The process serves other sessions: nothing of the failed one may stay open
             for opened in (claims, sharing):
                 if opened is not None:
                     opened.close()
@@ -106,9 +110,9 @@ class WorkerLoop:
         return [session for session in self._sessions.values() if session.ready]
 
     def patience(self) -> float | None:
-        """How long to wait for messages while no session is ready."""
+        """Seconds to wait for messages while no session is ready; None is for ever."""
         sessions = self._sessions.values()
-        lingering = [one.lingering for one in self._sharers.values()]
+        lingering = [session.lingering for session in self._sharers.values()]
         if over := [seconds for seconds in lingering if seconds is not None]:
             return min(over)
         if self.seeking:  # a ring may have woken somebody who had no use for it
@@ -120,8 +124,8 @@ class WorkerLoop:
             session.wake()
 
     def _await_frames(self) -> list[bytes]:
-        """Waits for messages, at first without sleeping: the next task is often on its way, and
-        waking a sleeping process costs more than the rest of the round trip."""
+        """Waits for messages, at first without sleeping: the next task is often on its way,
+        and waking a sleeping process costs more than the rest of the round trip."""
         end = clock() + SPIN_NS
         while clock() < end:
             if frames := self._channel.receive(0):
@@ -135,7 +139,7 @@ class WorkerLoop:
         return self._channel.receive(self.patience())
 
     def serve(self) -> None:
-        """Works until a session needs an event loop."""
+        """Works until a session needs an event loop, as its `expand` is asynchronous."""
         while not self.asynchronous:
             if self._sharers:
                 self.seek()
@@ -201,6 +205,8 @@ def main() -> None:
 
         asyncio.run(worker.serve_async())
     except (EOFError, BrokenPipeError, ConnectionResetError):
+        # No finalisers: a library's atexit handler could wait for ever, and nobody is there to hear
+        # of it
         os._exit(0)
 
 

@@ -198,8 +198,6 @@ class ExponentialSum:
         return found
 
 
-pass
-
 MOST_TERMS = 400_000
 """How many terms are put together before a comparison is given up: about a second's work."""
 

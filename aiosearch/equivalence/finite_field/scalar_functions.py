@@ -139,8 +139,6 @@ class Roots:
         return self._known[number]
 
 
-pass
-
 _MOST_POWERS = 16
 _DECIDED = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne}
 

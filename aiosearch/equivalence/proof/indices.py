@@ -221,9 +221,6 @@ def border(index: IndexSum, at: Dim) -> bool:
     raise Unprovable(f"an index that crosses the border {at} in the middle of a digit")
 
 
-pass
-
-
 ValueT = TypeVar("ValueT")
 
 CASES = 64

@@ -340,8 +340,6 @@ def item_key(item: Item, names: Names) -> str:
     return canonical(bound, names, poly.key)
 
 
-pass
-
 POSITIVE_CALLS: set[str] = set()
 """Functions that are above zero, by name."""
 

@@ -21,6 +21,7 @@ from ...tensor.algebra import Function
 from ...tensor.floats import Array, Floats, Number
 from ...tensor.terms import Program
 from ...tensor.types import DType
+from ..tensorfloat import TENSOR_FLOAT
 from .machine import LEAST, MOST, UNIT, RoundingMachine, Working, rounded
 
 NOTHING = np.zeros(())
@@ -133,18 +134,20 @@ def _holds(dtype: DType, value: Array) -> bool:
     return bool(np.array_equal(rounded(value, dtype), value, equal_nan=True))
 
 
-pass
-
 _PLAIN = Floats(np.float64)
 _ROOT = 2.0**-26
 
 
 class Noise:
-    """The words on measured values, where each operation rounds by at most `unit`."""
+    """The words on measured values, where each operation rounds by at most `unit`.
 
-    def __init__(self, unit: float, least: float) -> None:
+    Before matrices are multiplied, their elements are rounded by at most `product_unit`.
+    """
+
+    def __init__(self, unit: float, least: float, product_unit: float = 0.0) -> None:
         self.unit = unit
         self.least = least
+        self.product_unit = product_unit
 
     def _own(self, value: Array) -> Array:
         size = np.abs(value)
@@ -306,7 +309,7 @@ class Noise:
     def matmul(self, x: NoisyArray, y: NoisyArray) -> NoisyArray:
         value = x.value @ y.value
         own = self.unit * roundings(x.value.shape[-1], 1)
-        crossed = np.sqrt(_crossed(x, y, own))
+        crossed = np.sqrt(_crossed(x, y, math.hypot(own, math.sqrt(2) * self.product_unit)))
         gone = self._vanished(value, lambda: crossed > 0)
         noise = crossed + np.abs(value) * own + gone
         return settled(value, noise, lambda: _any_along(x, (-1,)) | _any_along(y, (-2,)))
@@ -427,3 +430,13 @@ TYPED: RoundingMachine[NoisyArray] = RoundingMachine(
     algebra=_NOISES.__getitem__, meet=_as_is, store=remembered
 )
 """The same values; the noise is that of the element types that the program declares."""
+
+_ROUGH: dict[Working, Noise] = {
+    np.float32: Noise(UNIT[DType.F32], LEAST[DType.F32], TENSOR_FLOAT),
+    np.float64: _DOUBLE,
+}
+
+TYPED_ROUGHLY: RoundingMachine[NoisyArray] = RoundingMachine(
+    algebra=_ROUGH.__getitem__, meet=_as_is, store=remembered
+)
+"""The same on matrix units that round what they multiply; half types hold no more than these."""

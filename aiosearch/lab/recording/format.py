@@ -1,4 +1,8 @@
-"""The file of a recording: a header, blocks of columns with checksums, and a footer."""
+"""The file of a recording: a header, blocks of columns with checksums, and a footer.
+
+Each part begins with its kind, the length and the CRC-32 of what follows, so that a torn or damaged
+file is told from a whole one.
+"""
 
 from __future__ import annotations
 
@@ -27,22 +31,22 @@ class RecordingError(AiosearchError):
 
 
 class NodeKind(enum.IntEnum):
-    """What became of a node; `SOLVES` is added where it gave solutions."""
+    """What became of a node; `SOLVES` is added to its number where it gave solutions."""
 
     EXPLORED = 0
     DROPPED = 1
-    """Its key was explored already, or its bound was no better than the best solution."""
+    """Its `key` was explored already, or its `bound` was no better than the best solution."""
     ALIVE = 2
     """It asked z3, and was explored."""
     REFUTED = 3
-    """It asked z3, and was not."""
+    """It asked z3, and was not explored."""
 
 
 SOLVES = 4
 
 
 class Header(Struct, frozen=True):
-    """What was recorded, and where. All times in the file are nanoseconds."""
+    """What was recorded, and where. All times in the blocks are nanoseconds."""
 
     problem: str
     order: str
@@ -50,7 +54,7 @@ class Header(Struct, frozen=True):
     """The problem as Python writes it, a long one cut short."""
     versions: dict[str, str] = {}
     recorded: str = ""
-    """When, in UTC."""
+    """When it was recorded, in UTC."""
 
 
 class Footer(Struct, frozen=True):
@@ -59,39 +63,40 @@ class Footer(Struct, frozen=True):
     complete: bool
     """Whether the tree was walked to its end, rather than stopped."""
     nodes: int
-    """Explored."""
+    """Nodes that were explored."""
     questions: int
-    """Distinct ones, each asked once."""
+    """Distinct questions, each asked once."""
     seconds: float
-    """Of exploring, z3 left out."""
+    """Seconds of exploring, z3 left out."""
     check_seconds: float
-    """Of z3."""
+    """Seconds of z3."""
     overhead: float
     """Seconds that the engine adds to a node of this problem, on the machine that recorded it;
     below zero where the recorder added more."""
 
 
 class Columns:
-    """Nodes in preorder, a column for each thing that is known of them."""
+    """Nodes in preorder, a column for each thing that is known of them; `all` has their order."""
 
     def __init__(self) -> None:
         self.children = array("I")
-        """How many followed, those that were dropped or refuted included."""
+        """How many children followed, those that were `DROPPED` or `REFUTED` included."""
         self.kinds = array("B")
         self.spent = array("Q")
-        """What its own methods took."""
+        """Nanoseconds that the node's own methods took."""
         self.questions = array("I")
-        """One number for each node that asked; numbers follow each other as they first appear."""
+        """One number for each node that asked, `ALIVE` or `REFUTED`; numbers follow each
+        other as they first appear."""
         self.checks = array("Q")
-        """What z3 took, for each number."""
+        """Nanoseconds that z3 took, for each number."""
 
     def all(self) -> tuple[array[int], ...]:
         return self.children, self.kinds, self.spent, self.questions, self.checks
 
-    def add(self, other: tuple[bytes, ...]) -> None:
-        """Takes a block's columns on."""
-        for column, more in zip(self.all(), other, strict=True):
-            column.frombytes(more)
+    def add(self, blocks: tuple[bytes, ...]) -> None:
+        """Takes a block's columns on, in the order of `all`."""
+        for column, block in zip(self.all(), blocks, strict=True):
+            column.frombytes(block)
 
 
 class RecordingWriter:
@@ -110,13 +115,14 @@ class RecordingWriter:
             raise _failed("write", path, error) from None
 
     def flush(self) -> None:
-        """Writes what has gathered as a block."""
+        """Writes the `columns` that have gathered as a block."""
         block = tuple(column.tobytes() for column in self.columns.all())
+        # Level 1: columns of small numbers shrink to a fifth at once, and the walk is waiting
         self._frame(b"B", zlib.compress(msgspec.msgpack.encode(block), 1))
         self.columns = Columns()
 
     def close(self, footer: Footer) -> None:
-        """Writes the rest, and puts the file in its place."""
+        """Writes the last block and the `footer`, and puts the file in its place."""
         try:
             with self._file:
                 self.flush()
@@ -151,7 +157,7 @@ class RecordingWriter:
 
 
 def read(path: Path) -> tuple[Header, Columns, Footer]:
-    """Reads a recording; raises RecordingError where it is none, or is damaged."""
+    """Reads a recording; raises `RecordingError` where it is none, or is damaged."""
     columns = Columns()
     header = footer = None
     try:

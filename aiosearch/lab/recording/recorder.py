@@ -1,6 +1,7 @@
 """The recorder: walks a tree once, and writes what each node has and takes.
 
-What the engine's own explorer adds to a node, beside what the recorder writes down of it.
+`overhead` measures what the engine's own explorer adds to a node, beside what a `Walk` writes down
+of it.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 from ..._blocking import waited_for
 from ...checks.verdict import Status, Verdict
 from ...engine.explore.bundles import ROOT, Codec
+from ...engine.explore.capabilities import is_async
 from ...engine.explore.claims import LocalClaims
 from ...engine.explore.explorer import DepthFirstExplorer, Explorer, clock
-from ...engine.explore.heap_explorer import HeapExplorer, is_async
+from ...engine.explore.heap_explorer import HeapExplorer
 from ...engine.wire.reference import return_type
 from ...orders import DepthFirst, Order, find_order
-from ...problem import Obligation
+from ...problem import AnyProblem, Obligation
 from ...search import check_problem
 from .format import BLOCK_NODES, Footer, Header, RecordingError, RecordingWriter
 from .walk import Walk
@@ -36,7 +38,7 @@ MOST_NODES = 20_000
 LONGEST_NS = 50_000_000
 
 
-def overhead(problem: Any, order: Order, statuses: Mapping[bytes, Status], z3: str) -> float:
+def overhead(problem: AnyProblem, order: Order, statuses: Mapping[bytes, Status], z3: str) -> float:
     """Explores the tree's beginning in turns, as the recorder and as a worker would; gives the
     seconds of a node by which they differ. Below zero where the recorder takes longer."""
     laps = []
@@ -46,6 +48,7 @@ def overhead(problem: Any, order: Order, statuses: Mapping[bytes, Status], z3: s
             return 0.0
         nodes, spent = _explored(problem, order, walk, statuses)
         if nodes:
+            # A difference of two means over the same nodes: the problem's own time drops out
             laps.append(spent / nodes - walk.spent / walk.nodes)
     return median(laps) / 1e9 if laps else 0.0
 
@@ -67,9 +70,9 @@ def _walked(walk: Walk, statuses: Mapping[bytes, Status]) -> Walk:
 
 
 def _explored(
-    problem: Any, order: Order, walk: Walk, statuses: Mapping[bytes, Status]
+    problem: AnyProblem, order: Order, walk: Walk, statuses: Mapping[bytes, Status]
 ) -> tuple[int, int]:
-    """Has a worker's explorer do as many nodes; gives their number and nanoseconds."""
+    """Has a worker's explorer do as many nodes as `walk`; gives their number and nanoseconds."""
     asked: list[bytes] = []
     explorer = _explorer(problem, order, walk, asked)
     explorer.load(ROOT)
@@ -89,7 +92,7 @@ def _explored(
     return nodes, spent
 
 
-def _explorer(problem: Any, order: Order, walk: Walk, asked: list[bytes]) -> Explorer[Any]:
+def _explorer(problem: AnyProblem, order: Order, walk: Walk, asked: list[bytes]) -> Explorer[Any]:
     codec: Codec[Any] = Codec(type(problem).__qualname__, return_type(problem, "root"))
     keyed = hasattr(problem, "key")
     if type(order) is DepthFirst and not (keyed or hasattr(problem, "obligation")):
@@ -102,14 +105,11 @@ def _explorer(problem: Any, order: Order, walk: Walk, asked: list[bytes]) -> Exp
     return HeapExplorer(problem, codec, False, order, claims, ask, walk.digest, "keep")
 
 
-pass
-
-
 LONGEST_PARAMETERS = 1000
 
 
 def record(
-    problem: Any,
+    problem: AnyProblem,
     path: str | Path,
     *,
     order: str | Order | None = None,
@@ -129,6 +129,7 @@ def record(
     """
     check_problem(problem)
     chosen = find_order(order, problem)
+    # Preorder is what the file holds, and a subtree's nodes must follow each other
     if chosen.greedy or chosen.by_level:
         raise RecordingError("a tree is recorded depth-first; leave the order out")
     if is_async(problem):
@@ -146,7 +147,7 @@ def record(
 
 
 async def _record(
-    problem: Any,
+    problem: AnyProblem,
     path: Path,
     order: Order,
     unknown_lives: bool,
@@ -180,7 +181,7 @@ async def _record(
 async def _asked(
     walk: Walk, writer: RecordingWriter, goes_on: Callable[[int], bool], verifier: Verifier | None
 ) -> None:
-    """Goes all the way, with a verdict for each question, as long as nothing stops it."""
+    """Goes all the way, with a verdict for each question, as long as `goes_on` says so."""
     steps = walk.steps()
     verdict = None
     walk.columns = writer.columns
@@ -201,7 +202,7 @@ async def _asked(
             return
 
 
-def _header(problem: Any, order: Order) -> Header:
+def _header(problem: AnyProblem, order: Order) -> Header:
     from ... import __version__
 
     cls = type(problem)

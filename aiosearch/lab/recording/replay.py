@@ -1,4 +1,4 @@
-"""A recording as a problem: the same tree, whose nodes are numbers."""
+"""A recording as a problem: the same tree, whose nodes are numbers in preorder."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ QUESTION = 35e-6
 
 
 class Recorded:
-    """The tree of a recording. A node is its number in preorder, and nothing has to be computed.
+    """The tree of a recording. A node is its number in preorder, and nothing has to be
+    computed.
 
-    It takes some twenty bytes a node, which all workers of a simulation share.
+    A tree whose root 0 has the children 1 and 4, and 1 has 2 and 3, has the subtree sizes `[5,
+    3, 1, 1, 1]`: the first child of `n` is `n + 1`, and the next one that plus its size. It
+    takes some twenty bytes a node, which all workers of a simulation share.
     """
 
     def __init__(self, header: Header, footer: Footer, columns: Columns) -> None:
@@ -28,16 +31,16 @@ class Recorded:
 
     @property
     def cpu_seconds(self) -> float:
-        """What one worker takes for the whole tree, z3 left out."""
+        """Seconds that one worker takes for the whole tree, z3 left out."""
         return sum(self._spent) / 1e9 + self.footer.nodes * self.footer.overhead
 
     @property
     def longest(self) -> float:
-        """What the longest node took: no number of workers is done sooner."""
+        """Seconds of the longest node: no number of workers is done sooner."""
         return max(self._spent) / 1e9
 
     def root(self) -> int:
-        """Gives 0."""
+        """Gives 0, the first node in preorder."""
         return 0
 
     def expand(self, node: int) -> list[int] | tuple[()]:
@@ -50,17 +53,18 @@ class Recorded:
         kinds = self._kinds
         children = []
         while child < end:
+            # A dropped node was never explored: its time counts with its parent's
             if kinds[child] & 3 != NodeKind.DROPPED:
                 children.append(child)
             child += size[child]
         return children
 
     def solutions(self, node: int) -> tuple[int, ...]:
-        """Gives the number of a node that had solutions, once."""
+        """Gives `(node,)` for a node that had solutions, however many."""
         return (node,) if self._kinds[node] & SOLVES else ()
 
     def seconds(self, node: int) -> float:
-        """What a node took, with what the engine adds to it."""
+        """Seconds that a node took, with what the engine adds to it, `Footer.overhead`."""
         return max(self._spent[node] * 1e-9 + self.footer.overhead, 0.0)
 
 
@@ -76,7 +80,7 @@ class RecordedWithQuestions(Recorded):
         self._alive = {numbers[at]: self._kinds[at] & 3 == NodeKind.ALIVE for at in asked}
 
     def obligation(self, node: int) -> Obligation | None:
-        """Gives the number of the node's question as its key."""
+        """Gives an `Obligation` whose key is the number of the node's question."""
         number = self._numbers.get(node)
         return None if number is None else Obligation("", key=number.to_bytes(4, "little"))
 
@@ -95,10 +99,10 @@ _ASKING = (NodeKind.ALIVE, NodeKind.REFUTED)
 
 
 def load(path: str | Path) -> Recorded:
-    """Reads a recording; raises RecordingError where the file is none, or is damaged."""
+    """Reads a recording; raises `RecordingError` where the file is none, or is damaged."""
     header, columns, footer = read(Path(path))
-    made = RecordedWithQuestions if columns.questions else Recorded
-    return made(header, footer, columns)
+    factory = RecordedWithQuestions if columns.questions else Recorded
+    return factory(header, footer, columns)
 
 
 def _sizes(columns: Columns) -> tuple[array[int], array[int]]:

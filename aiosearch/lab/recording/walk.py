@@ -1,4 +1,10 @@
-"""The walk that is recorded: depth first, by one, with a look at the clock around each node."""
+"""The walk that is recorded: depth first, by one, with a look at the clock around each node.
+
+The problem: a node may take a microsecond, and another process may take the processor away for
+milliseconds in the middle of it. Over a stretch of nodes the time on the clock and the CPU time of
+this thread are compared; what is missing was taken by others, and `_pause` takes it off the nodes
+that seemed to take longest. What a look at the clock itself takes is subtracted from every node.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +17,13 @@ from typing import Any, TypeAlias
 
 from ...checks.questions import digest
 from ...checks.verdict import Status, Verdict
+from ...engine.explore.capabilities import Capabilities
 from ...engine.explore.claims import Claim, LocalClaims, key_digest
 from ...engine.explore.explorer import as_children, checked_cost
 from ...engine.explore.heap_explorer import NO_BOUND
 from ...errors import ProblemError
 from ...orders import Order
-from ...problem import Obligation
+from ...problem import AnyProblem, Obligation
 from .format import SOLVES, Columns, NodeKind
 
 clock = time.perf_counter_ns
@@ -24,7 +31,7 @@ clock = time.perf_counter_ns
 PULSE, PULSE_NS = 4096, 50_000_000
 """Nodes and nanoseconds between two moments at which a walk can be stopped."""
 STRUCK_NS = 100_000
-"""Whoever takes the processor away keeps it for longer."""
+"""Nanoseconds: whoever takes the processor away keeps it for longer."""
 
 Walking: TypeAlias = Generator[Obligation | None, Verdict | None, None]
 """Gives questions, and is sent their verdicts; gives None now and then, to be stopped there."""
@@ -33,18 +40,18 @@ _END = (NO_BOUND, object())
 
 
 class Walk:
-    """Walks a problem's tree and writes down what it meets."""
+    """Walks a problem's tree and writes into `columns` what it meets."""
 
     def __init__(
         self,
-        problem: Any,
+        problem: AnyProblem,
         order: Order,
         unknown_lives: bool,
         z3: str,
         most: float = float("inf"),
     ) -> None:
         self.columns = Columns()
-        """Where the walk writes; others may take it, and put an empty one in its place."""
+        """Where the walk writes; others may take it, and put empty `Columns` in its place."""
         self.nodes = self.questions = 0
         self.complete = False
         """Whether the walk came to the tree's end, and not only to as many nodes as it may."""
@@ -56,10 +63,12 @@ class Walk:
         self._unknown_lives = unknown_lives
         self.z3 = z3
         self._prunes = order.prunes
-        self._cost = getattr(problem, "cost", None)
-        self._key = getattr(problem, "key", None)
-        self._obligation = getattr(problem, "obligation", None)
-        self._axioms = dict(getattr(problem, "axioms", None) or {})
+        capabilities = Capabilities.of(problem)
+        self._bound = capabilities.bound
+        self._cost = capabilities.cost
+        self._key = capabilities.key
+        self._obligation = capabilities.obligation
+        self._axioms = capabilities.axioms
         self._claims = LocalClaims()
         self._best = float("inf")
         self._method = "root"
@@ -67,7 +76,7 @@ class Walk:
         self._stretch = self._now()
 
     def steps(self) -> Walking:
-        """Walks the whole tree, or as many nodes as it may."""
+        """Walks the whole tree, or `most` nodes of it; see `Walking`."""
         try:
             yield from self._through()
         except ProblemError:
@@ -92,6 +101,8 @@ class Walk:
             if children:
                 above.append(iter(children))
             met += 1
+            # By count and by time: a million fast nodes and one slow node both have to let the
+            # caller in
             if met % PULSE == 0 or clock() > self._stretch[0] + PULSE_NS:
                 self._pause()
                 yield None
@@ -112,6 +123,7 @@ class Walk:
             obligation = self._obligation(node)
             if obligation is not None:
                 name = self.digest(obligation)
+                # The clock stops while z3 thinks: its time is a column of its own
                 before = clock() - started
                 kind = yield from self._judged(name, obligation)
                 started = clock() - before
@@ -125,7 +137,9 @@ class Walk:
         solutions = tuple(self._problem.solutions(node) or ())
         if solutions and self._cost is not None:
             self._method = "cost"
-            self._best = min(self._best, min(checked_cost(self._cost(each)) for each in solutions))
+            self._best = min(
+                self._best, min(checked_cost(self._cost(solution)) for solution in solutions)
+            )
         self._method = "expand"
         children = self._ordered(as_children(self._problem.expand(node)))
         spent = clock() - started
@@ -138,12 +152,13 @@ class Walk:
         if not self._prunes:
             return [(NO_BOUND, child) for child in children]
         self._method = "bound"
-        bound = self._problem.bound
+        assert self._bound is not None  # or the order would not prune
+        bound = self._bound
         scored = [(float(bound(child)), child) for child in children]
         return sorted(scored, key=itemgetter(0))
 
     def _admitted(self, node: Any, bound: float) -> bool:
-        """Whether neither a bound nor a key keeps the node out."""
+        """Whether neither a `bound` nor a `key` keeps the node out."""
         if self._prunes and bound >= self._best:
             return False
         if self._key is None:
@@ -181,12 +196,12 @@ class Walk:
         self.columns.spent.append(spent)
 
     def _now(self) -> tuple[int, int, int]:
-        """Where a stretch of walking begins: on the clock, in CPU time, and among the nodes."""
+        """Where a stretch of walking begins: on the `clock`, in CPU time, and among the nodes."""
         return clock(), time.thread_time_ns(), len(self.columns.spent)
 
     def _pause(self) -> None:
-        """Takes the time for which others had the processor off the nodes that it struck: those
-        that seemed to take longest."""
+        """Takes the time for which others had the processor off the nodes that it struck:
+        those that seemed to take longest."""
         began, cpu, first = self._stretch
         away = clock() - began - (time.thread_time_ns() - cpu)
         spent = self.columns.spent
@@ -202,6 +217,6 @@ class Walk:
 
 
 def _clock_cost() -> int:
-    """What a look at the clock takes, which is in every figure."""
+    """Nanoseconds that a look at the `clock` takes, which is in every figure."""
     looks = [clock() for _ in range(1001)]
     return round(median(after - before for before, after in pairwise(looks)))

@@ -1,4 +1,8 @@
-"""The device from the host's side: what its process holds, and requests to it."""
+"""The device from the host's side: what its process holds, and requests to it.
+
+Candidates and constants are numbered when they are loaded into the process; when the process is
+replaced, all numbers are void and everything is loaded again.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +33,10 @@ from .measuring_process import MeasuringProcess, ProcessLost
 from .threads import to_the_end
 
 MOST_RUNS = 32
-"""More than a candidate has between one announcement and the next."""
+"""A bound on the runs of a candidate between one announcement (`SharedArrays.announce`) and the
+next."""
 GRACE = 30.0
-"""How much later than the process's own alarm the host gives up."""
+"""Seconds for which the host waits longer than the process's own `alarm`."""
 
 Answer: TypeAlias = Reply | ProcessLost | Outage
 
@@ -49,21 +54,22 @@ class DeviceClient:
         self._next = 0
         self._loaded: dict[Compiled, int] = {}
         self._kept: dict[int, tuple[int, Array]] = {}
-        """By identity: a number, and the array itself, so that the identity stays its own."""
+        """By `id` of the array: its number, and the array itself, so that the identity
+        stays its own."""
         self._runners: list[Compiled] = []
 
     async def run(self, compiled: Compiled, inputs: Inputs) -> tuple[Array, ...] | Failure:
-        """Runs a candidate once; raises ExecutorError where the process dies without it."""
+        """Runs a candidate once; raises `ExecutorError` where the process dies without it."""
         outages, killed = 0, False
-        while isinstance(found := await self._run(compiled, inputs), Outage | Fault):
-            if isinstance(found, Outage):
+        while isinstance(outcome := await self._run(compiled, inputs), Outage | Fault):
+            if isinstance(outcome, Outage):
                 outages += 1
-                found.count(outages)
-            elif killed or not found.killed:
-                return found.final
+                outcome.count(outages)
+            elif killed or not outcome.killed:
+                return outcome.final
             else:
                 killed = True
-        return found
+        return outcome
 
     async def _run(self, compiled: Compiled, inputs: Inputs) -> tuple[Array, ...] | Fault | Outage:
         if refused := await self._admit([compiled]):
@@ -72,6 +78,7 @@ class DeviceClient:
         if isinstance(inputs, int):
             request = RunRequest(number, inputs, None)
         else:
+            # In a thread: copying gigabytes must not hold up the loop, nor be broken off half-way
             request = RunRequest(number, 0, await to_the_end(letterbox.put, inputs))
         reply = await self._ask(request, self._run_seconds)
         if isinstance(reply, Outage):
@@ -79,9 +86,9 @@ class DeviceClient:
         if not isinstance(reply, Outputs):
             await self._distrust(reply)
             return _fault(0, compiled, Stage.RUN, reply)
-        found = [await to_the_end(letterbox.take, parcel) for parcel in reply.parcels]
+        outputs = [await to_the_end(letterbox.take, parcel) for parcel in reply.parcels]
         await to_the_end(letterbox.empty)
-        return tuple(found)
+        return tuple(outputs)
 
     async def prepare(
         self, runners: Sequence[Compiled], seed: int
@@ -102,24 +109,26 @@ class DeviceClient:
             return answer
         runner = self._process.letterbox.announced()
         await self._distrust(answer)
-        found = _fault(runner, self._runners[runner], Stage.RACE, answer)
-        return Outage(found.failure.message) if runner == NOBODY else found
+        failed = _fault(runner, self._runners[runner], Stage.RACE, answer)
+        return Outage(failed.failure.message) if runner == NOBODY else failed
 
     async def _distrust(self, reply: Reply | ProcessLost) -> None:
         """Replaces a process that survived an error of the device: it may have lost its context."""
         if isinstance(reply, Raised) and reply.cause is not Cause.MEMORY:
             await self._process.end()
 
-    async def _admit(self, wanted: Sequence[Compiled]) -> Fault | Outage | None:
-        """Has exactly these loaded; gives the place of one that cannot be, and why."""
+    async def _admit(self, needed: Sequence[Compiled]) -> Fault | Outage | None:
+        """Has exactly these loaded; gives the index of one that cannot be, and why, as a
+        `Fault`."""
         await self._process.start()
+        # Another process than the last one: it holds nothing
         if self._life != self._process.starts:
             self._life = self._process.starts
             self._loaded.clear()
             self._kept.clear()
-        if outage := await self._forget_others(wanted):
+        if outage := await self._forget_others(needed):
             return outage
-        for place, compiled in enumerate(wanted):
+        for place, compiled in enumerate(needed):
             if compiled not in self._loaded:
                 answer = await self._load(compiled)
                 if isinstance(answer, Outage):
@@ -128,15 +137,15 @@ class DeviceClient:
                     return _fault(place, compiled, Stage.COMPILE, answer)
         return None
 
-    async def _forget_others(self, wanted: Sequence[Compiled]) -> Outage | None:
-        needed = {id(array) for each in wanted for array in each.candidate.constants.values()}
-        candidates = [each for each in self._loaded if each not in wanted]
-        constants = [each for each in self._kept if each not in needed]
+    async def _forget_others(self, remaining: Sequence[Compiled]) -> Outage | None:
+        needed = {id(array) for entry in remaining for array in entry.candidate.constants.values()}
+        candidates = [entry for entry in self._loaded if entry not in remaining]
+        constants = [entry for entry in self._kept if entry not in needed]
         if not candidates and not constants:
             return None
-        numbers = tuple(self._loaded.pop(each) for each in candidates)
-        others = tuple(self._kept.pop(each)[0] for each in constants)
-        answer = await self._ask(Forget(numbers, others), GRACE)
+        numbers = tuple(self._loaded.pop(entry) for entry in candidates)
+        constant_numbers = tuple(self._kept.pop(entry)[0] for entry in constants)
+        answer = await self._ask(Forget(numbers, constant_numbers), GRACE)
         if isinstance(answer, Done):
             return None
         await self._process.end()  # nobody knows what it still holds
@@ -175,8 +184,10 @@ class DeviceClient:
         return self._next
 
     async def _ask(self, request: Request, seconds: float) -> Answer:
-        """Who dies without having said for whom it works was killed for another reason."""
+        """Asks the process; who dies without having announced a runner was killed for
+        another reason."""
         letterbox = self._process.letterbox
+        # Before the request: who is announced when the process dies is to blame
         letterbox.announce(NOBODY)
         answer = await self._process.ask(request, seconds + GRACE)
         if isinstance(answer, ProcessLost) and letterbox.announced() == NOBODY:
@@ -185,7 +196,7 @@ class DeviceClient:
 
 
 def text_of(candidate: Candidate) -> Text:
-    """What of a candidate the processes are told."""
+    """What the processes need of a candidate."""
     return Text(
         candidate.source,
         candidate.function,
@@ -201,7 +212,7 @@ def _fault(place: int, compiled: Compiled, stage: Stage, reply: Reply | ProcessL
 
 
 def fault(candidate: Candidate, stage: Stage, reply: Reply | ProcessLost, place: int = 0) -> Fault:
-    """Says why a candidate has no result."""
+    """Says why a candidate has no result, as a `Fault`."""
     assert isinstance(reply, Raised | ProcessLost), reply
     killed = isinstance(reply, ProcessLost) and reply.killed
     return Fault(place, Failure(candidate.name, stage, reply.cause, reply.message), killed)

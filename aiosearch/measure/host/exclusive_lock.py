@@ -8,7 +8,11 @@ from contextlib import asynccontextmanager
 
 
 class ExclusiveLock:
-    """Many may be busy at once, unless someone is alone; who wants to be alone goes first."""
+    """A lock for work that may overlap (`busy`) and work that has to be `alone`, which goes
+    first.
+
+    On a CPU, compilations are busy and a race is alone.
+    """
 
     def __init__(self) -> None:
         self._changed = asyncio.Condition()

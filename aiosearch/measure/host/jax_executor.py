@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Self
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...pool import require_asyncio, usable_cores
+from ..autotuning import SECONDS, is_tuned, shared_folder
 from ..candidates import Array, Candidate, Compiled, Failure, Stage
 from ..errors import ExecutorError
 from ..executor import ROUNDS, Inputs
@@ -33,10 +35,11 @@ class Allowance(Struct, frozen=True):
     """What one candidate may use."""
 
     compile_seconds: float = 60.0
+    """Besides what XLA tunes on a GPU."""
     run_seconds: float = 10.0
-    """For one run, wherever it is run."""
+    """Seconds for one run, wherever it is run."""
     memory_mb: int = 0
-    """0 for half of what the machine has. On a GPU its own memory is the limit."""
+    """Megabytes; 0 for half of what the machine has. On a GPU its own memory is the limit."""
 
 
 def nobody() -> Iterable[int]:
@@ -47,7 +50,8 @@ class JaxExecutor:
     """Compiles and times on `platform`, as jax calls it: "cpu" or "cuda".
 
     On a CPU nothing is compiled while something is timed, and the processes that `bystanders`
-    names, which must be children of this one, are paused meanwhile.
+    names, which must be children of this one, are paused meanwhile. On a GPU that holds of what XLA
+    tunes there.
     """
 
     virtual = False
@@ -69,6 +73,7 @@ class JaxExecutor:
         self._bystanders = bystanders
         self._compilers = _some_cores() if compilers is None else compilers
         self._allowance = allowance
+        self._kept = ExitStack()
         self._settings = ProcessSettings(
             platform, allowance.compile_seconds, allowance.run_seconds, _memory(allowance), ways, -1
         )
@@ -81,7 +86,11 @@ class JaxExecutor:
         require_asyncio()
         self._quiet = ExclusiveLock()
         self._turn = asyncio.Lock()
+        # Last in, first out: the compiler that ran last has its caches warm
         self._idle: asyncio.LifoQueue[MeasuringProcess] = asyncio.LifoQueue()
+        if self.platform != "cpu":
+            folder = self._kept.enter_context(shared_folder())
+            self._settings = replace(self._settings, tuned=folder)
         self._device = MeasuringProcess("aiosearch.measure.worker.device_main", self._settings)
         self._processes = [self._device]
         for _ in range(self._compilers):
@@ -97,6 +106,7 @@ class JaxExecutor:
                     group.create_task(process.start())
         except BaseExceptionGroup as errors:
             await self.close()
+            # One of them says enough: all start the same program on the same device
             raise errors.exceptions[0] from None
         except BaseException:
             await self.close()
@@ -128,12 +138,13 @@ class JaxExecutor:
         return sum(max(process.starts - 1, 0) for process in self._processes)
 
     async def compile(self, candidate: Candidate) -> Compiled | Failure:
-        """Compiles a candidate in a worker, as soon as one is free."""
+        """Compiles a candidate in a worker process, as soon as one is free."""
         self._require_open()
         async with self._quiet.busy():
             compiler = await self._idle.get()
             try:
-                return await self._compile(compiler, candidate)
+                async with self._tuning(candidate):
+                    return await self._compile(compiler, candidate)
             finally:
                 self._idle.put_nowait(compiler)
 
@@ -151,7 +162,7 @@ class JaxExecutor:
         rounds: int = ROUNDS,
         seconds: float | None = None,
     ) -> Race:
-        """Times candidates in turns, the first one twice."""
+        """Times candidates in turns, the first one twice; see `run_race`."""
         self._require_open()
         async with self._turn, self._silence():
             return await run_race(self._stand, contenders, seed, rounds, seconds, time.monotonic)
@@ -167,6 +178,7 @@ class JaxExecutor:
             async with self._turn:  # whoever has it is told so, and what he uses stays until then
                 for process in self._processes:
                     await process.close()
+                self._kept.close()
 
     @asynccontextmanager
     async def _silence(self) -> AsyncIterator[None]:
@@ -175,23 +187,37 @@ class JaxExecutor:
             return
         async with self._quiet.alone():
             with ExitStack() as stack:
-                own = [process.pid for process in self._processes[1:] if process.pid]
-                stack.enter_context(paused([*own, *self._bystanders()]))
+                compilers = [process.pid for process in self._processes[1:] if process.pid]
+                stack.enter_context(paused([*compilers, *self._bystanders()]))
                 yield
+
+    @asynccontextmanager
+    async def _tuning(self, candidate: Candidate) -> AsyncIterator[None]:
+        """Has the device where XLA will time something on it."""
+        if not self._is_tuned(candidate):
+            yield
+            return
+        async with self._turn:
+            self._require_open()
+            yield
+
+    def _is_tuned(self, candidate: Candidate) -> bool:
+        return self.platform != "cpu" and is_tuned(candidate.source)
 
     async def _compile(
         self, compiler: MeasuringProcess, candidate: Candidate
     ) -> Compiled | Failure:
-        found = await self._tried(compiler, candidate)
-        if isinstance(found, Fault) and found.killed:
-            found = await self._tried(compiler, candidate)
-        return found.final if isinstance(found, Fault) else found
+        outcome = await self._tried(compiler, candidate)
+        # Killed is not its fault: the system may have been out of memory because of others
+        if isinstance(outcome, Fault) and outcome.killed:
+            outcome = await self._tried(compiler, candidate)
+        return outcome.final if isinstance(outcome, Fault) else outcome
 
     async def _tried(self, compiler: MeasuringProcess, candidate: Candidate) -> Compiled | Fault:
         await compiler.start()
         started = time.monotonic()
-        patience = self._allowance.compile_seconds + GRACE
-        reply = await compiler.ask(Build(text_of(candidate)), patience)
+        seconds = self._allowance.compile_seconds + SECONDS * self._is_tuned(candidate)
+        reply = await compiler.ask(Build(text_of(candidate), seconds), seconds + GRACE)
         if not isinstance(reply, BuildReply):
             return fault(candidate, Stage.COMPILE, reply)
         took = time.monotonic() - started
@@ -203,12 +229,13 @@ class JaxExecutor:
 
 
 def usual_ways(platform: str) -> tuple[Way, ...]:
-    """On a CPU a call costs microseconds; on a GPU it may cost more than what it starts."""
+    """How candidates are timed there: on a CPU a call costs microseconds; on a GPU it may cost
+    more than what it starts, so that only a loop inside one call tells."""
     return (Way.HOT, Way.COLD) if platform == "cpu" else (Way.HOT, Way.COLD, Way.LOOPED)
 
 
 def _some_cores() -> int:
-    """Each compiler takes some 200 MB, and more than one core."""
+    """How many compilers to have: each takes some 200 MB, and more than one core."""
     return max(1, min(4, usable_cores() // 2))
 
 

@@ -1,4 +1,9 @@
-"""The host's handle on one process that compiles or times, through all its lives."""
+"""The host's handle on one process that compiles or times, through all its lives.
+
+The process may die of what it is asked: a candidate may crash the compiler, run for ever or take
+all memory. `_autopsy` tells these apart from what is left of it: the exit status, its last words in
+a log file, and whether its own `alarm` or the host's `Patience` ended it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,8 @@ from ..shared_arrays import SharedArrays, nameless_file
 
 BROOD = "jax"
 START_SECONDS = 120.0
-"""Loading jax takes a second or two; on a machine this slow, no figure would mean anything."""
+"""Seconds; loading jax takes one or two, and on a machine this slow no figure would mean anything.
+"""
 START_TRIES = 3
 _LAST_WORDS = 4096
 
@@ -38,11 +44,13 @@ class ProcessLost(Struct, frozen=True):
     cause: Cause
     message: str
     killed: bool = False
-    """Whether somebody killed it, which need not be for what it was asked."""
+    """Whether somebody killed it, which need not be for what it was asked: then it is tried
+    again."""
 
 
 class MeasuringProcess:
-    """Serves one request at a time; whoever asks starts it before, and again when it has died."""
+    """Serves one request at a time; whoever asks calls `start` before, and again when it has
+    died."""
 
     def __init__(self, module: str, settings: ProcessSettings) -> None:
         self.letterbox = SharedArrays(nameless_file("aiosearch-arrays"))
@@ -62,10 +70,12 @@ class MeasuringProcess:
         return self._child.pid if self._child is not None and self._child.alive else 0
 
     async def ask(self, request: Request, patience: float) -> Reply | ProcessLost:
-        """Gives the answer, or how the process died. When cancelled, it is killed at once.
+        """Gives the answer, or how the process died. When cancelled, the process is killed
+        at once.
 
-        `patience` is for the rare process that its own alarm could not end: so many seconds
-        after it last announced somebody. One that is stopped is waited for less long.
+        `patience` is for the rare process that its own `alarm` could not end: so many
+        seconds after it last announced a runner. One that is stopped is waited for less
+        long.
         """
         try:
             return await self._exchange(encode(request), patience)
@@ -74,7 +84,7 @@ class MeasuringProcess:
             raise
 
     async def start(self) -> None:
-        """Returns when the process is ready; raises ExecutorError where it cannot be."""
+        """Returns when the process is ready; raises `ExecutorError` where it cannot be."""
         if self._child is not None and not self._child.alive:
             await self.end()
         tries = 0
@@ -99,7 +109,7 @@ class MeasuringProcess:
             self._log = -1
         while self._killed:  # whoever is cancelled here leaves it to the next one
             await self._killed[-1].reap()
-            self._killed = [each for each in self._killed if each.returncode is None]
+            self._killed = [child_ for child_ in self._killed if child_.returncode is None]
 
     async def close(self) -> None:
         """Ends it for good."""
@@ -110,7 +120,7 @@ class MeasuringProcess:
             self.letterbox.fd = -1
 
     def refuse(self) -> None:
-        """Lets nothing begin from now on, and breaks off what goes on."""
+        """Lets nothing begin from now on, and breaks off what goes on; `close` follows."""
         self._closed = True
         if self._child is not None:
             self._child.kill()
@@ -148,6 +158,7 @@ class MeasuringProcess:
             return ProcessLost(Cause.CRASHED, "the process is gone")
         self._reply = asyncio.get_running_loop().create_future()
         child.send(payload)
+        # It died before the future was there for `_on_gone` to find
         if not child.alive:
             self._on_gone()
         return await self._answer(child, patience)
@@ -174,6 +185,8 @@ class MeasuringProcess:
             return ProcessLost(Cause.HUNG, Late.WORKING.value, killed=interrupted)
         if says_out_of_memory(words):
             return ProcessLost(Cause.MEMORY, _quoted(code, words), code == -signal.SIGKILL)
+        # Nobody here sends SIGKILL without knowing why: it was the kernel's out-of-memory killer,
+        # or a person
         if code == -signal.SIGKILL:
             return ProcessLost(
                 Cause.MEMORY, "it was killed, as a system does where memory runs out", True

@@ -1,4 +1,4 @@
-"""Stopping processes (SIGSTOP) while something else is timed."""
+"""Stopping processes (SIGSTOP) while something else is timed, so that they take no time from it."""
 
 from __future__ import annotations
 

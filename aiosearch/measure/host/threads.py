@@ -13,7 +13,8 @@ _Arguments = TypeVarTuple("_Arguments")
 
 
 async def to_the_end(function: Callable[[*_Arguments], _T], *arguments: *_Arguments) -> _T:
-    """Runs it in a thread. Whoever is cancelled leaves when it is done: what it uses is in use.
+    """Runs `function` in a thread. Whoever is cancelled leaves when it is done: what it uses is
+    in use.
 
     A thread cannot be ended, and a task that is cancelled by asyncio waits for none by itself.
     """

@@ -1,4 +1,9 @@
-"""Copies of inputs that take turns, so that no cache holds what a cold call reads."""
+"""Copies of inputs that take turns, so that no cache holds what a cold call reads.
+
+With a last-level cache of 32 MB and an input of 4 MB, 2 * 32 MB must be read between two uses of
+the same memory: 17 copies, used in turn. Inputs of other contenders that are read in the same round
+count as well, so that in a race of many large ones two or three copies do.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 MOST_COPIES = 1024
-"""Inputs that are smaller than the cache by more than this cannot be made cold."""
+"""Inputs that are smaller than the cache by more than this factor cannot be made cold."""
 BEYOND = 2
 """How many times what a cache holds is read before an array is read again."""
 
 
 class CopyRing:
-    """Copies of one array, which differ in where they lie only; the next is the oldest."""
+    """Copies of one array, which differ in where they lie only; `next` gives the oldest."""
 
     def __init__(self, array: Any, copied: Callable[[Any], Any]) -> None:
         self.copies: list[Any] = [array]
@@ -35,20 +40,26 @@ class CopyRing:
 
 
 class ColdInputs:
-    """What one candidate is called on. Candidates that take the same array share its ring."""
+    """What one candidate is called on. Candidates that take the same array share its `CopyRing`."""
 
     def __init__(self, rings: Sequence[CopyRing]) -> None:
         self._rings = tuple(rings)
         self.rings = frozenset(rings)
         self.size = sum(ring.size for ring in self.rings)
-        """The bytes that a call reads at most, of what it is given."""
+        """Bytes that a call reads at most, of what it is given."""
         self.first = [ring.copies[0] for ring in rings]
-        """What it is called on again and again."""
+        """Inputs for hot calls, again and again."""
 
     def next(self) -> list[Any]:
-        """What it is called on when that should lie in no cache."""
+        """Inputs for a call that should find them in no cache."""
         turned = {ring: ring.next() for ring in self.rings}
         return [turned[ring] for ring in self._rings]
+
+    def sets(self, copies: int) -> list[Any]:
+        """So many sets of inputs in a row, none of which shares an array with another."""
+        for ring in self.rings:
+            ring.grow(copies)
+        return [ring.copies[at] for at in range(copies) for ring in self._rings]
 
     def can_be_cold(self, cache: int) -> bool:
         return self.size * MOST_COPIES > cache
@@ -62,18 +73,18 @@ class CopyTurn(NamedTuple):
 
 
 def copies_wanted(ring: CopyRing, turns: Sequence[CopyTurn], cache: int) -> int:
-    """Gives how many copies of an array it takes, if every round has each of these turns.
+    """Gives how many copies of an array it takes, if every round has each of these `turns`.
 
     What others read meanwhile counts: in a round in which much else is read, two or three do.
     """
-    own = [turn for turn in turns if ring in turn.inputs.rings]
-    uses = sum(turn.calls for turn in own)
-    each = min(turn.inputs.size for turn in own)
-    beside = {other for turn in own for other in turn.inputs.rings}
-    others = {other for turn in turns for other in turn.inputs.rings} - beside
-    round_ = sum(other.size for other in others)
+    sharing = [turn for turn in turns if ring in turn.inputs.rings]
+    uses = sum(turn.calls for turn in sharing)
+    call_bytes = min(turn.inputs.size for turn in sharing)
+    beside = {neighbour for turn in sharing for neighbour in turn.inputs.rings}
+    elsewhere = {neighbour for turn in turns for neighbour in turn.inputs.rings} - beside
+    round_ = sum(neighbour.size for neighbour in elsewhere)
     for count in range(1, MOST_COPIES):
         rounds = max(0, count // uses - 1)  # that lie between two uses of a copy as a whole
-        if (count - 1) * each + rounds * round_ >= BEYOND * cache:
+        if (count - 1) * call_bytes + rounds * round_ >= BEYOND * cache:
             return count
     return MOST_COPIES

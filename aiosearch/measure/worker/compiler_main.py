@@ -13,14 +13,14 @@ def make(settings: ProcessSettings) -> Callable[[Request], Reply]:
 
     def handle(request: Request) -> Reply:
         assert isinstance(request, Build)
-        with alarm(settings.compile_seconds):
+        with alarm(request.seconds):
             return build(request.text, settings.ways)
 
     return handle
 
 
 def prepare() -> None:
-    """Imports what `main` will, before a nursery forks this process."""
+    """Imports what `main` will, before a fork server forks this process."""
     from . import executables  # noqa: F401
 
 

@@ -29,7 +29,7 @@ from ..protocol import (
 from ..race import Sample, Way
 from ..shared_arrays import NOBODY, SharedArrays
 from .cold_inputs import CopyTurn
-from .executables import LOOPS, loaded
+from .executables import loaded, timing_loop
 from .input_stock import InputStock
 from .request_loop import alarm
 from .timing import LONG_RUNS, SHORT_SECONDS, WARM_UP_RUNS, Runner, sample
@@ -51,7 +51,7 @@ class DeviceBench:
         gc.disable()  # nothing here makes cycles by the thousand, and a sample is no time for it
 
     def handle(self, request: Request) -> Reply:
-        """Does what is asked; raises what the candidate raises."""
+        """Does what a `Request` asks; raises what the candidate raises."""
         match request:
             case Keep():
                 self._letterbox.announce(0)
@@ -73,7 +73,8 @@ class DeviceBench:
         with alarm(self._settings.compile_seconds):
             call = loaded(load.text, load.executable)
             timed = Way.LOOPED in self._settings.ways
-            looped = loaded(load.text, load.looped, LOOPS) if timed else None
+            loop = timing_loop(load.text.inputs)
+            looped = loaded(load.text, load.looped, loop) if timed else None
         self._loads[load.number] = load
         self._calls[load.number] = call, looped
 
@@ -89,14 +90,14 @@ class DeviceBench:
         with self._at_work(0, load.text.x64):
             inputs = self._inputs(load, request)
             results = jax.tree.leaves(self._calls[request.number][0](*inputs))
-            found = [_widened(np.asarray(result)) for result in results]
-        return Outputs(self._letterbox.put(found))
+            outputs = [_widened(np.asarray(result)) for result in results]
+        return Outputs(self._letterbox.put(outputs))
 
     def _inputs(self, load: LoadRequest, request: RunRequest) -> list[Any]:
         if request.parcels is None:
             return self._stock.inputs(load, request.seed).first
         arrays = [self._letterbox.take(parcel) for parcel in request.parcels]
-        types = [each.dtype for each in load.text.inputs]
+        types = [type_.dtype for type_ in load.text.inputs]
         return [jnp.array(array, dtype) for array, dtype in zip(arrays, types, strict=True)]
 
     def _prepare(self, request: Prepare) -> PrepareReply:
@@ -115,7 +116,9 @@ class DeviceBench:
         self._letterbox.announce(runner)
         with jax.enable_x64(load.text.x64):
             inputs = self._stock.inputs(load, seed)
-        made = Runner(*self._calls[load.number], inputs, load.text.x64)
+        made = Runner(
+            *self._calls[load.number], inputs, load.text.x64, timing_loop(load.text.inputs)
+        )
         with self._at_work(runner, made.x64):
             made.begin()
         with self._at_work(runner, made.x64, WARM_UP_RUNS):
@@ -139,12 +142,12 @@ class DeviceBench:
         for index in order:
             runner = self._runners[index]
             with self._at_work(index, runner.x64, LONG_RUNS[way]):
-                found = sample(runner, way)
-            yield found
+                timed = sample(runner, way)
+            yield timed
 
     @contextmanager
     def _at_work(self, runner: int, x64: bool, runs: int = 1) -> Iterator[None]:
-        """Says who runs, and sees to it that it ends."""
+        """Announces who runs, and has `alarm` see to it that it ends."""
         self._letterbox.announce(runner)
         with alarm(self._settings.run_seconds * runs + SHORT_SECONDS), jax.enable_x64(x64):
             yield

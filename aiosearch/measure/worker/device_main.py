@@ -15,7 +15,7 @@ def make(settings: ProcessSettings) -> Callable[[Request], Reply]:
 
 
 def prepare() -> None:
-    """Imports what `main` will, before a nursery forks this process."""
+    """Imports what `main` will, before a fork server forks this process."""
     from . import device_bench  # noqa: F401
 
 

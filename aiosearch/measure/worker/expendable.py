@@ -6,7 +6,7 @@ _expendable = False
 
 
 def become_expendable() -> None:
-    """Says so, for as long as the process lives."""
+    """Marks the process as expendable, for as long as it lives."""
     global _expendable
     _expendable = True
 

@@ -21,10 +21,11 @@ def free_unreferenced_arrays() -> None:
 def in_huge_pages(array: jax.Array) -> jax.Array:
     """The same array, moved if it is large and lies in this machine's memory.
 
-    What jax allocates lies in small pages where a system does not give out large ones unasked.
+    What jax allocates lies in small pages where a system does not give out large ones unasked;
+    a large weight is then read more slowly, for each of its pages needs a translation.
     """
     devices: list[Any] = [*array.sharding.device_set]
-    if array.nbytes < _WORTH or [one.platform for one in devices] != ["cpu"]:
+    if array.nbytes < _WORTH or [device.platform for device in devices] != ["cpu"]:
         return array
     free_unreferenced_arrays()
     values = np.asarray(array)
@@ -34,6 +35,6 @@ def in_huge_pages(array: jax.Array) -> jax.Array:
         return array
     copy = pages.view(values.dtype).reshape(values.shape)
     np.copyto(copy, values)
-    found = jax.device_put(copy, array.sharding if array.committed else None, may_alias=True)
-    same = found.aval == array.aval and found.sharding == array.sharding
-    return found if same else array
+    moved = jax.device_put(copy, array.sharding if array.committed else None, may_alias=True)
+    same = moved.aval == array.aval and moved.sharding == array.sharding
+    return moved if same else array

@@ -16,7 +16,7 @@ from .huge_pages import free_unreferenced_arrays, in_huge_pages
 
 
 class InputStock:
-    """The arrays of this process: constants that were given, and copies that rounds rotate."""
+    """The arrays of this process: constants, and copies that rounds rotate (`CopyRing`)."""
 
     def __init__(self, platform: str) -> None:
         self._cache = last_cache(platform)
@@ -51,12 +51,12 @@ class InputStock:
     def _ring(self, load: LoadRequest, seed: int, position: int) -> CopyRing:
         type_ = load.text.inputs[position]
         number = load.constants.get(position)
-        wanted = load.draws.get(position)
-        origin = (seed, position, wanted) if number is None else (number,)
+        distribution = load.draws.get(position)
+        origin = (seed, position, distribution) if number is None else (number,)
         place = (type_, load.text.x64, *origin)
         if place not in self._rings:
             if number is None:
-                value = draw(type_, seed, position, wanted)
+                value = draw(type_, seed, position, distribution)
                 self._rings[place] = CopyRing(jnp.array(value, type_.dtype), _copy)
             else:
                 value = self._constants[number]
@@ -69,5 +69,5 @@ def _copy(array: Any) -> Any:
 
 
 def _kept_copy(array: Any, dtype: str | None = None) -> Any:
-    """As what is made beforehand lies where it is used."""
+    """A copy as a prepared constant would lie: `in_huge_pages`."""
     return in_huge_pages(jnp.array(array, dtype, copy=True))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ...errors import AiosearchError
 from ...processes.frames import Channel, enter_child
+from ..autotuning import share
 from ..candidates import Cause
 from ..errors import says_out_of_memory
 from ..protocol import (
@@ -25,6 +26,7 @@ from ..protocol import (
     decode_settings,
     encode,
 )
+from ..toolkit import explained, use_toolkit
 from .expendable import become_expendable
 
 
@@ -35,6 +37,8 @@ def serve(make: Callable[[ProcessSettings], Callable[[Request], Reply]]) -> None
     settings = decode_settings(text)
     _redirect(int(log))
     try:
+        if settings.tuned:
+            share(settings.tuned)
         _prepare_environment(settings.platform)
         ready = _find_device()
         handle = make(settings)
@@ -62,7 +66,7 @@ def _answer(channel: Channel, handle: Callable[[Request], Reply]) -> None:
 
 @contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Ends the process, whatever it is at, when the body takes longer.
+    """Ends the process by SIGALRM, whatever it is at, when the body takes longer.
 
     The kernel does it: neither a lock of the interpreter nor a busy compiler can hold it up.
     """
@@ -74,7 +78,7 @@ def alarm(seconds: float) -> Iterator[None]:
 
 
 def _redirect(log: int) -> None:
-    """What a candidate or the compiler prints is kept for the host to quote from."""
+    """Sends what a candidate or the compiler prints to the `log`, for the host to quote from."""
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)
@@ -84,11 +88,15 @@ def _prepare_environment(platform: str) -> None:
     os.environ["JAX_PLATFORMS"] = platform
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
+    if platform == "cuda":
+        use_toolkit()
     if jax := sys.modules.get("jax"):  # a nursery has imported it, and it has read these before
         jax.config.update("jax_platforms", platform)
         jax.config.update("jax_enable_compilation_cache", False)
+    # A handler in Python would wait for the interpreter, which may never come back
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     if sys.platform == "linux":
+        # Where memory runs out, the kernel takes this process first
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
@@ -102,10 +110,10 @@ def _find_device() -> ProcessReady:
 
 
 def _limit_memory(megabytes: int) -> None:
-    """Makes allocations beyond it fail; what is mapped already does not count."""
-    found = [line for line in _status() if line.startswith("VmData:")]
-    if found:
-        limit = int(found[0].split()[1]) * 1024 + (megabytes << 20)
+    """Makes allocations beyond the limit fail; what is mapped already does not count."""
+    sizes = [line for line in _status() if line.startswith("VmData:")]
+    if sizes:
+        limit = int(sizes[0].split()[1]) * 1024 + (megabytes << 20)
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
@@ -125,4 +133,4 @@ def _one_line(error: Exception) -> str:
     if isinstance(error, AiosearchError):  # a sentence
         return str(error)
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return explained(f"{type(error).__name__}: {lines[0]}") if lines else type(error).__name__

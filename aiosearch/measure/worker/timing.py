@@ -1,7 +1,4 @@
-"""One timing sample: some calls of one runner, each waited for, by wall clock and CPU time.
-
-The CPU time of this process, to the moment.
-"""
+"""One timing sample: some calls of one `Runner`, each waited for, by wall clock and CPU time."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ import jax
 
 from ..race import Sample, Way
 from .cold_inputs import ColdInputs
-from .executables import LOOPS
+from .executables import CPU_LOOP, TimingLoop
 
 _THREADS = "/proc/self/task"
 _OF_A_THREAD = 6
@@ -27,37 +24,38 @@ def cpu_ns() -> int:
     """Nanoseconds that all threads of this process have run.
 
     Linux adds what a thread runs when that stops, or at the next tick of milliseconds. One that
-    stays awake on another core counts nothing in most samples, and several milliseconds in a few.
-    But who asks for the time of a thread is told all of it, and so is the process from then on.
+    stays awake on another core counts nothing in most samples, and several milliseconds in a
+    few. But who asks for the time of a thread is told all of it, and so is the process from
+    then on.
     """
-    own = time.thread_time_ns()
+    before = time.thread_time_ns()
     with suppress(FileNotFoundError):  # elsewhere than on Linux
         for thread in os.listdir(_THREADS):
             with suppress(OSError):  # it has ended
                 time.clock_gettime_ns(~int(thread) << 3 | _OF_A_THREAD)
-    asking = time.thread_time_ns() - own
+    # Asking costs microseconds for each thread, which are not the candidate's
+    asking = time.thread_time_ns() - before
     return time.process_time_ns() - asking
 
 
-pass
-
-
 SAMPLE_NS = 1_000_000
-"""About how long a sample lasts at least: some calls of what is short."""
+"""Nanoseconds that a sample lasts at least, about: several calls of what is short."""
 SETTLING_CALLS = 12
 """Calls that go before a hot sample: caches learn slowly what is read again and again."""
 SETTLING_NS = 20_000_000
-"""About how long these take at most: of what is long, fewer go before."""
+"""Nanoseconds that the `SETTLING_CALLS` take at most, about: of what is long, fewer go before."""
 MOST_CALLS = 1000
-WARM_UP_RUNS = 3 + LOOPS
-LONG_RUNS = {Way.HOT: 2, Way.COLD: 1, Way.LOOPED: LOOPS}
-"""How often something that is long runs in a sample."""
+WARM_UP_CALLS = 3
+WARM_UP_RUNS = WARM_UP_CALLS + CPU_LOOP.turns
+LONG_RUNS = {Way.HOT: 2, Way.COLD: 1, Way.LOOPED: CPU_LOOP.turns}
+"""How often something that is long runs in a sample. A GPU's loop has more turns, which are short:
+no candidate there takes as long as a single run may."""
 SHORT_SECONDS = 2 * (SAMPLE_NS + SETTLING_NS) / 1e9
-"""What a sample of something short takes at most."""
+"""Seconds that a sample of something short takes at most."""
 
 
 class Runner:
-    """A candidate that is ready to be timed, and the inputs that it is timed on."""
+    """A candidate that is ready to be timed, and the `ColdInputs` that it is timed on."""
 
     def __init__(
         self,
@@ -65,25 +63,27 @@ class Runner:
         looped: Callable[..., Any] | None,
         inputs: ColdInputs,
         x64: bool,
+        timing_loop: TimingLoop = CPU_LOOP,
     ) -> None:
         self.call = call
         self.looped = looped
         self.inputs = inputs
         self.x64 = x64
+        self.timing_loop = timing_loop
         self.calls = 1
         self.wait: Callable[[Any], Any] = wait_for
 
     def begin(self) -> None:
-        """Runs it for the first time."""
+        """Runs the candidate for the first time."""
         result = wait_for(self.call(*self.inputs.first))
         if isinstance(result, jax.Array):
             self.wait = methodcaller("block_until_ready")  # jax.block_until_ready takes longer
 
     def warm_up(self) -> None:
-        """Runs it a few times, and finds how many calls make a sample."""
+        """Runs the candidate a few times, and finds how many calls make a sample."""
         if self.looped is not None:
-            wait_for(self.looped(*self.inputs.first))
-        shortest = min(self._timed([self.inputs.first]).wall for _ in range(WARM_UP_RUNS - LOOPS))
+            wait_for(self.looped(*self.inputs.sets(self.timing_loop.copies)))
+        shortest = min(self._timed([self.inputs.first]).wall for _ in range(WARM_UP_CALLS))
         self.calls = max(1, min(MOST_CALLS, round(SAMPLE_NS / shortest)))
 
     def hot(self) -> Sample:
@@ -96,17 +96,19 @@ class Runner:
         return self._timed([self.inputs.next() for _ in range(self.calls)])
 
     def loop(self) -> Sample:
-        """Times one call that runs many times."""
+        """Times one call that runs `LOOPS` times."""
         assert self.looped is not None
-        found = _timed(self.looped, wait_for, [self.inputs.first])
-        return Sample(found.wall / LOOPS, found.cpu / LOOPS)
+        turns, copies = self.timing_loop
+        found = _timed(self.looped, wait_for, [self.inputs.sets(copies)])
+        return Sample(found.wall / turns, found.cpu / turns)
 
     def _timed(self, arguments: Sequence[list[Any]]) -> Sample:
         return _timed(self.call, self.wait, arguments)
 
 
 def settle(call: Callable[[], object]) -> None:
-    """Calls it until a call finds what the others leave: a dozen times, or once if that is long."""
+    """Calls until a call finds what the others leave: `SETTLING_CALLS` times, or once if that
+    is long."""
     end = time.perf_counter_ns() + SETTLING_NS
     for _ in range(SETTLING_CALLS):
         call()
@@ -120,7 +122,7 @@ def wait_for(result: Any) -> Any:
 
 
 def sample(runner: Runner, way: Way) -> Sample:
-    """Times a runner in one way."""
+    """Times a runner in one `Way`."""
     if way is Way.COLD:
         return runner.cold()
     return runner.loop() if way is Way.LOOPED else runner.hot()
@@ -130,7 +132,7 @@ def _timed(
     call: Callable[..., Any], wait: Callable[[Any], Any], arguments: Sequence[list[Any]]
 ) -> Sample:
     cpu, wall = cpu_ns(), time.perf_counter_ns()
-    for each in arguments:
-        wait(call(*each))
+    for inputs in arguments:
+        wait(call(*inputs))
     wall, cpu = time.perf_counter_ns() - wall, cpu_ns() - cpu
     return Sample(wall / len(arguments), cpu / len(arguments))

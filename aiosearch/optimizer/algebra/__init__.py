@@ -1,4 +1,6 @@
-"""Algebra as a search: programs that compute the same for less."""
+"""Algebra as a search: programs that compute the same for less. `improve` is the entry; it goes
+back and forth between `RewriteSearch`, by rules, and `EnumerationSearch`, bottom up without rules.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,21 @@
 """`improve`: a best-first search over programs equal by rewrite rules, the cheapest first.
 
-A search over equal programs: from the original, one rule at a time, the cheapest first.
+Problem: find programs that are equal to one and estimated to be faster, within seconds.
+
+Example: `trace(x @ y)` for f32[512, 512], estimated at 2 · 512³ operations, becomes by
+`diagonal_of_product` the sum of `x * y.T`, which has 512² of them.
+
+`RewriteSearch` applies one rule of `rules` at a time to any term. Rules may be optimistic, and some
+make a program dearer before another makes it cheaper: nodes up to `_DEARER` times the original are
+kept. `EnumerationSearch` needs no rule but only changes one value. `improve` lets each go on from
+the best that the other has found, which reaches programs that neither finds alone.
+
+Invariant: a node is a whole program in its simplest form (`Tidier`), and its key (`identity`) is
+the program up to the order of commutative operands, so that each is expanded once.
+
+Cost: a node costs one pass of `rewritten` over its terms, and one `Tidier.program` and `estimate`
+for each neighbour; time is bounded by `seconds`. benchmarks/algebra.py prints what is found and
+when.
 """
 
 from __future__ import annotations
@@ -34,64 +49,68 @@ from .rules.registry import fits, rewritten
 from .rules.simplification import Tidier
 
 _DEARER = 1.6
-"""Programs dearer than this are no way to anywhere."""
+"""Programs that are this many times as dear as the original are not expanded."""
 _DEARER_BY_WEIGHTS = 2.2
-"""Nor are these where weights may be merged: a product more is on the way to one less."""
+"""The same limit where weights may be merged: a product more is on the way to one product less."""
 _MORE_TERMS = 24
-"""Nor are those with more than twice the terms, and these."""
+"""Programs with more than twice the terms of the original, and this many, are not expanded."""
 
 
 class RewrittenProgram(Struct, frozen=True):
-    """A program, and the rules that led to it."""
+    """A node: a program, and the rules that led to it."""
 
     program: bytes
     """As JSON."""
     cost: float
     """Estimated microseconds."""
     trail: tuple[str, ...]
+    """The names of the rules, first to last."""
 
 
 @dataclass(frozen=True)
 class RewriteSearch:
-    """Programs equal to one by the rules; its answers are those estimated to be cheaper."""
+    """The problem of finding programs equal to one by the rules; its answers are those estimated to
+    be cheaper."""
 
     original: bytes
     """As JSON."""
     constant: tuple[int, ...] = ()
-    """The inputs that stay the same: what they alone have a say in costs nothing."""
+    """Positions of the inputs that stay the same: what depends on them alone costs nothing."""
 
     def root(self) -> RewrittenProgram:
-        """Gives the original in its simplest form."""
+        """The original in its simplest form."""
         return self._step(self._tidier.program(self._program), ())
 
     def expand(self, node: RewrittenProgram) -> Iterator[RewrittenProgram]:
-        """Gives every program one rule away."""
+        """Every promising program one rule away."""
         program = self._read(node.program)
         seen = {program}
-        for name, found in neighbours(program, self._tidier):
-            if found not in seen:
-                seen.add(found)
-                step = self._step(found, (*node.trail, name))
-                if self._promising(found, step):
+        for name, neighbour in neighbours(program, self._tidier):
+            if neighbour not in seen:
+                seen.add(neighbour)
+                step = self._step(neighbour, (*node.trail, name))
+                if self._promising(neighbour, step):
                     yield step
 
     def solutions(self, node: RewrittenProgram) -> tuple[RewrittenProgram, ...]:
-        """Gives the program, where it is cheaper."""
+        """The program, where `estimate` says that it is cheaper."""
         return (node,) if node.cost <= self._worth else ()
 
     def cost(self, solution: RewrittenProgram) -> float:
-        """Gives its estimated time."""
+        """The estimated time of an answer, in microseconds."""
         return solution.cost
 
     def priority(self, node: RewrittenProgram) -> float:
-        """Gives its estimated time: the cheapest comes first, and of such the nearest."""
+        """The estimated time, a little more for each rule on the way: of programs that are as cheap
+        the nearest comes first."""
         return node.cost * (1 + 0.002 * len(node.trail))
 
     def key(self, node: RewrittenProgram) -> bytes:
-        """Names the program, whatever way led to it."""
+        """Names the program, whatever rules led to it."""
         return identity(self._read(node.program))
 
     def _step(self, program: Program, trail: tuple[str, ...]) -> RewrittenProgram:
+        # Rounded, so that sums of the same costs in another order tie, and the shorter trail wins.
         return RewrittenProgram(to_json(program), round(estimate(program, self.constant), 4), trail)
 
     def _promising(self, program: Program, step: RewrittenProgram) -> bool:
@@ -127,26 +146,29 @@ class RewriteSearch:
         return {}
 
     def _read(self, document: bytes) -> Program:
-        """The program of a node; the one that was asked for last is kept."""
-        found = self._recent.get(document)
-        if found is None:
+        """The program of a node; the last one is kept, as `expand`, `solutions` and `key` ask for
+        it in turn."""
+        program = self._recent.get(document)
+        if program is None:
             self._recent.clear()
-            found = self._recent[document] = from_json(document)
-        return found
+            program = self._recent[document] = from_json(document)
+        return program
 
 
 def neighbours(program: Program, tidier: Tidier) -> Iterator[tuple[str, Program]]:
-    """The programs that one rule makes of it, each with the rule's name.
+    """The programs that one application of a rule makes of `program`, each with the rule's name.
 
-    Where a rule can be applied in several places, also what it makes of all of them.
+    Where a rule applies to several terms, also what it makes of all of them at once: a network with
+    as many equal layers would need a step for each.
     """
     places: dict[str, dict[Term, Term]] = {}
     single: list[tuple[str, dict[Term, Term]]] = []
     for term in program.terms():
-        for name, found in rewritten(term):
-            places.setdefault(name, {}).setdefault(term, found)
-            single.append((name, {term: found}))
+        for name, equal in rewritten(term):
+            places.setdefault(name, {}).setdefault(term, equal)
+            single.append((name, {term: equal}))
     several = [(name, changes) for name, changes in places.items() if len(changes) > 1]
+    # All places at once come first: they are the larger step, and the search may end at any time.
     for name, changes in [*several, *single]:
         try:
             changed = tidier.program(substituted(program, changes))
@@ -157,7 +179,7 @@ def neighbours(program: Program, tidier: Tidier) -> Iterator[tuple[str, Program]
 
 
 def identity(program: Program) -> bytes:
-    """Names a program up to the order of operands that may change places."""
+    """A digest of a program up to the order of operands of commutative operators."""
     names: dict[Term, bytes] = {}
     for term in program.terms():
         operands = [names[argument] for argument in term.arguments]
@@ -169,14 +191,13 @@ def identity(program: Program) -> bytes:
     return hashlib.blake2b(whole, digest_size=16).digest()
 
 
+# They are imported for the rules that they register.
 del _contractions, _functions, _movement, _rows, _scaling
 
 
-pass
-
-
 CANCELLING = frozenset({"sum_of_square", "distributed", "sum_of_sum", "sub"})
-"""Rules and steps whose results may subtract large numbers that are nearly equal."""
+"""Rules and steps whose results may subtract large numbers that are nearly equal, and so lose
+digits."""
 
 
 def improve(
@@ -189,19 +210,23 @@ def improve(
 ) -> list[Program]:
     """Programs estimated to be faster, the fastest first; yet to be verified.
 
-    What the inputs at the places `constant` alone have a say in costs nothing.
-    Searches in this process, until the time is spent, or the nodes by each search. Half of what is
-    given came about without the rules and steps that may lose digits.
+        faster = improve(program, seconds=1.0, most=4)
+
+    `constant` has the positions of inputs that stay the same. The search runs in this process,
+    until `seconds` are spent, or `nodes` by each of its searches. Half of the programs came about
+    without a rule of `CANCELLING`, which are more accurate.
     """
     if not searchable(program):
         return []
-    found = _Answers(program, constant, time.monotonic() + seconds, nodes)
-    found.rewrite(found.original, 1 / 2)
-    if not found.enumerate(found.best, 1 / 2):
-        found.enumerate(found.original, 1)
-    elif found.rewrite(found.best, 1 / 2):
-        found.enumerate(found.best, 1)
-    return found.chosen(most)
+    answers = _Answers(program, constant, time.monotonic() + seconds, nodes)
+    answers.rewrite(answers.original, 1 / 2)
+    # From the best by rules; where that leads nowhere, from the original, whose values were not
+    # rewritten.
+    if not answers.enumerate(answers.best, 1 / 2):
+        answers.enumerate(answers.original, 1)
+    elif answers.rewrite(answers.best, 1 / 2):
+        answers.enumerate(answers.best, 1)
+    return answers.chosen(most)
 
 
 class _Answers:
@@ -218,14 +243,17 @@ class _Answers:
 
     @property
     def best(self) -> RewrittenProgram:
+        """The cheapest program so far; the original before anything is found."""
         return min(self._found.values(), key=_order, default=self.original)
 
     def rewrite(self, start: RewrittenProgram, share: float) -> bool:
-        """Searches by rules, for a share of the time that is left; whether anything is better."""
+        """Searches by rules, for a share of the time that is left; gives whether anything is better
+        than before."""
         return self._search(RewriteSearch(start.program, self._constant), BestFirst(), start, share)
 
     def enumerate(self, start: RewrittenProgram, share: float) -> bool:
-        """Searches bottom up, for a share of the time that is left; whether anything is better."""
+        """Searches bottom up, for a share of the time that is left; gives whether anything is
+        better than before."""
         problem = EnumerationSearch(start.program, self._constant)
         return self._search(problem, BestFirst(prune=True), start, share)
 
@@ -241,19 +269,20 @@ class _Answers:
             return False
         limits = Limits(seconds=left * share, nodes=self._nodes)
         result = solve(problem, order=order, workers=0, limits=limits, cache=None)
-        for one in result.solutions:
-            self._add(from_json(one.program), (*start.trail, *one.trail))
+        for solution in result.solutions:
+            self._add(from_json(solution.program), (*start.trail, *solution.trail))
         return self.best is not before
 
     def _add(self, program: Program, trail: tuple[str, ...]) -> None:
         tidy = Tidier().program(program)
         step = RewrittenProgram(to_json(tidy), round(estimate(tidy, self._constant), 4), trail)
-        known = self._found.setdefault(identity(tidy), step)
-        if _order(step) < _order(known):
+        earlier = self._found.setdefault(identity(tidy), step)
+        if _order(step) < _order(earlier):
             self._found[identity(tidy)] = step
 
     def chosen(self, most: int) -> list[Program]:
-        """The fastest, and of those that lose no digits the fastest."""
+        """The fastest `most` programs, by turns one of all and one of those that lose no digits, in
+        order of their cost."""
         best = sorted(self._found.values(), key=_order)
         safe = [step for step in best if CANCELLING.isdisjoint(step.trail)]
         turns = [step for pair in zip_longest(best, safe) for step in pair if step is not None]
@@ -266,7 +295,7 @@ def _order(step: RewrittenProgram) -> tuple[float, int]:
 
 
 def searchable(program: Program) -> bool:
-    """Whether all sizes are known and nothing is a kernel already."""
+    """Whether all sizes are known, and no term is the result of a fused kernel."""
     return all(
         term.operator is not RESULT and all(isinstance(size, int) for size in term.shape)
         for term in program.terms()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from anyio import to_thread
 
+from ...capture.jax_types import Leaf
 from ...measure import ArrayType, Candidate, Compiled, Draw, Executor, Failure
 from ...measure.draws import draw
 from ...tensor import Program
@@ -21,8 +21,8 @@ def candidate(program: Program, contender: CandidateSource, settings: JaxSetting
     """What is timed of it; what it makes beforehand are inputs that lie ready."""
     types, before = array_types(program), contender.beforehand
     if before is not None:
-        others = [one for at, one in enumerate(types) if at not in before.positions]
-        types = (*others, *before.types)
+        unpacked = [array_type for at, array_type in enumerate(types) if at not in before.positions]
+        types = (*unpacked, *before.types)
     return _under(settings, contender.how, contender.source, contender.function, types)
 
 
@@ -34,14 +34,14 @@ class Packer:
     positions: tuple[int, ...]
     compiled: Compiled
 
-    async def packed(self, inputs: Sequence[Any]) -> list[Any] | Failure:
+    async def packed(self, inputs: Sequence[Leaf]) -> list[Leaf] | Failure:
         """The others of these inputs, then what is made of the constant ones."""
-        given = [inputs[at] for at in self.positions]
-        found = await self.executor.run(self.compiled, given)
-        if isinstance(found, Failure):
-            return found
-        others = [one for at, one in enumerate(inputs) if at not in self.positions]
-        return [*others, *found]
+        constants = [inputs[at] for at in self.positions]
+        packed = await self.executor.run(self.compiled, constants)
+        if isinstance(packed, Failure):
+            return packed
+        unpacked = [array for at, array in enumerate(inputs) if at not in self.positions]
+        return [*unpacked, *packed]
 
 
 async def packer(
@@ -54,10 +54,12 @@ async def packer(
     whole = array_types(program)
     types = tuple(whole[at] for at in before.positions)
     name = f"{contender.how}: {before.function}"
-    found = await executor.compile(_under(settings, name, contender.source, before.function, types))
-    if isinstance(found, Failure):
-        return found
-    return Packer(executor, before.positions, found)
+    compiled = await executor.compile(
+        _under(settings, name, contender.source, before.function, types)
+    )
+    if isinstance(compiled, Failure):
+        return compiled
+    return Packer(executor, before.positions, compiled)
 
 
 class PrepackedInputs:
@@ -71,11 +73,11 @@ class PrepackedInputs:
     ) -> None:
         self._executor, self._program, self._settings = executor, program, settings
         self._seed, self._types = seed, array_types(program)
-        self._made: dict[str, Sequence[Any]] = {}
+        self._made: dict[str, Sequence[Leaf]] = {}
 
     async def of(
         self, contender: CandidateSource, draws: Mapping[int, Draw]
-    ) -> dict[int, Any] | Failure:
+    ) -> dict[int, Leaf] | Failure:
         """By their places among what it takes; nothing where that is of the types of its inputs.
 
         What is watched has to be finite: it is made of inputs for which the original is.
@@ -83,35 +85,41 @@ class PrepackedInputs:
         before = contender.beforehand
         if before is None:
             return {}
-        own = {self._types[at].dtype for at in before.positions}
-        if {one.dtype for one in before.types} <= own and not contender.watched:
+        dtypes = {self._types[at].dtype for at in before.positions}
+        if {array_type.dtype for array_type in before.types} <= dtypes and not contender.watched:
             return {}
         how = _text_of(contender.source, before.function)
         if how not in self._made:
-            found = await self._make(contender, before.positions, draws)
-            if isinstance(found, Failure):
-                return found
-            self._made[how] = found
+            packed = await self._make(contender, before.positions, draws)
+            if isinstance(packed, Failure):
+                return packed
+            self._made[how] = packed
         first = len(self._types) - len(before.positions)
         return dict(enumerate(self._made[how], first))
 
     async def _make(
         self, contender: CandidateSource, positions: Sequence[int], draws: Mapping[int, Draw]
-    ) -> Sequence[Any] | Failure:
-        found = await packer(self._executor, self._program, contender, self._settings)
-        if not isinstance(found, Packer):
-            assert found is not None, "it makes something beforehand"
-            return found
+    ) -> Sequence[Leaf] | Failure:
+        prepacker = await packer(self._executor, self._program, contender, self._settings)
+        if not isinstance(prepacker, Packer):
+            assert prepacker is not None, "it makes something beforehand"
+            return prepacker
         inputs = [
             await to_thread.run_sync(draw, self._types[at], self._seed, at, draws.get(at))
             for at in positions
         ]
-        return await self._executor.run(found.compiled, inputs)
+        return await self._executor.run(prepacker.compiled, inputs)
 
 
 def _text_of(source: str, function: str) -> str:
-    found = (one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef))
-    return next(ast.unparse(one) for one in found if one.name == function)
+    definitions = (
+        definition
+        for definition in ast.parse(source).body
+        if isinstance(definition, ast.FunctionDef)
+    )
+    return next(
+        ast.unparse(definition) for definition in definitions if definition.name == function
+    )
 
 
 def _under(
@@ -130,4 +138,4 @@ def _under(
 
 
 def _wide(types: Sequence[ArrayType]) -> bool:
-    return any(one.dtype in ("float64", "int64") for one in types)
+    return any(array_type.dtype in ("float64", "int64") for array_type in types)

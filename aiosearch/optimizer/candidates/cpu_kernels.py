@@ -48,10 +48,10 @@ class CpuKernels:
 
     def first(self, most: int) -> list[SchedulePoint]:
         """At most so many, best predicted first, and the first of each module at any rate."""
-        found: dict[KernelProgram, SchedulePoint] = {}
-        for one in self._planned.first(most):
-            found.setdefault(self._writer(one).native, one)
-        return list(found.values())
+        by_program: dict[KernelProgram, SchedulePoint] = {}
+        for point in self._planned.first(most):
+            by_program.setdefault(self._writer(point).native, point)
+        return list(by_program.values())
 
     def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
         """The ways that differ in one choice."""
@@ -77,7 +77,7 @@ def kernel_sources(
 ) -> list[KernelSource]:
     """At most so many, best predicted first; raises TensorError where it cannot be lowered."""
     ways = CpuKernels(program, machine, threads, constant)
-    return [ways.source(one) for one in ways.first(most)]
+    return [ways.source(point) for point in ways.first(most)]
 
 
 def _plans(
@@ -90,8 +90,8 @@ def _plans(
 
 def _packable(module: Module, constant: Sequence[str]) -> list[str]:
     """Those that only one kernel reads, which may have them as it likes."""
-    uses = Counter(one.name for kernel in module.kernels for one in kernel.inputs)
-    uses.update(one.name for one in module.outputs)  # which a kernel copies
+    uses = Counter(array.name for kernel in module.kernels for array in kernel.inputs)
+    uses.update(array.name for array in module.outputs)  # which a kernel copies
     return [name for name in constant if uses[name] == 1]
 
 
@@ -116,8 +116,8 @@ class _KernelSourceWriter:
             return KernelSource(self._how(), self.plan.seconds, module_of(run), self.function)
         inputs = self.plan.module.inputs
         types = tuple(
-            ArrayType(ARRAY_NAMES[given.dtype], given.shape)
-            for given in (one.given(inputs[at]) for at, one in layouts.items())
+            ArrayType(ARRAY_NAMES[packed_type.dtype], packed_type.shape)
+            for packed_type in (layout.packed_input(inputs[at]) for at, layout in layouts.items())
         )
         text = module_of(f"{self._pack(layouts)}\n\n{run}")
         function, pack = f"{self.function}_packed", f"{self.function}_pack"
@@ -128,41 +128,45 @@ class _KernelSourceWriter:
         """By the places of the inputs."""
         by_name = {
             name: layout
-            for one in self.plan.schedules.values()
-            for name, layout in one.layouts.items()
+            for schedule in self.plan.schedules.values()
+            for name, layout in schedule.layouts.items()
         }
         return {
-            at: by_name[one.name]
-            for at, one in enumerate(self.plan.module.inputs)
-            if one.name in by_name
+            at: by_name[array.name]
+            for at, array in enumerate(self.plan.module.inputs)
+            if array.name in by_name
         }
 
     def _run(self, layouts: Mapping[int, PackedLayout]) -> str:
-        given = [
+        arguments = [
             f"{name}_packed" if at in layouts else name for at, name in enumerate(self.parameters)
         ]
-        taken = [one for at, one in enumerate(given) if at not in layouts]
-        taken += [given[at] for at in layouts]
+        parameters = [argument for at, argument in enumerate(arguments) if at not in layouts]
+        parameters += [arguments[at] for at in layouts]
         name = f"{self.function}_packed" if layouts else self.function
         lines = encode_program(self.native, self.machine, origin=self._origin())
         picked = "[0]" if len(self.plan.module.outputs) == 1 else ""
         return _FUNCTION.format(
-            name=name, taken=", ".join(taken), lines=lines, given=", ".join(given), picked=picked
+            name=name,
+            taken=", ".join(parameters),
+            lines=lines,
+            given=", ".join(arguments),
+            picked=picked,
         )
 
     def _origin(self) -> ProgramOrigin:
         module, schedules = expand_copies(self.plan.module, self.plan.schedules)
-        words = (describe_schedule(one, schedules[one.name]) for one in module.kernels)
+        words = (describe_schedule(kernel, schedules[kernel.name]) for kernel in module.kernels)
         return ProgramOrigin(write(self.program), str(module), tuple(words))
 
     def _pack(self, layouts: Mapping[int, PackedLayout]) -> str:
         names = [self.parameters[at] for at in layouts]
         packed = [
-            _packing(self.parameters[at], one, self.plan.module.inputs[at].shape)
-            for at, one in layouts.items()
+            _packing(self.parameters[at], layout, self.plan.module.inputs[at].shape)
+            for at, layout in layouts.items()
         ]
-        body = "".join(f"        {one},\n" for one in packed)
-        needs = _CODING if any(one.coded for one in layouts.values()) else ""
+        body = "".join(f"        {text},\n" for text in packed)
+        needs = _CODING if any(layout.coded for layout in layouts.values()) else ""
         return f"def {self.function}_pack({', '.join(names)}):\n{needs}    return (\n{body}    )\n"
 
     def _how(self) -> str:
@@ -172,26 +176,30 @@ class _KernelSourceWriter:
 def _short(schedule: Schedule) -> str:
     """The tiles, rows and vectors in registers, and what is packed, as short as can be."""
     parts = [f"{name} {size}" for name, size in schedule.tiles.items()]
-    if schedule.wishes.rows:
-        unit = " by matrix unit" if schedule.wishes.matrix else ""
-        parts.append(f"{schedule.wishes.rows}x{schedule.wishes.vectors}{unit}")
+    if schedule.registers.rows:
+        unit = " by matrix unit" if schedule.registers.matrix else ""
+        parts.append(f"{schedule.registers.rows}x{schedule.registers.vectors}{unit}")
     parts += ["kept"] * schedule.keeps
     parts += [
         f"{name} {'coded' if layout.coded else 'packed'}"
         for name, layout in schedule.layouts.items()
     ]
     parts += [f"{name} copied" for name in schedule.staged]
-    parts += [f"{name} turned" for name in schedule.turned]
+    parts += [f"{name} turned" for name in schedule.transposed]
     parts += [f"{name} in panels" for name in schedule.panels]
     parts += ["widened"] * schedule.wide
     parts += [f"{schedule.fastest} first"] * (schedule.fastest is not None)
-    usual, wishes = RegisterRequest(), schedule.wishes
-    parts += [f"{wishes.unroll} a turn"] * (wishes.unroll != usual.unroll)
-    near = " across" if wishes.across else " and near" if wishes.nearest else ""
-    if wishes.lanes is not None:
-        parts.append("{}x{} along lanes".format(*wishes.lanes))
-    parts += [f"{wishes.chains} chains"] * (wishes.chains > 0)
-    parts += [f"{wishes.ahead} ahead{near}"] * (wishes.ahead != usual.ahead)
+    usual, request = RegisterRequest(), schedule.registers
+    parts += [f"{request.unroll} a turn"] * (request.unroll != usual.unroll)
+    near = (
+        " across" if request.prefetch_along_lanes else " and near" if request.prefetch_to_l1 else ""
+    )
+    if request.lanes is not None:
+        parts.append("{}x{} along lanes".format(*request.lanes))
+    parts += [f"{request.chains} chains"] * (request.chains > 0)
+    parts += [f"{request.prefetch_distance} ahead{near}"] * (
+        request.prefetch_distance != usual.prefetch_distance
+    )
     parts += [f"{schedule.width} bytes a vector"] * (schedule.width > 0)
     return f"[{', '.join(parts)}]"
 
@@ -201,25 +209,25 @@ def _packing(name: str, layout: PackedLayout, sizes: tuple[int, ...]) -> str:
     batch = [axis for axis in range(len(sizes)) if axis not in (layout.row, layout.column)]
     rows, columns = sizes[layout.row], sizes[layout.column]
     panels, odd = -(-columns // layout.width), rows % 2 if layout.pairs else 0
-    found = name
+    text = name
     if [*batch, layout.row, layout.column] != list(range(len(sizes))):
-        found = f"jnp.transpose({found}, {(*batch, layout.row, layout.column)})"
+        text = f"jnp.transpose({text}, {(*batch, layout.row, layout.column)})"
     if odd or panels * layout.width > columns:
         ends = [(0, 0)] * len(batch) + [(0, odd), (0, panels * layout.width - columns)]
-        found = f"jnp.pad({found}, {tuple(ends)})"
+        text = f"jnp.pad({text}, {tuple(ends)})"
     lead, first = tuple(sizes[axis] for axis in batch), len(batch)
-    own = tuple(range(first))
+    batch_axes = tuple(range(first))
     if layout.pairs:
         shape = (*lead, (rows + odd) // 2, 2, panels, layout.width)
-        order = (*own, first + 2, first, first + 3, first + 1)
+        order = (*batch_axes, first + 2, first, first + 3, first + 1)
     else:
         shape = (*lead, rows, panels, layout.width)
-        order = (*own, first + 1, first, first + 2)
-    found = f"{found}.reshape({shape}).transpose({order})"
-    return f"encoded({found})" if layout.coded else found
+        order = (*batch_axes, first + 1, first, first + 2)
+    text = f"{text}.reshape({shape}).transpose({order})"
+    return f"encoded({text})" if layout.coded else text
 
 
-_CODING = "    from aiosearch.codegen.cpu.panel_encoder import encoded\n\n"
+_CODING = "    from aiosearch.codegen.cpu.coding import encoded\n\n"
 
 _FUNCTION = '''def {name}({taken}):
     from aiosearch.codegen.native.carrying import carried

@@ -106,27 +106,27 @@ class CandidateGenerator:
         Where inputs stay the same, as many ways again make something of them beforehand.
         """
         forms, question = self._forms, self._question
-        found = forms.accepted(chain(forms.improved(), forms.composed()))
-        ways = [list(_ways(form)) for form in found]
+        rewrites = forms.accepted(chain(forms.improved(), forms.composed()))
+        ways = [list(_ways(form)) for form in rewrites]
         chosen = _by_turns(ways, question.budget.contenders)
         if question.constant:
-            found = forms.accepted(forms.improved(question.constant))
-            found = [*found, *forms.accepted(forms.prepared(found))[1:]]
-            ways = [list(_packed_ways(form, question.constant)) for form in found]
+            rewrites = forms.accepted(forms.improved(question.constant))
+            rewrites = [*rewrites, *forms.accepted(forms.prepared(rewrites))[1:]]
+            ways = [list(_packed_ways(form, question.constant)) for form in rewrites]
             chosen += _by_turns(ways, question.budget.contenders)
         if question.threads or question.gpu:
             try:
-                chosen += forms.kernels(found)
+                chosen += forms.kernels(rewrites)
             except NativeError as error:  # as where LLVM is not there
                 self._tell(describe_missing_kernels(error))
         return CandidateSet(tuple(chosen), tuple(forms.refused))
 
     def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
         """The kernels that differ in one choice from some that were given."""
-        _, kernels = self._forms.made[place.form]
-        return [replace(one, form=place.form) for one in kernels.beside(place)]
+        _, kernels = self._forms.lowered[place.form]
+        return [replace(neighbour, form=place.form) for neighbour in kernels.beside(place)]
 
-    def made(self, place: SchedulePoint) -> CandidateSource:
+    def contender(self, place: SchedulePoint) -> CandidateSource:
         """A contender of these kernels; raises AiosearchError where there are none."""
         return self._forms.contender(place)
 
@@ -161,7 +161,7 @@ class _VerifiedRewrites:
         }
         self._wraps = may_overflow(self._original)
         self.refused: list[str] = []
-        self.made: list[tuple[_VerifiedRewrite, KernelSpace]] = []
+        self.lowered: list[tuple[_VerifiedRewrite, KernelSpace]] = []
         """The forms that can be run as kernels, with all ways to do it."""
 
     def improved(self, constant: tuple[int, ...] = ()) -> Iterator[Program]:
@@ -175,9 +175,9 @@ class _VerifiedRewrites:
         yield from self._composer().unfused(self._original, COMPOSED_PROGRAMS)
 
     def _fused(self) -> Iterator[Program]:
-        found = self._composer().fused(self._original)
-        if found is not None:
-            yield found
+        fused = self._composer().fused(self._original)
+        if fused is not None:
+            yield fused
 
     def _composer(self) -> Composer:
         return Composer(default_device(), self._question.budget.search_seconds / 2)
@@ -189,22 +189,22 @@ class _VerifiedRewrites:
         alike, one alone, as long as there is anything else.
         """
         most = self._question.budget.kernels
-        some = [*forms[:REWRITES_AS_KERNELS], *self.accepted(self._fused())]
-        self.made = [(form, self._kernels(form.program)) for form in dict.fromkeys(some)]
+        rewrites = [*forms[:REWRITES_AS_KERNELS], *self.accepted(self._fused())]
+        self.lowered = [(form, self._kernels(form.program)) for form in dict.fromkeys(rewrites)]
         ways = [
             [replace(place, form=at) for place in kernels.first(most)]
-            for at, (_, kernels) in enumerate(self.made)
+            for at, (_, kernels) in enumerate(self.lowered)
         ]
-        found = []
+        sources = []
         for place in varied(ways, most):
             try:
-                found.append(self.contender(place))
+                sources.append(self.contender(place))
             except CannotPrint as error:  # a tiling may have no text where another one has
                 self._tell(describe_missing_kernels(error))
-        return found
+        return sources
 
     def contender(self, place: SchedulePoint) -> CandidateSource:
-        form, kernels = self.made[place.form]
+        form, kernels = self.lowered[place.form]
         return _with_kernels(form, kernels.source(place), place)
 
     def _kernels(self, program: Program) -> KernelSpace:
@@ -223,8 +223,10 @@ class _VerifiedRewrites:
         None that computes with whole numbers, nor of an original that does: what is verified is
         only so where they find room.
         """
-        rewritten = () if self._wraps else (one for one in programs if not may_overflow(one))
-        forms = [self._verified(one) for one in [self._original, *rewritten]]
+        rewritten = (
+            () if self._wraps else (program for program in programs if not may_overflow(program))
+        )
+        forms = [self._verified(program) for program in [self._original, *rewritten]]
         return list(dict.fromkeys(form for form in forms if form is not None))
 
     def _verified(self, program: Program) -> _VerifiedRewrite | None:
@@ -242,9 +244,9 @@ class _VerifiedRewrites:
             self._tell(f"a rewrite is left out: {self.refused[-1]}")
             return None
         number = sum(form is not None for form in self._known.values())
-        found = _VerifiedRewrite(program, number, tuple(verdict.summary()))
-        self._tell(f"{found.how}: {found.verdict[0]}")
-        return found
+        rewrite = _VerifiedRewrite(program, number, tuple(verdict.summary()))
+        self._tell(f"{rewrite.how}: {rewrite.verdict[0]}")
+        return rewrite
 
 
 def varied(ways: Sequence[Sequence[SchedulePoint]], most: int) -> list[SchedulePoint]:
@@ -252,15 +254,17 @@ def varied(ways: Sequence[Sequence[SchedulePoint]], most: int) -> list[ScheduleP
 
     What is chosen alike in modules that should take as long is taken to be alike.
     """
-    firsts = [own[0] for own in ways if own]
-    known: dict[tuple[object, ...], int] = {}
+    firsts = [points[0] for points in ways if points]
+    first_forms: dict[tuple[object, ...], int] = {}
     new: list[SchedulePoint] = []
     again: list[SchedulePoint] = []
-    for one in [*firsts, *best_plans(ways, sum(map(len, ways)))]:
-        form = known.setdefault((one.module, one.parting, one.points, one.seconds), one.form)
-        (new if form == one.form or one in firsts else again).append(one)
+    for point in [*firsts, *best_plans(ways, sum(map(len, ways)))]:
+        form = first_forms.setdefault(
+            (point.module, point.parting, point.points, point.seconds), point.form
+        )
+        (new if form == point.form or point in firsts else again).append(point)
     chosen = list(dict.fromkeys([*new, *again]))[:most]
-    return sorted(chosen, key=lambda one: one.seconds)
+    return sorted(chosen, key=lambda point: point.seconds)
 
 
 def _ways(form: _VerifiedRewrite) -> Iterator[CandidateSource]:
@@ -274,25 +278,25 @@ def _ways(form: _VerifiedRewrite) -> Iterator[CandidateSource]:
 
 def _packed_ways(form: _VerifiedRewrite, constant: tuple[int, ...]) -> Iterator[CandidateSource]:
     """The program parted in each way, what is left for a call in each spelling."""
-    for one in packings(form.program, constant):
-        beforehand = _beforehand(one)
-        function, _ = names(one.run)
-        pack = emit_pack(one.pack)
-        for spelling, source in _spelled(one.run, False):
-            how = _describe_unproven(f"{form.how}; {one.how}", spelling)
+    for parted in packings(form.program, constant):
+        beforehand = _beforehand(parted)
+        function, _ = names(parted.run)
+        pack = emit_pack(parted.pack)
+        for spelling, source in _spelled(parted.run, False):
+            how = _describe_unproven(f"{form.how}; {parted.how}", spelling)
             yield CandidateSource(
-                how, form.number, to_json(one.run), merged(pack, source), function, form.verdict,
+                how, form.number, to_json(parted.run), merged(pack, source), function, form.verdict,
                 beforehand,
             )  # fmt: skip
 
 
 def _with_kernels(
-    form: _VerifiedRewrite, found: KernelSource, place: SchedulePoint
+    form: _VerifiedRewrite, kernel: KernelSource, place: SchedulePoint
 ) -> CandidateSource:
-    before = Prepacking(found.positions, found.pack, found.types) if found.positions else None
+    before = Prepacking(kernel.positions, kernel.pack, kernel.types) if kernel.positions else None
     return CandidateSource(
-        f"{form.how}; {found.how}", form.number, to_json(form.program), found.source,
-        found.function, form.verdict, before, place,
+        f"{form.how}; {kernel.how}", form.number, to_json(form.program), kernel.source,
+        kernel.function, form.verdict, before, place,
     )  # fmt: skip
 
 
@@ -320,9 +324,9 @@ def _describe_unproven(how: str, spelling: Spelling) -> str:
 
 def _by_turns(ways: list[list[CandidateSource]], most: int) -> list[CandidateSource]:
     """The first of each, then the second of each, as far as there is room; sources once."""
-    found: dict[str, CandidateSource] = {}
+    chosen: dict[str, CandidateSource] = {}
     for turn in range(max(map(len, ways), default=0)):
         for way in ways:
-            if turn < len(way) and len(found) < most:
-                found.setdefault(way[turn].source, way[turn])
-    return list(found.values())
+            if turn < len(way) and len(chosen) < most:
+                chosen.setdefault(way[turn].source, way[turn])
+    return list(chosen.values())

@@ -80,22 +80,22 @@ class GenerationProcess:
     async def contest(self, question: CandidateQuestion) -> CandidateSet:
         """All that is to be tried at first."""
         contest = GenerateRequest(question)
-        found = await self._asked(contest)
-        assert isinstance(found, CandidateSet)
+        reply = await self._asked(contest)
+        assert isinstance(reply, CandidateSet)
         self._contest = contest
-        return found
+        return reply
 
     async def beside(self, place: SchedulePoint) -> tuple[SchedulePoint, ...]:
         """The kernels that differ in one choice from others."""
-        found = await self._asked(NeighboursRequest(place))
-        assert isinstance(found, NeighboursReply)
-        return found.places
+        reply = await self._asked(NeighboursRequest(place))
+        assert isinstance(reply, NeighboursReply)
+        return reply.places
 
-    async def made(self, place: SchedulePoint) -> CandidateSource:
+    async def contender(self, place: SchedulePoint) -> CandidateSource:
         """A contender of these kernels."""
-        found = await self._asked(SourceRequest(place))
-        assert isinstance(found, SourceReply)
-        return found.contender
+        reply = await self._asked(SourceRequest(place))
+        assert isinstance(reply, SourceReply)
+        return reply.contender
 
     async def _asked(self, request: Request) -> Message:
         try:
@@ -117,8 +117,8 @@ class GenerationProcess:
                     tell(text)
                 case RequestFailed(reason):
                     raise OptimizeError(reason)
-                case found:
-                    return found
+                case reply:
+                    return reply
 
 
 @asynccontextmanager
@@ -137,10 +137,10 @@ async def generate_in_process(question: CandidateQuestion, tell: Tell) -> Candid
 def main() -> None:
     """Answers questions until the host goes away or kills the process."""
     channel, _ = enter_child()
-    known: list[CandidateGenerator] = []
+    generators: list[CandidateGenerator] = []
 
     def answer(payload: bytes) -> bytes:
-        return _encode(_reply(_decode_request.decode(payload), known, tell))
+        return _encode(_reply(_decode_request.decode(payload), generators, tell))
 
     def tell(text: str) -> None:
         channel.send(_encode(GenerationProgress(text)))
@@ -148,16 +148,16 @@ def main() -> None:
     serve_requests(channel, answer)
 
 
-def _reply(request: Request, known: list[CandidateGenerator], tell: Tell) -> Message:
+def _reply(request: Request, generators: list[CandidateGenerator], tell: Tell) -> Message:
     try:
         match request:
             case GenerateRequest(question):
-                known[:] = [CandidateGenerator(question, tell)]
-                return known[0].contest()
+                generators[:] = [CandidateGenerator(question, tell)]
+                return generators[0].contest()
             case NeighboursRequest(place):
-                return NeighboursReply(tuple(known[0].beside(place)))
+                return NeighboursReply(tuple(generators[0].beside(place)))
             case SourceRequest(place):
-                return SourceReply(known[0].made(place))
+                return SourceReply(generators[0].contender(place))
     except Exception as error:  # a rule may meet what nobody has thought of
         return RequestFailed(f"it cannot be rewritten: {type(error).__name__}: {error}")
 

@@ -33,24 +33,26 @@ class GpuKernels:
     ) -> None:
         function, _ = names(program)
         plain = replace(lower(program), name=function)
-        told: dict[str, None] = {}
+        reasons: dict[str, None] = {}
         modules = dict.fromkeys([fuse_kernels(plain), plain])
-        self._parted = [own for one in modules if (own := _parted(one, device, told)) is not None]
+        self._parted = [
+            parted for module in modules if (parted := _parted(module, device, reasons)) is not None
+        ]
         self._ways = [
             (at, parting)
-            for at, own in enumerate(self._parted)
-            for parting in own.promising
-            if _is_printed(own.tilings(parting), told)
+            for at, parted in enumerate(self._parted)
+            for parting in parted.promising
+            if _is_printed(parted.tilings(parting), reasons)
         ]
-        for reason in told:
+        for reason in reasons:
             tell(describe_missing_kernels(reason))
 
     def first(self, most: int) -> list[SchedulePoint]:
         """At most so many, best predicted first, and the first of each module at any rate."""
         ways = [
             [
-                point_of(at, one, parting)
-                for one in self._parted[at].tilings(parting).first(most, different)
+                point_of(at, plan, parting)
+                for plan in self._parted[at].tilings(parting).first(most, different)
             ]
             for at, parting in self._ways
         ]
@@ -59,11 +61,14 @@ class GpuKernels:
     def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
         """The ways that differ in one choice: in a tiling, or in the parts of a kernel's folds."""
         at, parting = place.module, place.parting
-        own = self._parted[at]
-        near = own.tilings(parting).beside(place.points)
+        parted = self._parted[at]
+        near = parted.tilings(parting).beside(place.points)
         return [
-            *(point_of(at, one, parting) for one in near),
-            *(point_of(at, one, other) for other, one in own.beside(parting, place.points)),
+            *(point_of(at, plan, parting) for plan in near),
+            *(
+                point_of(at, plan, new_parting)
+                for new_parting, plan in parted.beside(parting, place.points)
+            ),
         ]
 
     def source(self, place: SchedulePoint) -> KernelSource:
@@ -76,11 +81,11 @@ class GpuKernels:
 def gpu_kernel_sources(program: Program, device: Device, most: int) -> list[KernelSource]:
     """At most so many, best predicted first; raises TensorError where it cannot be lowered."""
     kernels = GpuKernels(program, device)
-    found = []
-    for one in kernels.first(most):
+    sources = []
+    for point in kernels.first(most):
         with suppress(CannotPrint):
-            found.append(kernels.source(one))
-    return found
+            sources.append(kernels.source(point))
+    return sources
 
 
 def describe_missing_kernels(reason: object) -> str:
@@ -88,28 +93,28 @@ def describe_missing_kernels(reason: object) -> str:
     return f"kernels are left out: {reason}"
 
 
-def _parted(module: Module, device: Device, told: dict[str, None]) -> Parted | None:
+def _parted(module: Module, device: Device, reasons: dict[str, None]) -> Parted | None:
     """All ways to run a module; where there are none, why not."""
     try:
         return Parted(module, device)
     except CannotPrint as error:
-        told[str(error)] = None
+        reasons[str(error)] = None
         return None
 
 
-def _is_printed(found: ModulePlans[Tiling], told: dict[str, None]) -> bool:
+def _is_printed(plans: ModulePlans[Tiling], reasons: dict[str, None]) -> bool:
     """Whether one of the first plans can be; of others, why not."""
-    refusals = _refusals(found)
-    told.update(dict.fromkeys(refusals))
+    refusals = _refusals(plans)
+    reasons.update(dict.fromkeys(refusals))
     return not refusals
 
 
-def _refusals(found: ModulePlans[Tiling]) -> list[str]:
+def _refusals(plans: ModulePlans[Tiling]) -> list[str]:
     """Why each of the first plans has no text; nothing where one has."""
     reasons = []
-    for one in found.first(_TRIED, different):
+    for plan in plans.first(_TRIED, different):
         try:
-            write(one.module, one.schedules)
+            write(plan.module, plan.schedules)
         except CannotPrint as error:  # a tiling may have no text where another one has
             reasons.append(str(error))
         else:

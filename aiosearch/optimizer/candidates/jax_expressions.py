@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Any, TypeAlias
 
 from ...tensor import DType, Term
-from ...tensor.sizes import product
+from ...tensor.sizes import Dim, product
 from ...tensor.terms import LITERAL
 from ...tensor.types import JAX_NAMES
 
@@ -46,16 +46,20 @@ class SourceExpression:
         return self.at(Precedence.ATOM)
 
 
-def number(value: Any, whole: bool) -> SourceExpression:
+def number(value: float, whole: bool) -> SourceExpression:
     """A literal; written with a point unless it is whole and may be written so."""
-    found = float(value)
-    if math.isinf(found):
+    numeric = float(value)
+    if math.isinf(numeric):
         return (
             SourceExpression("jnp.inf")
-            if found > 0
+            if numeric > 0
             else SourceExpression("-jnp.inf", Precedence.SIGN)
         )
-    text = str(int(found)) if whole and found == int(found) and abs(found) < 2**24 else repr(found)
+    text = (
+        str(int(numeric))
+        if whole and numeric == int(numeric) and abs(numeric) < 2**24
+        else repr(numeric)
+    )
     return SourceExpression(text, Precedence.SIGN if text.startswith("-") else Precedence.ATOM)
 
 
@@ -63,11 +67,11 @@ def call(function: str, *arguments: str) -> SourceExpression:
     return SourceExpression(f"{function}({', '.join(arguments)})")
 
 
-def listed(sizes: Sequence[Any]) -> str:
+def listed(sizes: Sequence[object]) -> str:
     return ", ".join(map(str, sizes))
 
 
-def sized(sizes: Sequence[Any]) -> str:
+def sized(sizes: Sequence[object]) -> str:
     return f"({listed(sizes)}{',' if len(sizes) == 1 else ''})"
 
 
@@ -81,8 +85,6 @@ def axis_text(axes: Sequence[int], rank: int) -> str:
 
 # Pointwise operators
 
-
-pass
 
 OperatorExpression: TypeAlias = Callable[..., SourceExpression]
 """Given a term and its operands, the expression."""
@@ -163,20 +165,20 @@ def _gelu(term: Term, x: SourceExpression) -> SourceExpression:
     return call("jax.nn.gelu", x.text, f"approximate={term.operator.name == 'gelu_tanh'}")
 
 
-def _power(term: Term, x: SourceExpression, exponent: Any) -> SourceExpression:
+def _power(term: Term, x: SourceExpression, exponent: float) -> SourceExpression:
     power = number(exponent, True)
     if term.arguments[0].operator is LITERAL or term.dtype is DType.I32:
         return call("jnp.power", f"jnp.asarray({x.text}, float)", power.text)
     return SourceExpression(f"{x.atom} ** {power.text}", Precedence.SIGN)
 
 
-def _exponential(term: Term, x: SourceExpression, base: Any) -> SourceExpression:
+def _exponential(term: Term, x: SourceExpression, base: float) -> SourceExpression:
     written = term.arguments[0].operator is LITERAL
     power = f"jnp.asarray({x.text}, float)" if written else x.text
     return call("jnp.power", number(base, True).text, power)
 
 
-def _clamp(term: Term, x: SourceExpression, low: Any, high: Any) -> SourceExpression:
+def _clamp(term: Term, x: SourceExpression, low: float, high: float) -> SourceExpression:
     return call("jnp.clip", x.text, number(low, True).text, number(high, True).text)
 
 
@@ -193,17 +195,17 @@ def _reduction(
     term: Term, x: SourceExpression, axes: tuple[int, ...], keep: bool
 ) -> SourceExpression:
     operand = term.arguments[0]
-    given = [x.text]
+    arguments = [x.text]
     if keep or len(axes) != len(operand.shape):
-        given.append(f"axis={axis_text(axes, len(operand.shape))}")
+        arguments.append(f"axis={axis_text(axes, len(operand.shape))}")
     if keep:
-        given.append("keepdims=True")
+        arguments.append("keepdims=True")
     name = term.operator.name
     if name == "sum" and term.dtype is DType.I32:
-        given.append("dtype=jnp.int32")
+        arguments.append("dtype=jnp.int32")
     if name in ("max", "min") and any(operand.shape[axis] == 0 for axis in axes):
-        given.append(f"initial={'-' if name == 'max' else ''}jnp.inf")
-    return call(f"jnp.{name}", *given)
+        arguments.append(f"initial={'-' if name == 'max' else ''}jnp.inf")
+    return call(f"jnp.{name}", *arguments)
 
 
 def _fold(term: Term, x: SourceExpression, axis: int, size: Any) -> SourceExpression:
@@ -253,13 +255,13 @@ def _whole(term: Term, x: SourceExpression) -> str:
     return f"jnp.asarray({x.text})" if term.arguments[0].operator is LITERAL else x.atom
 
 
-def _broadcast(term: Term, x: SourceExpression, shape: Sequence[Any]) -> SourceExpression:
+def _broadcast(term: Term, x: SourceExpression, shape: Sequence[Dim]) -> SourceExpression:
     if term.arguments[0].operator is LITERAL:
         return call("lax.full", sized(shape), x.text)
     return call("jnp.broadcast_to", x.text, sized(shape))
 
 
-def _reshape(term: Term, x: SourceExpression, shape: Sequence[Any]) -> SourceExpression:
+def _reshape(term: Term, x: SourceExpression, shape: Sequence[Dim]) -> SourceExpression:
     old = term.arguments[0].shape
     whole = _whole(term, x)
     if old and tuple(size for size in shape if size != 1) == old and len(shape) <= 4:
@@ -291,11 +293,11 @@ def _joined(term: Term, *xs: SourceExpression, axis: int) -> SourceExpression:
 
 
 def _pad(
-    term: Term, x: SourceExpression, axis: int, low: Any, high: Any, value: Any
+    term: Term, x: SourceExpression, axis: int, low: float, high: float, value: float
 ) -> SourceExpression:
-    widths = [(low, high) if own == axis else (0, 0) for own in range(len(term.shape))]
-    own = [] if value == 0 else [f"constant_values={number(value, True).text}"]
-    return call("jnp.pad", x.text, sized(widths), *own)
+    widths = [(low, high) if dimension == axis else (0, 0) for dimension in range(len(term.shape))]
+    options = [] if value == 0 else [f"constant_values={number(value, True).text}"]
+    return call("jnp.pad", x.text, sized(widths), *options)
 
 
 def _diagonal(term: Term, x: SourceExpression) -> SourceExpression:
@@ -303,11 +305,11 @@ def _diagonal(term: Term, x: SourceExpression) -> SourceExpression:
     return call("jnp.diagonal", x.text, *axes)
 
 
-def _iota(term: Term, shape: Sequence[Any], axis: int, dtype: DType) -> SourceExpression:
-    own = JAX_NAMES[dtype]
+def _iota(term: Term, shape: Sequence[Dim], axis: int, dtype: DType) -> SourceExpression:
+    dtype_name = JAX_NAMES[dtype]
     if product(shape) == shape[axis] and len(shape) == 1:
-        return call("jnp.arange", str(shape[0]), f"dtype={own}")
-    return call("lax.broadcasted_iota", own, sized(shape), str(axis))
+        return call("jnp.arange", str(shape[0]), f"dtype={dtype_name}")
+    return call("lax.broadcasted_iota", dtype_name, sized(shape), str(axis))
 
 
 _OWN: dict[str, OperatorExpression] = {

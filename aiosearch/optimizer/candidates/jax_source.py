@@ -42,14 +42,14 @@ def spelled_out(term: Term) -> Term:
     x = term.arguments[0]
     wide = apply("cast", x, dtype="f32") if x.dtype in HALVES else x
     mean = apply("mean", apply("square", wide), axes=(len(x.shape) - 1,), keep=True)
-    found = wide / apply("sqrt", mean)
-    return found if wide is x else apply("cast", found, dtype=x.dtype)
+    normalized = wide / apply("sqrt", mean)
+    return normalized if wide is x else apply("cast", normalized, dtype=x.dtype)
 
 
 def product(term: Term, chosen: frozenset[ProductSpelling]) -> TermSpelling:
     """A product of matrices, as it was chosen to be written."""
     left, right = term.arguments
-    if ProductSpelling.TURNED in chosen:
+    if ProductSpelling.TRANSPOSED in chosen:
         return _turned(left, right, chosen)
     narrow = _narrow(left), _narrow(right)
     if narrow[0] is not None and narrow[1] is not None and narrow[0].dtype is narrow[1].dtype:
@@ -59,20 +59,20 @@ def product(term: Term, chosen: frozenset[ProductSpelling]) -> TermSpelling:
         if ProductSpelling.TWO_ROWS in chosen:
             widths = ", ".join(["(0, 0)"] * (len(left.shape) - 2) + ["(0, 1)", "(0, 0)"])
             x = SourceExpression(f"jnp.pad({x.text}, ({widths}))")
-        found = matmul(x, y, wide=ProductSpelling.ACCUMULATE in chosen)
+        expression = matmul(x, y, wide=ProductSpelling.ACCUMULATE in chosen)
         if ProductSpelling.TWO_ROWS in chosen:
-            found = SourceExpression(f"{found.atom}[..., :1, :]")
-        return _rounded(found, term.dtype, chosen)
+            expression = SourceExpression(f"{expression.atom}[..., :1, :]")
+        return _rounded(expression, term.dtype, chosen)
 
     return TermSpelling((left, right), write)
 
 
 def _rounded(
-    found: SourceExpression, dtype: DType, chosen: frozenset[ProductSpelling]
+    expression: SourceExpression, dtype: DType, chosen: frozenset[ProductSpelling]
 ) -> SourceExpression:
     if ProductSpelling.ACCUMULATE not in chosen:
-        return found
-    return SourceExpression(f"{found.atom}.astype({JAX_NAMES[dtype]})")
+        return expression
+    return SourceExpression(f"{expression.atom}.astype({JAX_NAMES[dtype]})")
 
 
 def _narrow(term: Term) -> Term | None:
@@ -91,8 +91,8 @@ def _turned(left: Term, right: Term, chosen: frozenset[ProductSpelling]) -> Term
             piece if _unturned(side) is not None else SourceExpression(f"{piece.atom}.mT")
             for side, piece in ((right, x), (left, y))
         )
-        found = matmul(x, y, wide=ProductSpelling.ACCUMULATE in chosen)
-        return _rounded(SourceExpression(f"{found.atom}.mT"), left.dtype, chosen)
+        expression = matmul(x, y, wide=ProductSpelling.ACCUMULATE in chosen)
+        return _rounded(SourceExpression(f"{expression.atom}.mT"), left.dtype, chosen)
 
     return TermSpelling(operands, write)
 
@@ -116,8 +116,8 @@ def vector_product(term: Term, chosen: frozenset[ProductSpelling]) -> TermSpelli
         return None
 
     def write(x: SourceExpression, y: SourceExpression) -> SourceExpression:
-        found = matmul(x, y, wide=ProductSpelling.ACCUMULATE in chosen)
-        return _rounded(found, term.dtype, chosen)
+        expression = matmul(x, y, wide=ProductSpelling.ACCUMULATE in chosen)
+        return _rounded(expression, term.dtype, chosen)
 
     if row is not None and column is not None:
         return None
@@ -147,22 +147,22 @@ def fold_line(line: str, indent: int = 4) -> list[str]:
     comma = "," if called or len(parts) > 1 else ""
     for part in parts:
         *before, last = fold_line(part, indent + 4)
-        lines.extend(f"    {one}" for one in [*before, f"{last}{comma}"])
+        lines.extend(f"    {inner}" for inner in [*before, f"{last}{comma}"])
     return [*lines, line[closed:]]
 
 
 def _brackets(line: str) -> tuple[int, int]:
     """Where the widest outer brackets open and close; -1 where there are none."""
-    depth, opened, found = 0, -1, (-1, -1)
+    depth, opened, widest = 0, -1, (-1, -1)
     for at, letter in enumerate(line):
         if letter in "([":
             opened = at if not depth else opened
             depth += 1
         elif letter in ")]":
             depth -= 1
-            if not depth and at - opened > max(1, found[1] - found[0]):
-                found = (opened, at)
-    return found
+            if not depth and at - opened > max(1, widest[1] - widest[0]):
+                widest = (opened, at)
+    return widest
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -174,10 +174,6 @@ def _parts(text: str) -> Iterator[str]:
             start = at + 1
     if text[start:].strip():
         yield text[start:].strip()
-
-
-pass
-pass
 
 
 _INLINE = 40
@@ -204,27 +200,27 @@ def merged(*sources: str) -> str:
 
 def names(program: Program) -> tuple[str, list[str]]:
     """What the function and its parameters are called."""
-    taken: set[str] = set(RESERVED)
-    function = free_name(program.name, taken)
-    return function, [free_name(term.parameter("name"), taken) for term in program.inputs]
+    used: set[str] = set(RESERVED)
+    function = free_name(program.name, used)
+    return function, [free_name(term.parameter("name"), used) for term in program.inputs]
 
 
-def free_name(wanted: str, taken: set[str]) -> str:
+def free_name(preferred: str, used: set[str]) -> str:
     """A name that Python allows and that is not taken, which it is from then on."""
-    found = re.sub(r"\W", "_", wanted, flags=re.ASCII).strip("_") or "x"
-    found = f"x{found}" if found[0].isdigit() else found
-    tries = (f"{found}{number or '_'}" for number in count())
-    while found in taken:
-        found = next(tries)
-    taken.add(found)
-    return found
+    free = re.sub(r"\W", "_", preferred, flags=re.ASCII).strip("_") or "x"
+    free = f"x{free}" if free[0].isdigit() else free
+    tries = (f"{free}{number or '_'}" for number in count())
+    while free in used:
+        free = next(tries)
+    used.add(free)
+    return free
 
 
-def _letters(taken: set[str]) -> Iterator[str]:
+def _letters(used: set[str]) -> Iterator[str]:
     for turn in count():
         for letter in ascii_lowercase:
             name = f"{letter}{turn or ''}"
-            if name not in taken and name != "l":
+            if name not in used and name != "l":
                 yield name
 
 
@@ -259,31 +255,31 @@ class _Module:
 
     def _forms(self) -> dict[Term, TermSpelling]:
         """Every term that is written, operands first."""
-        found: dict[Term, TermSpelling] = {}
+        forms: dict[Term, TermSpelling] = {}
         stack = [(term, False) for term in reversed(self._program.outputs)]
         while stack:
             term, ready = stack.pop()
-            if term in found or term.operator is INPUT or term.operator is LITERAL:
+            if term in forms or term.operator is INPUT or term.operator is LITERAL:
                 continue
             form = self._form(term)
             if ready:
-                found[term] = form
+                forms[term] = form
                 continue
             stack.append((term, True))
             stack.extend((operand, False) for operand in reversed(form.operands))
-        return found
+        return forms
 
     def _form(self, term: Term) -> TermSpelling:
         if term.operator.name == "matmul":
             return product(term, self._chosen[term])
         if term.operator.name == "rms_norm":
-            return TermSpelling((spelled_out(term),), lambda found: found)
+            return TermSpelling((spelled_out(term),), lambda expression: expression)
         if term.operator.name == "reshape":
             inner = term.arguments[0]
             if inner.operator.name == "matmul" and len(term.shape) == 1:
-                found = vector_product(inner, self._chosen[inner])
-                if found is not None:
-                    return found
+                form = vector_product(inner, self._chosen[inner])
+                if form is not None:
+                    return form
         return TermSpelling(term.arguments, lambda *operands: operator_expression(term, operands))
 
     def _define(self, term: Term, form: TermSpelling, uses: int) -> None:
@@ -325,48 +321,55 @@ def _imports(function: str) -> Iterator[str]:
             yield line
 
 
-pass
-
-
-def renamed(source: str, names: Mapping[str, str], own: str, other: str) -> str:
+def renamed(source: str, names: Mapping[str, str], old_name: str, new_name: str) -> str:
     """The source with these functions by other names, and what `own` calls named after `other`.
 
     Those of `names` are only defined: none of them is called by another. Kernels that a function
     calls are, and so is the name that a kernel has for who looks at a device.
     """
-    called = [] if own == other else _functions(source)
-    taken = {*names, *names.values()}
-    helpers = {one: _free(_after(one, own, other), taken) for one in called if one not in names}
+    called = [] if old_name == new_name else _functions(source)
+    used = {*names, *names.values()}
+    helpers = {
+        helper: _free(_after(helper, old_name, new_name), used)
+        for helper in called
+        if helper not in names
+    }
 
-    def defined(found: re.Match[str]) -> str:
-        return f"def {names.get(found[1], found[1])}"
+    def defined(match: re.Match[str]) -> str:
+        return f"def {names.get(match[1], match[1])}"
 
-    found = _used(source, helpers) if helpers else source
-    return re.sub(r"^def (\w+)", defined, found, flags=re.MULTILINE)
+    text = _used(source, helpers) if helpers else source
+    return re.sub(r"^def (\w+)", defined, text, flags=re.MULTILINE)
 
 
-def with_parameters(source: str, function: str, wanted: Sequence[str]) -> str:
+def with_parameters(source: str, function: str, parameters: Sequence[str]) -> str:
     """The source, a function's first parameters by these names, so that it is called by them.
 
     What else has such a name in the function gets another one. A name that is used for what lies
     outside, such as `jnp`, is not to be had.
     """
-    body = [one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef)]
-    inner = next(one for one in body if one.name == function)
-    own = [one.arg for one in (*inner.args.args, *inner.args.kwonlyargs)][: len(wanted)]
-    if own == list(wanted):
+    body = [
+        definition
+        for definition in ast.parse(source).body
+        if isinstance(definition, ast.FunctionDef)
+    ]
+    inner = next(definition for definition in body if definition.name == function)
+    arguments = [argument.arg for argument in (*inner.args.args, *inner.args.kwonlyargs)][
+        : len(parameters)
+    ]
+    if arguments == list(parameters):
         return source
     places = list(_variables(inner))
     local = {place.name for place in places if place.binds}
-    outside = {place.name for place in places} - local | _fixed(inner) - {*own}
-    taken = {*local, *outside, *keyword.kwlist}
+    outside = {place.name for place in places} - local | _fixed(inner) - {*arguments}
+    used = {*local, *outside, *keyword.kwlist}
     names: dict[str, str] = {}
-    for old, new in zip(own, wanted, strict=True):
+    for old, new in zip(arguments, parameters, strict=True):
         fits = new.isidentifier() and new not in {*outside, *names.values(), *keyword.kwlist}
-        names[old] = new if fits else free_name(new, taken)
-    taken |= {*names.values()}
-    for one in sorted(local.intersection(names.values()) - names.keys()):
-        names[one] = free_name(one, taken)
+        names[old] = new if fits else free_name(new, used)
+    used |= {*names.values()}
+    for name in sorted(local.intersection(names.values()) - names.keys()):
+        names[name] = free_name(name, used)
     return _replaced(source, [place for place in places if place.name in names], names)
 
 
@@ -390,47 +393,52 @@ def _variables(function: ast.FunctionDef) -> Iterator[_Place]:
 
 def _fixed(function: ast.FunctionDef) -> set[str]:
     """Names in a function that do not change: of functions, imports, and options of a call."""
-    found = set()
+    fixed = set()
     for node in ast.walk(function):
         match node:
             case ast.FunctionDef(name=name, args=args):
-                found |= {name, *(one.arg for one in args.kwonlyargs)}
-            case ast.alias(name=name, asname=other):
-                found.add(other or name)
-    return found
+                fixed |= {name, *(argument.arg for argument in args.kwonlyargs)}
+            case ast.alias(name=name, asname=alias):
+                fixed.add(alias or name)
+    return fixed
 
 
 def _replaced(source: str, places: Iterable[_Place], names: Mapping[str, str]) -> str:
     lines = [line.encode() for line in source.split("\n")]
     for line, column, name, _ in sorted(places, reverse=True):
         text = lines[line - 1]
-        rest = text[column + len(name.encode()) :]
-        lines[line - 1] = text[:column] + names[name].encode() + rest
+        tail = text[column + len(name.encode()) :]
+        lines[line - 1] = text[:column] + names[name].encode() + tail
     return b"\n".join(lines).decode()
 
 
-def _free(wanted: str, taken: set[str]) -> str:
+def _free(preferred: str, used: set[str]) -> str:
     """An underscored name that is not taken, which it is from then on."""
-    found = wanted
-    while found in taken:
-        found = f"_{found}"
-    taken.add(found)
-    return found
+    free = preferred
+    while free in used:
+        free = f"_{free}"
+    used.add(free)
+    return free
 
 
-def _after(helper: str, own: str, other: str) -> str:
+def _after(helper: str, old_name: str, new_name: str) -> str:
     """A helper's name is underscored; a lone kernel's is `own`'s."""
-    rest = "kernel" if helper == f"_{own}" else helper.removeprefix(f"_{own}_").strip("_")
-    return f"_{other}_{rest}"
+    suffix = (
+        "kernel" if helper == f"_{old_name}" else helper.removeprefix(f"_{old_name}_").strip("_")
+    )
+    return f"_{new_name}_{suffix}"
 
 
 def _used(source: str, helpers: Mapping[str, str]) -> str:
     """With each of these by its other name, wherever it is named."""
-    told = {f'"{one.lstrip("_")}"': f'"{other.lstrip("_")}"' for one, other in helpers.items()}
-    every = {**helpers, **told}
+    quoted_names = {
+        f'"{helper.lstrip("_")}"': f'"{replacement.lstrip("_")}"'
+        for helper, replacement in helpers.items()
+    }
+    every = {**helpers, **quoted_names}
     bare = "|".join(map(re.escape, _longest(helpers)))
-    quoted = "|".join(map(re.escape, _longest(told)))
-    return re.sub(rf"\b(?:{bare})\b|{quoted}", lambda found: every[found[0]], source)
+    quoted = "|".join(map(re.escape, _longest(quoted_names)))
+    return re.sub(rf"\b(?:{bare})\b|{quoted}", lambda match: every[match[0]], source)
 
 
 def _longest(names: Iterable[str]) -> list[str]:
@@ -438,4 +446,8 @@ def _longest(names: Iterable[str]) -> list[str]:
 
 
 def _functions(source: str) -> list[str]:
-    return [one.name for one in ast.parse(source).body if isinstance(one, ast.FunctionDef)]
+    return [
+        definition.name
+        for definition in ast.parse(source).body
+        if isinstance(definition, ast.FunctionDef)
+    ]

@@ -31,8 +31,8 @@ def guard_candidate(contender: CandidateSource, program: Program) -> CandidateSo
     if before is not None:
         source = _keeping(source, before.function)
         types = array_types(program)
-        kept = tuple(types[at] for at in constants)
-        before = Prepacking(constants, before.function, (*before.types, *kept))
+        constant_types = tuple(types[at] for at in constants)
+        before = Prepacking(constants, before.function, (*before.types, *constant_types))
     return replace(
         contender,
         how=f"{contender.how}; watched",
@@ -44,27 +44,27 @@ def guard_candidate(contender: CandidateSource, program: Program) -> CandidateSo
 
 def _watching(source: str, function: str, program: Program, constants: Sequence[int]) -> str:
     """The source, its function within one that looks at what it gives."""
-    own, original = names(program)
+    function_name, original = names(program)
     inner = _function(source, function)
-    given = [one.arg for one in inner.args.args]
-    options = [one.arg for one in inner.args.kwonlyargs]
-    taken = {*RESERVED, *given, *options}
-    swift, plain, found, finite = (
-        free_name(one, taken) for one in ("swift", "plain", "found", "finite")
+    arguments = [argument.arg for argument in inner.args.args]
+    options = [argument.arg for argument in inner.args.kwonlyargs]
+    used = {*RESERVED, *arguments, *options}
+    swift, plain, result, finite = (
+        free_name(name, used) for name in ("swift", "plain", "found", "finite")
     )
-    kept = {at: free_name(original[at], taken) for at in constants}
-    others = [at for at in range(len(original)) if at not in kept]
-    by_place = {**dict(zip(others, given, strict=False)), **kept}
+    constant_names = {at: free_name(original[at], used) for at in constants}
+    call_positions = [at for at in range(len(original)) if at not in constant_names]
+    by_place = {**dict(zip(call_positions, arguments, strict=False)), **constant_names}
     whole = [by_place[at] for at in range(len(original))]
-    passed = [*given, *(f"{one}={one}" for one in options)]
+    passed = [*arguments, *(f"{option}={option}" for option in options)]
     text, emitted = _text(source, inner, swift), emit(program)
-    inner.args.args += [ast.arg(kept[at]) for at in constants]
+    inner.args.args += [ast.arg(constant_names[at]) for at in constants]
     body = [
         text,
-        _text(emitted, _function(emitted, own), plain),
-        f"{found} = {swift}({', '.join(passed)})\n"
-        f"{finite} = {_finite(found, program)}\n"
-        f"return lax.cond({finite}, lambda: {found}, lambda: {plain}({', '.join(whole)}))",
+        _text(emitted, _function(emitted, function_name), plain),
+        f"{result} = {swift}({', '.join(passed)})\n"
+        f"{finite} = {_finite(result, program)}\n"
+        f"return lax.cond({finite}, lambda: {result}, lambda: {plain}({', '.join(whole)}))",
     ]
     head = f"def {function}({ast.unparse(inner.args)}):"
     return _instead(source, inner, f"{head}\n{_indented(body)}\n")
@@ -73,24 +73,28 @@ def _watching(source: str, function: str, program: Program, constants: Sequence[
 def _keeping(source: str, function: str) -> str:
     """The source, in which what makes something beforehand gives what it was given, too."""
     inner = _function(source, function)
-    given = [one.arg for one in inner.args.args]
-    laid = free_name("laid", {*RESERVED, *given})
-    listed = ", ".join(given)
+    arguments = [argument.arg for argument in inner.args.args]
+    laid = free_name("laid", {*RESERVED, *arguments})
+    listed = ", ".join(arguments)
     body = [_text(source, inner, laid), f"return (*{laid}({listed}), {listed})"]
     return _instead(source, inner, f"def {function}({listed}):\n{_indented(body)}\n")
 
 
-def _finite(found: str, program: Program) -> str:
+def _finite(result: str, program: Program) -> str:
     """An expression for whether all outputs are, but those of types in which all numbers are."""
     outputs = program.outputs
-    each = [found] if len(outputs) == 1 else [f"{found}[{at}]" for at in range(len(outputs))]
-    floats = [one for one, term in zip(each, outputs, strict=True) if term.dtype in UNIT]
-    return " & ".join(f"jnp.isfinite({one}).all()" for one in floats)
+    texts = [result] if len(outputs) == 1 else [f"{result}[{at}]" for at in range(len(outputs))]
+    floats = [text for text, term in zip(texts, outputs, strict=True) if term.dtype in UNIT]
+    return " & ".join(f"jnp.isfinite({text}).all()" for text in floats)
 
 
 def _function(source: str, name: str) -> ast.FunctionDef:
-    found = (one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef))
-    return next(one for one in found if one.name == name)
+    definitions = (
+        definition
+        for definition in ast.parse(source).body
+        if isinstance(definition, ast.FunctionDef)
+    )
+    return next(definition for definition in definitions if definition.name == name)
 
 
 def _text(source: str, function: ast.FunctionDef, name: str) -> str:

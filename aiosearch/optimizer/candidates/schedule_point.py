@@ -80,21 +80,21 @@ class PlannedModules(Generic[ScheduleT]):
     """The plans of all modules that a program was lowered to, by their places."""
 
     plans: Sequence[ModulePlans[ScheduleT]]
-    some: ChoiceSelection[ScheduleT]
+    selection: ChoiceSelection[ScheduleT]
     """Of a kernel's choices, those that come first."""
 
     def first(self, most: int) -> list[SchedulePoint]:
         """At most so many, best predicted first, and the first of each module at any rate."""
         ways = [
-            [point_of(at, one) for one in own.first(most, self.some)]
-            for at, own in enumerate(self.plans)
+            [point_of(at, plan) for plan in plans.first(most, self.selection)]
+            for at, plans in enumerate(self.plans)
         ]
         return best_plans(ways, most)
 
     def beside(self, place: SchedulePoint) -> list[SchedulePoint]:
         """Those that differ in one choice."""
-        found = self.plans[place.module].beside(place.points)
-        return [point_of(place.module, one) for one in found]
+        neighbours = self.plans[place.module].beside(place.points)
+        return [point_of(place.module, plan) for plan in neighbours]
 
     def plan(self, place: SchedulePoint) -> ModulePlan[ScheduleT]:
         """Raises IllegalPointError where there is none."""

@@ -19,7 +19,7 @@ class ProductSpelling(StrEnum):
     """Half types are added up in 32 bits and rounded after, where XLA may else widen the matrix."""
     TWO_ROWS = "two rows"
     """A single row is padded to two, which takes another way through XLA."""
-    TURNED = "turned"
+    TRANSPOSED = "turned"
     """As the transposed product of the transposed factors."""
 
 
@@ -30,7 +30,9 @@ class Spelling:
     choices: frozenset[tuple[int, ProductSpelling]] = frozenset()
 
     def of(self, number: int) -> frozenset[ProductSpelling]:
-        return frozenset(choice for own, choice in self.choices if own == number)
+        return frozenset(
+            choice for product_number, choice in self.choices if product_number == number
+        )
 
     def __str__(self) -> str:
         texts = [f"{choice} {number}" for number, choice in sorted(self.choices)]
@@ -45,14 +47,14 @@ def products(program: Program) -> list[Term]:
 def choices(term: Term) -> list[ProductSpelling]:
     """What can be chosen for a product."""
     left, right = (argument.operator.name for argument in term.arguments)
-    found = []
+    available = []
     if term.dtype in HALVES:
-        found.append(ProductSpelling.ACCUMULATE)
+        available.append(ProductSpelling.ACCUMULATE)
         if term.shape[-2] == 1:
-            found.append(ProductSpelling.TWO_ROWS)
+            available.append(ProductSpelling.TWO_ROWS)
     if term.shape[-1] == 1 or "transpose" in (left, right):
-        found.append(ProductSpelling.TURNED)
-    return found
+        available.append(ProductSpelling.TRANSPOSED)
+    return available
 
 
 def spellings(program: Program) -> Iterator[Spelling]:
@@ -68,16 +70,18 @@ def spellings(program: Program) -> Iterator[Spelling]:
     }
     seen: set[Spelling] = set()
     for chosen in _kinds({choice for _, choice in open_}):
-        yield from _new(Spelling(frozenset(one for one in open_ if one[1] in chosen)), seen)
-    for one in sorted(open_):
-        yield from _new(Spelling(frozenset({one})), seen)
+        yield from _new(
+            Spelling(frozenset(numbered for numbered in open_ if numbered[1] in chosen)), seen
+        )
+    for numbered in sorted(open_):
+        yield from _new(Spelling(frozenset({numbered})), seen)
 
 
 def _kinds(kinds: set[ProductSpelling]) -> list[tuple[ProductSpelling, ...]]:
     """Sets of kinds."""
     counts = range(len(kinds) + 1)
-    found = [some for count in counts for some in combinations(sorted(kinds), count)]
-    return sorted(found, key=lambda some: (-_effect(some), len(some)))
+    subsets = [subset for count in counts for subset in combinations(sorted(kinds), count)]
+    return sorted(subsets, key=lambda subset: (-_effect(subset), len(subset)))
 
 
 def _effect(chosen: tuple[ProductSpelling, ...]) -> int:
@@ -85,7 +89,7 @@ def _effect(chosen: tuple[ProductSpelling, ...]) -> int:
     expected = {
         ProductSpelling.TWO_ROWS: 3,
         ProductSpelling.ACCUMULATE: 1,
-        ProductSpelling.TURNED: -1,
+        ProductSpelling.TRANSPOSED: -1,
     }
     return sum(expected[choice] for choice in chosen)
 

@@ -39,7 +39,7 @@ def packings(program: Program, constant: tuple[int, ...]) -> list[PackedProgram]
 
     The operands of products lie as the products read them, or turned around.
     """
-    found: dict[Program, PackedProgram] = {}
+    by_run: dict[Program, PackedProgram] = {}
     for how, turned in (("beforehand", False), ("turned beforehand", True)):
         ready = settled(program, constant)
         stored = {
@@ -48,9 +48,9 @@ def packings(program: Program, constant: tuple[int, ...]) -> list[PackedProgram]
             if form.operator is not INPUT and term not in program.outputs
         }
         if stored:
-            one = _parted(program, constant, how, stored)
-            found.setdefault(one.run, one)
-    return list(found.values())
+            parted = _parted(program, constant, how, stored)
+            by_run.setdefault(parted.run, parted)
+    return list(by_run.values())
 
 
 def _stored(program: Program, ready: frozenset[Term], turned: bool) -> Iterator[tuple[Term, Term]]:
@@ -78,25 +78,25 @@ def _parted(
 ) -> PackedProgram:
     needed = _inputs(stored.values())
     positions = tuple(at for at in constant if program.inputs[at] in needed)
-    given = [program.inputs[at] for at in positions]
-    others = [term for term in program.inputs if term not in given]
-    names = _fresh_names(program, given)
-    kept: dict[Term, Term] = {}
+    constants = [program.inputs[at] for at in positions]
+    arguments = [term for term in program.inputs if term not in constants]
+    names = _fresh_names(program, constants)
+    packed: dict[Term, Term] = {}
     changes: dict[Term, Term] = {}
     for term, form in stored.items():
-        if form not in kept:
-            kept[form] = tensor(next(names), form.dtype, form.shape)
-        changes[term] = kept[form] if form is term else swapped(kept[form])
-    left = _inputs(_changed(program, kept.values(), changes))
-    for term in given:
+        if form not in packed:
+            packed[form] = tensor(next(names), form.dtype, form.shape)
+        changes[term] = packed[form] if form is term else swapped(packed[form])
+    left = _inputs(_changed(program, packed.values(), changes))
+    for term in constants:
         if term in left:  # a call reads it as it is, too
-            changes[term] = kept[term] = tensor(next(names), term.dtype, term.shape)
-    outputs = _changed(program, kept.values(), changes)
+            changes[term] = packed[term] = tensor(next(names), term.dtype, term.shape)
+    outputs = _changed(program, packed.values(), changes)
     return PackedProgram(
-        f"{_listed(given)} {how}",
+        f"{_listed(constants)} {how}",
         positions,
-        Program(f"{program.name}_pack", tuple(given), tuple(kept)),
-        Program(f"{program.name}_packed", (*others, *kept.values()), outputs),
+        Program(f"{program.name}_pack", tuple(constants), tuple(packed)),
+        Program(f"{program.name}_packed", (*arguments, *packed.values()), outputs),
     )
 
 
@@ -112,12 +112,12 @@ def _inputs(roots: Iterable[Term]) -> set[Term]:
     return {term for term in walk(roots) if term.operator is INPUT}
 
 
-def _fresh_names(program: Program, given: Sequence[Term]) -> Iterator[str]:
+def _fresh_names(program: Program, constants: Sequence[Term]) -> Iterator[str]:
     """Names for what is packed, after the one input that it is made of."""
-    taken = {_name(term) for term in program.inputs}
-    base = f"{_name(given[0])}_packed" if len(given) == 1 else "packed"
+    used = {_name(term) for term in program.inputs}
+    base = f"{_name(constants[0])}_packed" if len(constants) == 1 else "packed"
     tries = (f"{base}{number or ''}" for number in count())
-    return (name for name in tries if name not in taken)
+    return (name for name in tries if name not in used)
 
 
 def _listed(inputs: Sequence[Term]) -> str:
@@ -132,9 +132,9 @@ def _name(term: Term) -> str:
 
 def merge_weights(program: Program, constant: tuple[int, ...]) -> list[Program]:
     """The program with weights side by side, and with wider ones, where there are any."""
-    found = [one for one in (_joined(program, constant),) if one != program]
-    wider = (_widened(one, constant) for one in [program, *found])
-    return [*found, *(one for one in wider if one not in (program, *found))]
+    joined = [candidate for candidate in (_joined(program, constant),) if candidate != program]
+    wider = (_widened(candidate, constant) for candidate in [program, *joined])
+    return [*joined, *(candidate for candidate in wider if candidate not in (program, *joined))]
 
 
 def _joined(program: Program, constant: tuple[int, ...]) -> Program:
@@ -170,7 +170,7 @@ def _widened(program: Program, constant: tuple[int, ...]) -> Program:
     """Products of half types with weights, in 32 bits and rounded after."""
     ready = settled(program, constant)
     for term in reversed(list(program.terms())):
-        weighted = term not in ready and any(one in ready for one in term.arguments)
+        weighted = term not in ready and any(argument in ready for argument in term.arguments)
         if weighted and term.operator.name == "matmul" and term.dtype in HALVES:
             program = substituted(program, {term: _wide(term)})
     return program

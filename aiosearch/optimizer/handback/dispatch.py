@@ -6,12 +6,12 @@ What a function was optimized for, and whether a call is of that kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import jax
 import numpy as np
 
+from ...capture.jax_types import Function, Leaf, PyTree
 from ..jax_settings import current_settings, use_settings
 from ..trace.splice import Packs, Spliced
 from ..trace.traced import CutFunction, array_sharding, is_array
@@ -23,7 +23,7 @@ class CallGuard:
     `device` is where the arrays lie that it is for, if what it was traced with lies nowhere.
     """
 
-    def __init__(self, cut: CutFunction, device: Any = None) -> None:
+    def __init__(self, cut: CutFunction, device: jax.Device | None = None) -> None:
         self._call = cut.call
         self._avals = cut.avals
         self._settings = cut.settings
@@ -31,22 +31,22 @@ class CallGuard:
         with use_settings(cut.settings):
             usual, meant = _scalar(), _scalar(device)
         self._concrete = type(usual)
-        known = next((one for one in cut.places if one is not None), meant.sharding)
-        self._kind = _kind(known)
+        sharding = next((place for place in cut.places if place is not None), meant.sharding)
+        self._kind = _kind(sharding)
         self.is_usual = self._kind in (None, _kind(usual.sharding))
         """Whether arrays that lie nowhere yet come to that kind of device."""
-        self._met: list[tuple[Any, Any]] = [(None, None)] * len(cut.avals)
+        self._met: list[tuple[object, object]] = [(None, None)] * len(cut.avals)
         """For each leaf the last type and place that fitted: mostly the next one's very own."""
 
     @property
-    def kind(self) -> Any:
+    def kind(self) -> object:
         """Equal for two that are for the same calls."""
         call = self._call
         static = {at: (type(value), value) for at, value in call.static.items()}
         form = static, call.count, call.keywords, call.tree
         return form, self._avals, self._places, self._settings
 
-    def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | None:
+    def leaves(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> list[Leaf] | None:
         """The arrays of a call, if it is one of those."""
         leaves = self._call.leaves(args, kwargs)
         if leaves is None or current_settings() != self._settings:
@@ -60,7 +60,7 @@ class CallGuard:
                 return None
         return leaves if self.is_usual or any(map(is_array, leaves)) else None
 
-    def _fits(self, at: int, leaf: Any) -> bool:
+    def _fits(self, at: int, leaf: Leaf) -> bool:
         if isinstance(leaf, np.ndarray) and not leaf.dtype.isnative:
             return False
         try:
@@ -69,16 +69,16 @@ class CallGuard:
             return False
         if aval != self._avals[at]:
             return False
-        own = array_sharding(leaf)
-        if own is None:
+        sharding = array_sharding(leaf)
+        if sharding is None:
             return True
-        if own != self._places[at] and (self._kind is None or _kind(own) != self._kind):
+        if sharding != self._places[at] and (self._kind is None or _kind(sharding) != self._kind):
             return False
-        self._met[at] = leaf.aval, own
+        self._met[at] = leaf.aval, sharding
         return True
 
 
-def _scalar(device: Any = None) -> jax.Array:
+def _scalar(device: jax.Device | None = None) -> jax.Array:
     """An array as it is made here; nothing is compiled for it, which would take long."""
     scalar: jax.Array = jax.device_put(np.zeros(()), device)
     return scalar
@@ -88,16 +88,13 @@ def _kind(place: jax.sharding.Sharding) -> tuple[str, str, str | None] | None:
     """The kind of the one device; nothing for several of them."""
     if len(place.device_set) != 1:
         return None
-    device: Any = next(iter(place.device_set))
+    device: jax.Device = next(iter(place.device_set))
     return device.platform, device.device_kind, place.memory_kind
-
-
-pass
 
 
 ENOUGH = 16
 """Calls in a row that a function was made for, after which the next one is trusted again."""
-OTHER: Any = object()
+OTHER: PyTree = object()
 """Stands for the result of a call that the function was not made for."""
 
 
@@ -121,7 +118,7 @@ class CheckedDispatch:
         self._packs = spliced.packs(self._held)
         self._run = jax.jit(_named(spliced, self._flat))
 
-    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def __call__(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> PyTree:
         """What the call gives, or `OTHER`."""
         leaves = self._made_for.leaves(args, kwargs)
         if leaves is None:
@@ -133,7 +130,7 @@ class CheckedDispatch:
                 break
         return self._run(packs, leaves)
 
-    def _flat(self, packs: Packs, leaves: Sequence[Any]) -> Any:
+    def _flat(self, packs: Packs, leaves: Sequence[Leaf]) -> PyTree:
         return _result(self._spliced, leaves, packs)
 
 
@@ -151,7 +148,7 @@ class TrustingDispatch:
         self._run = jax.jit(_named(spliced, self._looking))
         self._trusting, self._fitting = True, 0
 
-    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def __call__(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> PyTree:
         """What the call gives, or `OTHER`."""
         if self._trusting and self._call.usual(args, kwargs):
             try:
@@ -168,7 +165,9 @@ class TrustingDispatch:
         positional, named = self._call.arguments(leaves)
         return self._run(self._packs, tuple(positional), named)
 
-    def _looking(self, packs: Packs, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def _looking(
+        self, packs: Packs, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
+    ) -> PyTree:
         leaves = self._made_for.leaves(args, kwargs)
         if leaves is None:
             raise _OtherCallError
@@ -179,17 +178,17 @@ class _OtherCallError(Exception):
     """A call that the function was not made for."""
 
 
-def _result(spliced: Spliced, leaves: Sequence[Any], packs: Packs) -> Any:
+def _result(spliced: Spliced, leaves: Sequence[Leaf], packs: Packs) -> PyTree:
     """What the pieces give; where none is replaced, the function itself."""
     if spliced.replacements:
         return spliced.tree(leaves, packs)
     return spliced.cut.call.run(leaves)
 
 
-def _named(spliced: Spliced, run: Callable[..., Any]) -> Callable[..., Any]:
+def _named(spliced: Spliced, run: Function) -> Function:
     """Gives it the original's name, which profiles show."""
 
-    def named(*arguments: Any) -> Any:
+    def named(*arguments: Leaf) -> PyTree:
         return run(*arguments)
 
     named.__name__ = getattr(spliced.cut.function, "__name__", named.__name__)

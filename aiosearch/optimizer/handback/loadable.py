@@ -14,8 +14,8 @@ def refusal(answer: Answer) -> str:
     Otherwise the call of a user would be told. Blocks.
     """
     try:
-        for _, one in embedded_programs(answer.source):
-            register_program(one.native, one.machine, one.effort)
+        for _, program in embedded_programs(answer.source):
+            register_program(program.native, program.machine, program.effort)
     except (NativeError, MemoryError) as error:
         return str(error) or type(error).__name__
     return ""

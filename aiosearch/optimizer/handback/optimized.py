@@ -6,10 +6,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
-from typing import Any, Generic, ParamSpec, Self, TypeVar
+from typing import Generic, ParamSpec, Self, TypeVar
 
 import jax
 
+from ...capture.jax_types import PyTree
 from ...capture.names import shown
 from ..outcomes.report import Report
 from ..trace.splice import Spliced
@@ -41,7 +42,7 @@ class FunctionWrapper(Generic[P, R]):
         """The function in whose place it is called."""
         return self._original
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> PyTree:
         """Binds as a method, as functions do."""
         return self if instance is None else MethodType(self, instance)
 
@@ -54,13 +55,13 @@ def original_of(function: Callable[P, R]) -> Callable[P, R]:
     match function:
         case FunctionWrapper():
             return original_of(function.original)
-        case MethodType(__func__=FunctionWrapper() as own):
-            return original_of(MethodType(own.original, function.__self__))
-        case functools.partial(func=given) if type(function) in _PARTIALS:
-            if (inner := original_of(given)) is not given:
-                found = type(function)(inner, *function.args, **function.keywords)
-                vars(found).update(vars(function))
-                return found
+        case MethodType(__func__=FunctionWrapper() as wrapper):
+            return original_of(MethodType(wrapper.original, function.__self__))
+        case functools.partial(func=wrapped) if type(function) in _PARTIALS:
+            if (inner := original_of(wrapped)) is not wrapped:
+                rebuilt = type(function)(inner, *function.args, **function.keywords)
+                vars(rebuilt).update(vars(function))
+                return rebuilt
     return function
 
 
@@ -85,7 +86,7 @@ class Optimized(FunctionWrapper[P, R]):
         source: str = "",
         lacks: str = "",
         report: Report | None = None,
-        device: Any = None,
+        device: jax.Device | None = None,
     ) -> None:
         super().__init__(spliced.cut.function)  # first: it may have these attributes
         self.report = report
@@ -117,17 +118,17 @@ class Optimized(FunctionWrapper[P, R]):
         return self._made_for.leaves(args, kwargs) is not None
 
     @property
-    def kind(self) -> Any:
+    def kind(self) -> object:
         """Equal for two that take the same calls."""
         return self._made_for.kind
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._runs is None:
             return self._original(*args, **kwargs)
-        found = self._runs(args, kwargs)
-        return self._original(*args, **kwargs) if found is OTHER else found
+        result = self._runs(args, kwargs)
+        return self._original(*args, **kwargs) if result is OTHER else result
 
-    def attempt(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def attempt(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> PyTree:
         """What a call gives if it is of the kind that it was made for; else `OTHER`."""
         return OTHER if self._runs is None else self._runs(args, kwargs)
 
@@ -135,7 +136,7 @@ class Optimized(FunctionWrapper[P, R]):
         """Itself, as functions do."""
         return self
 
-    def __deepcopy__(self, memo: Any) -> Self:
+    def __deepcopy__(self, memo: object) -> Self:
         return self
 
     def __reduce__(self) -> str:
@@ -148,6 +149,6 @@ class Optimized(FunctionWrapper[P, R]):
         return f"<optimized {shown(self.original)}>"
 
 
-def _is_compiled(function: Any) -> bool:
+def _is_compiled(function: object) -> bool:
     """Whether it is what `jax.jit` gives, which needs nothing more."""
     return hasattr(function, "lower") and hasattr(function, "trace")

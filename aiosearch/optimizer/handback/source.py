@@ -19,10 +19,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import Literal
+from jax.extend.core import Literal, Var
 from jax.extend.source_info_util import summarize
 from jax.tree_util import DictKey, GetAttrKey, PyTreeDef, SequenceKey
 
+from ...capture.jax_types import Atom, NumpyArray, PyTree, aval
 from ...capture.names import parameter, title
 from ...capture.values import element_type
 from ...errors import AiosearchError
@@ -30,7 +31,6 @@ from ...tensor import Program
 from ..candidates.jax_source import RESERVED, WIDTH, emit, free_name, module, names, with_parameters
 from ..errors import OptimizeError
 from ..outcomes.answer import Answer
-from ..trace.flat_jaxpr import Atom, aval
 from ..trace.pieces import Piece, Subject, read_piece
 from ..trace.traced import CutFunction
 
@@ -50,12 +50,12 @@ def spelled(tree: PyTreeDef, texts: Sequence[str]) -> list[str]:
 
     Raises OptimizeError where something in it is of a type that is not Python's own.
     """
-    made = jax.tree_util.tree_unflatten(tree, map(_Text, texts))
-    _demand(made)
-    return pformat(made, width=WIDTH - 12, compact=True, sort_dicts=False).splitlines()
+    rebuilt = jax.tree_util.tree_unflatten(tree, map(_Text, texts))
+    _demand(rebuilt)
+    return pformat(rebuilt, width=WIDTH - 12, compact=True, sort_dicts=False).splitlines()
 
 
-def _demand(node: Any) -> None:
+def _demand(node: PyTree) -> None:
     if type(node) is dict:
         for key, value in node.items():
             _demand_key(key)
@@ -64,25 +64,25 @@ def _demand(node: Any) -> None:
         for value in node:
             _demand(value)
     elif node is not None and not isinstance(node, _Text):
-        own = type(node).__qualname__
+        type_name = type(node).__qualname__
         raise OptimizeError(
-            f"a part of its result is of the type {own}, and no dict, list or tuple"
+            f"a part of its result is of the type {type_name}, and no dict, list or tuple"
         )
 
 
-def _demand_key(key: Any) -> None:
+def _demand_key(key: object) -> None:
     with suppress(ValueError, SyntaxError):
         if literal_eval(repr(key)) == key:
             return
     raise OptimizeError(f"{key!r} is a key of a dict, and no text says it")
 
 
-def path_expression(path: Sequence[Any]) -> str:
+def path_expression(path: Sequence[object]) -> str:
     """How the leaf at the end of a path is taken from the argument that it is in."""
     return "".join(map(_step, path))
 
 
-def _step(step: Any) -> str:
+def _step(step: object) -> str:
     match step:
         case SequenceKey(idx=at):
             return f"[{at}]"
@@ -93,8 +93,6 @@ def _step(step: Any) -> str:
             return f".{name}"
     raise OptimizeError(f"it takes a tree whose leaf {step} only its own code finds")
 
-
-pass
 
 WRITTEN = 16
 """An array that is closed over stands in the text where it has no more elements than this."""
@@ -110,21 +108,21 @@ class SourcePart:
     """Where it is not as it was written."""
 
 
-def wrapped(cut: CutFunction, kept: Mapping[Subject, Answer]) -> tuple[list[SourcePart], str]:
+def wrapped(cut: CutFunction, answers: Mapping[Subject, Answer]) -> tuple[list[SourcePart], str]:
     """The parts of a function, and a function of them that takes and gives what it does.
 
     Raises OptimizeError where something in it has no text.
     """
-    return _Wrapping(cut, kept).made()
+    return _Wrapping(cut, answers).written()
 
 
 @dataclass
 class _Wrapping:
     cut: CutFunction
-    kept: Mapping[Subject, Answer]
+    answers: Mapping[Subject, Answer]
     parts: dict[Subject, SourcePart] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
-    texts: dict[Any, str] = field(default_factory=dict)
+    texts: dict[Var, str] = field(default_factory=dict)
     """What is known so far, by variable."""
 
     def __post_init__(self) -> None:
@@ -132,19 +130,19 @@ class _Wrapping:
         self.taken = set(RESERVED)
         self.name = free_name(title(self.cut.function, None), self.taken)
 
-    def made(self) -> tuple[list[SourcePart], str]:
+    def written(self) -> tuple[list[SourcePart], str]:
         parameters = list(self.parameters())
         for piece in _used(self.cut):
             self.place(piece)
-        results = [self.result(one) for one in self.cut.flat.outputs]
-        first, *others = spelled(self.cut.tree, results)
-        self.lines += [f"return {first}", *(f"       {line}" for line in others)]
+        results = [self.result(output) for output in self.cut.flat.outputs]
+        first, *continuation = spelled(self.cut.tree, results)
+        self.lines += [f"return {first}", *(f"       {line}" for line in continuation)]
         head = _called(f"def {self.name}", parameters)
         head[-1] += ":"
-        text = "\n".join([*head, *(f"    {one}" for one in self.lines)])
-        return [*self.parts.values()], with_parameters(text, self.name, [*self.wanted()])
+        text = "\n".join([*head, *(f"    {line}" for line in self.lines)])
+        return [*self.parts.values()], with_parameters(text, self.name, [*self.parameter_names()])
 
-    def wanted(self) -> Iterator[str]:
+    def parameter_names(self) -> Iterator[str]:
         """What the function calls them, which may be what is a name of Python's too."""
         call = self.cut.call
         args, kwargs = jax.tree_util.tree_unflatten(call.tree, self.cut.flat.inputs)
@@ -166,9 +164,9 @@ class _Wrapping:
         for name in named:
             yield self.parameter(name, kwargs[name])
 
-    def parameter(self, wanted: str, value: Any) -> str:
+    def parameter(self, preferred: str, value: Any) -> str:
         """The name of a parameter; what is in it has its text from then on."""
-        name = free_name(wanted, self.taken)
+        name = free_name(preferred, self.taken)
         for path, var in jax.tree_util.tree_flatten_with_path(value)[0]:
             self.texts[var] = f"{name}{path_expression(path)}"
         return name
@@ -176,16 +174,16 @@ class _Wrapping:
     def place(self, piece: Piece) -> None:
         """A line that calls what stands in the place of a piece."""
         part = self.part(piece)
-        given = [self.text(var) for var in piece.inputs]
-        made = [free_name(f"y{next(self.numbers)}", self.taken) for _ in piece.outputs]
-        self.texts.update(zip(piece.outputs, made, strict=True))
-        self.lines += _called(f"{', '.join(made)} = {part.name}", given)
+        arguments = [self.text(var) for var in piece.inputs]
+        results = [free_name(f"y{next(self.numbers)}", self.taken) for _ in piece.outputs]
+        self.texts.update(zip(piece.outputs, results, strict=True))
+        self.lines += _called(f"{', '.join(results)} = {part.name}", arguments)
 
     def part(self, piece: Piece) -> SourcePart:
         program = piece.program or self.read(piece)
         subject = piece.subject or Subject(program)
         if subject not in self.parts:
-            answer = self.kept.get(subject)
+            answer = self.answers.get(subject)
             name = part_name(program, self.taken)
             if answer is not None:
                 answer = answer.renamed(name)
@@ -195,25 +193,25 @@ class _Wrapping:
 
     def read(self, piece: Piece) -> Program:
         """What stands between the programs, where it can be said; raises OptimizeError."""
-        own = {id(equation) for equation in piece.jaxpr.eqns}
-        refusals = [step.refusal for step in self.cut.steps if id(step.equation) in own]
-        told = next(filter(None, refusals), "")
-        if told:
-            raise OptimizeError(f"{told} has no text")
-        found = read_piece(
+        equations = {id(equation) for equation in piece.jaxpr.eqns}
+        refusals = [step.refusal for step in self.cut.steps if id(step.equation) in equations]
+        refusal = next(filter(None, refusals), "")
+        if refusal:
+            raise OptimizeError(f"{refusal} has no text")
+        program = read_piece(
             piece, [f"x{at}" for at in range(len(piece.inputs))], f"{self.name}_rest"
         )
-        if found is None or not _gives(found, piece):
+        if program is None or not _gives(program, piece):
             raise OptimizeError("what is between its parts cannot be read as a whole")
-        return found
+        return program
 
-    def text(self, var: Any) -> str:
+    def text(self, var: Var) -> str:
         """What stands for a value; an array that is closed over stands for itself."""
         if var not in self.texts:
-            known = aval(var)
-            if known.size > WRITTEN or not isinstance(known.dtype, np.dtype):
-                raise OptimizeError(f"it closes over an array, {known.str_short()}")
-            self.texts[var] = _array(np.asarray(self.cut.flat.constants[var], known.dtype))
+            abstract = aval(var)
+            if abstract.size > WRITTEN or not isinstance(abstract.dtype, np.dtype):
+                raise OptimizeError(f"it closes over an array, {abstract.str_short()}")
+            self.texts[var] = _array(np.asarray(self.cut.flat.constants[var], abstract.dtype))
         return self.texts[var]
 
     def result(self, atom: Atom) -> str:
@@ -221,45 +219,45 @@ class _Wrapping:
             array = np.asarray(atom.val, aval(atom).dtype)
             weak = f"jnp.asarray({_numbers(array.tolist())})"
             return weak if aval(atom).weak_type else _array(array)
-        own = self.text(atom)
-        return f"jnp.asarray({own})" if atom in self.cut.flat.inputs else own
+        text = self.text(atom)
+        return f"jnp.asarray({text})" if atom in self.cut.flat.inputs else text
 
 
 def _used(cut: CutFunction) -> list[Piece]:
     """The pieces that the results need: what a program needs beforehand, it has itself."""
-    wanted: set[Any] = {one for one in cut.flat.outputs if not isinstance(one, Literal)}
-    found: list[Piece] = []
+    needed: set[Var] = {output for output in cut.flat.outputs if not isinstance(output, Literal)}
+    used: list[Piece] = []
     for piece in reversed(cut.pieces):
-        if wanted.intersection(piece.outputs) or piece.jaxpr.effects:
-            wanted.update(piece.inputs)
-            found.append(piece)
-    return found[::-1]
+        if needed.intersection(piece.outputs) or piece.jaxpr.effects:
+            needed.update(piece.inputs)
+            used.append(piece)
+    return used[::-1]
 
 
-def part_name(program: Program, taken: set[str]) -> str:
+def part_name(program: Program, used: set[str]) -> str:
     """The program's own name, as far as it is free; from then on it is taken."""
-    own, _ = names(program)
-    tries = chain([own], (f"{own}_{number}" for number in count(1)))
-    name = next(one for one in tries if one not in taken)
-    taken.add(name)
+    base, _ = names(program)
+    tries = chain([base], (f"{base}_{number}" for number in count(1)))
+    name = next(candidate for candidate in tries if candidate not in used)
+    used.add(name)
     return name
 
 
-def _called(function: str, given: Sequence[str]) -> list[str]:
+def _called(function: str, arguments: Sequence[str]) -> list[str]:
     """A call or a definition, each of what it is given on a line of its own where it is long."""
-    line = f"{function}({', '.join(given)})"
+    line = f"{function}({', '.join(arguments)})"
     if len(line) + 4 <= WIDTH:
         return [line]
-    return [f"{function}(", *(f"    {one}," for one in given), ")"]
+    return [f"{function}(", *(f"    {argument}," for argument in arguments), ")"]
 
 
 def _gives(program: Program, piece: Piece) -> bool:
     """Whether a program that was read gives the types that the piece does."""
-    wanted = [element_type(aval(one).dtype) for one in piece.outputs]
-    return [one.dtype for one in program.outputs] == wanted
+    expected = [element_type(aval(output).dtype) for output in piece.outputs]
+    return [output.dtype for output in program.outputs] == expected
 
 
-def _array(array: Any) -> str:
+def _array(array: NumpyArray) -> str:
     """A small array, each number of which is read back as it is."""
     name = "bool_" if array.dtype == np.bool_ else array.dtype
     return f"jnp.asarray({_numbers(array.tolist())}, jnp.{name})"
@@ -285,9 +283,6 @@ def _bare(source: str) -> str:
     return source[source.index("def ") :].strip()
 
 
-pass
-
-
 @dataclass(frozen=True)
 class Source:
     """Code that stands alone."""
@@ -297,27 +292,27 @@ class Source:
     """Why it is of parts of the function alone; nothing where it is the whole."""
 
 
-def source(cut: CutFunction, kept: Mapping[Subject, Answer]) -> Source:
+def source(cut: CutFunction, answers: Mapping[Subject, Answer]) -> Source:
     """The function, with answers in their places; its parts where something in it has no text."""
-    if not kept:
+    if not answers:
         return Source()
     if _is_whole(cut):
-        ((one, answer),) = kept.items()
-        own = answer.renamed(names(one.program)[0])
-        return Source(own.with_parameters(cut.call.names()).text())
+        ((subject, answer),) = answers.items()
+        renamed = answer.renamed(names(subject.program)[0])
+        return Source(renamed.with_parameters(cut.call.names()).text())
     try:
-        text = together(*wrapped(cut, kept))
+        text = together(*wrapped(cut, answers))
         name = title(cut.function, None)
         return Source(f"# {name}: its parts, then what puts them together\n\n{text}")
     except AiosearchError as error:
-        return Source(_parts(cut, kept, str(error)), str(error))
+        return Source(_parts(cut, answers, str(error)), str(error))
 
 
-def _parts(cut: CutFunction, kept: Mapping[Subject, Answer], lacks: str) -> str:
+def _parts(cut: CutFunction, answers: Mapping[Subject, Answer], lacks: str) -> str:
     """Each part, and comments that say where it belongs."""
     named = {
-        one: answer.renamed(name)
-        for (one, answer), name in zip(kept.items(), _names(cut, kept), strict=True)
+        subject: answer.renamed(name)
+        for (subject, answer), name in zip(answers.items(), _names(cut, answers), strict=True)
     }
     lines = [*_head(cut, named), f"It is not here as a whole: {lacks}."]
     head = "\n".join(f"# {line}".rstrip() for line in lines)
@@ -328,9 +323,9 @@ def _parts(cut: CutFunction, kept: Mapping[Subject, Answer], lacks: str) -> str:
 def _is_whole(cut: CutFunction) -> bool:
     """Whether one piece takes and gives what the function does, in the same order and no trees."""
     flat = cut.flat
-    return _is_plain(cut) and [(one.inputs, one.outputs) for one in cut.pieces if one.inputs] == [
-        (flat.inputs, flat.outputs)
-    ]
+    return _is_plain(cut) and [
+        (piece.inputs, piece.outputs) for piece in cut.pieces if piece.inputs
+    ] == [(flat.inputs, flat.outputs)]
 
 
 def _is_plain(cut: CutFunction) -> bool:
@@ -346,9 +341,9 @@ def _is_plain(cut: CutFunction) -> bool:
 
 def _names(cut: CutFunction, parts: Iterable[Subject]) -> Iterator[str]:
     """The programs' own, as far as they are free: a part is not to hide the function either."""
-    taken = {title(cut.function, None)}
+    used = {title(cut.function, None)}
     for part in parts:
-        yield part_name(part.program, taken)
+        yield part_name(part.program, used)
 
 
 def _part(answer: Answer) -> str:
@@ -371,14 +366,14 @@ def _call(cut: CutFunction) -> str:
 
 def _called_as(cut: CutFunction, piece: Piece, answer: Answer) -> str:
     """How a part is called in its place."""
-    told = dict(zip(cut.flat.inputs, cut.call.names(), strict=True))
-    told |= dict.fromkeys(cut.flat.constants, "*")
-    return f"{answer.function}({', '.join(told.get(var, '_') for var in piece.inputs)})"
+    argument_names = dict(zip(cut.flat.inputs, cut.call.names(), strict=True))
+    argument_names |= dict.fromkeys(cut.flat.constants, "*")
+    return f"{answer.function}({', '.join(argument_names.get(var, '_') for var in piece.inputs)})"
 
 
 def _place(piece: Piece) -> str:
     """The lines that it stands for."""
     places = [summarize(equation.source_info) for equation in piece.jaxpr.eqns]
     lines = [re.sub(r":(\d+):\d+ ", r":\1 ", place) for place in places if place]
-    first, *others = list(dict.fromkeys(lines)) or [""]
-    return (f" at {first}" if first else "") + (f" to {others[-1]}" if others else "")
+    first, *later = list(dict.fromkeys(lines)) or [""]
+    return (f" at {first}" if first else "") + (f" to {later[-1]}" if later else "")

@@ -12,13 +12,13 @@ import re
 import time
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from ...tensor import Program, Term
 from ..candidates.jax_source import renamed, with_parameters
+from .evidence import Evidence
 
 SCHEMA = 10
 """Goes up when answers that were found before are not to be used any more."""
@@ -46,10 +46,11 @@ class Key(Struct, frozen=True):
     @property
     def inputs(self) -> str:
         """Their types, in words."""
-        told = (
-            f"{one} constant" if at in self.constant else one for at, one in enumerate(self.types)
+        texts = (
+            f"{type_text} constant" if at in self.constant else type_text
+            for at, type_text in enumerate(self.types)
         )
-        return ", ".join(told)
+        return ", ".join(texts)
 
     @property
     def terms(self) -> str:
@@ -99,7 +100,7 @@ class Answer(Struct, frozen=True, dict=True):
     """Whether the source is measured faster than the original."""
     effort: str
     """How much was spent to find it."""
-    evidence: dict[str, Any] = {}
+    evidence: Evidence = Evidence()
     """All else that the result states, for JSON."""
     made: float = msgspec.field(default_factory=time.time)
     """When, in seconds since 1970."""
@@ -127,7 +128,7 @@ class Answer(Struct, frozen=True, dict=True):
     def speedup(self) -> float:
         """Over the original as it is, by paired rounds where those are known."""
         ratio = self.timings.original / self.timings.answer
-        return float(self.evidence.get("speedup", ratio))
+        return ratio if self.evidence.speedup is None else self.evidence.speedup
 
     @property
     def date(self) -> str:
@@ -146,8 +147,8 @@ class Answer(Struct, frozen=True, dict=True):
     def __repr__(self) -> str:
         """What tells it from others: its text and its facts are pages."""
         gain = f"{self.speedup:.2f} times as fast" if self.faster else "nothing faster"
-        known = f"; {self.known}" if self.known else ""
-        return f"<answer {self.id[:8]} for {self.name}: {gain}{known}>"
+        verification = f"; {self.known}" if self.known else ""
+        return f"<answer {self.id[:8]} for {self.name}: {gain}{verification}>"
 
     def text(self) -> str:
         """The source, below comments that say what it is."""
@@ -171,37 +172,37 @@ class Answer(Struct, frozen=True, dict=True):
 
     def renamed(self, name: str) -> Answer:
         """The same by another name, which its functions have too, and what they call."""
-        own, packing = {self.function: name}, self.packing
+        new_names, packing = {self.function: name}, self.packing
         if packing is not None:
-            own |= {packing.pack: f"{name}_pack", packing.run: f"{name}_packed"}
-            packing = Packing(packing.positions, own[packing.pack], own[packing.run])
-        source = renamed(self.source, own, self.function, name)
+            new_names |= {packing.pack: f"{name}_pack", packing.run: f"{name}_packed"}
+            packing = Packing(packing.positions, new_names[packing.pack], new_names[packing.run])
+        source = renamed(self.source, new_names, self.function, name)
         return msgspec.structs.replace(
             self, name=name, function=name, source=source, packing=packing
         )
 
     def with_parameters(self, names: Sequence[str]) -> Answer:
         """The same, whose functions have these names for what they take."""
-        source, wanted = with_parameters(self.source, self.function, names), self.packing
-        if wanted is not None:
-            given = [names[at] for at in wanted.positions]
-            others = [name for at, name in enumerate(names) if at not in wanted.positions]
-            source = with_parameters(source, wanted.pack, given)
-            source = with_parameters(source, wanted.run, others)
+        source, packing = with_parameters(self.source, self.function, names), self.packing
+        if packing is not None:
+            constants = [names[at] for at in packing.positions]
+            arguments = [name for at, name in enumerate(names) if at not in packing.positions]
+            source = with_parameters(source, packing.pack, constants)
+            source = with_parameters(source, packing.run, arguments)
         return msgspec.structs.replace(self, source=source)
 
     def _used(self) -> list[str]:
         """How the functions go together, where something is made beforehand."""
-        wanted = self.packing
-        if wanted is None:
+        packing = self.packing
+        if packing is None:
             return []
         names = _parameters(self.source, self.function)
-        given = ", ".join(names[at] for at in wanted.positions)
-        others = [name for at, name in enumerate(names) if at not in wanted.positions]
+        constants = ", ".join(names[at] for at in packing.positions)
+        arguments = [name for at, name in enumerate(names) if at not in packing.positions]
         return [
-            f"as long as {given} stay the same: packed = {wanted.pack}({given}),"
-            f" which takes {self.evidence['packed_bytes'] / 1e6:.3g} MB",
-            f"then {wanted.run}({', '.join([*others, '*packed'])}) is the fastest,"
+            f"as long as {constants} stay the same: packed = {packing.pack}({constants}),"
+            f" which takes {(self.evidence.packed_bytes or 0) / 1e6:.3g} MB",
+            f"then {packing.run}({', '.join([*arguments, '*packed'])}) is the fastest,"
             f" and {self.function}({', '.join(names)}) otherwise",
         ]
 
@@ -211,7 +212,9 @@ class Answer(Struct, frozen=True, dict=True):
             return []
         from ...codegen.native.embedded_source import embedded_programs  # needs LLVM's library
 
-        machines = dict.fromkeys(one.machine.name for _, one in embedded_programs(self.source))
+        machines = dict.fromkeys(
+            program.machine.name for _, program in embedded_programs(self.source)
+        )
         return [
             f"machine code for {' and '.join(machines)}, which `aiosearch explain` shows: it runs",
             "where aiosearch is installed, on processors that have what that one has, for inputs",
@@ -219,18 +222,26 @@ class Answer(Struct, frozen=True, dict=True):
         ]
 
     def _timed(self) -> list[str]:
-        one = self.timings
-        ways = {"original": one.original, "best plain JAX": one.plain, "this": one.answer}
-        told = ", ".join(f"{way} {seconds * 1e6:.4g} us" for way, seconds in ways.items())
-        noise = f"{told}; the original against itself {one.noise:.3g}x"
+        timings = self.timings
+        ways = {
+            "original": timings.original,
+            "best plain JAX": timings.plain,
+            "this": timings.answer,
+        }
+        text = ", ".join(f"{way} {seconds * 1e6:.4g} us" for way, seconds in ways.items())
+        noise = f"{text}; the original against itself {timings.noise:.3g}x"
         return [noise if self.faster else f"{noise}; nothing faster was found"]
 
 
 def _parameters(source: str, function: str) -> list[str]:
     """What a function's parameters are called."""
-    found = [one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef)]
-    (meant,) = (one for one in found if one.name == function)
-    return [one.arg for one in meant.args.args]
+    definitions = [
+        definition
+        for definition in ast.parse(source).body
+        if isinstance(definition, ast.FunctionDef)
+    ]
+    (meant,) = (definition for definition in definitions if definition.name == function)
+    return [argument.arg for argument in meant.args.args]
 
 
 def canonical_digest(program: Program) -> str:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from xml.sax.saxutils import escape
 
+from ... import charts
 from ...measure import Ceilings
-from .report import Found, Report, Tried
+from .evidence import Tried
+from .report import Found, Report
 from .roofline import ceilings_of, measured
 
 WIDTH = 760.0
-_FONT = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
-_INK, _FAINT, _LINE = "#0f172a", "#475569", "#cbd5e1"
 _WINNER, _OTHER, _OUT = "#16a34a", "#0284c7", "#94a3b8"
 _ROW, _LEFT, _TOP = 24.0, 260.0, 34.0
 _ROOF_HEIGHT = 260.0
@@ -26,76 +25,77 @@ def plot(report: Report) -> str:
     """A whole SVG document, with two parts for each program."""
     parts: list[str] = []
     top = 0.0
-    for found in report.found:
+    for outcome in report.found:
         for draw in (_times, _roofline):
-            body, height = draw(found)
+            body, height = draw(outcome)
             parts.append(f'<g transform="translate(0 {top:.0f})">\n{body}\n</g>')
             top += height
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0f} {top:.0f}" '
-        f'width="{WIDTH:.0f}" height="{top:.0f}" font-family="{_FONT}" font-size="12">\n'
-        f'<rect width="100%" height="100%" fill="#ffffff"/>\n' + "\n".join(parts) + "\n</svg>\n"
-    )
+    return charts.document(WIDTH, top, parts)
 
 
-def _times(found: Found) -> tuple[str, float]:
+def _times(outcome: Found) -> tuple[str, float]:
     """A bar for each way, as long as it takes, and a line from end to end of its interval."""
-    rows = _rows(found)
-    most = max(one.high or one.seconds or 0.0 for one in rows)
+    rows = _rows(outcome)
+    most = max(trial.high or trial.seconds or 0.0 for trial in rows)
     scale = (WIDTH - _LEFT - 120) / most
-    lines = [_text(10, 20, f"{found.answer.name}: seconds of a call", _INK)]
-    for number, one in enumerate(rows):
-        lines += _bar(one, _TOP + number * _ROW, scale)
+    lines = [charts.text(10, 20, f"{outcome.answer.name}: seconds of a call", charts.INK)]
+    for number, trial in enumerate(rows):
+        lines += _bar(trial, _TOP + number * _ROW, scale)
     return "\n".join(lines), _TOP + len(rows) * _ROW + 20
 
 
-def _rows(found: Found) -> list[Tried]:
+def _rows(outcome: Found) -> list[Tried]:
     """What was timed; of an answer that was found before, what is kept."""
-    timed = [one for one in found.tried if one.seconds is not None]
+    timed = [trial for trial in outcome.tried if trial.seconds is not None]
     if timed:
-        return sorted(timed, key=lambda one: one.seconds or 0.0)
-    times = found.answer.timings
+        return sorted(timed, key=lambda trial: trial.seconds or 0.0)
+    times = outcome.answer.timings
     return [
         Tried("the answer", times.answer, times.original / times.answer, won=True),
         Tried("as written", times.original, 1.0),
     ]
 
 
-def _bar(one: Tried, top: float, scale: float) -> list[str]:
-    seconds = one.seconds or 0.0
-    fill = _WINNER if one.won else _OUT if one.note else _OTHER
+def _bar(trial: Tried, top: float, scale: float) -> list[str]:
+    seconds = trial.seconds or 0.0
+    fill = _WINNER if trial.won else _OUT if trial.note else _OTHER
     middle, end = top + 9, _LEFT + seconds * scale
     lines = [
-        _text(_LEFT - 8, middle + 4, one.how[:34], _INK, "end"),
+        charts.text(_LEFT - 8, middle + 4, trial.how[:34], charts.INK, "end"),
         f'<rect x="{_LEFT}" y="{top:.1f}" width="{seconds * scale:.1f}" height="18" '
         f'fill="{fill}" fill-opacity="0.75"/>',
     ]
-    if one.low is not None and one.high is not None:
-        low, high = (_LEFT + value * scale for value in (one.low, one.high))
+    if trial.low is not None and trial.high is not None:
+        low, high = (_LEFT + value * scale for value in (trial.low, trial.high))
         end = max(end, high)
         path = f"M{low:.1f} {middle}H{high:.1f}M{low:.1f} {middle - 4}v8M{high:.1f} {middle - 4}v8"
-        lines.append(f'<path d="{path}" stroke="{_INK}" fill="none"/>')
-    told = f"{seconds * 1e6:.4g} us, {one.speedup or 0.0:.2f}x"
-    return [*lines, _text(end + 6, middle + 4, told, _FAINT)]
+        lines.append(f'<path d="{path}" stroke="{charts.INK}" fill="none"/>')
+    label = f"{seconds * 1e6:.4g} us, {trial.speedup or 0.0:.2f}x"
+    return [*lines, charts.text(end + 6, middle + 4, label, charts.FAINT)]
 
 
-def _roofline(found: Found) -> tuple[str, float]:
+def _roofline(outcome: Found) -> tuple[str, float]:
     """What the device can do at each ratio of operations to bytes, and where the program is."""
-    facts = found.answer.evidence
-    known = ceilings_of(found.answer)
-    if known is None or not facts.get("flops") or not facts.get("bytes"):
-        return _text(10, 16, "no roofline: aiosearch doctor --measure comes first", _FAINT), 30.0
-    if not measured(known, facts["kinds"]):
-        told = f"no roofline: {' and '.join(facts['kinds'])} is not among what is measured"
-        return _text(10, 16, told, _FAINT), 30.0
-    roof = _Roof(known, facts["kinds"])
-    intensity = facts["flops"] / facts["bytes"]
-    times = found.answer.timings
+    evidence = outcome.answer.evidence
+    flops, moved, kinds = evidence.flops, evidence.bytes, evidence.kinds or ()
+    ceilings = ceilings_of(outcome.answer)
+    if ceilings is None or not flops or not moved:
+        return charts.text(
+            10, 16, "no roofline: aiosearch doctor --measure comes first", charts.FAINT
+        ), 30.0
+    if not measured(ceilings, kinds):
+        message = f"no roofline: {' and '.join(kinds)} is not among what is measured"
+        return charts.text(10, 16, message, charts.FAINT), 30.0
+    roof = _Roof(ceilings, kinds)
+    intensity = flops / moved
+    times = outcome.answer.timings
     points = [("as written", times.original, _OTHER), ("answer", times.answer, _WINNER)]
-    lines = [_text(10, 20, f"roofline of {known.device}: GFLOP/s by FLOP/byte", _INK)]
+    lines = [
+        charts.text(10, 20, f"roofline of {ceilings.device}: GFLOP/s by FLOP/byte", charts.INK)
+    ]
     lines += roof.lines()
-    for name, seconds, fill in points[0 if found.answer.faster else 1 :]:
-        lines += roof.point(name, intensity, facts["flops"] / seconds, fill)
+    for name, seconds, fill in points[0 if outcome.answer.faster else 1 :]:
+        lines += roof.point(name, intensity, flops / seconds, fill)
     return "\n".join(lines), _ROOF_HEIGHT + 30
 
 
@@ -114,9 +114,9 @@ class _Roof:
 
     def point(self, name: str, intensity: float, flops: float, fill: str) -> list[str]:
         x, y = self._place(intensity, flops)
-        told = f"{name}: {flops / 1e9:.3g} GFLOP/s"
+        label = f"{name}: {flops / 1e9:.3g} GFLOP/s"
         circle = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{fill}"/>'
-        return [circle, _text(x + 9, y + 13, told, _INK)]
+        return [circle, charts.text(x + 9, y + 13, label, charts.INK)]
 
     def _grid(self) -> list[str]:
         """A faint line for each power of ten."""
@@ -125,11 +125,17 @@ class _Roof:
         right, top = self._place(10 ** _DECADES[1], 10.0**self._most)
         for decade in range(round(_DECADES[0]), round(_DECADES[1]) + 1):
             x, _ = self._place(10.0**decade, 1.0)
-            lines += [_rule(x, top, x, bottom), _text(x, bottom + 14, f"{10.0**decade:g}", _FAINT)]
+            lines += [
+                charts.rule(x, top, x, bottom),
+                charts.text(x, bottom + 14, f"{10.0**decade:g}", charts.FAINT),
+            ]
         for decade in range(self._most - _DEPTH, self._most + 1):
             _, y = self._place(1.0, 10.0**decade)
-            told = f"{10.0 ** (decade - 9):g}"
-            lines += [_rule(left, y, right, y), _text(left - 5, y + 4, told, _FAINT, "end")]
+            label = f"{10.0 ** (decade - 9):g}"
+            lines += [
+                charts.rule(left, y, right, y),
+                charts.text(left - 5, y + 4, label, charts.FAINT, "end"),
+            ]
         return lines
 
     def _line(self, name: str, flops: float) -> list[str]:
@@ -137,10 +143,10 @@ class _Roof:
         places = [(low, low * self._bytes), (flops / self._bytes, flops), (high, flops)]
         path = "L".join("{:.1f} {:.1f}".format(*self._place(*place)) for place in places)
         x, y = self._place(high, flops)
-        told = f"{name}: {flops / 1e9:,.0f} GFLOP/s, {self._bytes / 1e9:,.1f} GB/s"
+        label = f"{name}: {flops / 1e9:,.0f} GFLOP/s, {self._bytes / 1e9:,.1f} GB/s"
         return [
-            f'<path d="M{path}" stroke="{_INK}" fill="none" stroke-width="1.5"/>',
-            _text(x, y - 5, told, _FAINT, "end"),
+            f'<path d="M{path}" stroke="{charts.INK}" fill="none" stroke-width="1.5"/>',
+            charts.text(x, y - 5, label, charts.FAINT, "end"),
         ]
 
     def _place(self, intensity: float, flops: float) -> tuple[float, float]:
@@ -150,13 +156,3 @@ class _Roof:
         up = 1 - (self._most - math.log10(max(flops, 1.0))) / _DEPTH
         right, high = (min(max(share, 0.0), 1.0) for share in (across, up))
         return 60 + right * (WIDTH - 100), _TOP + (1 - high) * (_ROOF_HEIGHT - _TOP)
-
-
-def _rule(x: float, y: float, right: float, bottom: float) -> str:
-    return f'<path d="M{x:.1f} {y:.1f}L{right:.1f} {bottom:.1f}" stroke="{_LINE}"/>'
-
-
-def _text(x: float, y: float, told: str, fill: str, anchor: str = "start") -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" fill="{fill}" text-anchor="{anchor}">{escape(told)}</text>'
-    )

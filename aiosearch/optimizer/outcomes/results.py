@@ -83,9 +83,9 @@ class AnswerFile:
     def name(self, key: bytes, name: str) -> None:
         """Lets an answer go by another name too, if it is still there."""
         with translated(), transaction(self._database):
-            known = self.get(key)
-            if known is not None:
-                raw = _encode(known.also(name))
+            answer = self.get(key)
+            if answer is not None:
+                raw = _encode(answer.also(name))
                 self._database.execute(
                     "UPDATE answers SET answer = ?, sum = ? WHERE key = ?",
                     (raw, checksum(key, raw), key),
@@ -99,14 +99,14 @@ class AnswerFile:
 
     def intact(self) -> tuple[list[Answer], int]:
         """The same of rows that are what was written, and how many are not."""
-        found, damaged = list[Answer](), 0
+        answers, damaged = list[Answer](), 0
         with translated():
             for row in self._rows():
                 try:
-                    found.append(_validated(*row))
+                    answers.append(_validated(*row))
                 except DamagedError:
                     damaged += 1
-        return found, damaged
+        return answers, damaged
 
     def _rows(self) -> Iterator[tuple[bytes, bytes, bytes]]:
         return self._database.execute("SELECT key, answer, sum FROM answers ORDER BY id DESC")
@@ -114,10 +114,10 @@ class AnswerFile:
     def remove(self, keys: Iterable[bytes]) -> int:
         """Says how many there were."""
         with translated(), transaction(self._database):
-            found = self._database.executemany(
+            cursor = self._database.executemany(
                 "DELETE FROM answers WHERE key = ?", [(key,) for key in keys]
             )
-            return max(found.rowcount, 0)
+            return max(cursor.rowcount, 0)
 
     def clear(self) -> int:
         """Removes every row, gives the space back and says how many there were."""
@@ -139,9 +139,6 @@ def _validated(key: bytes, answer: bytes, expected: bytes) -> Answer:
     except (TypeError, msgspec.DecodeError):
         pass
     raise DamagedError("a row is not what was written")
-
-
-pass
 
 
 T = TypeVar("T")

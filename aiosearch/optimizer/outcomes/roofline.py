@@ -4,7 +4,6 @@ device."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from ...measure import Ceilings, stored_ceilings
 from ...measure.processor import cpu_kind
@@ -12,6 +11,7 @@ from ...tensor import DType, Program
 from ...tensor.analysis.cost import cost
 from ...tensor.terms import bytes_of
 from .answer import Answer
+from .evidence import Evidence
 
 _MEASURED = {DType.BF16: "bfloat16", DType.F16: "bfloat16", DType.F64: "float64"}
 """Under which name the operations of a type are measured; all others are float32's.
@@ -20,18 +20,21 @@ Those of float64 are not: nothing is known of how near a program with them comes
 """
 
 
-def work(program: Program) -> dict[str, Any]:
+def work(program: Program) -> Evidence:
     """What a program has to compute and to move: it reads and writes everything once at least."""
     moved = sum(int(str(bytes_of(term.type))) for term in {*program.inputs, *program.outputs})
     kinds = {_MEASURED.get(term.dtype, "float32") for term in program.inputs}
     flops = int(str(cost(program).flops))
-    return {"flops": flops, "bytes": moved, "kinds": sorted(kinds)}
+    return Evidence(flops=flops, bytes=moved, kinds=tuple(sorted(kinds)))
 
 
 def ceilings_of(answer: Answer) -> Ceilings | None:
     """What was measured of the device of an answer (`aiosearch doctor --measure`), if it was."""
     device = answer.key.device
-    return next((one for one in stored_ceilings() if f"{device},".startswith(_kind(one))), None)
+    return next(
+        (ceilings for ceilings in stored_ceilings() if f"{device},".startswith(_kind(ceilings))),
+        None,
+    )
 
 
 def measured(ceilings: Ceilings, kinds: Iterable[str]) -> bool:
@@ -41,12 +44,13 @@ def measured(ceilings: Ceilings, kinds: Iterable[str]) -> bool:
 
 def roofline_fraction(answer: Answer) -> float | None:
     """The part of what its device can do that an answer reaches; nothing where that is unknown."""
-    ceilings, facts = ceilings_of(answer), answer.evidence
-    if ceilings is None or "flops" not in facts or not measured(ceilings, facts["kinds"]):
+    ceilings, evidence = ceilings_of(answer), answer.evidence
+    flops, moved, kinds = evidence.flops, evidence.bytes, evidence.kinds or ()
+    if ceilings is None or flops is None or moved is None or not measured(ceilings, kinds):
         return None
-    speeds = [ceilings.fastest(kind) for kind in facts["kinds"]]
-    computing = facts["flops"] / max(speeds) if speeds else 0.0
-    return float(max(facts["bytes"] / ceilings.bytes_per_second, computing) / answer.timings.answer)
+    speeds = [ceilings.fastest(kind) for kind in kinds]
+    computing = flops / max(speeds) if speeds else 0.0
+    return float(max(moved / ceilings.bytes_per_second, computing) / answer.timings.answer)
 
 
 def _kind(ceilings: Ceilings) -> str:

@@ -1,13 +1,24 @@
-"""Benchmark inputs: a distribution on which the original program gives finite numbers."""
+"""Benchmark inputs: a distribution on which the original program gives finite numbers.
+
+Problem: a race on inputs for which the program gives NaN can judge nobody, as nothing is like NaN.
+Normal inputs do for most programs; a logarithm wants positive ones, a product of many layers small
+ones.
+
+Example: of `log(x) + y` the first plan, `NORMAL`, gives NaN for half of the elements, the second,
+`POSITIVE`, none; then `y` is put back to `NORMAL`, as it does not matter, and `x` stays.
+
+Cost: one run of the original for each plan until one fits, then a bisection over the inputs that
+can be normal again: logarithmic in the inputs where few of them matter.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from anyio import to_thread
 
+from ...capture.jax_types import Leaf
 from ...measure import Compiled, Draw, Executor, Failure
 from ...measure.draws import NORMAL
 from ...tensor import DType, Program, Term
@@ -15,6 +26,7 @@ from ...tensor.terms import LITERAL
 from ...tensor.types import EXACT
 
 POSITIVE = Draw(0.125, 2.0)
+"""Away from zero and infinity: for logarithms, roots and quotients."""
 PLANS = (
     NORMAL,
     POSITIVE,
@@ -23,14 +35,16 @@ PLANS = (
     Draw(1 / 64, 1 / 8),
     Draw(-1 / 64, 1 / 64, normal=True),
 )
-"""What is tried in this order for all inputs that are no whole numbers."""
+"""Distributions that are tried in this order for all inputs that are no integers."""
 
 _MOVES = ("broadcast", "cast", "reshape", "transpose")
+"""Operators that only move, repeat or convert elements."""
 
 
 @dataclass(frozen=True)
 class BenchmarkInputs:
-    """From what the inputs of a program are drawn, by position, and what comes of it."""
+    """What the inputs of a program are drawn from, by position, and how much of the outputs is
+    finite then."""
 
     names: tuple[str, ...]
     draws: Mapping[int, Draw]
@@ -38,18 +52,19 @@ class BenchmarkInputs:
     """The share of the outputs' elements that are finite."""
 
     def __str__(self) -> str:
-        told: dict[Draw, list[str]] = {}
+        names_by_draw: dict[Draw, list[str]] = {}
         for at, draw in self.draws.items():
-            told.setdefault(draw, []).append(self.names[at])
-        parts = [f"{', '.join(names)} {draw}" for draw, names in told.items()]
-        text = "; ".join(parts) if set(told) - {NORMAL} else "normal inputs"
+            names_by_draw.setdefault(draw, []).append(self.names[at])
+        parts = [f"{', '.join(names)} {draw}" for draw, names in names_by_draw.items()]
+        text = "; ".join(parts) if set(names_by_draw) - {NORMAL} else "normal inputs"
         lost = f"{100 * (1 - self.finite):.2g} % of the outputs not finite"
         return text if self.finite == 1.0 else f"{text}; {lost}"
 
     def on(self, compiled: Compiled, packed: Collection[int] = ()) -> Compiled:
-        """A candidate with the program's inputs, which draws them so.
+        """The candidate with these draws for its inputs.
 
-        Something else may stand, after all others, for those at some places.
+        Inputs at the positions `packed` are not among its own: other arrays stand behind all others
+        in their place.
         """
         left = [at for at in range(len(self.names)) if at not in packed]
         draws = {place: self.draws[at] for place, at in enumerate(left) if at in self.draws}
@@ -59,15 +74,15 @@ class BenchmarkInputs:
 async def find_benchmark_inputs(
     executor: Executor, program: Program, original: Compiled, seed: int
 ) -> BenchmarkInputs | Failure:
-    """Runs the original on one kind of inputs after the other, until all that it gives is finite.
+    """Runs the original on one plan after the other, until all that it gives is finite.
 
-    Where none is found, the kind with the most finite elements is taken. An input is as normal as
-    it can be. The failure is the original's.
+    Where none does that, the plan with the most finite elements is taken. Every input is as normal
+    as it can be. A `Failure` is that of the original.
     """
     search = _Search(executor, original, seed, _free(program))
-    known = BenchmarkInputs(_names(program), _indices(program))
+    start = BenchmarkInputs(_names(program), _indices(program))
     try:
-        best = await search.first(known)
+        best = await search.first(start)
         for part in _halves(search.free):
             best = await search.plainer(best, part)
     except _CannotRunError as error:
@@ -76,6 +91,8 @@ async def find_benchmark_inputs(
 
 
 class _CannotRunError(Exception):
+    """Ends the search where the original itself fails."""
+
     def __init__(self, failure: Failure) -> None:
         super().__init__(str(failure))
         self.failure = failure
@@ -87,52 +104,55 @@ class _Search:
     original: Compiled
     seed: int
     free: Sequence[int]
-    """The inputs that are no whole numbers."""
+    """Positions of the inputs that are no integers."""
 
-    async def first(self, known: BenchmarkInputs) -> BenchmarkInputs:
+    async def first(self, start: BenchmarkInputs) -> BenchmarkInputs:
         """The first plan on which everything is finite, or the best one."""
         best: BenchmarkInputs | None = None
         for plan in PLANS if self.free else PLANS[:1]:
-            found = await self.tried(known, dict.fromkeys(self.free, plan))
-            if best is None or found.finite > best.finite:
-                best = found
-            if found.finite == 1.0:
+            inputs = await self.tried(start, dict.fromkeys(self.free, plan))
+            if best is None or inputs.finite > best.finite:
+                best = inputs
+            if inputs.finite == 1.0:
                 break
         assert best is not None
         return best
 
     async def plainer(self, best: BenchmarkInputs, places: Sequence[int]) -> BenchmarkInputs:
-        """The same with normal inputs at all of these places that do not matter."""
+        """The inputs of `best`, with `NORMAL` for all of `places` that do not matter: all at once,
+        else half by half."""
         if all(best.draws[at] == NORMAL for at in places):
             return best
-        found = await self.tried(best, dict.fromkeys(places, NORMAL))
-        if found.finite >= best.finite:
-            return found
+        inputs = await self.tried(best, dict.fromkeys(places, NORMAL))
+        if inputs.finite >= best.finite:
+            return inputs
         for part in _halves(places):
             best = await self.plainer(best, part)
         return best
 
     async def tried(self, base: BenchmarkInputs, draws: Mapping[int, Draw]) -> BenchmarkInputs:
-        wanted = replace(base, draws=dict(sorted({**base.draws, **draws}.items())))
-        found = await self.executor.run(wanted.on(self.original), self.seed)
-        if isinstance(found, Failure):
-            raise _CannotRunError(found)
-        return replace(wanted, finite=await to_thread.run_sync(_finite, found))
+        """The inputs of `base` with these draws, and the share of the outputs that is finite."""
+        inputs = replace(base, draws=dict(sorted({**base.draws, **draws}.items())))
+        outputs = await self.executor.run(inputs.on(self.original), self.seed)
+        if isinstance(outputs, Failure):
+            raise _CannotRunError(outputs)
+        return replace(inputs, finite=await to_thread.run_sync(_finite, outputs))
 
 
 def _halves(places: Sequence[int]) -> tuple[Sequence[int], ...]:
-    """Nothing where there is one only."""
+    """Both halves; nothing where there is one only."""
     half = len(places) // 2
     return (places[:half], places[half:]) if half else ()
 
 
-def _finite(outputs: Sequence[Any]) -> float:
+def _finite(outputs: Sequence[Leaf]) -> float:
     """The share of the elements that are finite."""
     import numpy as np
 
-    total = sum(one.size for one in outputs)
+    total = sum(output.size for output in outputs)
+    # Half types are converted on the way, which may warn of what is counted here.
     with np.errstate(all="ignore"):
-        count = sum(int(np.count_nonzero(np.isfinite(one))) for one in outputs)
+        count = sum(int(np.count_nonzero(np.isfinite(output))) for output in outputs)
     return count / total if total else 1.0
 
 
@@ -141,28 +161,35 @@ def _names(program: Program) -> tuple[str, ...]:
 
 
 def _free(program: Program) -> tuple[int, ...]:
+    """Positions of the inputs that are drawn from a plan: integers and truth values have draws of
+    their own."""
     return tuple(at for at, term in enumerate(program.inputs) if term.dtype not in EXACT)
 
 
 def _indices(program: Program) -> dict[int, Draw]:
-    """Whole numbers that are compared with places are places; with 0 or 1, truth values."""
+    """Draws for integer inputs: those that are compared with places are places, those compared with
+    0 or 1 are truth values.
+
+    Example: `labels == iota(10)` draws labels from 0 to 9, as a one-hot encoding wants them.
+    """
     whole = {term: at for at, term in enumerate(program.inputs) if term.dtype is DType.I32}
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for term, count in _compared(program):
         if term in whole:
-            found[whole[term]] = max(count, found.get(whole[term], 0))
-    return {at: Draw(0.0, float(count)) for at, count in found.items()}
+            counts[whole[term]] = max(count, counts.get(whole[term], 0))
+    return {at: Draw(0.0, float(count)) for at, count in counts.items()}
 
 
 def _compared(program: Program) -> Iterator[tuple[Term, int]]:
-    """What is compared with some of the numbers from 0 on, and how many these are."""
+    """Terms that are compared for equality with a ramp or a 0 or 1, and how many different numbers
+    that has."""
     for term in program.terms():
         if term.operator.name in ("equal", "not_equal"):
-            one, other = map(_unmoved, term.arguments)
-            for known, value in ((one, other), (other, one)):
-                if known.operator.name == "iota":
-                    yield value, int(str(known.shape[known.parameter("axis")]))
-                elif known.operator is LITERAL and known.parameter("value") in (0, 1):
+            left, right = map(_unmoved, term.arguments)
+            for places, value in ((left, right), (right, left)):
+                if places.operator.name == "iota":
+                    yield value, int(str(places.shape[places.parameter("axis")]))
+                elif places.operator is LITERAL and places.parameter("value") in (0, 1):
                     yield value, 2
 
 

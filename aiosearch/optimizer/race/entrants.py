@@ -1,7 +1,10 @@
 """The entrants of a race: candidates that compiled and agree with float64 on the device, and why
 others are out.
 
-The third layer of verification on the real thing: what the device gives, against float64.
+`Entrants` compiles contenders, has them draw the inputs that `find_benchmark_inputs` finds, and
+runs the third layer of verification on the real thing: what the device gives, against float64
+(`check`, by `referee_process`). Every contender that is out has a note, which ends up in the
+report.
 """
 
 from __future__ import annotations
@@ -9,12 +12,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import jax
 from anyio import to_thread
 
+from ...capture.jax_types import Leaf
 from ...equivalence.floats import FloatEvidence
+from ...equivalence.tensorfloat import product_unit
 from ...measure import Cause, Compiled, Executor, Failure
 from ...tensor import Program
 from ...tensor.files import to_json
@@ -40,10 +44,13 @@ async def check(
     seed: int,
     strict: bool,
 ) -> FloatEvidence | Failure:
-    """Runs both on every distribution of inputs; a failure is that of the one that cannot run."""
+    """Runs both on every distribution of inputs; a `Failure` is that of the side that cannot run.
+
+    `packer` makes the inputs that the candidate wants from those of the program.
+    """
     sides = original, candidate
 
-    async def run(side: int, arrays: Sequence[Any]) -> tuple[Any, ...] | Failure:
+    async def run(side: int, arrays: Sequence[Leaf]) -> tuple[Leaf, ...] | Failure:
         if packer is not None and sides[side] is candidate:
             packed = await packer.packed(arrays)
             if isinstance(packed, Failure):
@@ -52,21 +59,20 @@ async def check(
         return await executor.run(sides[side], arrays)
 
     text = await to_thread.run_sync(to_json, program)
-    return await judge_outputs(JudgeRequest(text, dict(inputs.draws), seed, strict), run)
-
-
-pass
+    unit = product_unit(executor.platform, original.candidate.precision)
+    return await judge_outputs(JudgeRequest(text, dict(inputs.draws), seed, strict, unit), run)
 
 
 MEMORY = (
     """ (this process may hold it: set XLA_PYTHON_CLIENT_PREALLOCATE=false before it loads jax)"""
 )
-"""Said where jax has a GPU, most of whose memory it takes when it starts."""
+"""Added to a failure for lack of memory where jax has a GPU, most of whose memory it takes when it
+starts."""
 
 
 @dataclass
 class Entrants:
-    """Of one program; the first contender that enters is the original."""
+    """The contenders of one program; the first that enters is the original."""
 
     executor: Executor
     program: Program
@@ -74,12 +80,14 @@ class Entrants:
     strict: bool
     tell: Tell
     settings: JaxSettings = field(default_factory=current_settings)
-    """Under which the winner will run."""
+    """The settings of jax under which the winner will run."""
     compiled: dict[CandidateSource, Compiled] = field(default_factory=dict)
+    """Those that are in, compiled, in the order in which they came."""
     notes: dict[CandidateSource, str] = field(default_factory=dict)
-    """Of those that are out."""
+    """Why others are out."""
     overflown: dict[CandidateSource, None] = field(default_factory=dict)
-    """Those of them that are out for nothing but numbers that are not finite."""
+    """Those of them that are out for nothing but numbers that are not finite; a `dict` keeps their
+    order."""
     inaccurate: set[CandidateSource] = field(default_factory=set)
     """Those that are out for what they gave."""
     original: CandidateSource = field(init=False)
@@ -87,9 +95,9 @@ class Entrants:
     _makings: PrepackedInputs = field(init=False)
 
     async def begin(self, contenders: Sequence[CandidateSource]) -> BenchmarkInputs:
-        """Compiles them, and has all draw inputs on which the original is finite.
+        """Compiles contenders, and has all draw inputs on which the original is finite.
 
-        Raises OptimizeError where the original itself cannot be run.
+        Raises `OptimizeError` where the original itself cannot be run.
         """
         self.original = contenders[0]
         try:
@@ -97,22 +105,30 @@ class Entrants:
                 for contender in contenders:
                     group.create_task(self._compile(contender))
         except BaseExceptionGroup as errors:
+            # One error is enough for a caller, who knows nothing of the group.
             raise errors.exceptions[0] from None
         self._require_original(self.original in self.compiled)
-        self.compiled = {one: self.compiled[one] for one in contenders if one in self.compiled}
+        # They come back in any order, as compilations end: the order of a race must not depend on
+        # that.
+        self.compiled = {
+            contender: self.compiled[contender]
+            for contender in contenders
+            if contender in self.compiled
+        }
         compiled = self.compiled[self.original]
-        found = await find_benchmark_inputs(self.executor, self.program, compiled, self.seed)
-        if isinstance(found, Failure):
-            self.fails(self.original, found)
+        inputs = await find_benchmark_inputs(self.executor, self.program, compiled, self.seed)
+        if isinstance(inputs, Failure):
+            self.fails(self.original, inputs)
             raise OptimizeError(self._not_running)
-        self.inputs = found
+        self.inputs = inputs
         self._makings = PrepackedInputs(self.executor, self.program, self.settings, self.seed)
         for contender in list(self.compiled):
             await self._suit(contender)
-        return found
+        return inputs
 
     async def enter(self, contender: CandidateSource) -> bool:
-        """One more; says whether it compiles, and what it makes beforehand can be made."""
+        """Compiles one contender more; gives whether it compiles, and what it makes beforehand can
+        be made."""
         return await self._compile(contender) and await self._suit(contender)
 
     async def race(
@@ -123,9 +139,9 @@ class Entrants:
         seconds: float | None = None,
         seed: int = 0,
     ) -> RaceResult:
-        """Whoever fails is out; raises OptimizeError where the original does."""
+        """Races entrants; whoever fails is out. Raises `OptimizeError` where the original fails."""
         race = await self.executor.race(
-            [self.compiled[one] for one in entrants],
+            [self.compiled[entrant] for entrant in entrants],
             seed=self.seed + seed,
             rounds=rounds,
             seconds=seconds,
@@ -138,7 +154,7 @@ class Entrants:
         return RaceResult(tuple(entrants), race)
 
     async def agreeing(self, contender: CandidateSource) -> FloatEvidence | None:
-        """What speaks for a contender on the device; nothing where it is out."""
+        """The evidence for a contender on the device; `None` where it is out."""
         self.tell(f"checking {contender.how} on the device")
         try:
             floats = await self._checked(contender)
@@ -150,6 +166,8 @@ class Entrants:
             return None
         if floats.outcome == "agree" and not floats.unseen:
             return floats
+        # What only overflows may be right where it does not: watched by `guard_candidate` it may
+        # still win.
         if floats.overflows and not contender.watched:
             self.overflown[contender] = None
         else:
@@ -158,53 +176,59 @@ class Entrants:
         return None
 
     def fit(self, contender: CandidateSource) -> CandidateSource:
-        """The contender, watched where kernels of the same form have overflown."""
-        alike = any(one.form == contender.form for one in self.overflown if one.kernels)
+        """The contender, watched where kernels of an equal form have overflown already."""
+        alike = any(
+            overflown.form == contender.form for overflown in self.overflown if overflown.kernels
+        )
         return guard_candidate(contender, self.program) if alike else contender
 
     async def instead(self, contender: CandidateSource) -> CandidateSource | None:
-        """The same watched, entered, where that is all that it lacks."""
+        """The contender, watched and entered, where that is all that it lacks; else `None`."""
         if contender not in self.overflown:
             return None
-        found = guard_candidate(contender, self.program)
-        return found if found in self.compiled or await self.enter(found) else None
+        watched = guard_candidate(contender, self.program)
+        return watched if watched in self.compiled or await self.enter(watched) else None
 
     def fails(self, contender: CandidateSource, failure: Failure) -> None:
-        told = str(failure)
+        """Takes a contender out for a failure, and says so."""
+        reason = str(failure)
         if failure.cause is Cause.MEMORY and jax.default_backend() != "cpu":
-            told += MEMORY
-        self.notes[contender] = told
-        self.tell(told)
+            reason += MEMORY
+        self.notes[contender] = reason
+        self.tell(reason)
 
     def is_out(self, contender: CandidateSource, why: str) -> None:
+        """Takes a contender out for what it gave, and says so."""
         self.notes[contender] = why
         self.tell(f"{contender.how} is {why}")
 
     def note(self, contenders: Iterable[CandidateSource], why: str) -> None:
-        """Says it of those of whom nothing is said."""
+        """Notes why these are out, where nothing is noted yet."""
         for contender in contenders:
             self.notes.setdefault(contender, why)
 
     async def _compile(self, contender: CandidateSource) -> bool:
-        found = await self.executor.compile(candidate(self.program, contender, self.settings))
-        if isinstance(found, Failure):
-            self.fails(contender, found)
+        """Compiles a contender; gives whether it is in."""
+        compiled = await self.executor.compile(candidate(self.program, contender, self.settings))
+        if isinstance(compiled, Failure):
+            self.fails(contender, compiled)
             return False
-        self.compiled[contender] = found
+        self.compiled[contender] = compiled
         return True
 
     async def _suit(self, contender: CandidateSource) -> bool:
-        """Has it run on the inputs that are drawn, and on what it makes of them beforehand."""
+        """Sets what a contender runs on: the draws of its inputs, and what it makes of them
+        beforehand."""
         before = contender.beforehand
         packed = before.positions if before else ()
         suited = self.inputs.on(self.compiled[contender], packed)
-        made = await self._makings.of(contender, self.inputs.draws)
-        if isinstance(made, Failure):
+        constants = await self._makings.of(contender, self.inputs.draws)
+        if isinstance(constants, Failure):
             del self.compiled[contender]
-            self.fails(contender, made)
+            self.fails(contender, constants)
             return False
-        one = replace(suited.candidate, constants={**suited.candidate.constants, **made})
-        self.compiled[contender] = replace(suited, candidate=one)
+        prepared = replace(suited.candidate, constants={**suited.candidate.constants, **constants})
+        self.compiled[contender] = replace(suited, candidate=prepared)
         return True
 
     def _require_original(self, runs: bool) -> None:

@@ -1,10 +1,21 @@
 """Kernel tuning: a best-first search among schedules near the fastest kernels of a race.
 
-Kernels tuned by trials: a best-first search among schedules that a prediction orders.
+Problem: a program has thousands of schedules, a prediction of their times that is wrong by a factor
+that varies slowly among them, and time for `Budget.trials` measurements.
 
-A kernel that was timed says by how much the prediction is wrong around it. So what lies beside it
-is expected to take as much as was predicted, times that; the least expected is tried next. In doubt
-is what was changed: of several kernels, those that take long are tried in other ways first.
+Example: a kernel predicted at 100 µs took 150. A neighbour predicted at 80 is expected to take 150
+· 80 · `_DOUBT` / 100 = 102 µs at best. Another kernel took 90 µs as predicted; its neighbour
+predicted at 100 is expected to take 85, and is timed first.
+
+A kernel that was timed says by how much the prediction is wrong around it. In doubt is only what
+was changed: of a program with several kernels those that take long are changed first, since
+`_DOUBT` of a large part is most.
+
+Invariant: a schedule is timed once (`SchedulePoint.key`), and the device times one thing at a time
+(`lanes`).
+
+Cost: `Budget.trials` races of `_ROUNDS` rounds against the best kernel. docs/why/kernels.md shows
+what a schedule decides.
 """
 
 from __future__ import annotations
@@ -25,49 +36,53 @@ from .entrants import Entrants
 from .selection import RaceResult
 
 _DOUBT = 0.85
-"""The prediction of a kernel that is changed may be wrong by so much."""
+"""The share of its prediction that a changed kernel may take at best."""
 
 
 class TuningStart(Struct, frozen=True, tag=True):
-    """All that was timed before."""
+    """The root: all that was timed before."""
 
 
 class TuningTrial(Struct, frozen=True, tag=True):
-    """A kernel that might be tried."""
+    """A schedule that might be tried."""
 
     place: SchedulePoint
     seconds: float
-    """Expected of it."""
+    """What it is expected to take at best."""
 
 
 class TimedKernel(Struct, frozen=True, tag=True):
-    """A kernel that was tried."""
+    """A schedule that was tried."""
 
     place: SchedulePoint
     seconds: float
+    """What it took; of a trial, by its ratio to the best kernel of the first race."""
 
 
 Node: TypeAlias = TuningStart | TuningTrial | TimedKernel
 
 Neighbours: TypeAlias = Callable[[SchedulePoint], Awaitable[Sequence[SchedulePoint]]]
-"""Gives the kernels that differ in one choice from others."""
+"""Gives the schedules that differ in one choice from another."""
 Time: TypeAlias = Callable[[SchedulePoint], Awaitable[float | None]]
-"""Gives the seconds that a kernel takes; nothing where it does not run."""
+"""Gives the seconds that a schedule takes; `None` where it does not run."""
 
 
 class KernelTuning:
-    """The problem of finding fast kernels near some that were timed."""
+    """The problem of finding fast schedules near some that were timed, for `Search` with
+    `order="best-first"`."""
 
     lanes = 1  # a device times one thing at a time
 
-    def __init__(self, known: Sequence[TimedKernel], beside: Neighbours, time: Time) -> None:
-        self._known, self._beside, self._time = known, beside, time
-        self._seen = {one.place.key for one in known}
+    def __init__(self, timed: Sequence[TimedKernel], beside: Neighbours, time: Time) -> None:
+        self._known, self._beside, self._time = timed, beside, time
+        self._seen = {kernel.place.key for kernel in timed}
 
     def root(self) -> Node:
         return TuningStart()
 
     async def expand(self, node: Node) -> list[Node]:
+        """What was timed before; or the time of a trial; or the neighbours of a timed schedule that
+        are new."""
         match node:
             case TuningStart():
                 return list(self._known)
@@ -75,8 +90,15 @@ class KernelTuning:
                 seconds = await self._time(place)
                 return [] if seconds is None else [TimedKernel(place, seconds)]
             case TimedKernel(place, seconds):
-                near = [one for one in await self._beside(place) if one.key not in self._seen]
-                return [TuningTrial(one, seconds * _relative(one, place)) for one in near]
+                near = [
+                    neighbour
+                    for neighbour in await self._beside(place)
+                    if neighbour.key not in self._seen
+                ]
+                return [
+                    TuningTrial(neighbour, seconds * _relative(neighbour, place))
+                    for neighbour in near
+                ]
 
     def solutions(self, node: Node) -> list[TimedKernel]:
         return [node] if isinstance(node, TimedKernel) else []
@@ -85,153 +107,186 @@ class KernelTuning:
         return solution.seconds
 
     def priority(self, node: Node) -> float:
-        """What was timed costs nothing more."""
+        """The seconds that are expected: what was timed already costs nothing more, and is expanded
+        at once."""
         return node.seconds if isinstance(node, TuningTrial) else 0.0
 
     def key(self, node: Node) -> str:
         return "" if isinstance(node, TuningStart) else f"{type(node).__name__} {node.place.key}"
 
 
-def _relative(one: SchedulePoint, other: SchedulePoint) -> float:
-    """How many times as long as the other it may take at best."""
-    known = zip(one.parts, _alike(one, other), strict=True)
-    least = sum(part * (1 if alike else _DOUBT) for part, alike in known)
-    return least / other.seconds
+def _relative(candidate: SchedulePoint, reference: SchedulePoint) -> float:
+    """How many times as long as `reference` the candidate may take at best."""
+    parts = zip(candidate.parts, _alike(candidate, reference), strict=True)
+    least = sum(part * (1 if alike else _DOUBT) for part, alike in parts)
+    return least / reference.seconds
 
 
-def _alike(one: SchedulePoint, other: SchedulePoint) -> list[bool]:
-    """Which of its kernels the other has as well, in the same place where it has as many."""
-    if one.parting == other.parting:
-        return [own == theirs for own, theirs in zip(one.points, other.points, strict=True)]
-    theirs = {*zip(other.points, other.parts, strict=True)}
-    return [own in theirs for own in zip(one.points, one.parts, strict=True)]
+def _alike(candidate: SchedulePoint, reference: SchedulePoint) -> list[bool]:
+    """Which of its kernels the reference has as well, at the same place where it has as many
+    kernels."""
+    if candidate.parting == reference.parting:
+        return [
+            ours == theirs for ours, theirs in zip(candidate.points, reference.points, strict=True)
+        ]
+    theirs = {*zip(reference.points, reference.parts, strict=True)}
+    return [ours in theirs for ours in zip(candidate.points, candidate.parts, strict=True)]
 
 
 async def tune_from_timings(
-    known: Mapping[SchedulePoint, float],
+    timings: Mapping[SchedulePoint, float],
     beside: Neighbours,
     time: Time,
     trials: int,
     seconds: float,
 ) -> list[TimedKernel]:
-    """Those that were found, the fastest first; what was known is not among them."""
-    if not (known and trials):
+    """Schedules that were tried near those of `timings`, the fastest first; those of `timings` are
+    not among them."""
+    if not (timings and trials):
         return []
     left = trials
 
     async def counted(place: SchedulePoint) -> float | None:
         nonlocal left
         if left == 0:
+            # Not a limit of nodes: neighbours that wait are nodes too, and cost nothing.
             search.stop("so many trials")
             return None
         left -= 1
         return await time(place)
 
-    started = [TimedKernel(place, taken) for place, taken in known.items()]
+    started = [TimedKernel(place, timing) for place, timing in timings.items()]
     problem = KernelTuning(started, beside, counted)
     limits = Limits(seconds=seconds)
     async with Search(problem, order="best-first", workers=0, limits=limits, cache=None) as search:
         result = await search.wait()
-    found = [one for one in result.solutions if one not in started]
-    return sorted(found, key=lambda one: one.seconds)
+    improved = [kernel for kernel in result.solutions if kernel not in started]
+    return sorted(improved, key=lambda kernel: kernel.seconds)
 
-
-pass
 
 _ROUNDS = 7
+"""Rounds of a trial: enough to tell a gain of some percent, which a real race confirms."""
 _NEAR = 1.5
-"""Kernels that take so many times as long as the fastest are not worth further trials."""
+"""Kernels that take this many times as long as the fastest candidate are not worth
+further trials."""
 _BEST = 2
-"""So many of those that were tried are worth a real race."""
+"""How many of those that were tried are worth a real race."""
 
 
 class KernelMaker(Protocol):
-    """Knows all kernels of a program, and makes those that are wanted."""
+    """Knows all kernels of a program, and writes those that are asked for: `GenerationProcess` is
+    one."""
 
     async def beside(self, place: SchedulePoint) -> Sequence[SchedulePoint]:
-        """The kernels that differ in one choice from others."""
+        """The schedules that differ in one choice from `place`."""
         ...
 
-    async def made(self, place: SchedulePoint) -> CandidateSource:
-        """A contender of these kernels; raises OptimizeError where there is none."""
+    async def contender(self, place: SchedulePoint) -> CandidateSource:
+        """A source with these kernels; raises `OptimizeError` where there is none."""
         ...
 
 
 async def tune_kernels(
     runners: Entrants, first: RaceResult, maker: KernelMaker, budget: Budget
 ) -> list[CandidateSource]:
-    """The best kernels near those that ran, where one of these is right, and near the fastest."""
-    taken = {one: first.seconds(one) for one in first.entrants}
-    best = await _promising(runners, taken) if budget.trials else None
+    """The best kernels near those of the first race, where one of these is right, and near the
+    fastest."""
+    timings = {contender: first.seconds(contender) for contender in first.entrants}
+    best = await _promising(runners, timings) if budget.trials else None
     if best is None:
         return []
     runners.tell(f"trying kernels like {best.how}")
-    trials = KernelTrials(runners, maker, best, taken[best])
-    known = {one: taken[one] for one in taken if one.kernels and one not in runners.notes}
-    found = await trials.run(known, budget)
-    chosen = [one for one in found if found[one] < taken[best]][:_BEST]
-    for one in found.keys() - set(chosen):
-        runners.note([one], f"{taken[runners.original] / found[one]:.2f} times in a trial")
-    new = (one for one in taken if one not in first.entrants and one not in runners.notes)
+    trials = KernelTrials(runners, maker, best, timings[best])
+    kernels = {
+        contender: timings[contender]
+        for contender in timings
+        if contender.kernels and contender not in runners.notes
+    }
+    trial_seconds = await trials.run(kernels, budget)
+    chosen = [contender for contender in trial_seconds if trial_seconds[contender] < timings[best]][
+        :_BEST
+    ]
+    for contender in trial_seconds.keys() - set(chosen):
+        runners.note(
+            [contender],
+            f"{timings[runners.original] / trial_seconds[contender]:.2f} times in a trial",
+        )
+    new = (
+        contender
+        for contender in timings
+        if contender not in first.entrants and contender not in runners.notes
+    )
     return [*new, *chosen]
 
 
 async def _promising(
-    runners: Entrants, taken: dict[CandidateSource, float]
+    runners: Entrants, timings: dict[CandidateSource, float]
 ) -> CandidateSource | None:
-    """The fastest kernel that the device computes as well, if it is near the fastest of all.
+    """The fastest kernel that the device computes accurately, if it is near the fastest of all.
 
-    Where one does not, neither do others that compute the same program, but they may be watched,
-    and then are among those that were timed.
+    Where one does not, neither do others of its form; but they may be watched, and are then timed
+    here.
     """
-    while left := [one for one in taken if one not in runners.notes]:
-        one = min((one for one in left if one.kernels), key=taken.__getitem__, default=None)
-        if one is None or taken[one] > _NEAR * min(map(taken.__getitem__, left)):
+    while left := [fastest for fastest in timings if fastest not in runners.notes]:
+        fastest = min(
+            (fastest for fastest in left if fastest.kernels), key=timings.__getitem__, default=None
+        )
+        if fastest is None or timings[fastest] > _NEAR * min(map(timings.__getitem__, left)):
             break
-        if await runners.agreeing(one) is not None:
-            return one
-        alike = [other for other in taken if other.kernels and other.form == one.form]
-        runners.note(alike, f"out, as {one.how} is, which computes the same")
-        instead = await runners.instead(one)
-        if instead is not None and (seconds := await _timed(runners, instead, taken)) is not None:
-            taken[instead] = seconds
+        if await runners.agreeing(fastest) is not None:
+            return fastest
+        # The rounding of a kernel is that of its program: another schedule adds up the same
+        # numbers.
+        alike = [
+            contender
+            for contender in timings
+            if contender.kernels and contender.form == fastest.form
+        ]
+        runners.note(alike, f"out, as {fastest.how} is, which computes the same")
+        instead = await runners.instead(fastest)
+        if instead is not None and (seconds := await _timed(runners, instead, timings)) is not None:
+            timings[instead] = seconds
     return None
 
 
 async def _timed(
-    runners: Entrants, contender: CandidateSource, taken: Mapping[CandidateSource, float]
+    runners: Entrants, contender: CandidateSource, timings: Mapping[CandidateSource, float]
 ) -> float | None:
-    """What one more takes, beside the original."""
+    """Seconds of one more contender, by a race against the original."""
     heat = await runners.race([runners.original, contender], _ROUNDS)
     ratio = heat.race.speedup(1)
-    return None if ratio is None else taken[runners.original] / ratio.median
+    return None if ratio is None else timings[runners.original] / ratio.median
 
 
 @dataclass
 class KernelTrials:
-    """One after the other, as an executor comes to them."""
+    """The trials of one program, one after the other, as an executor comes to them."""
 
     runners: Entrants
     maker: KernelMaker
     best: CandidateSource
-    """What all others are raced against."""
+    """The kernel that all others are raced against: the clock of the machine cancels."""
     seconds: float
-    """What that takes."""
+    """What `best` takes."""
     _made: dict[SchedulePoint, CandidateSource] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
 
     async def run(
-        self, known: Mapping[CandidateSource, float], budget: Budget
+        self, kernels: Mapping[CandidateSource, float], budget: Budget
     ) -> dict[CandidateSource, float]:
-        """What kernels near the known ones take, the fastest first."""
-        places = {one.place: taken for one, taken in known.items() if one.place is not None}
-        found = await tune_from_timings(
+        """What kernels near the given ones take, the fastest first."""
+        places = {
+            contender.place: timing
+            for contender, timing in kernels.items()
+            if contender.place is not None
+        }
+        timed = await tune_from_timings(
             places, self._beside, self._time, budget.trials, budget.trial_seconds
         )
-        return {self._made[one.place]: one.seconds for one in found}
+        return {self._made[kernel.place]: kernel.seconds for kernel in timed}
 
     async def _beside(self, place: SchedulePoint) -> Sequence[SchedulePoint]:
-        """The kernels near a place; none where the process that knows them is gone."""
+        """The schedules near `place`; none where the process that knows them is gone."""
         try:
             return await self.maker.beside(place)
         except OptimizeError as error:
@@ -239,15 +294,15 @@ class KernelTrials:
             return ()
 
     def _tell_once(self, text: str) -> None:
-        """What is wrong with one of many may be wrong with all of them."""
+        """Tells it the first time: what is wrong with one of many may be wrong with all of them."""
         if text not in self._told:
             self._told.add(text)
             self.runners.tell(text)
 
     async def _time(self, place: SchedulePoint) -> float | None:
-        """What these kernels take; nothing where they do not run."""
+        """The seconds of these kernels; `None` where they do not run."""
         try:
-            contender = await self.maker.made(place)
+            contender = await self.maker.contender(place)
         except OptimizeError as error:
             self._tell_once(f"kernels are left out: {error}")
             return None

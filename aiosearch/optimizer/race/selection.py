@@ -1,9 +1,16 @@
-"""The result of a selection: the winner, the races behind it, when a race is decided, and why
-others were rejected.
+"""When a race is decided, and what comes of a selection.
 
-What it takes to win: a race, again where noise hides something, and one more to confirm it.
+Problem: of twenty candidates on a noisy machine, some look faster than the original by chance.
+`decide_race` runs a race again where noise may hide a gain, and whoever wins has to win once more,
+alone, on other inputs (`CONFIRMATION_SEED_OFFSET`), since the best of many is chosen for its luck
+as well.
 
-Why a contender is not taken, in words.
+Example, on a machine where the original against itself reaches 1.02: a median ratio of 1.05 in the
+interval [1.02, 1.08] wins, as it is above the noise and above `LEAST_GAIN` of 3 %; 1.02 in [0.98,
+1.07] may hide a gain, and the race runs again, up to `RACE_RERUNS` times; 0.95 in [0.90, 0.99]
+lost.
+
+`describe_objection` and its neighbours say in words why a contender is not taken.
 """
 
 from __future__ import annotations
@@ -17,13 +24,14 @@ from ...equivalence.floats import FloatEvidence
 from ...measure import Race
 from ...measure.ratios import interval
 from ..candidates.generation import CandidateSource
-from ..outcomes.report import Tell, Tried
+from ..outcomes.evidence import Tried
+from ..outcomes.report import Tell
 from .benchmark_inputs import BenchmarkInputs
 
 RACE_RERUNS = 2
 """How often a race is run again, where noise may hide what is faster."""
 CONFIRMATION_SEED_OFFSET = 1
-"""What is added to the seed of a race that confirms: its inputs are others, and lie elsewhere."""
+"""Added to the seed of a race that confirms: its inputs are others, at other addresses."""
 
 Racing: TypeAlias = Callable[[], Awaitable[Race]]
 """Runs a race once more."""
@@ -34,9 +42,10 @@ async def decide_race(
 ) -> tuple[Race, bool]:
     """A race, run again where noise may hide what is faster; and whether it ever did.
 
-    Only contenders that count are looked at, by their places. Where something wins it is not run
-    again, but others may be hidden, which counts if that cannot be taken. Whoever wins has been
-    raced until something did, and as the fastest of several: it has to win a race of its own too.
+    Only contenders that `counts` says yes to are looked at, by their places. Where something wins
+    the race is not run again, though others may be hidden, which matters if the winner cannot be
+    taken. Whoever wins was raced until something did, and as the fastest of several: it has to win
+    a race of its own too.
     """
     in_doubt = False
     for left in range(RACE_RERUNS, -1, -1):
@@ -62,11 +71,8 @@ def apparent_winners(race: Race) -> list[int]:
 
 def ratio(race: Race, place: int) -> float:
     """How many times as fast as the first one it is; 0 where it has no times."""
-    found = race.speedup(place)
-    return found.median if found is not None else 0.0
-
-
-pass
+    speedup = race.speedup(place)
+    return speedup.median if speedup is not None else 0.0
 
 
 @dataclass(frozen=True)
@@ -78,25 +84,28 @@ class RaceResult:
 
     @property
     def plain(self) -> CandidateSource:
-        """The fastest of those that do what the original does."""
-        return min((one for one in self.entrants if is_plain(one)), key=self.seconds)
+        """The fastest spelling of the original's own operations."""
+        return min((entrant for entrant in self.entrants if is_plain(entrant)), key=self.seconds)
 
     def seconds(self, contender: CandidateSource) -> float:
         place = self.entrants.index(contender)
         return math.inf if self.race.speedup(place) is None else times(self.race, place)[1]
 
     def speedup(self, contender: CandidateSource, over: CandidateSource) -> float:
-        """How many times as fast as another one is, by paired rounds; 0 where one has no times."""
+        """How many times as fast as `over` it is, by paired rounds; 0 where one of them has no
+        times."""
         places = self.entrants.index(contender), self.entrants.index(over)
-        found = self.race.speedup(places[0], over=places[1])
-        return 0.0 if found is None else found.median
+        ratio_of_rounds = self.race.speedup(places[0], over=places[1])
+        return 0.0 if ratio_of_rounds is None else ratio_of_rounds.median
 
     def best(self, most: int, out: Collection[CandidateSource] = ()) -> list[CandidateSource]:
-        """The original, its best spelling, and the few others that did best and are not out.
+        """The original, its best spelling, and the `most` others that did best and are not `out`.
 
-        One of these makes nothing beforehand.
+        One of them makes nothing beforehand, as calls with other weights need one.
         """
-        left = [place for place, one in enumerate(self.entrants) if place and one not in out]
+        left = [
+            place for place, entrant in enumerate(self.entrants) if place and entrant not in out
+        ]
         timed = [place for place in left if self.race.speedup(place) is not None]
         places = sorted(timed, key=lambda place: -ratio(self.race, place))
         plain = [place for place in places if is_plain(self.entrants[place])][:1]
@@ -107,7 +116,7 @@ class RaceResult:
 
 @dataclass(frozen=True)
 class Selection:
-    """The winner, which is the original where nothing beat it."""
+    """What a `Selector` decides: the winner, which is the original where nothing beat it."""
 
     winner: CandidateSource
     last: RaceResult
@@ -116,12 +125,12 @@ class Selection:
     """The race that confirmed the winner, against the original and its best spelling alone."""
     tried: tuple[Tried, ...]
     inputs: BenchmarkInputs
-    """What it was run on."""
+    """What the races ran on."""
     otherwise: CandidateSource
     """The winner of those that make nothing beforehand."""
     floats: FloatEvidence | None = None
     in_doubt: bool = False
-    """Whether something seemed faster, and was not above the noise."""
+    """Whether something seemed faster, and was not above the noise; then nothing is remembered."""
 
     @property
     def original(self) -> CandidateSource:
@@ -147,7 +156,7 @@ class Selection:
 
 
 def is_plain(contender: CandidateSource) -> bool:
-    """Whether it does what the original does, when that does it."""
+    """Whether a contender is a spelling of the original's own operations, when they are called."""
     return contender.form == 0 and contender.beforehand is None and not contender.kernels
 
 
@@ -157,9 +166,6 @@ def times(race: Race, place: int) -> tuple[float, float, float]:
     cut, _ = interval(len(samples.wall))
     ordered = sorted(samples.wall)
     return ordered[cut], samples.median(), ordered[-1 - cut]
-
-
-pass
 
 
 def describe_objection(floats: FloatEvidence) -> str:
@@ -173,12 +179,12 @@ def describe_objection(floats: FloatEvidence) -> str:
 
 
 def describe_slower_modes(race: Race, place: int) -> str:
-    """In which ways one that would be faster is slower."""
+    """In which ways of running one that would be faster is slower."""
     seems = ratio(race, place) > 1
     slower = [
-        f"{found.median:.2f} times {way.told}"
+        f"{speedup.median:.2f} times {way.told}"
         for way in race.lost(place)
-        if (found := race.speedup(place, way=way)) is not None
+        if (speedup := race.speedup(place, way=way)) is not None
     ]
     return f"slower in some way: {', '.join(slower)}" if seems and slower else ""
 

@@ -1,4 +1,14 @@
-"""The choice of a winner: candidates are compiled, raced and checked, in this order."""
+"""The choice of a winner: candidates are compiled, raced and checked, in this order.
+
+Checking on the device is dear, and most candidates are slow: so the fastest is checked first, and
+the next one only where it fails. The stages are
+
+- a first race of all, a third of the rounds, where there are more than `Budget.finalists`;
+- `tune_kernels` near its fastest kernels;
+- the last race, and for its winners by turns the check against float64 and a race of confirmation;
+- that again, with what was merely overflown watched (`guard_candidate`), or with the next best,
+  where none of them can be taken.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +23,8 @@ from ...tensor import Program
 from ..candidates.generation import CandidateSource
 from ..effort import Budget
 from ..jax_settings import JaxSettings, current_settings
-from ..outcomes.report import Tell, Tried
+from ..outcomes.evidence import Tried
+from ..outcomes.report import Tell
 from .entrants import Entrants
 from .kernel_tuning import KernelMaker, tune_kernels
 from .selection import (
@@ -41,12 +52,12 @@ class Selector:
     strict: bool
     tell: Tell
     settings: JaxSettings = field(default_factory=current_settings)
-    """Under which the winner will run."""
+    """The settings of jax under which the winner will run."""
     maker: KernelMaker | None = None
-    """Makes further kernels, beside those among the contenders."""
+    """Writes further kernels, beside those among the contenders."""
     _finals: dict[CandidateSource, RaceResult] = field(default_factory=dict)
     _sure: dict[CandidateSource, FloatEvidence] = field(default_factory=dict)
-    """What has won once more, and what speaks for it; it need not do so again."""
+    """What has won once more, and the evidence for it; it need not do so again."""
     _in_doubt: bool = False
     _again: set[CandidateSource] = field(default_factory=set)
     """Those that have been watched, or could not be."""
@@ -61,7 +72,8 @@ class Selector:
         )
 
     async def select(self, contenders: Sequence[CandidateSource]) -> Selection:
-        """Races them; raises OptimizeError where the original itself cannot be run."""
+        """Races contenders, the original first; raises `OptimizeError` where the original itself
+        cannot be run."""
         inputs = await self._field.begin(contenders)
         count = len(self._field.compiled)
         self.tell(f"{count} of {len(contenders)} compiled; racing on {inputs}")
@@ -71,6 +83,7 @@ class Selector:
             heat = await self._last_race(again)
             chosen = await self._chosen(heat)
             if chosen[0] is not contenders[0]:
+                # The later race has the earlier winner in it: whoever wins there beats both.
                 last, (winner, floats, otherwise) = heat, chosen
             elif winner is contenders[0]:
                 last = heat
@@ -98,7 +111,7 @@ class Selector:
     async def _chosen(
         self, last: RaceResult
     ) -> tuple[CandidateSource, FloatEvidence | None, CandidateSource]:
-        """The winner, what speaks for it, and the winner of those that make nothing beforehand."""
+        """The winner, the evidence for it, and the winner of those that make nothing beforehand."""
         winner, floats = await self._winner(last)
         if winner.beforehand is None:
             return winner, floats, winner
@@ -106,36 +119,47 @@ class Selector:
         return winner, floats, otherwise
 
     async def _watched(self, last: RaceResult) -> list[CandidateSource] | None:
-        """Who runs once more, as some of them will be watched; nothing where none has to be."""
-        original, *others = last.entrants
-        lacking = [one for one in others if one in self._field.overflown and one not in self._again]
+        """Who runs once more, as some of them are watched now; `None` where none has to be."""
+        original, *rivals = last.entrants
+        lacking = [
+            contender
+            for contender in rivals
+            if contender in self._field.overflown and contender not in self._again
+        ]
         self._again.update(lacking)
-        instead = [await self._field.instead(one) for one in lacking]
-        watched = [one for one in instead if one is not None]
-        left = [one for one in others if one not in self._field.notes]
+        instead = [await self._field.instead(contender) for contender in lacking]
+        watched = [contender for contender in instead if contender is not None]
+        left = [contender for contender in rivals if contender not in self._field.notes]
         return [original, *left, *watched] if watched else None
 
     def _next_best(self, winner: CandidateSource) -> list[CandidateSource] | None:
-        """The next that seemed faster, where those that did have all turned out to be wrong.
+        """The next that seemed faster, where those that did have all turned out to be wrong; else
+        `None`.
 
-        Not others that compute the same program: they are as wrong. The best spelling runs again.
+        Others of a wrong form are left out: they compute the same program and are as wrong. The
+        best spelling runs again, for comparison.
         """
         first, notes, wrong = self._first, self._field.notes, self._field.inaccurate
         if first is None or winner is not self._field.original or not wrong:
             return None
         seemed = [first.entrants[place] for place in apparent_winners(first.race)]
-        if any(one in self._raced and one not in notes for one in seemed):
+        if any(contender in self._raced and contender not in notes for contender in seemed):
             return None
-        forms = {one.form for one in wrong}
-        left = [one for one in seemed if one not in self._raced and one.form not in forms]
-        others = first.best(self.budget.finalists, set(first.entrants) - set(left))[1:]
-        if not others:
+        forms = {contender.form for contender in wrong}
+        left = [
+            contender
+            for contender in seemed
+            if contender not in self._raced and contender.form not in forms
+        ]
+        next_best = first.best(self.budget.finalists, set(first.entrants) - set(left))[1:]
+        if not next_best:
             return None
-        self.tell(f"none of them can be taken: {len(others)} more beside the original")
+        self.tell(f"none of them can be taken: {len(next_best)} more beside the original")
         plain = [] if first.plain in notes else [first.plain]
-        return list(dict.fromkeys([self._field.original, *others, *plain]))
+        return list(dict.fromkeys([self._field.original, *next_best, *plain]))
 
     async def _last_race(self, finalists: Sequence[CandidateSource]) -> RaceResult:
+        """Races the finalists, again where noise may hide something."""
         self._raced.update(finalists)
 
         async def racing() -> Race:
@@ -164,7 +188,7 @@ class Selector:
     async def _winner(
         self, last: RaceResult, *, beforehand: bool = True
     ) -> tuple[CandidateSource, FloatEvidence | None]:
-        """The fastest that wins, here and alone, and that the device computes as well."""
+        """The fastest that wins in `last` and alone, and that the device computes accurately."""
         for place in winners(last.race):
             contender = last.entrants[place]
             if contender in self._field.notes:
@@ -174,6 +198,8 @@ class Selector:
             if contender in self._sure:
                 return contender, self._sure[contender]
             floats = await self._field.agreeing(contender)
+            # The check comes first: it needs no quiet machine, and what is wrong need not be timed
+            # again.
             if floats is not None and await self._confirmed(last, contender):
                 self._sure[contender] = floats
                 return contender, floats
@@ -182,8 +208,8 @@ class Selector:
     async def _confirmed(self, last: RaceResult, contender: CandidateSource) -> bool:
         """Whether it wins once more, on other inputs, without those that it was chosen from.
 
-        By the median of the paired rounds, which is what will be told, it must not be behind the
-        best spelling either.
+        By the median of the paired rounds, which is what will be reported, it must not be behind
+        the best spelling either.
         """
         alone = dict.fromkeys([last.entrants[0], contender, last.plain])
         self.tell(f"racing {contender.how} once more, to confirm it")
@@ -194,9 +220,9 @@ class Selector:
             return True
         self._in_doubt |= final.race.hides(1)
         if final.race.speedup(1) is not None:
-            told = f"{ratio(final.race, 1):.2f} times in a race of its own"
-            told += f", {over_plain:.2f} times the best spelling" if final.race.wins(1) else ""
-            heard = f"not confirmed: {told}, with noise {describe_noise(final.race)}"
+            outcome = f"{ratio(final.race, 1):.2f} times in a race of its own"
+            outcome += f", {over_plain:.2f} times the best spelling" if final.race.wins(1) else ""
+            heard = f"not confirmed: {outcome}, with noise {describe_noise(final.race)}"
             self._field.is_out(contender, heard)
         return False
 
@@ -204,9 +230,12 @@ class Selector:
         self, contenders: Sequence[CandidateSource], last: RaceResult, winner: CandidateSource
     ) -> tuple[Tried, ...]:
         places = {contender: place for place, contender in enumerate(last.entrants)}
-        found = {one: self._one_tried(one, places.get(one), last.race) for one in contenders}
-        found[winner] = replace(found[winner], won=True)
-        return tuple(found.values())
+        records = {
+            contender: self._one_tried(contender, places.get(contender), last.race)
+            for contender in contenders
+        }
+        records[winner] = replace(records[winner], won=True)
+        return tuple(records.values())
 
     def _one_tried(self, contender: CandidateSource, place: int | None, race: Race) -> Tried:
         note = self._field.notes.get(contender, "")
@@ -214,11 +243,11 @@ class Selector:
         if place is None or race.speedup(place) is None:
             return Tried(contender.how, None, None, note, verdict)
         low, middle, high = times(race, place)
-        found = ratio(race, place)
+        speedup = ratio(race, place)
         return Tried(
             contender.how,
             middle,
-            found,
+            speedup,
             note or describe_slower_modes(race, place),
             verdict,
             low,

@@ -1,4 +1,14 @@
-"""The race of the whole function: what is faster alone need not be faster in its place."""
+"""The race of the whole function: what is faster alone need not be faster in its place.
+
+Example: a function with two programs f and g, both faster alone. Raced are the function as written,
+with both, with f only and with g only; XLA fuses g into what follows it, so that replacing g makes
+that slower, and "only f" wins. The answer keeps the ids of what stands in the function
+(`Evidence.kept`), so that the next process need not race.
+
+Each arrangement is exported as StableHLO (`handback.exported`) and compiled in the executor's
+process, on the arrays that the function was traced with. Cost: a compilation for each of at most 2
++ `MOST_TRIED_ALONE` arrangements, one race and one confirmation.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +16,19 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 import msgspec
 import numpy as np
 from anyio import to_thread
 
+from ...capture.jax_types import AbstractArray, Leaf, PyTree
 from ...capture.names import title
 from ...measure import ArrayType, Candidate, Compiled, Executor, Failure, Race
 from ..effort import Budget, Effort
 from ..handback.exported import NAME, bits, bits_type, exported
 from ..outcomes.answer import Answer, Key, Timings
+from ..outcomes.evidence import Evidence
 from ..outcomes.report import CALLED, WHOLE, Tell, times_by_mode
 from ..trace.pieces import Subject
 from ..trace.splice import Packed, Replacement, Spliced
@@ -34,12 +45,13 @@ def is_single_program(cut: CutFunction) -> bool:
 
     Then it takes all arrays as arguments: those that were closed over, XLA may prepare itself.
     """
-    taken = [piece.inputs for piece in cut.pieces if piece.inputs]
-    return len(taken) == 1 and not any(var in cut.flat.constants for var in taken[0])
+    inputs = [piece.inputs for piece in cut.pieces if piece.inputs]
+    return len(inputs) == 1 and not any(var in cut.flat.constants for var in inputs[0])
 
 
 def whole_key(key: Key, cut: CutFunction, faster: Mapping[Subject, Answer]) -> Key:
-    """Names the function and what is to stand in it, beside the device and versions of a key."""
+    """Names the function and what is to stand in it, beside the device and versions of `key`."""
+    # Functions among the parameters print their address, which differs in each process.
     texts = [re.sub(r" at 0x[0-9a-f]+", "", str(piece.jaxpr)) for piece in cut.pieces]
     texts += sorted(answer.source for answer in faster.values())
     name = hashlib.blake2b("\0".join(texts).encode(), digest_size=16).hexdigest()
@@ -52,9 +64,9 @@ def whole_key(key: Key, cut: CutFunction, faster: Mapping[Subject, Answer]) -> K
 
 
 def called_key(key: Key, cut: CutFunction, faster: Mapping[Subject, Answer]) -> Key:
-    """Names the same question of the function as it is called."""
-    found = whole_key(key, cut, faster)
-    return msgspec.structs.replace(found, program=f"called {found.program}")
+    """Names the function as it is called, with what is to stand in it."""
+    key_of_whole = whole_key(key, cut, faster)
+    return msgspec.structs.replace(key_of_whole, program=f"called {key_of_whole.program}")
 
 
 def called_answer(key: Key, cut: CutFunction, called: AsCalledTimes, effort: Effort) -> Answer:
@@ -68,30 +80,38 @@ def called_answer(key: Key, cut: CutFunction, called: AsCalledTimes, effort: Eff
         Timings(called.original, called.original, called.fast, 1.0),
         called.faster,
         effort.value,
-        evidence={
-            "speedup": called.ratio.median,
-            "between": [called.ratio.low, called.ratio.high],
-            "queued": called.queued.median,
-            "queued_between": [called.queued.low, called.queued.high],
-        },
+        evidence=Evidence(
+            speedup=called.ratio.median,
+            between=(called.ratio.low, called.ratio.high),
+            queued=called.queued.median,
+            queued_between=(called.queued.low, called.queued.high),
+        ),
     )
 
 
 def describe_slower_as_called(name: str, answer: Answer) -> str:
     """Why a function is left alone that was not faster where it was called."""
-    low, high = answer.evidence["between"]
-    told = f"{name} is left as it is: called here, what is faster on the device was"
+    evidence = answer.evidence
+    assert evidence.between is not None, "an answer for a call has its interval"
+    low, high = evidence.between
+    outcome = f"{name} is left as it is: called here, what is faster on the device was"
     if high <= 1:
-        return f"{told} slower, {answer.speedup:.2f} times as fast"
-    if answer.evidence["queued_between"][1] <= 1:
-        queued = answer.evidence["queued"]
-        return f"{told} slower where no result is waited for, {queued:.2f} times as fast"
-    return f"{told} {low:.2f} to {high:.2f} times as fast, as the machine is too noisy to say more"
+        return f"{outcome} slower, {answer.speedup:.2f} times as fast"
+    if evidence.queued_between is not None and evidence.queued_between[1] <= 1:
+        queued = evidence.queued
+        return f"{outcome} slower where no result is waited for, {queued:.2f} times as fast"
+    return (
+        f"{outcome} {low:.2f} to {high:.2f} times as fast, as the machine is too noisy to say more"
+    )
 
 
 def stored_arrangement(answer: Answer, faster: Mapping[Subject, Answer]) -> dict[Subject, Answer]:
-    """What stands in the function, by what is remembered of it."""
-    return {one: found for one, found in faster.items() if found.id in answer.evidence["kept"]}
+    """What stands in the function, by the ids that an answer for it keeps."""
+    return {
+        subject: stored
+        for subject, stored in faster.items()
+        if stored.id in (answer.evidence.kept or ())
+    }
 
 
 @dataclass
@@ -102,11 +122,12 @@ class WholeRace:
     effort: Effort
     budget: Budget
     seed: int
-    examples: Sequence[Any]
-    """What the function was traced with: arrays, or what stood for them."""
+    examples: Sequence[Leaf]
+    """What the function was traced with: arrays, or `jax.ShapeDtypeStruct`s that stood for them."""
     tell: Tell
     in_doubt: bool = field(default=False, init=False)
-    """Whether the answer is the function as it is, and noise may hide that another is faster."""
+    """Whether the answer is the function as it is, and noise may hide that another arrangement is
+    faster."""
 
     async def answer(
         self,
@@ -115,21 +136,23 @@ class WholeRace:
         faster: Mapping[Subject, Answer],
         loaded: Mapping[Subject, Replacement | Packed],
     ) -> Answer | Failure:
-        """Which of them stay; a failure where the function as it is cannot be timed elsewhere.
+        """Which answers stay; a `Failure` where the function as it is cannot be timed elsewhere.
 
         An arrangement that fails is out alone.
         """
         compiled: list[Compiled] = []
         ids: list[list[str]] = []
         for name, subjects in {"as written": (), **dict(_arrangements(cut, faster))}.items():
-            found = await self._compiled(name, cut, {one: loaded[one] for one in subjects})
-            if isinstance(found, Failure):
-                self.tell(f"as a whole, {found}")
-            if isinstance(found, Compiled):
-                compiled.append(found)
-                ids.append([faster[one].id for one in subjects])
+            arrangement = await self._compiled(
+                name, cut, {subject: loaded[subject] for subject in subjects}
+            )
+            if isinstance(arrangement, Failure):
+                self.tell(f"as a whole, {arrangement}")
+            if isinstance(arrangement, Compiled):
+                compiled.append(arrangement)
+                ids.append([faster[subject].id for subject in subjects])
             elif not compiled:
-                return found
+                return arrangement
         return await self._decided(key, title(cut.function, None), compiled, ids)
 
     async def _decided(
@@ -154,16 +177,18 @@ class WholeRace:
     async def _compiled(
         self, name: str, cut: CutFunction, replacements: Mapping[Subject, Replacement | Packed]
     ) -> Compiled | Failure:
-        """The function with these in their places, on what it was traced with."""
+        """The function with these replacements, compiled on what it was traced with."""
         spliced = Spliced(cut, replacements)
-        found = await to_thread.run_sync(exported, spliced, cut.settings)
-        if isinstance(found, Failure):
-            return found
-        types = _types([*found.packs, *cut.avals])
+        module = await to_thread.run_sync(exported, spliced, cut.settings)
+        if isinstance(module, Failure):
+            return module
+        types = _types([*module.packs, *cut.avals])
         leaves = map(_value, self.examples, cut.avals)
-        given = {at: one for at, one in enumerate([*found.packs, *leaves]) if one is not None}
+        constants = {
+            at: array for at, array in enumerate([*module.packs, *leaves]) if array is not None
+        }
         return await self.executor.compile(
-            Candidate(name, found.source, NAME, types, given, x64=found.x64)
+            Candidate(name, module.source, NAME, types, constants, x64=module.x64)
         )
 
     async def _race(self, compiled: Sequence[Compiled], seed: int) -> Race:
@@ -174,21 +199,19 @@ class WholeRace:
     def _answer(self, key: Key, name: str, ids: Sequence[str], race: Race, winner: int) -> Answer:
         ratio = race.speedup(winner)
         assert ratio is not None
-        original, found = (race.laps[at].samples[race.deciding].median() for at in (0, winner))
+        original, fast = (race.laps[at].samples[race.deciding].median() for at in (0, winner))
         return Answer(
             key,
             f"{name}{WHOLE}",
             "",
             "",
             ("the answers that are kept in it are verified each",),
-            Timings(original, original, found, 1 + (race.noise() or 0.0)),
+            Timings(original, original, fast, 1 + (race.noise() or 0.0)),
             winner > 0,
             self.effort.value,
-            evidence={
-                "speedup": ratio.median,
-                "kept": list(ids),
-                "ways": times_by_mode(race, winner),
-            },
+            evidence=Evidence(
+                speedup=ratio.median, kept=tuple(ids), ways=times_by_mode(race, winner)
+            ),
         )
 
 
@@ -199,22 +222,24 @@ def _arrangements(
     yield "all that are faster", frozenset(faster)
     if len(faster) > 1:
         ordered = sorted(faster, key=lambda subject: -_saved(cut, subject, faster[subject]))
-        for place, one in enumerate(ordered[:MOST_TRIED_ALONE]):
-            yield f"only {one.program.name}, {place}", frozenset({one})
+        for place, subject in enumerate(ordered[:MOST_TRIED_ALONE]):
+            yield f"only {subject.program.name}, {place}", frozenset({subject})
 
 
 def _saved(cut: CutFunction, subject: Subject, answer: Answer) -> float:
+    """Seconds of a call that an answer saves, by what it saved alone and how often the program
+    occurs."""
     times = sum(piece.subject == subject for piece in cut.regions)
     return times * (answer.timings.original - answer.timings.answer)
 
 
-def _value(example: Any, aval: Any) -> Any:
-    """What a leaf is timed on: its own value as jax takes it; nothing where it stands for one."""
+def _value(example: Leaf, aval: AbstractArray) -> PyTree:
+    """What a leaf is timed on: its own value as jax takes it; `None` where it stands for one."""
     if isinstance(example, jax.ShapeDtypeStruct):
         return None
     return bits(example) if is_array(example) else np.asarray(example, aval.dtype)
 
 
-def _types(arrays: Sequence[Any]) -> tuple[ArrayType, ...]:
+def _types(arrays: Sequence[Leaf]) -> tuple[ArrayType, ...]:
     types = map(bits_type, arrays)
-    return tuple(ArrayType(str(one.dtype), tuple(one.shape)) for one in types)
+    return tuple(ArrayType(str(array_type.dtype), tuple(array_type.shape)) for array_type in types)

@@ -1,4 +1,6 @@
-"""Any JAX function as regions that are tensor programs and the rest, and put together again."""
+"""From a JAX function to programs and back: `trace` makes a jaxpr, `cut` parts it into regions that
+are tensor programs and the rest, and `Spliced` runs it with something else in the place of its
+regions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,23 @@
 """The pieces of a traced function: what each runs, takes and gives, and the tensor program that a
-region is."""
+region is.
+
+Problem: regions and the equations between them become functions that can be called one after the
+other, and regions that compute the same become one `Subject`, whatever the order of their operands.
+
+Example: of two layers `y = relu(x @ w1)` and `z = relu(y @ w2)` on f32[16, 16], each region reads
+as
+
+    maximum(x0 @ x1, 0)
+
+with its inputs numbered. The readings are equal, so that both pieces hold one `Program`, whose
+inputs are called x and w1 after the first, and it is searched once.
+
+Invariant: every variable that a piece takes is an argument of the function, a constant, or an
+output of an earlier piece; equations that depend on no input (`ClassifiedEquation.fixed`) are
+copied into each region that needs them, so that they never cross a border.
+
+Cost: one pass over the equations for each piece, and one reading of each region by `JaxprReader`.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +30,26 @@ from jax.extend.core import Jaxpr, Literal, Var
 
 from ...capture.constants import ClosedOverConstants
 from ...capture.errors import CaptureError
+from ...capture.jax_types import Atom, Leaf
 from ...capture.jaxprs import JaxprReader
 from ...capture.values import TracedValue
 from ...tensor import Program, Term
 from .equations import ClassifiedEquation, is_known, unknown
-from .flat_jaxpr import Atom, FlatJaxpr
+from .flat_jaxpr import FlatJaxpr
 from .regions import dependencies, ordered
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is searched: a program, and which of its inputs stay the same from call to call."""
+    """What is searched: a program, and the positions of its inputs that stay the same from call to
+    call."""
 
     program: Program
     constant: tuple[int, ...] = ()
 
 
 class ValueOrder(NamedTuple):
-    """In which order something takes and gives: the places in the order before."""
+    """A permutation of a piece's inputs and outputs: at each new place the old one."""
 
     inputs: Sequence[int]
     outputs: Sequence[int]
@@ -37,32 +57,36 @@ class ValueOrder(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Equations that run as one. A region's are a program too; regions that are alike share it."""
+    """Equations that run as one function; the equations of a region are a `Program` too, which
+    equal regions share."""
 
     jaxpr: Jaxpr
     inputs: tuple[Var, ...]
     outputs: tuple[Var, ...]
     constant: tuple[int, ...] = ()
-    """The places among its inputs of arrays that stay the same from call to call."""
-    held: tuple[Any, ...] = ()
-    """Numbers that were closed over, which the equations take before the inputs."""
+    """Positions among `inputs` of arrays that stay the same from call to call."""
+    held: tuple[Leaf, ...] = ()
+    """Small arrays that were closed over and are numbers in `program`; the equations take them
+    before `inputs`."""
     program: Program | None = None
+    """What the equations compute; `None` for those that are no region."""
 
     @property
     def subject(self) -> Subject | None:
+        """What is searched for this piece; `None` where it is no region."""
         return None if self.program is None else Subject(self.program, self.constant)
 
     def arranged(self, order: ValueOrder) -> Piece:
-        """The same, which takes and gives in another order."""
+        """This piece with its inputs and outputs in another order."""
         inputs = tuple(self.inputs[at] for at in order.inputs)
         outputs = tuple(self.outputs[at] for at in order.outputs)
         jaxpr: Any = self.jaxpr
-        taken = [*jaxpr.invars[: len(self.held)], *inputs]
-        jaxpr = jaxpr.replace(invars=taken, outvars=list(outputs))
+        operands = [*jaxpr.invars[: len(self.held)], *inputs]
+        jaxpr = jaxpr.replace(invars=operands, outvars=list(outputs))
         return replace(self, jaxpr=jaxpr, inputs=inputs, outputs=outputs)
 
-    def original(self, *inputs: Any) -> list[Any]:
-        """Runs the equations as they are."""
+    def original(self, *inputs: Leaf) -> list[Leaf]:
+        """Runs the equations as they are traced; takes `inputs` in order."""
         return jax.core.eval_jaxpr(self.jaxpr, (), *self.held, *inputs)
 
 
@@ -74,8 +98,12 @@ def pieces(
     names: Mapping[Var, str],
     title: str,
 ) -> list[Piece]:
-    """The regions, and the equations between them, in an order in which they can run."""
-    return list(_Pieces(flat, steps, frozenset(constant), names, title).made(regions))
+    """The regions and the equations between them, in an order in which they can run.
+
+    `regions` as `regions.regions` gives them, `constant` the variables of arrays that stay the
+    same, `names` those of the arguments for a reader, and `title` what programs are named after.
+    """
+    return list(_Pieces(flat, steps, frozenset(constant), names, title).scheduled(regions))
 
 
 class _Pieces:
@@ -95,39 +123,44 @@ class _Pieces:
         self.numbers = _numbers(flat.constants)
         self.programs: dict[Program, tuple[Program, ValueOrder]] = {}
 
-    def made(self, regions: Sequence[Sequence[ClassifiedEquation]]) -> Iterator[Piece]:
+    def scheduled(self, regions: Sequence[Sequence[ClassifiedEquation]]) -> Iterator[Piece]:
+        """The pieces in a topological order; equations between two regions are gathered into one
+        piece."""
         inside = {step.index for region in regions for step in region}
         groups = [[step.index for step in region] for region in regions]
         groups += [[step.index] for step in self.steps if step.index not in inside]
-        rest: list[ClassifiedEquation] = []
+        pending: list[ClassifiedEquation] = []
         for place in ordered(groups, self.edges):
             group = [self.steps[index] for index in groups[place]]
+            # A region that cannot be read as a whole is demoted: its equations join those that are
+            # left to JAX, and the function stays right.
             region = self.region(group) if place < len(regions) else None
             if region is None:
-                rest += group
+                pending += group
                 continue
-            if rest:
-                yield self.piece(rest)
-                rest = []
+            if pending:
+                yield self.piece(pending)
+                pending = []
             yield region
-        if rest:
-            yield self.piece(rest)
+        if pending:
+            yield self.piece(pending)
 
     def region(self, group: Sequence[ClassifiedEquation]) -> Piece | None:
-        """The region, if as a whole it can still be read and anything uses it."""
-        own = sorted({*group, *self.needed(group)}, key=lambda step: step.index)
-        piece = self.piece(own, group)
-        found = self.program(piece) if piece.outputs else None
-        if found is None:
+        """The region with all that it needs beforehand, if it can be read as a whole and anything
+        uses a result of it."""
+        steps = sorted({*group, *self.needed(group)}, key=lambda step: step.index)
+        piece = self.piece(steps, group)
+        reading = self.program(piece) if piece.outputs else None
+        if reading is None:
             return None
-        program, order = found
+        program, order = reading
         piece = piece.arranged(order)
         constant = (at for at, var in enumerate(piece.inputs) if var in self.constant)
         return replace(piece, constant=tuple(constant), program=program)
 
     def needed(self, group: Iterable[ClassifiedEquation]) -> set[ClassifiedEquation]:
-        """The steps behind these that no argument has a say in."""
-        found: set[ClassifiedEquation] = set()
+        """The fixed equations that `group` needs, through others that are fixed."""
+        needed: set[ClassifiedEquation] = set()
         stack = list(group)
         while stack:
             atoms = stack.pop().equation.invars
@@ -136,78 +169,90 @@ class _Pieces:
                 for atom in atoms
                 if not isinstance(atom, Literal) and atom in self.fixed
             }
-            stack.extend(new - found)
-            found |= new
-        return found
+            stack.extend(new - needed)
+            needed |= new
+        return needed
 
     def piece(
         self,
         steps: Sequence[ClassifiedEquation],
         giving: Sequence[ClassifiedEquation] | None = None,
     ) -> Piece:
-        """These steps as a jaxpr, which gives what others use of some of them."""
-        own = {step.index for step in steps}
-        made = {var for step in steps for var in step.equation.outvars}
-        taken = dict.fromkeys(
+        """Equations as a `Piece`, whose outputs are the results of `giving` that are used
+        outside."""
+        indices = {step.index for step in steps}
+        produced = {var for step in steps for var in step.equation.outvars}
+        operands = dict.fromkeys(
             atom
             for step in steps
             for atom in step.equation.invars
-            if not isinstance(atom, Literal) and atom not in made
+            if not isinstance(atom, Literal) and atom not in produced
         )
-        given = tuple(
+        outputs = tuple(
             var
             for step in (steps if giving is None else giving)
             for var in step.equation.outvars
-            if self.uses.get(var, frozenset()) - own
+            if self.uses.get(var, frozenset()) - indices
         )
-        numbers = tuple(var for var in taken if var in self.numbers)
-        inputs = tuple(var for var in taken if var not in self.numbers)
-        jaxpr = self.flat.part((*numbers, *inputs), [step.equation for step in steps], given)
+        # Numbers are closed over by the piece, not taken by it: a program has them as literals, and
+        # a replacement gets no array for them.
+        numbers = tuple(var for var in operands if var in self.numbers)
+        inputs = tuple(var for var in operands if var not in self.numbers)
+        jaxpr = self.flat.part((*numbers, *inputs), [step.equation for step in steps], outputs)
         held = tuple(self.flat.constants[var] for var in numbers)
-        return Piece(jaxpr, inputs, given, held=held)
+        return Piece(jaxpr, inputs, outputs, held=held)
 
     def program(self, piece: Piece) -> tuple[Program, ValueOrder] | None:
-        """What it computes, and in which order that takes and gives."""
+        """The program of a region and the order of its inputs and outputs; equal regions get one
+        program.
+
+        The first reading names inputs `x0`, `x1`, … and is the key; the second has the names and
+        the order of the region that came first, for a reader.
+        """
+        # Input names are a part of equality of programs: neutral ones let equal regions meet.
         plain = self.read(piece, [f"x{at}" for at in range(len(piece.inputs))])
         if plain is None:
             return None
         if plain not in self.programs:
             order = self.order(piece)
             piece = piece.arranged(order)
-            told = self.read(piece, list(self.told(piece)))
-            assert told is not None
-            self.programs[plain] = told, order
+            described = self.read(piece, list(self.reader_names(piece)))
+            assert described is not None
+            self.programs[plain] = described, order
         return self.programs[plain]
 
     def order(self, piece: Piece) -> ValueOrder:
-        """The function's own arguments and results come first and in its order, for a reader."""
+        """The order that a reader expects: arguments and results of the function itself come first,
+        as it has them."""
         return ValueOrder(
             _sorted(piece.inputs, self.flat.inputs), _sorted(piece.outputs, self.flat.outputs)
         )
 
-    def told(self, piece: Piece) -> Iterator[str]:
-        """Names for a reader: the arguments' own where there are any."""
-        taken = set(self.names.values())
+    def reader_names(self, piece: Piece) -> Iterator[str]:
+        """A name for each input: that of the argument where it is one, else `x0`, `x1`, …, each
+        once."""
+        used = set(self.names.values())
         for at, var in enumerate(piece.inputs):
             name = self.names.get(var, f"x{at}")
-            while var not in self.names and name in taken:
+            while var not in self.names and name in used:
                 name += "_"
             yield name
 
     def read(self, piece: Piece, names: Sequence[str]) -> Program | None:
-        """The program, where the region as a whole can be read as one."""
+        """The region as a `Program` with these input names, where all of it can be read."""
         number = f"_{len(self.programs) + 1}" if self.programs else ""
         return read_piece(piece, names, f"{self.title}{number}")
 
 
 def read_piece(piece: Piece, names: Sequence[str], title: str) -> Program | None:
-    """What a piece computes, with these names for its inputs, where it can be read as a whole."""
+    """What a piece computes as a `Program`, with these names for its inputs; `None` where a part of
+    it cannot be read."""
     inputs = [unknown(var, name) for var, name in zip(piece.inputs, names, strict=True)]
     reader = JaxprReader(ClosedOverConstants())
-    found = reader.open(piece.jaxpr, (), [*map(reader.constant, piece.held), *inputs])
-    values = [one for one in found if isinstance(one, TracedValue)]
-    terms: list[Term] = [one.term for one in inputs if isinstance(one, TracedValue)]
-    if len(values) < len(found) or len(terms) < len(inputs):
+    results = reader.open(piece.jaxpr, (), [*map(reader.constant, piece.held), *inputs])
+    values = [traced for traced in results if isinstance(traced, TracedValue)]
+    terms: list[Term] = [traced.term for traced in inputs if isinstance(traced, TracedValue)]
+    if len(values) < len(results) or len(terms) < len(inputs):
         return None
     try:
         return Program(title, tuple(terms), tuple(value.full() for value in values))
@@ -215,31 +260,33 @@ def read_piece(piece: Piece, names: Sequence[str], title: str) -> Program | None
         return None
 
 
-def _sorted(own: Sequence[Var], first: Sequence[Atom]) -> list[int]:
-    """The places of these, those of `first` before all others."""
+def _sorted(variables: Sequence[Var], first: Sequence[Atom]) -> list[int]:
+    """The places of `variables`, those that are in `first` before all others and in its order."""
     ranks = {var: at for at, var in reversed([*enumerate(first)]) if not isinstance(var, Literal)}
-    return sorted(range(len(own)), key=lambda at: ranks.get(own[at], len(first)))
+    return sorted(range(len(variables)), key=lambda at: ranks.get(variables[at], len(first)))
 
 
-def _numbers(constants: Mapping[Var, Any]) -> frozenset[Var]:
-    """The arrays that were closed over and that a program says as numbers."""
+def _numbers(constants: Mapping[Var, Leaf]) -> frozenset[Var]:
+    """The arrays that were closed over and that `JaxprReader` writes as literals or ramps in place
+    of inputs."""
     reader = JaxprReader(ClosedOverConstants())
-    found = {var: reader.constant(array) for var, array in constants.items()}
+    values = {var: reader.constant(array) for var, array in constants.items()}
     return frozenset(
-        var for var, value in found.items() if isinstance(value, TracedValue) and is_known(value)
+        var for var, value in values.items() if isinstance(value, TracedValue) and is_known(value)
     )
 
 
 def _uses(
     steps: Iterable[ClassifiedEquation], outputs: Iterable[Atom]
 ) -> dict[Var, frozenset[int]]:
-    """Which steps take a value; -1 stands for the caller."""
-    found: dict[Var, set[int]] = {}
+    """For each variable the equations that take it, by `ClassifiedEquation.index`; -1 stands for
+    the caller."""
+    takers: dict[Var, set[int]] = {}
     for step in steps:
         for atom in step.equation.invars:
             if not isinstance(atom, Literal):
-                found.setdefault(atom, set()).add(step.index)
+                takers.setdefault(atom, set()).add(step.index)
     for atom in outputs:
         if not isinstance(atom, Literal):
-            found.setdefault(atom, set()).add(-1)
-    return {var: frozenset(taking) for var, taking in found.items()}
+            takers.setdefault(atom, set()).add(-1)
+    return {var: frozenset(taking) for var, taking in takers.items()}

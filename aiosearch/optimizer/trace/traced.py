@@ -1,10 +1,14 @@
 """`trace` and `cut`: trace a JAX function, and cut its jaxpr into regions that are tensor programs
-and the rest."""
+and the rest.
+
+They are two steps since tracing depends on jax's settings of this thread at this moment, and
+cutting, which may take seconds for a large network, runs in any thread.
+"""
 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +18,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Var
 from jax.tree_util import PyTreeDef
 
+from ...capture.jax_types import AbstractArray, Function, Leaf, PyTree, aval
 from ...capture.names import title
 from ...capture.user_frames import user_frame
 from ..jax_settings import JaxSettings, current_settings
@@ -27,29 +32,29 @@ from .regions import regions, why_no_region
 
 @dataclass(frozen=True, eq=False)
 class CutFunction:
-    """A function, as it runs on arrays of some shapes and types, in pieces."""
+    """A function in pieces, as it runs on arrays of some shapes and types."""
 
     call: CallSignature
-    avals: tuple[Any, ...]
+    avals: tuple[AbstractArray, ...]
     """The abstract values of its arrays."""
     places: tuple[jax.sharding.Sharding | None, ...]
-    """Where each lay that it was traced with, as far as it lay anywhere."""
+    """The sharding of each array that it was traced with; `None` for what lay nowhere."""
     constant: frozenset[int]
-    """The places of those that stay the same from call to call."""
-    held: Mapping[int, Any]
-    """The arrays that stay the same, by place, as far as they are jax's own: others may change."""
+    """Positions of the arrays that stay the same from call to call."""
+    held: Mapping[int, Leaf]
+    """The arrays of jax among them, by position: those of NumPy may change."""
     flat: FlatJaxpr
     steps: tuple[ClassifiedEquation, ...]
     pieces: tuple[Piece, ...]
     tree: PyTreeDef
-    """The tree in which the function gives its results."""
+    """The structure of the function's result."""
     settings: JaxSettings
-    """Of jax, under which it was traced."""
+    """The settings of jax under which it was traced."""
     donates: bool = False
-    """Whether it gives arrays that it is given away, as `jax.jit(..., donate_argnums=...)` does."""
+    """Whether it donates arguments, as `jax.jit(..., donate_argnums=...)` does."""
 
     @property
-    def function(self) -> Callable[..., Any]:
+    def function(self) -> Function:
         return self.call.function
 
     @cached_property
@@ -60,8 +65,8 @@ class CutFunction:
     @cached_property
     def subjects(self) -> tuple[Subject, ...]:
         """What is to be searched, each once."""
-        found = () if self.donates else (piece.subject for piece in self.pieces)
-        return tuple(dict.fromkeys(one for one in found if one is not None))
+        candidates = () if self.donates else (piece.subject for piece in self.pieces)
+        return tuple(dict.fromkeys(subject for subject in candidates if subject is not None))
 
     @cached_property
     def left_alone(self) -> tuple[str, ...]:
@@ -69,10 +74,10 @@ class CutFunction:
         if self.donates:
             name = title(self.call.function, None)
             return (f"{name} donates arrays, which nothing that stood in its place would do",)
-        found = dict.fromkeys(step.refusal for step in self.steps)
+        reasons = dict.fromkeys(step.refusal for step in self.steps)
         if not self.regions:
-            found[why_no_region(self.steps)] = None
-        return tuple(filter(None, found))
+            reasons[why_no_region(self.steps)] = None
+        return tuple(filter(None, reasons))
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,80 +85,83 @@ class Traced:
     """A function that was traced, and is yet to be cut."""
 
     call: CallSignature
-    examples: tuple[Any, ...]
-    """The arrays that it was traced with, or what stood for them."""
+    examples: tuple[Leaf, ...]
+    """The arrays that it was traced with, or `jax.ShapeDtypeStruct`s that stood for them."""
     constant: frozenset[int]
     jaxpr: ClosedJaxpr
     tree: PyTreeDef
     settings: JaxSettings
-    precision: Any
-    """What products have that ask for none."""
+    precision: object
+    """The precision of products that ask for none, under the settings of the trace."""
     largest: int
+    """Equations that a region has at most, where it can be parted."""
 
     @property
     def places(self) -> tuple[jax.sharding.Sharding | None, ...]:
-        """Where those arrays lie, as far as that is known."""
+        """The sharding of each example; `None` for what lies nowhere."""
         return tuple(map(array_sharding, self.examples))
 
     @cached_property
-    def closed_over(self) -> tuple[Any, ...]:
-        """The arrays that it and what it calls close over, each as often as they do."""
+    def closed_over(self) -> tuple[Leaf, ...]:
+        """The arrays that the function and what it calls close over, each as often as they do."""
         return tuple(closed_over(self.jaxpr))
 
     @property
     def shardings(self) -> tuple[jax.sharding.Sharding, ...]:
-        """Where all that is given or closed over lies or will lie.
+        """The shardings of all that is given or closed over.
 
-        What is closed over and lies on one device is left out: jax takes it where the rest is.
+        What is closed over and lies on one device is left out: jax moves it to where the rest is.
         """
-        given = [array_sharding(one) or _meant(one) for one in self.examples]
-        held = [array_sharding(one) for one in self.closed_over]
-        spread = [one for one in held if one is not None and len(one.device_set) > 1]
-        return (*(one for one in given if one is not None), *spread)
+        arguments = [array_sharding(leaf) or _meant(leaf) for leaf in self.examples]
+        held = [array_sharding(array) for array in self.closed_over]
+        spread = [
+            sharding for sharding in held if sharding is not None and len(sharding.device_set) > 1
+        ]
+        return (*(sharding for sharding in arguments if sharding is not None), *spread)
 
     def cut(self) -> CutFunction:
-        """Cuts it. Nothing in here asks jax to trace, so that any thread will do."""
+        """Cuts the function. Nothing in here asks jax to trace, so that any thread will do."""
         flat = inline_calls(self.jaxpr)
         steps = classify_equations(flat, self.precision)
-        kept = {flat.inputs[at] for at in self.constant} | set(flat.constants)
-        found = regions(flat, steps, self.largest)
-        told: dict[Var, str] = dict(zip(flat.inputs, self.call.names(), strict=True))
+        constants = {flat.inputs[at] for at in self.constant} | set(flat.constants)
+        groups = regions(flat, steps, self.largest)
+        names: dict[Var, str] = dict(zip(flat.inputs, self.call.names(), strict=True))
         held = [at for at in sorted(self.constant) if is_array(self.examples[at])]
-        made = pieces(flat, steps, found, kept, told, title(self.call.function, None))
+        parts = pieces(flat, steps, groups, constants, names, title(self.call.function, None))
         return CutFunction(
             self.call,
-            tuple(var.aval for var in flat.inputs),
+            tuple(map(aval, flat.inputs)),
             self.places,
             self.constant,
             {at: self.examples[at] for at in held},
             flat,
             tuple(steps),
-            tuple(made),
+            tuple(parts),
             self.tree,
             self.settings,
-            any(any(one.params.get("donated_invars", ())) for one in self.jaxpr.eqns),
+            any(any(equation.params.get("donated_invars", ())) for equation in self.jaxpr.eqns),
         )
 
 
 def trace(
-    function: Callable[..., Any],
-    *args: Any,
+    function: Function,
+    *args: PyTree,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Iterable[str] = (),
     constant_argnums: int | Sequence[int] = (),
     largest: int = 128,
-    kwargs: Mapping[str, Any] | None = None,
-    **named: Any,
+    kwargs: Mapping[str, PyTree] | None = None,
+    **named: PyTree,
 ) -> Traced:
-    """Traces a function that is to be cut; raises SpliceError where it cannot be traced.
+    """Traces a function that is to be cut; raises `SpliceError` where it cannot be traced.
 
     Arguments are arrays or `jax.ShapeDtypeStruct`s, or trees of them; static ones are anything that
     can be hashed. Constant ones are arrays that stay the same from call to call. A region has at
     most `largest` equations where it can be parted. `kwargs` are the function's, beside all others
     that are given by name.
     """
-    own = {**(kwargs or {}), **named}
-    form, leaves = call_signature(function, args, own, static_argnums, static_argnames)
+    keywords = {**(kwargs or {}), **named}
+    form, leaves = call_signature(function, args, keywords, static_argnums, static_argnames)
     closed, tree = _traced(form, leaves)
     constant = form.places(argument_positions(constant_argnums, form.count))
     return Traced(
@@ -161,28 +169,29 @@ def trace(
     )
 
 
-def cut(function: Callable[..., Any], *args: Any, **options: Any) -> CutFunction:
+def cut(function: Function, *args: PyTree, **options: Any) -> CutFunction:
     """Traces a function, and cuts it; takes what `trace` takes."""
     return trace(function, *args, **options).cut()
 
 
-def is_array(leaf: Any) -> bool:
-    """Whether something is one of jax's arrays, and no tracer."""
+def is_array(leaf: Leaf) -> bool:
+    """Whether something is a concrete array of jax, and no tracer."""
     return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
 
 
-def array_sharding(leaf: Any) -> jax.sharding.Sharding | None:
-    """Where an array lies, where that is known: not for tracers, nor for numbers."""
+def array_sharding(leaf: Leaf) -> jax.sharding.Sharding | None:
+    """The sharding of a concrete array of jax; `None` for tracers, NumPy's arrays and numbers."""
     return leaf.sharding if is_array(leaf) else None
 
 
-def _meant(leaf: Any) -> jax.sharding.Sharding | None:
-    """Where an array that there is not yet is to lie, where that is said."""
+def _meant(leaf: Leaf) -> jax.sharding.Sharding | None:
+    """The sharding of a `jax.ShapeDtypeStruct`, where it says one."""
     return leaf.sharding if isinstance(leaf, jax.ShapeDtypeStruct) else None
 
 
-def _precision() -> Any:
-    """What a product has under the settings of this thread."""
+def _precision() -> object:
+    """The precision of a product under the settings of this thread, as jax writes it into an
+    equation."""
     config: Any = jax.config
     if config.jax_default_matmul_precision is None:
         return None
@@ -190,17 +199,17 @@ def _precision() -> Any:
     return equation.params["precision"]
 
 
-def _traced(form: CallSignature, leaves: Sequence[Any]) -> tuple[ClosedJaxpr, PyTreeDef]:
-    """The function of its arrays alone as a jaxpr, and the tree of its results."""
+def _traced(form: CallSignature, leaves: Sequence[Leaf]) -> tuple[ClosedJaxpr, PyTreeDef]:
+    """The function of its arrays alone as a jaxpr, and the structure of its result."""
     tree: PyTreeDef | None = None
 
-    def flat(*arrays: Any) -> list[Any]:
+    def flat(*arrays: Leaf) -> list[Leaf]:
         nonlocal tree
-        found, tree = jax.tree_util.tree_flatten(form.run(arrays))
-        for one in found:
-            if not _is_array(one):
-                raise TypeError(f"it gives {reprlib.repr(one)}, which is no array")
-        return found
+        results, tree = jax.tree_util.tree_flatten(form.run(arrays))
+        for result in results:
+            if not _is_array(result):
+                raise TypeError(f"it gives {reprlib.repr(result)}, which is no array")
+        return results
 
     try:
         closed = jax.make_jaxpr(flat)(*leaves)
@@ -208,21 +217,21 @@ def _traced(form: CallSignature, leaves: Sequence[Any]) -> tuple[ClosedJaxpr, Py
         reason = ": ".join(filter(None, (type(error).__name__, str(error).partition("\n")[0])))
         if _UNHASHABLE in reason:
             reason = _STATIC
-        told = f"cannot trace {title(form.function, None)}: {reason}{user_frame(error)}"
-        raise SpliceError(told) from error
+        problem = f"cannot trace {title(form.function, None)}: {reason}{user_frame(error)}"
+        raise SpliceError(problem) from error
     assert tree is not None
     return closed, tree
 
 
 _UNHASHABLE = "Non-hashable static arguments"
-"""How jax says that a tracer is given as one."""
+"""How jax says that a tracer is given as a static argument."""
 _STATIC = (
     "jax.jit was told that an argument is static, and optimize was not: give it the same"
     " static_argnums or static_argnames"
 )
 
 
-def _is_array(given: Any) -> bool:
-    """Whether jax takes it for one."""
+def _is_array(leaf: Leaf) -> bool:
+    """Whether jax takes it for an array."""
     plain = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
-    return isinstance(given, plain) or hasattr(given, "__jax_array__")
+    return isinstance(leaf, plain) or hasattr(leaf, "__jax_array__")

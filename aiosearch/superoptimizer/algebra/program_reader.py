@@ -1,9 +1,12 @@
-"""Reading a program into normal forms: the index label of each axis, and each term's elements.
+"""Reading a program into normal forms: the index label of each axis, and the form of each term.
 
-A program without its changes of floating types, which search has no word for.
+Reading is evaluating: `FormalAlgebra` gives each operator its meaning over forms, as other algebras
+give it over floats or fields. Worked example: `matmul(X[row=2, feature=3], W[feature=3, column=4])`
+becomes `LabelledTensor(form=4, axes=((15,), (3840,)))`, whose axes are the bits of row and column.
 
-A kernel adds up in 32 bits at least, whatever types it loads and stores. So where a program widens
-half types to add them up and narrows the sum, the same without both is what a kernel does.
+`uncast` removes changes of floating types, for which the search has no operator. A kernel adds up
+in 32 bits at least, whatever types it loads and stores. So where a program widens half types to add
+them up and narrows the sum, the program without both is what a kernel does.
 """
 
 from __future__ import annotations
@@ -28,8 +31,10 @@ from .normal_form import BITS, WHOLE, Mask, NormalForms, label_of
 Axis: TypeAlias = tuple[Mask, ...]
 """The index parts that an axis runs over, outermost first; none where it has one element."""
 Axes: TypeAlias = tuple[Axis, ...]
+"""The axes of a tensor."""
 
 ROW: Axis = ()
+"""The axis of one element."""
 
 
 class UnsearchableError(TensorError):
@@ -38,7 +43,7 @@ class UnsearchableError(TensorError):
 
 @dataclass(frozen=True)
 class LabelledTensor:
-    """A tensor: its elements, and which index each axis is."""
+    """A tensor: the form of its elements, and which index each axis is."""
 
     form: int
     axes: Axes
@@ -46,7 +51,7 @@ class LabelledTensor:
 
 @dataclass(frozen=True)
 class NormalFormProgram:
-    """A program in forms."""
+    """A program with the form of each of its terms."""
 
     program: Program
     forms: NormalForms
@@ -67,9 +72,9 @@ def read(program: Program) -> NormalFormProgram:
     called: list[str] = []
     sizes: list[int] = []
     inputs: list[Axes] = []
-    for one, labels in zip(program.inputs, input_labels(program), strict=True):
+    for term, labels in zip(program.inputs, input_labels(program), strict=True):
         axes: list[Axis] = []
-        for axis, (label, size) in enumerate(zip(labels, one.shape, strict=True)):
+        for axis, (label, size) in enumerate(zip(labels, term.shape, strict=True)):
             if not isinstance(size, int):
                 raise UnsearchableError(f"{program.name} has the size {size}: give it as a number")
             if label is None:
@@ -77,28 +82,31 @@ def read(program: Program) -> NormalFormProgram:
                 continue
             if label not in names:
                 names[label] = len(names)
-                called.append(_called(label.name, one.parameter("name"), axis, called))
+                called.append(_label_name(label.name, term.parameter("name"), axis, called))
                 sizes.append(size)
             axes.append((WHOLE << BITS * names[label],))
+        # X[i, i] would be a diagonal: index parts tell axes apart, so no two may share one.
         if len({axis for axis in axes if axis}) < sum(axis != ROW for axis in axes):
             raise UnsearchableError(
-                f"{program.name}: two axes of {one.parameter('name')} run over one index"
+                f"{program.name}: two axes of {term.parameter('name')} run over one index"
             )
         inputs.append(tuple(axes))
     forms = NormalForms(sizes)
     values: dict[Term, LabelledTensor] = {}
-    for one, axes_of in zip(program.inputs, inputs, strict=True):
+    for term, axes_of in zip(program.inputs, inputs, strict=True):
         mask = 0
         for axis_of in axes_of:
             mask |= sum(axis_of)
-        values[one] = LabelledTensor(forms.tensor(one.parameter("name"), mask), axes_of)
+        values[term] = LabelledTensor(forms.tensor(term.parameter("name"), mask), axes_of)
     _evaluate(program, FormalAlgebra(forms, tuple(sizes)), values)
     return NormalFormProgram(program, forms, tuple(called), tuple(sizes), values)
 
 
 def read_with(program: Program, reference: NormalFormProgram) -> list[LabelledTensor]:
-    """The outputs of another program of the same inputs; raises TensorError."""
-    values = {one: reference.values[one] for one in reference.program.inputs}
+    """The outputs of another program of the inputs of `reference`, in its forms; raises
+    TensorError.
+    """
+    values = {term: reference.values[term] for term in reference.program.inputs}
     _evaluate(program, FormalAlgebra(reference.forms, reference.sizes), values)
     return [values[output] for output in program.outputs]
 
@@ -110,13 +118,14 @@ def _evaluate(program: Program, algebra: FormalAlgebra, values: dict[Term, Label
             values[term] = step(term, algebra, operands)
 
 
-def _called(label: str | None, tensor: str, axis: int, taken: Sequence[str]) -> str:
+def _label_name(label: str | None, tensor: str, axis: int, names: Sequence[str]) -> str:
+    """A name of a label for people: its own, or that of the tensor and axis it came up at first."""
     plain = label if label is not None and not label.isdigit() else f"{tensor}{axis}"
-    return plain if plain not in taken else f"{plain}{len(taken)}"
+    return plain if plain not in names else f"{plain}{len(names)}"
 
 
 class FormalAlgebra:
-    """The algebra of forms: what moves elements moves indices."""
+    """The algebra of forms: what moves elements moves indices, and changes no form."""
 
     def __init__(self, forms: NormalForms, sizes: tuple[int, ...]) -> None:
         self._forms = forms
@@ -131,13 +140,16 @@ class FormalAlgebra:
         raise UnsearchableError("positions along an axis")
 
     def _axes(self, *xs: LabelledTensor) -> Axes:
-        found: Axes = ()
+        """The axes of a pointwise result; raises where operands run over different indices."""
+        axes: Axes = ()
         for x in xs:
-            if not found or not x.axes:
-                found = found or x.axes
+            if not axes or not x.axes:
+                axes = axes or x.axes
                 continue
-            found = tuple(_met(one, two) for one, two in zip(found, x.axes, strict=True))
-        return _apart(found)
+            axes = tuple(
+                _matching_axis(left, right) for left, right in zip(axes, x.axes, strict=True)
+            )
+        return _distinct_axes(axes)
 
     def add(self, x: LabelledTensor, y: LabelledTensor) -> LabelledTensor:
         return LabelledTensor(self._forms.add(x.form, y.form), self._axes(x, y))
@@ -182,14 +194,15 @@ class FormalAlgebra:
 
     def function(self, function: Function, *arguments: LabelledTensor) -> LabelledTensor:
         if function.means is not None:
-            found: LabelledTensor = function.means(self, *arguments)
-            return found
+            tensor: LabelledTensor = function.means(self, *arguments)
+            return tensor
         return self._call(function.name, *arguments)
 
     def _call(self, name: str, *xs: LabelledTensor) -> LabelledTensor:
         return LabelledTensor(self._forms.call(name, *(x.form for x in xs)), self._axes(*xs))
 
     def _unordered(self, name: str, x: LabelledTensor, y: LabelledTensor) -> LabelledTensor:
+        """A function of two operands in either order; of two equal operands it is the operand."""
         first, second = sorted((x.form, y.form))
         if first == second:
             return LabelledTensor(first, self._axes(x, y))
@@ -202,10 +215,10 @@ class FormalAlgebra:
         return LabelledTensor(self._forms.largest(x.form, _mask(x, axes)), _without_label(x, axes))
 
     def matmul(self, x: LabelledTensor, y: LabelledTensor) -> LabelledTensor:
-        inner = _met(x.axes[-1], y.axes[-2])
+        inner = _matching_axis(x.axes[-1], y.axes[-2])
         lead = self._axes(LabelledTensor(x.form, x.axes[:-2]), LabelledTensor(y.form, y.axes[:-2]))
         product = self._forms.multiply(x.form, y.form)
-        _apart((*lead, x.axes[-2], inner, y.axes[-1]))
+        _distinct_axes((*lead, x.axes[-2], inner, y.axes[-1]))
         return LabelledTensor(self._forms.sum(product, sum(inner)), (*lead, x.axes[-2], y.axes[-1]))
 
     def size(self, x: LabelledTensor, axis: int) -> LabelledTensor:
@@ -215,24 +228,30 @@ class FormalAlgebra:
         return LabelledTensor(x.form, x.axes or (ROW,) * len(shape))
 
     def reshape(self, x: LabelledTensor, shape: Sequence[Dim]) -> LabelledTensor:
-        own = self.shape(x)
-        found: list[Axis] = [ROW] * len(shape)
-        for left, right in regroup(NUMBERS, own, tuple(shape)):
+        """Regroups the index parts of the axes; an axis that would have to be cut in two is
+        refused.
+        """
+        old_shape = self.shape(x)
+        axes: list[Axis] = [ROW] * len(shape)
+        for left, right in regroup(NUMBERS, old_shape, tuple(shape)):
             pieces = [piece for axis in left for piece in x.axes[axis]]
             for axis in right:
-                found[axis], pieces = self._taken(pieces, shape[axis])
-        return LabelledTensor(x.form, tuple(found))
+                axes[axis], pieces = self._leading_pieces(pieces, shape[axis])
+        return LabelledTensor(x.form, tuple(axes))
 
-    def _taken(self, pieces: list[Mask], size: Dim) -> tuple[Axis, list[Mask]]:
-        taken: list[Mask] = []
+    def _leading_pieces(self, pieces: list[Mask], size: Dim) -> tuple[Axis, list[Mask]]:
+        """The pieces of an axis of `size`, from the front of `pieces`, and the pieces that are
+        left.
+        """
+        pieces_of_axis: list[Mask] = []
         count = 1
         while count != size and pieces:
-            taken.append(pieces[0])
+            pieces_of_axis.append(pieces[0])
             count *= self._size(pieces[0])
             pieces = pieces[1:]
         if count != size:
             raise UnsearchableError("an axis that is cut into two")
-        return tuple(taken), pieces
+        return tuple(pieces_of_axis), pieces
 
     def transpose(self, x: LabelledTensor, axes: Sequence[int]) -> LabelledTensor:
         return LabelledTensor(x.form, tuple(x.axes[axis] for axis in axes))
@@ -262,13 +281,13 @@ class FormalAlgebra:
         raise UnsearchableError("a change of element type")
 
     def shape(self, x: LabelledTensor) -> tuple[Dim, ...]:
-        found = []
+        shape = []
         for axis in x.axes:
             size = 1
             for piece in axis:
                 size *= self._size(piece)
-            found.append(size)
-        return tuple(found)
+            shape.append(size)
+        return tuple(shape)
 
     def _size(self, piece: Mask) -> int:
         return self._sizes[label_of(piece)]
@@ -285,16 +304,18 @@ def overlap(axes: Axes) -> bool:
     return False
 
 
-def _apart(axes: Axes) -> Axes:
+def _distinct_axes(axes: Axes) -> Axes:
+    """The axes, where no two run over parts of one index; raises UnsearchableError else."""
     if overlap(axes):
         raise UnsearchableError("two axes of a tensor that run over one index")
     return axes
 
 
-def _met(one: Axis, two: Axis) -> Axis:
-    if one and two and one != two:
+def _matching_axis(left: Axis, right: Axis) -> Axis:
+    """The axis of two that meet, where one may have a single element."""
+    if left and right and left != right:
         raise UnsearchableError("axes meet that run over different indices")
-    return one or two
+    return left or right
 
 
 def _mask(x: LabelledTensor, axes: Sequence[int]) -> Mask:
@@ -306,20 +327,24 @@ def _without_label(x: LabelledTensor, axes: Sequence[int]) -> Axes:
 
 
 def uncast(program: Program) -> Program:
-    """The program itself where its casts are not all of that kind, or where types would change."""
+    """The program without its casts between floating types.
+
+    It is the program itself where other casts would have to go, or where the types of outputs would
+    change.
+    """
     values: dict[Term, Term] = {}
     try:
         for term in program.terms():
-            values[term] = _without(term, [values[one] for one in term.arguments])
+            values[term] = _without_cast(term, [values[output] for output in term.arguments])
     except TensorError:
         return program
-    outputs = tuple(values[one] for one in program.outputs)
-    if [one.type for one in outputs] != [one.type for one in program.outputs]:
+    outputs = tuple(values[output] for output in program.outputs)
+    if [output.type for output in outputs] != [output.type for output in program.outputs]:
         return program
     return Program(program.name, program.inputs, outputs)
 
 
-def _without(term: Term, arguments: list[Term]) -> Term:
+def _without_cast(term: Term, arguments: list[Term]) -> Term:
     if term.operator is RESULT or not arguments:
         return term
     if term.operator.name == "cast" and {term.dtype, term.arguments[0].dtype} <= FLOATING:

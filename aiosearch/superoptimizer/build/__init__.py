@@ -1,1 +1,1 @@
-"""Programs built of what enumeration found."""
+"""Programs built of what the enumeration found."""

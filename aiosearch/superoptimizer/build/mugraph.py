@@ -1,5 +1,9 @@
-"""Building of µgraphs: a kernel graph, a block graph for each kernel, and the names of their
-sizes."""
+"""Building of µgraphs: a kernel graph, a block graph for each kernel, and the names of their sizes.
+
+The enumeration knows classes and derivations; here they become terms of the tensor language. Worked
+example: a kernel at position 0 whose grid walks the label `column` of 4096 leaves the size
+`column0` open, which has to divide 4096; its loop is `range0`.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +21,18 @@ from ..enumeration.kernel_graphs import SkeletonKernel
 
 
 class BuiltKernels(Struct, frozen=True, array_like=True):
-    """Kernels in the order in which they run, each with its block graph, if it has one."""
+    """Kernels in the order in which they run, each with its block graph, if it is a block
+    kernel.
+    """
 
     kernels: tuple[SkeletonKernel, ...]
     graphs: tuple[DerivedBlockGraph | None, ...]
 
 
 class Builder:
-    """Makes programs of kernels; sizes are named after the kernel and the label that they cut."""
+    """Makes programs of kernels; sizes are named after the label that they cut and the kernel's
+    position.
+    """
 
     def __init__(self, tables: DerivationGraph) -> None:
         self._tables = tables
@@ -33,20 +41,20 @@ class Builder:
 
     def extents(self, built: BuiltKernels) -> dict[str, int]:
         """The numbers that a program leaves open, each with what it has to divide."""
-        found: dict[str, int] = {}
+        extents: dict[str, int] = {}
         for place, graph in enumerate(built.graphs):
             if graph is None:
                 continue
             for label in _labels(self._tables.classes[graph.outputs[0]].grid):
-                found[f"{self._labels[label]}{place}"] = self._reference.sizes[label]
+                extents[f"{self._labels[label]}{place}"] = self._reference.sizes[label]
             for number, step in graph.steps:
-                own = self._tables.classes[number]
-                if step.operator == "load" and own.loop:
-                    found[f"range{place}"] = self._reference.sizes[label_of(own.loop)]
-        return found
+                cls = self._tables.classes[number]
+                if step.operator == "load" and cls.loop:
+                    extents[f"range{place}"] = self._reference.sizes[label_of(cls.loop)]
+        return extents
 
     def build(self, built: BuiltKernels, sizes: Mapping[str, Dim]) -> Program:
-        """The program with these numbers; raises ShapeError where they do not fit."""
+        """The program with these `sizes`; raises ShapeError where they do not fit."""
         values = self._computed(built, sizes)
         computed = [values[target] for target in built_targets(self._tables)]
         program = self._reference.program
@@ -55,13 +63,13 @@ class Builder:
         return Program(program.name, program.inputs, outputs)
 
     def part(self, built: BuiltKernels, sizes: Mapping[str, Dim]) -> Program:
-        """The first kernels of a program, which gives all that they store."""
+        """The first kernels of a program, as a program that gives all that they store."""
         values = self._computed(built, sizes)
-        stored = tuple(values[one] for kernel in built.kernels for one in kernel.tensors)
+        stored = tuple(values[tensor] for kernel in built.kernels for tensor in kernel.tensors)
         return Program(self._reference.program.name, self._reference.program.inputs, stored)
 
     def _computed(self, built: BuiltKernels, sizes: Mapping[str, Dim]) -> dict[int, Term]:
-        """The tensors that are there, and those that kernels store."""
+        """By class, the tensors that are there, and those that kernels store."""
         inputs = self._reference.program.inputs
         values: dict[int, Term] = dict(zip(self._tables.inputs, inputs, strict=True))
         values.update(self._tables.views)
@@ -79,8 +87,8 @@ class Builder:
         operands = [values[operand] for operand in step.operands]
         if step.operator == "fold":
             axis = int(step.detail)
-            kept = self._tables.classes[number].axes[axis]
-            return apply("fold", *operands, axis=axis, size=self._whole(kept))
+            pieces = self._tables.classes[number].axes[axis]
+            return apply("fold", *operands, axis=axis, size=self._whole(pieces))
         return self._applied(step, operands)
 
     def _applied(self, step: Derivation, operands: list[Term]) -> Term:
@@ -93,12 +101,13 @@ class Builder:
         return apply(step.operator, *operands)
 
     def _whole(self, pieces: Sequence[Mask]) -> int:
-        found = 1
+        """The size of an axis of whole labels."""
+        size = 1
         for piece in pieces:
             if not is_whole(piece):
                 raise ShapeError("a fold that keeps a part of an index")
-            found *= self._reference.sizes[label_of(piece)]
-        return found
+            size *= self._reference.sizes[label_of(piece)]
+        return size
 
     def _custom(
         self,
@@ -110,6 +119,7 @@ class Builder:
     ) -> tuple[Term, ...]:
         classes = self._tables.classes
         walked = _labels(classes[graph.outputs[0]].grid)
+        # A size that is not chosen is 1: the grid has one block along that label.
         cuts = [sizes.get(f"{self._labels[label]}{place}", 1) for label in walked]
         block = Block(cuts, sizes.get(f"range{place}", 1))
         tiles: dict[int, Term] = {}
@@ -132,20 +142,26 @@ class Builder:
     def _maps(
         self, source: ValueClass, tile: ValueClass, walked: Sequence[int]
     ) -> tuple[list[int | None], int | None]:
-        """By which axes the grid and the loop split a tensor."""
+        """The axis of `source` that each grid axis splits, and the axis that the loop splits."""
         maps: list[int | None] = []
         for label in walked:
             part = GRID << BITS * label
             split = [
                 axis
-                for axis, (own, kept) in enumerate(zip(source.axes, tile.axes, strict=True))
-                if part & tile.grid and sum(own) & part and not sum(kept) & part
+                for axis, (source_axis, tile_axis) in enumerate(
+                    zip(source.axes, tile.axes, strict=True)
+                )
+                # The tensor has the grid's part on this axis and the tile does not: so the grid
+                # split it there.
+                if part & tile.grid and sum(source_axis) & part and not sum(tile_axis) & part
             ]
             maps.append(split[0] if split else None)
         loops = [
             axis
-            for axis, (own, kept) in enumerate(zip(source.axes, tile.axes, strict=True))
-            if sum(own) & tile.loop and not sum(kept) & tile.loop
+            for axis, (source_axis, tile_axis) in enumerate(
+                zip(source.axes, tile.axes, strict=True)
+            )
+            if sum(source_axis) & tile.loop and not sum(tile_axis) & tile.loop
         ]
         return maps, loops[0] if loops else None
 
@@ -157,23 +173,27 @@ class Builder:
         block: Block,
         cuts: Mapping[int, Dim],
     ) -> Term:
+        """The term of a class in a block."""
         operands = [tiles[operand] for operand in step.operands]
         if step.operator == "accumulate":
+            # The operator wants a number of columns; only redtox uses it.
             columns: Dim = 64
             if step.detail == "redtox":
                 columns = 1
                 for piece in self._tables.classes[number].axes[-1]:
                     label = label_of(piece)
-                    own: Dim = self._reference.sizes[label]
+                    width: Dim = self._reference.sizes[label]
                     if not piece & GRID << BITS * label:
-                        own = own // cuts[label]  # type: ignore[operator]
-                    columns = columns * own
+                        width = width // cuts[label]  # type: ignore[operator]  # no grid cuts inner pieces
+                    columns = columns * width
             return block.accumulate(operands[0], step.detail, columns)
         return self._applied(step, operands)
 
 
 def _moved(term: Term, value: Term) -> Term:
-    """What the reference does with the elements of an output in the end."""
+    """Does with `value` what the reference does with the elements of the output `term` in the
+    end.
+    """
     if term.operator.name not in MOVES:
         same = value.shape == term.shape
         return value if same else apply("reshape", value, shape=term.shape)
@@ -187,19 +207,21 @@ def built_targets(tables: DerivationGraph) -> list[int]:
 
 
 def _labels(mask: Mask) -> list[int]:
-    """The labels whose grid part is in a set."""
+    """The labels whose grid part is in `mask`."""
     return [bit // BITS for bit in range(0, mask.bit_length(), BITS) if mask >> bit & GRID]
 
 
 def _stored(tile: ValueClass, tensor: ValueClass, walked: Sequence[int]) -> list[int | None]:
     """The axis on which each grid axis is stored."""
-    found: list[int | None] = []
+    maps: list[int | None] = []
     for label in walked:
         part = GRID << BITS * label
         (axis,) = (
             axis
-            for axis, (own, kept) in enumerate(zip(tensor.axes, tile.axes, strict=True))
-            if sum(own) & part and not sum(kept) & part
+            for axis, (tensor_axis, tile_axis) in enumerate(
+                zip(tensor.axes, tile.axes, strict=True)
+            )
+            if sum(tensor_axis) & part and not sum(tile_axis) & part
         )
-        found.append(axis)
-    return found
+        maps.append(axis)
+    return maps

@@ -1,7 +1,7 @@
 """A program of custom kernels as plain tensor operators, without its blocks.
 
 The order of operations that the superoptimizer found is worth something without its kernels too,
-where a compiler makes its own.
+where a compiler makes its own: LoRA becomes `X·(W + A·B)`, with one product with X.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from ..algebra.program_reader import NormalFormProgram, read_with
 
 
 def plain(program: Program, reference: NormalFormProgram) -> Program | None:
-    """The same without blocks; None where what a block computes needs them.
+    """The program without blocks; None where what a block computes needs them.
 
-    Without its loop, a sum may come before what it should come after: the forms tell.
+    Without its loop, a sum may come before what it should come after, so the result is read into
+    forms and compared with `reference`.
     """
-    values: dict[Term, Term] = {one: one for one in program.inputs}
+    values: dict[Term, Term] = {term: term for term in program.inputs}
     try:
         for term in program.terms():
             if term.operator is RESULT:
@@ -28,33 +29,38 @@ def plain(program: Program, reference: NormalFormProgram) -> Program | None:
                     values[inner] = _unblocked(inner, values)
                 values[term] = values[kernel.outputs[term.parameter("index")][0]]
             elif term not in values and term.place in (Place.DEVICE, Place.ANYWHERE):
-                values[term] = _again(term, values)
+                values[term] = _reapplied(term, values)
         outputs = tuple(values[output] for output in program.outputs)
-        found = Program(program.name, program.inputs, outputs)
-        same = read_with(found, reference) == list(reference.outputs)
+        unblocked = Program(program.name, program.inputs, outputs)
+        same = read_with(unblocked, reference) == list(reference.outputs)
     except TensorError:
         return None
-    return found if same else None
+    return unblocked if same else None
 
 
-def _again(term: Term, values: dict[Term, Term]) -> Term:
+def _reapplied(term: Term, values: dict[Term, Term]) -> Term:
+    """`term` with new operands from `values`."""
     if not term.arguments:
         return term
-    return apply(term.operator, *(values[one] for one in term.arguments), **dict(term.parameters))
+    return apply(
+        term.operator, *(values[argument] for argument in term.arguments), **dict(term.parameters)
+    )
 
 
 def _unblocked(term: Term, values: dict[Term, Term]) -> Term:
-    (source, *_) = [values[one] for one in term.arguments] or [term]
+    """What a term of a block computes on whole tensors."""
+    (source, *_) = [values[argument] for argument in term.arguments] or [term]
     if term.operator in (LOAD, READ, WRITE) or term is source:
         return source
     if term.operator is ACCUMULATE:
         return _accumulated(term, source)
     if any(parameter.kind is ParameterKind.SHAPE for parameter in term.operator.parameters):
         raise TensorError("a shape that a tile has")
-    return _again(term, values)
+    return _reapplied(term, values)
 
 
 def _accumulated(term: Term, source: Term) -> Term:
+    """What an accumulator comes to without its loop; `source` is the whole tensor."""
     kind, last = term.parameter("kind"), (len(source.shape) - 1,)
     if kind in ("sum", "mean"):
         return apply(kind, source, axes=last, keep=True)

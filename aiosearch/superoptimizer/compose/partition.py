@@ -1,12 +1,28 @@
 """`partition`: the cheapest choice of pieces that together are the program, and an order in which
 they run.
 
-A piece is what one kernel could do: operators that are connected, and that no way leaves and enters
-again. What moves elements from piece to piece costs nothing, as in `tensor.cost`.
+Problem: given the convex pieces of a program and what each costs, choose pieces that contain every
+operator once and can run one after the other, with the least total. Asking for a price means
+searching the piece, so as few prices as possible are asked.
 
-The orders in which pieces can run, put together wherever the same operators are done.
+Method: a *stage* is a set of operators that are done; a piece leads from the stages in which its
+needs are done to larger ones. The cheapest way from nothing to everything is a shortest path.
+Prices begin as lower bounds: find the shortest path, ask for one price on it that is not known, and
+repeat until all of its prices are known.
 
-The cheapest way through a program's pieces, with as few prices asked as can be.
+Worked example: for three operators in a chain and pieces {0}, {1}, {2}, {0, 1}, {1, 2} the stages
+are 0b000, 0b001, 0b011 and 0b111. With prices 5, 5, 5, 6 and 9 the cheapest way is {0, 1}, {2} at
+11.
+
+Invariants: a bound never exceeds its price (`Prices` refuses one that does), so a path of known
+prices that is shortest by bounds is the cheapest. A stage is reached in one way for each choice of
+pieces (`_Scheduling._next`).
+
+Cost: at most `MOST_STAGES` stages, and `MOST_EACH` pieces for each first operator and size;
+`Plan.exact` says whether that left anything out. What moves elements from piece to piece costs
+nothing, as in `tensor.analysis.cost`.
+
+See docs/why/superoptimizer.md.
 """
 
 from __future__ import annotations
@@ -29,14 +45,15 @@ class OperatorGroup(NamedTuple):
 
     members: Bits
     needs: Bits
-    """What has to be done right before."""
+    """The operators that have to be done right before."""
     before: Bits
-    """What has to be done at any time before."""
+    """The operators that have to be done at any time before."""
     weight: float
-    """What it is taken to cost as long as nobody knows."""
+    """What it is taken to cost as long as its price is unknown."""
 
 
 def operator_group(graph: Dependencies, members: Bits, weight: float) -> OperatorGroup:
+    """The group of `members`, with what they need of other operators."""
     needs = before = 0
     for number in numbers(members):
         needs |= graph.needs[number]
@@ -45,10 +62,10 @@ def operator_group(graph: Dependencies, members: Bits, weight: float) -> Operato
 
 
 class ScheduleStep(NamedTuple):
-    """One part run after others."""
+    """A part that is run next."""
 
     start: int
-    """The stage that it starts from."""
+    """The number of the stage that it starts from."""
     part: int
 
 
@@ -56,7 +73,8 @@ class ScheduleStep(NamedTuple):
 class Schedules:
     """Stages, which are sets of operators that are done, and the steps that lead to each.
 
-    The first stage is nothing, the last is everything; a step leads from an earlier to a later one.
+    The first stage is nothing, the last is everything; a step leads from an earlier to a later
+    one.
     """
 
     steps: list[list[ScheduleStep]] = field(default_factory=list)
@@ -65,12 +83,13 @@ class Schedules:
 
 
 def schedules(parts: Sequence[OperatorGroup], count: int, most_stages: int) -> Schedules:
-    """The ways through all operators, over so many stages at most.
+    """The ways through all `count` operators, over at most `most_stages` stages.
 
-    Each count of operators done has its share of these; where there are more, those are kept that
-    have wasted the least on their way. The last stage can be reached if each operator is a part.
+    Each count of operators done has an equal share of these; where there are more, those are kept
+    that have wasted the least on their way. The last stage can be reached if each operator is a
+    part.
     """
-    return _Scheduling(parts, count, most_stages).found()
+    return _Scheduling(parts, count, most_stages).scheduled()
 
 
 class _Scheduling:
@@ -79,24 +98,29 @@ class _Scheduling:
         self._all = (1 << count) - 1
         self._most = max(1, most_stages // (count + 1))
         self._with: list[list[int]] = [[] for _ in range(count)]
-        for number, one in enumerate(parts):
-            for member in numbers(one.members):
+        for number, part in enumerate(parts):
+            for member in numbers(part.members):
                 self._with[member].append(number)
         self._excess = _excesses(parts, count)
         self._levels: list[dict[Bits, float]] = [{} for _ in range(count + 1)]
-        """By how much is done: the stages, and what the best way there has wasted."""
+        """By how many operators are done: the stages, and what the best way there has wasted."""
         self._steps: dict[Bits, list[ScheduleStep]] = {}
 
-    def found(self) -> Schedules:
-        found = Schedules()
+    def scheduled(self) -> Schedules:
+        """All stages in the order of how many operators they have done, with the steps between
+        them.
+        """
+        ways = Schedules()
         self._levels[0][0] = 0.0
         for level in self._levels:
             stages = sorted(level, key=lambda done: (level[done], done))
-            found.complete = found.complete and len(stages) <= self._most
+            ways.complete = ways.complete and len(stages) <= self._most
+            # A beam: stages of one level compete by what they have cost beyond the least
+            # conceivable, which is comparable between stages that have done different operators.
             for done in stages[: self._most]:
-                self._extend(done, level[done], len(found.steps))
-                found.steps.append(self._steps.pop(done, []))
-        return found
+                self._extend(done, level[done], len(ways.steps))
+                ways.steps.append(self._steps.pop(done, []))
+        return ways
 
     def _extend(self, done: Bits, wasted: float, stage: int) -> None:
         for number in self._next(done):
@@ -106,50 +130,51 @@ class _Scheduling:
             self._steps.setdefault(after, []).append(ScheduleStep(stage, number))
 
     def _next(self, done: Bits) -> Iterator[int]:
-        """The parts that may run next: of each choice that has led here, one at least.
+        """The parts that may run next: at least one of each choice of parts that has led here.
 
         Some part has the first operator that is left. Where that has to wait, it is for the part
         that has the first operator that it needs; that one may have to wait in its turn.
         """
         if done == self._all:
             return
-        wanted, past = [lowest(~done)], done
-        for operator in wanted:
+        awaited, past = [lowest(~done)], done
+        for operator in awaited:
             for number in self._with[operator]:
                 members, needs, before, _ = self._parts[number]
+                # A part that overlaps what is done, or an operator that was handled above, was
+                # offered already.
                 if members & past:
                     continue
                 if not needs & ~done:
                     yield number
-                elif (waits := lowest(before & ~done)) not in wanted:
-                    wanted.append(waits)
+                elif (waits := lowest(before & ~done)) not in awaited:
+                    awaited.append(waits)
             past |= 1 << operator
 
 
 def _excesses(parts: Sequence[OperatorGroup], count: int) -> list[float]:
     """What each part costs over the least that its operators cost in any part.
 
-    The cost of a part is shared by its operators as their own parts would cost.
+    The cost of a part is shared by its operators in proportion to what they cost alone.
     """
     alone = [0.0] * count
-    for one in parts:
-        if one.members.bit_count() == 1:
-            alone[lowest(one.members)] = one.weight
+    for part in parts:
+        if part.members.bit_count() == 1:
+            alone[lowest(part.members)] = part.weight
     shares = list(alone)
-    for one in parts:
-        total = sum(alone[number] for number in numbers(one.members))
-        for number in numbers(one.members) if total else ():
-            shares[number] = min(shares[number], one.weight * alone[number] / total)
-    return [one.weight - sum(shares[number] for number in numbers(one.members)) for one in parts]
+    for part in parts:
+        total = sum(alone[number] for number in numbers(part.members))
+        for number in numbers(part.members) if total else ():
+            shares[number] = min(shares[number], part.weight * alone[number] / total)
+    return [part.weight - sum(shares[number] for number in numbers(part.members)) for part in parts]
 
-
-pass
 
 _ROUNDING = 1e-9
+"""By how much, relatively, a price may be below its bound because of rounding."""
 
 
 class PartitionError(TensorError):
-    """A program that no pieces with a price make up, or a piece that does not keep its word."""
+    """A program that no pieces with a price make up, or a piece whose price is below its bound."""
 
 
 class Prices:
@@ -167,11 +192,13 @@ class Prices:
         self._asked: set[Program] = set()
 
     def costs(self) -> list[float]:
-        """What each piece costs at least."""
+        """The price of each piece, or its lower bound."""
         return [self._known[program] for program in self._programs]
 
     def ask(self, chosen: Sequence[int]) -> bool:
-        """Asks for one price that is not known, if there is any: of what is most often chosen."""
+        """Asks for one unknown price, that of the piece most often in `chosen`; returns whether
+        there was one.
+        """
         counts = Counter(self._programs[number] for number in chosen)
         for program, _ in counts.most_common():
             if program not in self._asked:
@@ -180,8 +207,8 @@ class Prices:
         return False
 
     def _ask(self, program: Program) -> None:
-        found = self._price(program)
-        cost = math.inf if found is None else found
+        price = self._price(program)
+        cost = math.inf if price is None else price
         bound = self._known[program]
         if cost < bound * (1 - _ROUNDING):
             raise PartitionError(
@@ -205,6 +232,7 @@ def cheapest(ways: Schedules, prices: Prices) -> tuple[float, list[int]]:
 
 
 def _shortest(ways: Schedules, costs: Sequence[float]) -> tuple[float, list[int]]:
+    """The length of the shortest path and its parts; stages are in order, so one pass is enough."""
     totals = [0.0]
     for steps in ways.steps[1:]:
         totals.append(min([totals[start] + costs[number] for start, number in steps]))
@@ -219,15 +247,11 @@ def _shortest(ways: Schedules, costs: Sequence[float]) -> tuple[float, list[int]
     return totals[-1], chosen[::-1]
 
 
-pass
-
-
-pass
-
 MOST_EACH = 50
 """Pieces of one size that begin with one operator."""
 MOST_STAGES = 20_000
-"""Sets of operators that may be done at some time; as many for each count of operators."""
+"""Sets of operators that may be done at some time, shared evenly by the counts of operators
+done."""
 
 
 @dataclass(frozen=True)
@@ -257,9 +281,9 @@ def partition(
     distinct piece, and only of those that may be part of the cheapest choice: `least` says what a
     piece costs at least.
 
-    The answer is exact while at most MOST_EACH pieces of one size begin with one operator, and
-    there are no more sets of as many operators that may be done at some time than there is room
-    for in MOST_STAGES. Of more than that, those stay that move the fewest bytes.
+    The answer is exact while at most `MOST_EACH` pieces of one size begin with one operator, and
+    there are no more sets of as many operators that may be done at some time than there is room for
+    in `MOST_STAGES`. Of more than that, those stay that move the fewest bytes.
     """
     graph = dependencies(program, searchable)
     pieces = Subprograms(graph)
@@ -267,34 +291,38 @@ def partition(
     cuts = list(within(pieces, sets, most_inputs, most_outputs))
     parts = [operator_group(graph, members, float(cut.traffic)) for members, cut in cuts]
     ways = schedules(parts, len(graph.results), MOST_STAGES)
-    found = [pieces.piece(cut) for _, cut in cuts]
-    prices = Prices([piece.program for piece in found], price, least)
+    candidates = [pieces.piece(cut) for _, cut in cuts]
+    prices = Prices([piece.program for piece in candidates], price, least)
     total, chosen = cheapest(ways, prices)
-    return Plan(program, tuple(found[number] for number in chosen), total, whole and ways.complete)
+    return Plan(
+        program, tuple(candidates[number] for number in chosen), total, whole and ways.complete
+    )
 
 
 def reassembled(plan: Plan, replacements: Sequence[Program]) -> Program:
-    """The program, with one in the place of each piece that takes and gives the same.
+    """The program with `replacements` in the place of its pieces, each of the same inputs and
+    outputs.
 
-    Raises PartitionError where one takes or gives something else.
+    Raises PartitionError where a replacement takes or gives something else.
     """
     built: dict[Term, Term] = {}
-    for piece, own in zip(plan.pieces, replacements, strict=True):
-        _check(piece.program, own)
+    for piece, replacement in zip(plan.pieces, replacements, strict=True):
+        _check(piece.program, replacement)
         inputs = replaced(piece.inputs, built)
-        outputs = replaced(own.outputs, dict(zip(own.inputs, inputs, strict=True)))
+        outputs = replaced(replacement.outputs, dict(zip(replacement.inputs, inputs, strict=True)))
         built.update(zip(piece.outputs, outputs, strict=True))
     return Program(plan.program.name, plan.program.inputs, replaced(plan.program.outputs, built))
 
 
-def _check(piece: Program, own: Program) -> None:
-    for what, wanted, given in (
-        ("takes", piece.inputs, own.inputs),
-        ("gives", piece.outputs, own.outputs),
+def _check(piece: Program, replacement: Program) -> None:
+    """Raises PartitionError where `replacement` takes or gives other types than `piece`."""
+    for what, expected, actual in (
+        ("takes", piece.inputs, replacement.inputs),
+        ("gives", piece.outputs, replacement.outputs),
     ):
-        if [term.type for term in wanted] != [term.type for term in given]:
+        if [term.type for term in expected] != [term.type for term in actual]:
             raise PartitionError(
-                f"{own.name} {what} {_listed(given)}, and its piece {_listed(wanted)}"
+                f"{replacement.name} {what} {_listed(actual)}, and its piece {_listed(expected)}"
             )
 
 

@@ -17,7 +17,7 @@ class TensorRead:
     """A tensor that a kernel reads."""
 
     distinct: Dim
-    """Its bytes."""
+    """The bytes of the tensor."""
     streamed: Dim
     """The bytes that all blocks together load of it, in all iterations."""
 
@@ -31,7 +31,7 @@ class KernelWork:
     written: Dim
     operations: tuple[tuple[DType, Dim], ...]
     kernel: Kernel | None = None
-    """Where it is a custom one, and not a library's."""
+    """The custom kernel, or None for an operator of a library."""
 
     @property
     def blocks(self) -> Dim:
@@ -44,20 +44,20 @@ def works(program: Program) -> list[KernelWork]:
 
     Moved elements are read where they are; an output that is only moved is copied.
     """
-    found: dict[object, KernelWork] = {}
+    kernels: dict[object, KernelWork] = {}
     for term in program.terms():
         if term.operator is RESULT:
-            kernel: Kernel = term.parameter("kernel")
-            if kernel not in found:
-                found[kernel] = _custom(kernel)
+            custom: Kernel = term.parameter("kernel")
+            if custom not in kernels:
+                kernels[custom] = _block_kernel(custom)
         elif term.place is Place.DEVICE and term.operator is not INPUT and not moves(term):
-            found[term] = _library(term)
-    copies = [_copy(output) for output in dict.fromkeys(program.outputs) if _left(output)]
-    return [*found.values(), *copies]
+            kernels[term] = _library_kernel(term)
+    copies = [_copy(output) for output in dict.fromkeys(program.outputs) if _needs_copy(output)]
+    return [*kernels.values(), *copies]
 
 
-def _left(output: Term) -> bool:
-    """Whether no kernel writes an output as it is."""
+def _needs_copy(output: Term) -> bool:
+    """Whether no kernel writes `output` as it is."""
     while output.operator.name == "reshape":
         (output,) = output.arguments
     if output.operator is INPUT or output.place is Place.ANYWHERE:
@@ -71,12 +71,10 @@ def _copy(output: Term) -> KernelWork:
     return KernelWork("copy", (TensorRead(read, read),), size, ())
 
 
-def _library(term: Term) -> KernelWork:
-    found = operator_cost(term)
+def _library_kernel(term: Term) -> KernelWork:
+    cost = operator_cost(term)
     reads = tuple(_whole(operand) for operand in dict.fromkeys(term.arguments))
-    return KernelWork(
-        term.operator.name, reads, found.bytes_written, ((_dtype(term), found.flops),)
-    )
+    return KernelWork(term.operator.name, reads, cost.bytes_written, ((_dtype(term), cost.flops),))
 
 
 def _whole(operand: Term) -> TensorRead:
@@ -84,7 +82,7 @@ def _whole(operand: Term) -> TensorRead:
     return TensorRead(size, size)
 
 
-def _custom(kernel: Kernel) -> KernelWork:
+def _block_kernel(kernel: Kernel) -> KernelWork:
     blocks = product(kernel.grid)
     written: Dim = 0
     for tile, _ in kernel.outputs:
@@ -103,15 +101,16 @@ def _custom(kernel: Kernel) -> KernelWork:
 
 
 def _steps(kernel: Kernel) -> Iterator[tuple[Term, Dim, Dim]]:
-    """The operations and the bytes that one block spends on each of its terms."""
+    """Each term of a block with the operations and the bytes that one block spends on it."""
     for term in kernel.body:
-        found = step_cost(term, kernel.range)
-        yield term, found.flops, found.bytes_read
+        cost = step_cost(term, kernel.range)
+        yield term, cost.flops, cost.bytes_read
 
 
 def _dtype(term: Term) -> DType:
-    """What an operator computes with."""
+    """The element type that an operator computes with."""
     for argument in term.arguments:
+        # A literal takes the type of what it meets.
         if argument.dtype is not DType.WEAK:
             return argument.dtype
     return term.dtype

@@ -1,4 +1,9 @@
-"""`Fusion`: the superoptimizer as a search problem, whose leaves are kernel graphs."""
+"""`Fusion`: the superoptimizer as a search problem, whose leaves are kernel graphs.
+
+A node is a `Skeleton`; the engine deals nodes out to workers, which rebuild the derivation graph
+from `Fusion.program` and name classes by number. So the graph has to be the same everywhere:
+`Fusion.digest` makes sure of it.
+"""
 
 from __future__ import annotations
 
@@ -26,69 +31,84 @@ class Found(Struct, frozen=True):
     kernels: tuple[SkeletonKernel, ...]
     programs: int
     least_bytes: float
-    """What its kernels have to move at least."""
+    """The bytes that its kernels have to move at least."""
 
 
 @dataclass(frozen=True)
 class Fusion:
     """Every kernel graph of a space that computes a program, which is given as JSON.
 
-    A node is kernels and the tensors that still need one. The number of operators of a block, of
-    kernels and of inputs bounds the tree; nothing in it is explored that is no part of the program.
+    A node is kernels and the tensors that still need one. The number of operators of a block,
+    of kernels and of inputs bounds the tree; nothing in it is explored that is no part of the
+    program.
     """
 
     program: bytes
     space: Space = field(default_factory=Space)
     digest: str = ""
-    """Of the tables that nodes are told in, where those of a journal have to be the same."""
+    """The digest of the derivation graph that nodes refer to, where those of a journal have to be
+    the same."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({describe_search(self.program, self.space, self.digest)})"
 
     def root(self) -> Skeleton:
-        """Gives the outputs, for which there are no kernels yet."""
+        """The outputs, for which there are no kernels yet."""
         targets = built_targets(self.tables)
+        # An output that has no class can never be computed: the node that needs -1 has no children,
+        # so the search ends at once, complete and empty.
         whole = len(targets) == len(self.tables.targets)
         return self.skeletons.root(tuple(targets)) if whole else Skeleton((), (-1,))
 
     def expand(self, node: Skeleton) -> list[Skeleton]:
-        """Gives one of the tensors a kernel, in every way."""
+        """Gives one of the needed tensors a kernel, in every way."""
         return [] if node.needed[:1] == (-1,) else list(self.skeletons.expand(node))
 
     def solutions(self, node: Skeleton) -> tuple[Found, ...]:
-        """Gives a kernel graph that needs nothing more."""
-        return () if node.needed else (self.found(in_order(node.kernels, self.tables.given)),)
+        """The kernel graph of a node that needs nothing more."""
+        return (
+            ()
+            if node.needed
+            else (self.kernel_graph(in_order(node.kernels, self.tables.available)),)
+        )
 
-    def found(self, kernels: tuple[SkeletonKernel, ...]) -> Found:
-        """What there is to say of a kernel graph."""
+    def kernel_graph(self, kernels: tuple[SkeletonKernel, ...]) -> Found:
+        """A kernel graph with its number of programs and its traffic."""
         programs = prod(map(self.skeletons.count, kernels))
         return Found(kernels, min(programs, MOST), float(self.least.moved(kernels)))
 
     def priority(self, node: Skeleton) -> float:
-        """What the kernels so far have to move, and at least one more for what is needed."""
+        """The bytes that the kernels so far have to move, and one more for each needed tensor."""
         return self.least.moved(node.kernels) + len(node.needed)
 
     def key(self, node: Skeleton) -> bytes:
-        """Gives what the node is: a kernel of two outputs comes about by way of either."""
+        """What the node is: a kernel of two outputs comes about by way of either."""
         return encode(node)
 
     @cached_property
     def tables(self) -> DerivationGraph:
+        """The `DerivationGraph` of the program, computed on first use."""
         return self.prepare()
 
     def prepare(self, going: ShouldContinue = always_continue) -> DerivationGraph:
-        """Computes the tables beforehand, which may take long."""
+        """Computes the derivation graph beforehand, which may take long; `going` is told of
+        progress.
+        """
         tables = DerivationGraph(read(from_json(self.program)), self.space, going)
         if self.digest not in ("", tables.digest()):
             raise OtherTablesError(f"{self!r}: here the tables are {tables.digest()}")
+        # The dataclass is frozen; a cached property lives in the instance's dictionary, and is
+        # neither compared nor sent to workers.
         self.__dict__["tables"] = tables
         return tables
 
     def tied(self) -> Fusion:
-        """The same, so that it goes on from no journal, and with no worker, of other tables."""
-        found = replace(self, digest=self.tables.digest())
-        found.__dict__["tables"] = self.tables
-        return found
+        """A problem of this `digest`, which goes on from no journal, and with no worker, of other
+        tables.
+        """
+        tied = replace(self, digest=self.tables.digest())
+        tied.__dict__["tables"] = self.tables
+        return tied
 
     @cached_property
     def skeletons(self) -> Skeletons:
@@ -108,16 +128,16 @@ class OtherTablesError(TensorError):
 
 
 def describe_search(program: bytes, space: Space, digest: str) -> str:
-    """A program, its space and its tables, for people."""
+    """A program, its space and its derivation graph, for people."""
     try:
-        found = from_json(program)
+        parsed = from_json(program)
     except TensorError as error:
         return f"no program: {error}"
-    inputs = ", ".join(f"{one.parameter('name')} {one.type}" for one in found.inputs)
+    inputs = ", ".join(f"{term.parameter('name')} {term.type}" for term in parsed.inputs)
     limits = f"{space.kernels} kernels, {space.custom_kernels} of them made for it with"
     tables = f", tables {digest}" if digest else ""
-    return f"{found.name}({inputs}), {limits} {space.block_operators} operators{tables}"
+    return f"{parsed.name}({inputs}), {limits} {space.block_operators} operators{tables}"
 
 
 MOST = (1 << 63) - 1
-"""Programs that are counted."""
+"""The most programs that are counted, the largest integer of the wire format."""

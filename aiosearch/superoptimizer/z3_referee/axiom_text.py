@@ -1,7 +1,8 @@
 """Axioms of terms as SMT-LIB text, each with its variables and its trigger.
 
-They are what Mirage's paper and its first version have in common; what either has besides stands
-where it is asked.
+They are what Mirage's paper and its first version have in common; what either has besides
+stands where it is asked. `("x y", "(add x y)", "x")` in `PARTS` says that x is a part of every
+sum x + y.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ EQUAL = (
     ("x y z", "(mul (mul x y) z)", "(mul x (mul y z))"),
     ("i j x", "(sum i (sum j x))", "(sum (+ i j) x)"),
 )
+"""Variables, a left side that is the trigger, and what it equals."""
 EQUAL_BOTH_WAYS = (
     ("x y z", "(add (mul x z) (mul y z))", "(mul (add x y) z)"),
     ("x y z", "(add (div x z) (div y z))", "(div (add x y) z)"),
@@ -21,6 +23,7 @@ EQUAL_BOTH_WAYS = (
     ("i x y", "(sum i (mul x y))", "(mul (sum i x) y)"),
     ("i x y", "(sum i (div x y))", "(div (sum i x) y)"),
 )
+"""Equalities that are instantiated by either side."""
 PARTS = (
     ("x y", "(add x y)", "x"),
     ("x y", "(mul x y)", "x"),
@@ -29,6 +32,7 @@ PARTS = (
     ("x", "(exp x)", "x"),
     ("i x", "(sum i x)", "x"),
 )
+"""Variables, a term, and what is a part of it."""
 ORDER = (
     ("x", "(part x x)", "(part x x)"),
     (
@@ -38,9 +42,11 @@ ORDER = (
     ),
     ("i j x", "(sum i x) (sum j x)", "(=> (<= i j) (part (sum i x) (sum j x)))"),
 )
+"""That being a part is reflexive and transitive towards the target, and that a smaller sum is a
+part of a larger."""
 
 
 def axiom_text(names: str, trigger: str, body: str) -> str:
-    """An axiom as SMT-LIB."""
+    """An axiom as SMT-LIB; `i` and `j` are integers, all other variables are terms."""
     bound = " ".join(f"({name} {'Int' if name in 'ij' else 'T'})" for name in names.split())
     return f"(assert (forall ({bound}) (! {body} :pattern ({trigger}))))\n"

@@ -1,8 +1,8 @@
 """Questions to z3 about terms without labels: which are equal, and which is a subterm of which.
 
-These are the axioms of Mirage's paper, those among them that its first version left out: fractions
-of fractions, products of exponentials and of roots. There is no cancelling. A sum has the logarithm
-of its size; what divides by a number is as if it did not, so that a mean is a sum.
+These are the axioms of Mirage's paper, with those that its first version left out: fractions of
+fractions, products of exponentials and of roots. There is no cancelling. A sum has the logarithm of
+its size; a division by a number is left out, so that a mean is a sum.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FUNCTIONS = """\
 (declare-fun sum (Int T) T) (declare-fun largest (Int T) T) (declare-fun both (T T) T)
 (declare-fun part (T T) Bool) (declare-const target T)
 """
-_KNOWN = {"add", "mul", "div", "exp", "sqrt", "sum", "largest", "both"}
+_INTERPRETED = {"add", "mul", "div", "exp", "sqrt", "sum", "largest", "both"}
 _EQUAL_BOTH_WAYS = (
     *EQUAL_BOTH_WAYS,
     ("x y z", "(div (div x y) z)", "(div x (mul y z))"),
@@ -40,40 +40,42 @@ _PARTS = (
 
 
 class SubtermQuestions:
-    """Asks of terms whether they are parts of what a program gives."""
+    """Questions whether terms are parts of what a program gives."""
 
     def __init__(self, targets: Sequence[Abstract], terms: Sequence[Abstract]) -> None:
         self._texts: dict[Abstract, str] = {}
         self._arities: dict[str, int] = {}
-        """What the axioms do not know: the program's own names, numbers and functions."""
+        """The program's names, numbers and functions, which the axioms do not know, and their
+        arities."""
         whole = self._text(targets[0])
         for target in targets[1:]:
             whole = f"(both {whole} {self._text(target)})"
         for term in terms:
             self._text(term)
+        # Terms are written before this line, as writing them collects the symbols to declare.
         self.declarations = _FUNCTIONS + "".join(self._declared())
         """Every symbol that a question may use."""
         rules = "".join(self._rules())
         self.axioms = f"{self.declarations}{rules}(assert (= target {whole}))\n"
 
     def query(self, term: Abstract) -> str:
-        """What cannot be, if the term is a part."""
+        """What is unsatisfiable if `term` is a part."""
         return f"{self.declarations}(assert (not (part {self._text(term)} target)))"
 
     def key(self, term: Abstract) -> bytes:
-        """The same for terms that are written alike."""
+        """Equal for terms that are written alike."""
         return self._text(term).encode()
 
     def _text(self, term: Abstract) -> str:
-        found = self._texts.get(term)
-        if found is None:
-            found = self._texts[term] = self._written(term)
-        return found
+        text = self._texts.get(term)
+        if text is None:
+            text = self._texts[term] = self._written(term)
+        return text
 
     def _written(self, term: Abstract) -> str:
         if term.symbol == "divide" and _is_number(term.arguments[1]):
             return self._text(term.arguments[0])
-        inner = [self._text(one) for one in term.arguments]
+        inner = [self._text(argument) for argument in term.arguments]
         if term.symbol == "subtract":
             return f"(add {inner[0]} (mul {self._symbol('-1', 0)} {inner[1]}))"
         if term.symbol == "negative":
@@ -81,7 +83,7 @@ class SubtermQuestions:
         if not inner:
             return self._symbol(str(term), 0)
         name = _NAMES.get(term.symbol, term.symbol)
-        if name not in _KNOWN:
+        if name not in _INTERPRETED:
             name = self._symbol(term.symbol, len(inner))
         size = [str(logarithm(term.size))] if name in _SIZED else []
         return f"({name} {' '.join([*size, *inner])})"
@@ -96,15 +98,15 @@ class SubtermQuestions:
             yield f"(declare-fun s{place} ({' '.join(['T'] * arity)}) T)\n"
 
     def _rules(self) -> Iterator[str]:
-        turned = [(names, after, before) for names, before, after in _EQUAL_BOTH_WAYS]
-        for names, before, after in (*EQUAL, *_EQUAL_BOTH_WAYS, *turned):
+        reversed_rules = [(names, after, before) for names, before, after in _EQUAL_BOTH_WAYS]
+        for names, before, after in (*EQUAL, *_EQUAL_BOTH_WAYS, *reversed_rules):
             yield axiom_text(names, before, f"(= {before} {after})")
-        for names, whole, part in (*_PARTS, *self._own_parts()):
+        for names, whole, part in (*_PARTS, *self._argument_parts()):
             yield axiom_text(names, whole, f"(part {part} {whole})")
         for rule in ORDER:
             yield axiom_text(*rule)
 
-    def _own_parts(self) -> Iterator[tuple[str, str, str]]:
+    def _argument_parts(self) -> Iterator[tuple[str, str, str]]:
         for place, arity in enumerate(self._arities.values()):
             names = "xyz"[:arity]
             for name in names:
@@ -112,15 +114,19 @@ class SubtermQuestions:
 
 
 def logarithm(size: object) -> int:
-    """A logarithm of a size that is exact: that of a product is the sum."""
+    """A logarithm of a size that is exact: that of a product is the sum.
+
+    Each prime has a rounded integer, `logarithm(2)` is 1000: real logarithms would not add up
+    exactly.
+    """
     if not isinstance(size, int):
         raise TypeError(f"a size that is no number: {size}")
-    found, prime = 0, 2
+    total, prime = 0, 2
     while size > 1:
         while size % prime == 0:
-            found, size = found + round(1000 * math.log2(prime)), size // prime
+            total, size = total + round(1000 * math.log2(prime)), size // prime
         prime += 1
-    return found
+    return total
 
 
 def _is_number(term: Abstract) -> bool:

@@ -17,31 +17,39 @@ from ..derive.derivations import Derivation, DerivationGraph, ValueClass
 
 
 class UnlabelledTerms:
-    """The terms of a reference's outputs, and of each class one, by the way it was found first."""
+    """The terms of a reference's outputs, and one of each class, by the derivation that came
+    first.
+    """
 
     def __init__(self, tables: DerivationGraph) -> None:
         self._tables = tables
         self._algebra = Abstracts()
         self._reference = self._evaluated()
-        self.targets = [self._reference[one].term for one in tables.reference.program.outputs]
+        self.targets = [self._reference[output].term for output in tables.reference.program.outputs]
         self.terms: list[Abstract] = []
-        given = dict(zip(tables.inputs, tables.reference.program.inputs, strict=True))
-        given |= tables.views
+        inputs = dict(zip(tables.inputs, tables.reference.program.inputs, strict=True))
+        inputs |= tables.views
         for number, steps in enumerate(tables.steps):
-            known = given.get(number)
-            self.terms.append(self._reference[known].term if known else self._term(steps[0]))
+            input_term = inputs.get(number)
+            # Operands have smaller numbers than the first class that is made of them, so their
+            # terms are there.
+            self.terms.append(
+                self._reference[input_term].term if input_term else self._term(steps[0])
+            )
 
     def _evaluated(self) -> dict[Term, Shaped]:
         reference = self._tables.reference
-        found: dict[Term, Shaped] = {}
+        shaped: dict[Term, Shaped] = {}
         for term in (*reference.program.inputs, *reference.program.terms()):
             if term in reference.program.inputs:
-                own = Abstract.of(term.parameter("name"))
+                abstract = Abstract.of(term.parameter("name"))
             else:
-                own = evaluated(term, self._algebra, [found[one] for one in term.arguments]).term
+                abstract = evaluated(
+                    term, self._algebra, [shaped[argument] for argument in term.arguments]
+                ).term
             axes = reference.values[term].axes
-            found[term] = Shaped(own, tuple(self._count(sum(axis)) for axis in axes))
-        return found
+            shaped[term] = Shaped(abstract, tuple(self._count(sum(axis)) for axis in axes))
+        return shaped
 
     def _count(self, mask: Mask) -> int:
         """How many values these parts of indices take together."""
@@ -49,16 +57,18 @@ class UnlabelledTerms:
         return math.prod(self._tables.reference.sizes[bit // BITS] for bit in bits)
 
     def _term(self, step: Derivation) -> Abstract:
-        own = self._tables.classes[step.operands[0]]
+        operand_class = self._tables.classes[step.operands[0]]
         operands = [self._shaped(operand) for operand in step.operands]
         if step.operator in ("load", "store"):
             return operands[0].term
         if step.operator == "accumulate":
-            return self._accumulated(step.detail, own, operands[0].term)
+            return self._accumulated(step.detail, operand_class, operands[0].term)
         if step.operator == "fold":
-            return self._over("sum", operands[0].term, own.axes[int(step.detail)][0])
+            return self._reduced("sum", operands[0].term, operand_class.axes[int(step.detail)][0])
         if step.detail.isdecimal():
-            return self._over(step.operator, operands[0].term, sum(own.axes[int(step.detail)]))
+            return self._reduced(
+                step.operator, operands[0].term, sum(operand_class.axes[int(step.detail)])
+            )
         if step.detail:
             side, place = step.detail.split()
             number = Shaped(self._number(int(place)), ())
@@ -73,31 +83,31 @@ class UnlabelledTerms:
         axes = self._tables.classes[number].axes
         return Shaped(self.terms[number], tuple(self._count(sum(axis)) for axis in axes))
 
-    def _over(self, name: str, term: Abstract, mask: Mask) -> Abstract:
+    def _reduced(self, name: str, term: Abstract, mask: Mask) -> Abstract:
         """A reduction over parts of indices."""
         flat = Shaped(term, (self._count(mask),))
-        found: Shaped = OPERATORS[name].meaning(self._algebra, flat, axes=(0,), keep=True)
-        return found.term
+        reduced: Shaped = OPERATORS[name].meaning(self._algebra, flat, axes=(0,), keep=True)
+        return reduced.term
 
-    def _accumulated(self, kind: str, own: ValueClass, term: Abstract) -> Abstract:
+    def _accumulated(self, kind: str, operand_class: ValueClass, term: Abstract) -> Abstract:
         if kind in ("none", "max"):
-            return self._over("max" if kind == "max" else "sum", term, own.loop)
-        last = own.axes[-1]
+            return self._reduced("max" if kind == "max" else "sum", term, operand_class.loop)
+        last = operand_class.axes[-1]
         if kind == "redtox":
-            return self._over("sum", term, own.loop | last[0])
-        mask = own.loop | sum(last)
+            return self._reduced("sum", term, operand_class.loop | last[0])
+        mask = operand_class.loop | sum(last)
         if kind != "rms":
-            return self._over(kind, term, mask)
+            return self._reduced(kind, term, mask)
         square = self._algebra.multiply(Shaped(term, ()), Shaped(term, ()))
-        return self._algebra.sqrt(Shaped(self._over("mean", square.term, mask), ())).term
+        return self._algebra.sqrt(Shaped(self._reduced("mean", square.term, mask), ())).term
 
 
 def without_sizes(term: Abstract) -> str:
     """The term as a person reads it: a mean is a sum, and a sum says nothing of its size."""
     if term.symbol == "divide" and term.arguments[1].symbol == "constant":
         return without_sizes(term.arguments[0])
-    inner = [without_sizes(one) for one in term.arguments]
+    inner = [without_sizes(argument) for argument in term.arguments]
     if term.symbol in INFIX:
         return f"({INFIX[term.symbol].join(inner)})"
-    bare = [one[1:-1] if one[0] == "(" else one for one in inner]
+    bare = [argument[1:-1] if argument[0] == "(" else argument for argument in inner]
     return f"{term.symbol}({', '.join(bare)})" if inner else str(term)

@@ -1,7 +1,7 @@
 """`referee`: asks z3 once about every value class that the subterm test accepted.
 
-What it proves agrees. What it does not is unknown: it never denies under quantified axioms, unless
-something is wrong. So a denial is a disagreement, and speaks against the search.
+A proof agrees with the test. What is not proved is unknown: under quantified axioms z3 never
+denies, unless something is wrong. So a denial is a disagreement, and speaks against the search.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .axioms import SubtermQuestions
 from .unlabelled_terms import UnlabelledTerms, without_sizes
 
 RLIMIT = 80_000
-"""What Mirage's first version gives a question."""
+"""The resource limit of a question, as in Mirage's first version."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Refereed:
     terms: int
     """How many terms the values are; each was asked about once, or is in the cache."""
     asked: int
-    """How many of them z3 was asked about."""
+    """How many of the terms z3 was asked about."""
     seconds: float
     """CPU seconds of z3."""
     left: int = 0
-    """Terms that were not come to, as `going` ended it before; they are unknown, but no `unproved`
-    ones."""
+    """Terms that were not asked about, as `going` ended it before; they are unknown, but not among
+    `unproved`."""
 
 
 async def referee(
@@ -61,22 +61,24 @@ async def referee(
     unlabelled = UnlabelledTerms(tables)
     terms = list(dict.fromkeys(unlabelled.terms))
     questions = SubtermQuestions(unlabelled.targets, terms)
-    found: dict[Abstract, Status] = {}
+    statuses: dict[Abstract, Status] = {}
     axioms = {"parts": questions.axioms}
     async with Verifier(processes, cache, axioms, rlimit) as verifier:
 
         async def ask(term: Abstract) -> None:
             goal = Obligation(questions.query(term), "parts", key=questions.key(term))
-            found[term] = (await verifier.check(goal)).status
-            if not going(f"asking z3: {len(found)} of {len(terms)} terms"):
+            statuses[term] = (await verifier.check(goal)).status
+            if not going(f"asking z3: {len(statuses)} of {len(terms)} terms"):
                 group.cancel_scope.cancel()
 
         async with anyio.create_task_group() as group:
             for term in terms:
                 group.start_soon(ask, term)
         checked = verifier.statistics()
-    said = [found.get(term, Status.UNKNOWN) for term in unlabelled.terms]
-    by_status = {status: [term for term in terms if found.get(term) is status] for status in Status}
+    said = [statuses.get(term, Status.UNKNOWN) for term in unlabelled.terms]
+    by_status = {
+        status: [term for term in terms if statuses.get(term) is status] for status in Status
+    }
     return Refereed(
         said.count(Status.PROVED),
         said.count(Status.UNKNOWN),
@@ -85,5 +87,5 @@ async def referee(
         len(terms),
         checked.checks,
         checked.cpu_seconds,
-        len(terms) - len(found),
+        len(terms) - len(statuses),
     )

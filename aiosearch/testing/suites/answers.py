@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...orders import BestFirst, BranchAndBound, BreadthFirst, DepthFirst, Order
 from ...pool import Pool
+from ...problem import AnyProblem
 from ...result import SearchStatus
 from ...workloads.shapes import Lopsided, Tiny
 from ..problems import Awaited, Balanced, Grid, Knapsack, Obliged, Random, Slow, Spine
@@ -38,23 +39,24 @@ LOADS: tuple[Case, ...] = (
     (Tiny(10_000), (DepthFirst(),)),
     (Lopsided(spine=2_000, height=28), (DepthFirst(),)),
 )
-"""Very many tiny subtrees, and a large one where every cut is uneven."""
+
+"""Trees of very many tiny subtrees, and a large one where every cut is uneven."""
 
 
 async def same_answers(subject: StrategyUnderTest, workers: int, cases: Iterable[Case]) -> None:
-    """Compares nodes, solutions and best costs with those of a plain walk."""
+    """Compares nodes, solutions and best costs with those of a plain walk, see `expected`."""
     async with Pool(workers, checkers=1, cache=None) as pool:
         for problem, orders in cases:
             for order in orders:
                 await _check(subject, pool, problem, order)
 
 
-async def _check(subject: StrategyUnderTest, pool: Pool, problem: Any, order: Order) -> None:
+async def _check(subject: StrategyUnderTest, pool: Pool, problem: AnyProblem, order: Order) -> None:
     what = f"{problem} with {type(order).__name__} on {pool.workers} workers"
-    wanted = expected(problem)
+    expectation = expected(problem)
     async with subject.search(problem, pool=pool, order=order) as search:
         result = await search.wait()
     agree_on_end(what, result, SearchStatus.COMPLETE)
-    agree(f"{what}: the best cost is", result.best_cost, wanted.best_cost)
+    agree(f"{what}: the best cost is", result.best_cost, expectation.best_cost)
     if not order.prunes:
-        agree_on_answers(what, result, wanted)
+        agree_on_answers(what, result, expectation)

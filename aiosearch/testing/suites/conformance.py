@@ -33,7 +33,7 @@ class Check(Struct, frozen=True):
     body: Callable[[StrategyUnderTest], Awaitable[None]]
 
     async def run(self, subject: StrategyUnderTest) -> None:
-        """Raises AssertionError, or what the search raised, where the strategy does not pass."""
+        """Raises `AssertionError`, or what the search raised, where the strategy does not pass."""
         try:
             async with no_leaks(), asyncio.timeout(LONGEST_CHECK):
                 await self.body(subject)
@@ -94,7 +94,7 @@ CHECKS: tuple[Check, ...] = tuple(_checks())
 async def check_strategy(strategy: Made, **options: Any) -> None:
     """Runs every check on a strategy, given by name or as what makes one: half a minute.
 
-    Raises an ExceptionGroup with what each failing check raised, and a note that names the check.
+    Raises an `ExceptionGroup` with what each failing check raised, and a note that names it.
     """
     subject = StrategyUnderTest(strategy, options)
     failures: list[Exception] = []
@@ -114,11 +114,11 @@ def strategy_suite(strategy: Made, **options: Any) -> type:
 
     subject = StrategyUnderTest(strategy, options)
 
-    class Suite:
+    class StrategySuite:
         """One test for each check."""
 
         @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
         def test_conforms(self, check: Check) -> None:
             asyncio.run(check.run(subject))
 
-    return Suite
+    return StrategySuite

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 
+# Four children a node and 40 levels: no machine comes to its end
 ENDLESS = Slow(Random(depth=40))
 LONGEST_END = 2.0
 """Seconds in which a search has to be gone; far more than it takes on an idle machine."""
+# Below `MOST_DEATHS`, after which a task is given up as what kills workers
 MOST_KILLED = 3
 
 
@@ -58,9 +60,12 @@ class Killer(EventWatch):
     def __call__(self, event: AnyEvent) -> None:
         super().__call__(event)
         match event:
+            # The first task is the root: all of the search is in the victim's hands
             case TaskAssigned(worker=worker) if not self.killed:
                 self._kill(worker)
-            case WorkReported(worker=worker, kept=kept) if kept and self.killed < MOST_KILLED:
+            case WorkReported(worker=worker, kept=subtrees) if (
+                subtrees and self.killed < MOST_KILLED
+            ):
                 self._kill(worker)
 
     def _kill(self, worker: int) -> None:
@@ -137,6 +142,7 @@ async def errors_name_the_node(subject: StrategyUnderTest, workers: int) -> None
             _agree_on_failure(error)
         else:
             raise AssertionError("an expand raised, and the search did not fail")
+        # Both explorers give up a subtree in their own way
         for order in ("depth-first", "breadth-first"):
             await _skip(subject, pool, order)
 
@@ -170,6 +176,7 @@ async def _skip(subject: StrategyUnderTest, pool: Pool, order: str) -> None:
     async with subject.search(problem, pool=pool, order=order, on_error="skip") as search:
         result = await search.wait()
     left = problem.left
+    # Rounded up: number 0 is hit as well
     hits = -(-(left.tree.branching**left.level) // left.every)
     agree("with on_error='skip': skipped subtrees are", result.statistics.skipped, hits)
     agree_on_answers(f"with on_error='skip' and {order}", result, expected(problem))

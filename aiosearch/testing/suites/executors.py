@@ -28,19 +28,22 @@ from ...measure import (
 from ...measure.race import LEAST_ROUNDS
 from ..leaks import no_leaks
 
+# Two minutes: an executor may have to start jax a dozen times on a loaded machine
 LONGEST_CHECK = 120.0
 """Seconds after which a check that has not come to an end has failed."""
 
-Made: TypeAlias = Callable[[], Executor]
+MakeExecutor: TypeAlias = Callable[[], Executor]
 
 _TYPES = (ArrayType("float32", (256, 256)),) * 2
 _HEAD = "import os\nimport jax\nimport jax.numpy as jnp\n"
 _BODIES = {
     "adds": "return x + y",
+    # Ten products and sines of 256 x 256: far longer than the sum, so the order is beyond doubt
     "toils": "return jax.lax.fori_loop(0, 10, lambda _, z: jnp.sin(z @ y), x)",
     "raises": "return jax.pure_callback(lambda z: 1 // 0, x, x)",
     "aborts": "return jax.pure_callback(lambda z: os.abort(), x, x)",
     "hangs": "return jax.lax.while_loop(lambda z: z[0, 0] > -1e30, lambda z: z * 0, x)",
+    # 4 TiB: beyond what any machine gives, whatever it overcommits
     "hoards": "return jnp.zeros((1 << 40,)) + x[0, 0]",
 }
 _HEADS = {
@@ -78,7 +81,7 @@ ACTS: Mapping[str, Act] = {
     "hangs-early": Act(fails=(Stage.COMPILE, Cause.HUNG)),
     "hoards-early": Act(fails=(Stage.COMPILE, Cause.MEMORY)),
 }
-"""The same for a `MockExecutor`."""
+"""How the `CANDIDATES` behave for a `MockExecutor`."""
 
 _CAUSES = {name: act.fails[1] for name, act in ACTS.items() if act.fails is not None}
 _POSSIBLE = {
@@ -86,6 +89,7 @@ _POSSIBLE = {
     for name, cause in _CAUSES.items()
 }
 """A library may abort the process where memory ends, before it can be told why."""
+# Not "hangs", which takes the whole run limit: it is checked once, in a race
 _IN_RUNS = ("hoards", "raises", "aborts")
 _IN_RACES = ("hoards", "aborts", "hangs")
 
@@ -96,8 +100,8 @@ class ExecutorCheck(Struct, frozen=True):
     name: str
     bodies: tuple[Callable[[Executor], Awaitable[None]], ...]
 
-    async def run(self, make: Made) -> None:
-        """Raises AssertionError, or what the executor raised, where it does not pass."""
+    async def run(self, make: MakeExecutor) -> None:
+        """Raises `AssertionError`, or what the executor raised, where it does not pass."""
         try:
             async with no_leaks(), asyncio.timeout(LONGEST_CHECK), make() as executor:
                 for body in self.bodies:
@@ -124,6 +128,7 @@ async def computes(executor: Executor) -> None:
     drawn = [_outputs(await executor.run(adds, seed))[0] for seed in (1, 1, 2)]
     assert drawn[0].shape == (256, 256)
     assert np.array_equal(drawn[0], drawn[1])
+    # Another seed, or drawing would not depend on it
     assert not np.array_equal(drawn[0], drawn[2])
 
 
@@ -192,7 +197,7 @@ async def goes_without_an_incumbent(executor: Executor) -> None:
 
 
 async def keeps_to_its_time(executor: Executor) -> None:
-    """A race without time runs the rounds that a ratio needs."""
+    """A race without time runs the `LEAST_ROUNDS` that a ratio needs."""
     adds = await compiled(executor, "adds")
     race = await executor.race([adds], rounds=1000, seconds=0)
     assert race.rounds == LEAST_ROUNDS
@@ -230,16 +235,16 @@ async def ends_what_goes_on(executor: Executor) -> None:
     await _turns()
     await executor.close()
     await executor.close()
-    others = executor.compile(CANDIDATES["adds"]), executor.run(adds, 0)
-    for found in await asyncio.gather(race, *others, return_exceptions=True):
-        assert isinstance(found, ExecutorError), f"a closed executor gives {found!r}"
+    compilation_and_run = executor.compile(CANDIDATES["adds"]), executor.run(adds, 0)
+    for outcome in await asyncio.gather(race, *compilation_and_run, return_exceptions=True):
+        assert isinstance(outcome, ExecutorError), f"a closed executor gives {outcome!r}"
 
 
 async def compiled(executor: Executor, name: str) -> Compiled:
-    """Compiles one of the candidates, which must succeed."""
-    found = await executor.compile(CANDIDATES[name])
-    assert isinstance(found, Compiled), str(found)
-    return found
+    """Compiles one of the `CANDIDATES`, which must succeed."""
+    outcome = await executor.compile(CANDIDATES[name])
+    assert isinstance(outcome, Compiled), str(outcome)
+    return outcome
 
 
 async def _cancelled(task: asyncio.Future[Any]) -> None:
@@ -249,13 +254,15 @@ async def _cancelled(task: asyncio.Future[Any]) -> None:
 
 
 async def _turns() -> None:
+    # Turns of the event loop, enough for a task to get into the middle of its work; no time passes
+    # on a virtual clock
     for _ in range(20):
         await asyncio.sleep(0)
 
 
-def _outputs(found: tuple[Any, ...] | Failure) -> tuple[Any, ...]:
-    assert not isinstance(found, Failure), str(found)
-    return found
+def _outputs(outputs: tuple[Any, ...] | Failure) -> tuple[Any, ...]:
+    assert not isinstance(outputs, Failure), str(outputs)
+    return outputs
 
 
 EXECUTOR_CHECKS = (
@@ -277,10 +284,10 @@ EXECUTOR_CHECKS = (
 """What is checked together, in the order in which it is worth knowing."""
 
 
-async def check_executor(make: Made) -> None:
+async def check_executor(make: MakeExecutor) -> None:
     """Runs every check on executors that `make` gives.
 
-    Raises an ExceptionGroup with what the failing checks raised, and notes that name them.
+    Raises an `ExceptionGroup` with what the failing checks raised, and notes that name them.
     """
     failures: list[Exception] = []
     for check in EXECUTOR_CHECKS:
@@ -292,15 +299,15 @@ async def check_executor(make: Made) -> None:
         raise ExceptionGroup(f"the executor fails {len(failures)} checks", failures)
 
 
-def executor_suite(make: Made) -> type:
+def executor_suite(make: MakeExecutor) -> type:
     """Makes a class of pytest tests, one for each check. Name it `Test...` in a test module."""
     import pytest  # whoever only simulates does without
 
-    class Suite:
+    class ExecutorSuite:
         """One test for each check."""
 
         @pytest.mark.parametrize("check", EXECUTOR_CHECKS, ids=lambda check: check.name)
         def test_conforms(self, check: ExecutorCheck) -> None:
             asyncio.run(check.run(make))
 
-    return Suite
+    return ExecutorSuite

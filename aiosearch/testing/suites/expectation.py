@@ -16,7 +16,7 @@ class Expected(Struct, frozen=True):
 
 
 def expected(problem: Any) -> Expected:
-    """Walks the whole tree, one node for each key; of a problem with a `plain()`, that tree."""
+    """Walks the whole tree, one node for each `key`; of a problem with a `plain()`, that tree."""
     if hasattr(problem, "plain"):
         return expected(problem.plain())
     nodes, solutions = 0, set()

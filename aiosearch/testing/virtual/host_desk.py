@@ -18,7 +18,7 @@ class HostDesk:
         self, clock: SimulatedClock, cost: int, at: Callable[[int, Callable[[], None]], None]
     ) -> None:
         self.spent = 0
-        """Nanoseconds that the host worked."""
+        """Nanoseconds for which the host worked."""
         self._clock = clock
         self._cost = cost
         self._at = at

@@ -1,7 +1,4 @@
-"""The boards and key tables of simulated machines.
-
-The table of keys of a simulated search.
-"""
+"""The boards and key tables of simulated machines, shared by the workers of each."""
 
 from __future__ import annotations
 
@@ -18,12 +15,13 @@ if TYPE_CHECKING:
 
 
 class SimulatedBoards:
-    """One board a machine, where the strategy has one and there is somebody to share with."""
+    """One `Board` a machine, where the strategy has one and there is somebody to share with."""
 
     def __init__(self, hosts: Sequence[str]) -> None:
         self._hosts = hosts
         self._places = {
-            seat: sum(other == host for other in hosts[:seat]) for seat, host in enumerate(hosts)
+            seat: sum(neighbour == host for neighbour in hosts[:seat])
+            for seat, host in enumerate(hosts)
         }
         self._boards: dict[str, Board] = {}
 
@@ -39,7 +37,7 @@ class SimulatedBoards:
         return WorkSharing(exchange, begin.owner, begin.free_nodes, verdicts=not begin.asker)
 
     def revoke(self, seat: int, owner: int) -> Mapping[int, int] | None:
-        """Takes back what a dead worker had offered."""
+        """Takes back what a dead worker had offered, as `Board.revoke` does."""
         board = self._boards.get(self._hosts[seat])
         return board.revoke(self._places[seat], owner) if board else {}
 
@@ -53,18 +51,19 @@ Claims: TypeAlias = LocalClaims | SharedClaims
 
 
 class SimulatedKeyTables:
-    """Gives each worker its view: one dict for all, or, where workers die, the real shared table.
+    """Gives each worker its view: one `LocalClaims` for all, or, where workers die, a
+    `SharedClaims`.
 
     Only the shared one can void a dead worker's claims; it holds a file open for each worker.
     """
 
-    def __init__(self, wanted: bool, shared: bool) -> None:
-        self._local = LocalClaims() if wanted and not shared else None
-        self._shared = SharedClaims.create() if wanted and shared else None
+    def __init__(self, keyed: bool, shared: bool) -> None:
+        self._local = LocalClaims() if keyed and not shared else None
+        self._shared = SharedClaims.create() if keyed and shared else None
         self._views: list[SharedClaims] = []
 
     def open(self, owner: int) -> Claims | None:
-        """Opens the table for one life of one worker; None where the problem has no keys."""
+        """Opens the table for one life of one worker; None where the problem has no `key`."""
         if self._shared is None:
             return self._local
         self._views.append(SharedClaims.attach(self._shared.path, owner))

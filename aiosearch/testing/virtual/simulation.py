@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 from msgspec.msgpack import Decoder
 
-from ...engine.explore.heap_explorer import is_async
+from ...engine.explore.capabilities import is_async
 from ...engine.wire.reference import element_type, return_type
 from ...errors import AiosearchError
 from ...orders import Order, find_order
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ...checks.verdict import Verdict
-    from ...problem import Obligation
+    from ...problem import AnyProblem, Obligation
     from .simulator import Trace
 
 ValueT = TypeVar("ValueT")
 
 
 class Simulation(Struct, frozen=True, kw_only=True):
-    """What a simulated search came to. Two of them are equal where the same things happened."""
+    """What a simulated search came to. Two simulations are equal where the same things happened."""
 
     seconds: float
     """From the start until the host has heard that nothing is open, or the limit is reached."""
     solutions: tuple[Any, ...]
-    """Distinct, in the order in which the host heard of them."""
+    """Distinct solutions, in the order in which the host heard of them."""
     best_cost: float | None
     nodes: int
     tasks: int
@@ -43,7 +43,7 @@ class Simulation(Struct, frozen=True, kw_only=True):
     checks: int
     """Questions that a z3 process answered."""
     host: float
-    """Seconds that the host worked."""
+    """Seconds for which the host worked."""
     deaths: int
     workers: tuple[WorkerStatistics, ...]
     trace: Trace
@@ -74,19 +74,20 @@ class Simulation(Struct, frozen=True, kw_only=True):
 
 
 def report_seconds(subtrees: int) -> float:
-    """Estimates what writing a report costs its worker, by how many subtrees it carries."""
+    """Estimates the seconds that writing a report costs its worker, by how many subtrees it
+    carries."""
     return 20e-6 + 1e-6 * subtrees
 
 
 STEAL_SECONDS = 30e-6
-"""Taking what another worker offers, with what it costs to load it."""
+"""Seconds for taking what another worker offers, with what it costs to load it."""
 RING_SECONDS = 20e-6
-"""From an offer until a worker wakes up that waited for one."""
+"""Seconds from an offer until a worker wakes up that waited for one."""
 
 
 def simulate(
     strategy: str | Strategy,
-    problem: Any,
+    problem: AnyProblem,
     workers: int = 4,
     *,
     order: str | Order | None = None,
@@ -123,6 +124,7 @@ def simulate(
     _check(problem, workers, hosts, checkers, deaths)
     if hasattr(problem, "obligation") and verdict is None:
         raise AiosearchError("a simulation has no z3; say what it would answer with `verdict`")
+    # Spread evenly, in runs: with 4 workers on 2 machines the places are 0, 0, 1, 1
     places = [seat * hosts // workers for seat in range(workers)]
     near = _ns(latency if local_latency is None else local_latency)
     far = _ns(latency)
@@ -135,21 +137,24 @@ def simulate(
         _ns(RING_SECONDS),
     )
     found_order = find_order(order, problem)
+    # A plan counts the host's own workers; the others join
     plan = Plan(places.count(0), found_order.greedy or found_order.by_level, seed)
-    made = find_strategy(strategy)
+    chosen_strategy = find_strategy(strategy)
     names = tuple(f"host {place}" if place else "" for place in places)
     service = (
         None
         if verdict is None
         else SolverService(checkers, verdict, shared_verdicts, locked, contention)
     )
-    simulator = Simulator(made, problem, found_order, plan, names, costs, service, node_limit)
+    simulator = Simulator(
+        chosen_strategy, problem, found_order, plan, names, costs, service, node_limit
+    )
     simulator.run(deaths)
     return _summary(simulator, problem)
 
 
 def _check(
-    problem: Any, workers: int, hosts: int, checkers: int, deaths: tuple[Death, ...]
+    problem: AnyProblem, workers: int, hosts: int, checkers: int, deaths: tuple[Death, ...]
 ) -> None:
     check_problem(problem)
     if workers < 1:
@@ -173,7 +178,7 @@ def _in_ns(seconds: float | Callable[[ValueT], float]) -> Callable[[ValueT], int
     return lambda value: fixed
 
 
-def _summary(simulator: Simulator, problem: Any) -> Simulation:
+def _summary(simulator: Simulator, problem: AnyProblem) -> Simulation:
     decode = Decoder(element_type(return_type(problem, "solutions"))).decode
     seats = simulator.books.seats
     return Simulation(

@@ -1,6 +1,8 @@
-"""The event loop of a simulation: the real coordinator, virtual workers, and a trace of events.
+"""The event loop of a simulation: the real `Coordinator`, virtual workers, and a trace of events.
 
-What a trace says of a message: enough to tell two runs apart, short enough to read.
+The agenda is a heap of actions by time; the clock jumps from one to the next, so a search of hours
+on 10,000 workers takes as long as its nodes and messages do. A number beside the time keeps the
+order of what is due at the same moment: the same input gives the same trace.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from ...engine.wire.messages import AddSubtrees, Begin, ToHost, ToWorker, Worker
 from ...engine.wire.reference import ObjectReference
 from ...engine.wire.solutions import SolutionSet
 from ...errors import AiosearchError, StrategyError
-from ...problem import Obligation
+from ...problem import AnyProblem, Obligation
 from ...strategies import Plan, Strategy
 from .host_desk import HostDesk
 from .machines import Claims, SimulatedBoards, SimulatedKeyTables
@@ -33,26 +35,23 @@ if TYPE_CHECKING:
     from ...orders import Order
 
 Trace: TypeAlias = tuple[tuple[float, int, str], ...]
-"""Seconds, worker, what happened."""
+"""Seconds, worker, what happened, as `message_summary` says it."""
 
 
 def message_summary(message: ToHost | ToWorker) -> str:
-    """Describes a message in a few words."""
+    """Describes a message in a few words: enough to tell two runs apart, short enough to read."""
     match message:
         case AddSubtrees(bundles=bundles):
             return f"work {sum(bundle.size for bundle in bundles)}"
-        case WorkerReport(counts=counts, given=given, idle=idle):
-            gave = sum(bundle.size for bundle in given)
+        case WorkerReport(counts=counts, given=published, idle=idle):
+            gave = sum(bundle.size for bundle in published)
             return f"report {counts.nodes} gives {gave}{' idle' * idle}"
         case _:
             return type(message).__name__.lower()
 
 
-pass
-
-
 PATIENCE = 10_000
-"""So many messages in a row, and some for each seat, without a node explored are a stall."""
+"""Messages in a row without a node explored, and a hundred more for each seat, that are a stall."""
 
 
 class Death(Struct, frozen=True):
@@ -61,7 +60,7 @@ class Death(Struct, frozen=True):
     seconds: float
     worker: int
     back: float = 0.05
-    """How long the seat stays empty."""
+    """Seconds for which the seat stays empty."""
 
 
 class SolverService(Struct, frozen=True):
@@ -70,8 +69,8 @@ class SolverService(Struct, frozen=True):
     count: int
     verdict: Callable[[Obligation], Verdict]
     shared: bool = True
-    """Whether workers profit from what others asked; if not, those of another machine have verdicts
-    of their own together, and those of the host's own each."""
+    """Whether workers profit from what others asked; if not, those of another machine have
+    verdicts of their own together, and those of the host's own each."""
     locked: float = 0.0
     """The share of every check that only one of them can be at."""
     contention: float = 0.0
@@ -84,7 +83,7 @@ class Simulator:
     def __init__(
         self,
         strategy: Strategy,
-        problem: Any,
+        problem: AnyProblem,
         order: Order,
         plan: Plan,
         hosts: tuple[str, ...],
@@ -101,12 +100,14 @@ class Simulator:
         self._order = order
         self._costs = costs
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+        # Beside the time in the heap, so that equal times keep their order and no action is ever
+        # compared
         self._tickets = itertools.count()
         self._hosts = hosts
         self._workers = [self._worker(seat) for seat in range(len(hosts))]
         self.desk = HostDesk(self.clock, costs.host, self._at)
         self.checkers = None if service is None else self._make_checkers(service)
-        self._tables = SimulatedKeyTables(wanted=False, shared=False)
+        self._tables = SimulatedKeyTables(keyed=False, shared=False)
         self._boards = SimulatedBoards(hosts)
         self._error: AiosearchError | None = None
         self._nodes = self._quiet = 0
@@ -177,6 +178,7 @@ class Simulator:
             self._at(when, self._step, worker)
 
     def _step(self, worker: VirtualWorker) -> None:
+        # An older entry of the agenda: the worker has been scheduled anew, or is dead
         if worker.due != self.now or worker.died is not None:
             return
         worker.due = None
@@ -203,7 +205,7 @@ class Simulator:
         self._at(self.now + int(fault.back * 1e9), self._join, fault.worker)
 
     def _wake_one(self, host: str) -> None:
-        """One worker of a machine hears the bell, of those that wait."""
+        """Wakes one worker of a machine, of those that wait, as a `Bell` does."""
         for seat, worker in enumerate(self._workers):
             if self._hosts[seat] == host and worker.seeks and worker.due is None:
                 self._schedule(worker, self.now + self._costs.wake)
@@ -252,6 +254,7 @@ class Simulator:
         self._schedule(worker, max(self.now, worker.clock.now))
 
     def _hear(self, seat: int, worker: VirtualWorker, left: int, message: ToHost) -> None:
+        # It left the worker after its death, in the slice that ran ahead
         if worker.died is not None and left > worker.died:
             return
         self._note(seat, message_summary(message))
@@ -260,6 +263,7 @@ class Simulator:
 
     def _watch_progress(self) -> None:
         nodes = self.books.totals.nodes
+        # A strategy that moves work in circles would keep the clock going for ever
         self._quiet = 0 if nodes > self._nodes else self._quiet + 1
         self._nodes = nodes
         if self._quiet > PATIENCE + 100 * len(self._workers):
@@ -273,6 +277,7 @@ class Simulator:
         def after(takes: int, done: Callable[[], None]) -> None:
             alone = round(takes * service.locked)
             arrive = partial(self.desk.arrive, done)
+            # The part that only one can be at comes last, as z3's lock is taken for the solving
             begun = self.desk.sent() + takes - alone
             if alone:
                 self._at(begun, gate.enter, alone, arrive)

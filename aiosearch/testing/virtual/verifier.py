@@ -1,7 +1,4 @@
-"""The verification service of a simulation, and the lock inside z3 that processes contend for.
-
-A lock inside z3 that all its threads need for a part of every check.
-"""
+"""The verification service of a simulation, and the lock inside z3 that processes contend for."""
 
 from __future__ import annotations
 
@@ -19,9 +16,10 @@ if TYPE_CHECKING:
 
 
 class Checkers:
-    """So many z3 processes, which take the question of the lowest priority, then the oldest.
+    """The z3 processes, `count` of them, which take the question of the lowest priority, then
+    the oldest.
 
-    What has been answered is remembered. `after` has something done so many nanoseconds later.
+    What has been answered is remembered. `after` has something done some nanoseconds later.
     """
 
     def __init__(
@@ -33,7 +31,7 @@ class Checkers:
     ) -> None:
         self.checks = 0
         self.spent = 0
-        """Nanoseconds of all of them."""
+        """Nanoseconds of all processes together."""
         self._free = count
         self._verdict = verdict
         self._after = after
@@ -59,6 +57,7 @@ class Checkers:
     def _begin(self) -> None:
         while self._free and self._waiting:
             _, _, digest, obligation = heapq.heappop(self._waiting)
+            # Withdrawn meanwhile: its entry is skipped when it comes out
             if digest not in self._open:
                 continue
             verdict = self._verdict(obligation)
@@ -78,10 +77,11 @@ class Checkers:
 
 
 class Gate:
-    """Lets one through at a time, in their order; whoever waits slows the one that is inside.
+    """The lock: lets one through at a time, in their order; whoever waits slows the one that is
+    inside.
 
-    `after` has something done so many nanoseconds later. Each that waits when another goes in makes
-    that one take `contention` longer, as a share of what it takes alone.
+    `after` has something done some nanoseconds later. Each that waits when another goes in
+    makes that one take `contention` longer, as a share of what it takes alone.
     """
 
     def __init__(self, contention: float, after: Callable[[int, Callable[[], None]], None]) -> None:
@@ -91,7 +91,7 @@ class Gate:
         self._held = False
 
     def enter(self, takes: int, done: Callable[[], None]) -> None:
-        """Goes in, now or when it is free, for so many nanoseconds."""
+        """Goes in, now or when the lock is free, for `takes` nanoseconds."""
         self._waiting.append((takes, done))
         if not self._held:
             self._admit()

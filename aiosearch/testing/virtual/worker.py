@@ -1,4 +1,5 @@
-"""A worker on a virtual clock: the real session, whose nodes and reports take simulated time."""
+"""A worker on a virtual clock: the real `WorkerSession`, whose nodes and reports take simulated
+time."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from msgspec import Struct
 from ...engine.wire.messages import Begin, ToHost, ToWorker, WorkerReport
 from ...engine.worker.session import WorkerSession
 from ...engine.worker.worker_main import SLICE_NS, WAKE_SECONDS
+from ...problem import AnyProblem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,9 +35,9 @@ class Costs(Struct, frozen=True):
     host: int
     """A message, to the host."""
     steal: int = 0
-    """Taking what another worker offers."""
+    """Nanoseconds for taking what another worker offers."""
     wake: int = 0
-    """From an offer until a worker wakes up that waited for one."""
+    """Nanoseconds from an offer until a worker wakes up that waited for one."""
 
 
 class SimulatedClock:
@@ -56,7 +58,9 @@ class TimedProblem:
     Both explorers call `solutions` once for each node that they count, so the time passes there.
     """
 
-    def __init__(self, problem: Any, clock: SimulatedClock, cost: Callable[[Any], int]) -> None:
+    def __init__(
+        self, problem: AnyProblem, clock: SimulatedClock, cost: Callable[[Any], int]
+    ) -> None:
         self._problem = problem
 
         @functools.wraps(problem.solutions)  # the annotation tells what a solution is
@@ -70,7 +74,7 @@ class TimedProblem:
         return getattr(self._problem, name)
 
 
-def timed(problem: Any, clock: SimulatedClock, cost: Callable[[Any], int]) -> TimedProblem:
+def timed(problem: AnyProblem, clock: SimulatedClock, cost: Callable[[Any], int]) -> TimedProblem:
     """Wraps a problem; errors go on naming the problem's own class."""
     named: type[TimedProblem] = type(type(problem).__qualname__, (TimedProblem,), {})
     return named(problem, clock, cost)
@@ -79,20 +83,20 @@ def timed(problem: Any, clock: SimulatedClock, cost: Callable[[Any], int]) -> Ti
 class VirtualWorker:
     """One life of one worker: like the real one, it takes its messages between slices.
 
-    A step runs ahead of the others' time, to the end of its slice; `send` is told each message
+    A step runs ahead of the others' time, to the end of its slice; `send` gets each message
     together with the moment at which it leaves.
     """
 
     def __init__(
         self,
-        problem: Any,
+        problem: AnyProblem,
         order: Order,
         costs: Costs,
         send: Callable[[VirtualWorker, int, ToHost], None],
     ) -> None:
         self.clock = SimulatedClock()
         self.due: int | None = None
-        """When the step comes that is on the agenda."""
+        """When the step on the agenda comes, on the simulation's clock."""
         self.died: int | None = None
         self._problem = timed(problem, self.clock, costs.node)
         self._order = order
@@ -120,6 +124,7 @@ class VirtualWorker:
             self._take(*self._inbox.popleft())
         if self._session is None:
             return
+        # Taking something takes time as well, before the slice that explores it
         if self._session.seek():
             self.clock.now += self._steal_cost
         if self._session.ready:

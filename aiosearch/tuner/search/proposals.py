@@ -27,6 +27,8 @@ from .models import CostModel
 
 ENUMERABLE = 4096
 """A space of at most so many points is listed, and all of them are ranked."""
+BEGINNING = 8
+"""So many points are spread over the space before any is looked for beside another."""
 EXPLORED = 0.1
 """The share of a batch that is drawn at random, whatever the model thinks."""
 GROUP = "aiosearch.proposers"
@@ -100,7 +102,7 @@ class BestFirstProposer:
     """Looks at the neighbours of the fastest point that still has unmeasured ones."""
 
     def propose(self, count: int, view: SearchView) -> list[Trace]:
-        if len(view.measured) + len(view.pending) < 8:
+        if len(view.measured) + len(view.pending) < BEGINNING:
             return first_points(view, count)
         proposals: dict[str, Trace] = {}
         for entry in view.fastest(64):
@@ -136,7 +138,7 @@ class EvolutionProposer:
 
     def propose(self, count: int, view: SearchView) -> list[Trace]:
         if not view.model.ready:
-            return first_points(view, count)
+            return self._begun(count, view)
         explored = _rounded(count * EXPLORED, view.random)
         # A tenth stays random: a model that is wrong about a region is never asked there otherwise.
         if view.pool is not None:
@@ -150,6 +152,15 @@ class EvolutionProposer:
         chosen_keys = {trace.key for trace in chosen}
         chosen += [trace for trace in _fresh(view, explored) if trace.key not in chosen_keys]
         return chosen
+
+    def _begun(self, count: int, view: SearchView) -> list[Trace]:
+        """Before there is a model: points far apart, then half of them beside the best of those."""
+        if len(view.measured) + len(view.pending) < BEGINNING:
+            return first_points(view, count)
+        near = BestFirstProposer().propose(count // 2, view)
+        keys = {trace.key for trace in near}
+        apart = first_points(view, count - len(near))
+        return near + [trace for trace in apart if trace.key not in keys]
 
     def _evolved(self, view: SearchView) -> list[Trace]:
         """All new points that the chains have seen."""

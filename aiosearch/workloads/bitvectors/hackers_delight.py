@@ -33,7 +33,7 @@ class HackersDelightTask(Struct, frozen=True):
         return tuple(name for name in OPERATORS if name in used or name in BASIC)
 
     def program(self, width: int) -> StraightLineProgram:
-        """Reads the reference program, its constants being those of a width."""
+        """The reference program, its constants being those of `width`."""
         return read_program(self.reference, self.inputs, width)
 
 

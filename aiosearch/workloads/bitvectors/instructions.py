@@ -25,17 +25,17 @@ class WordOperator(Struct, frozen=True):
     meaning: Callable[[int], Run]
 
     def term(self, width: int, a: str, b: str) -> str:
-        """Writes the SMT-LIB term of this operator applied to terms."""
+        """The SMT-LIB term of this operator applied to the terms `a` and `b`."""
         return self.smt.format(a=a, b=b, one=literal(1, width), zero=literal(0, width))
 
 
 def literal(value: int, width: int) -> str:
-    """Writes an SMT-LIB bit-vector constant."""
+    """An SMT-LIB bit-vector constant: `(_ bv5 8)` is 5 in 8 bits."""
     return f"(_ bv{value} {width})"
 
 
 def _masked(word: Run) -> Callable[[int], Run]:
-    """Makes the meaning of an operator whose result only has to be cut to the width."""
+    """The meaning of an operator whose result `word` only has to be cut to the width."""
 
     def meaning(width: int) -> Run:
         mask = (1 << width) - 1
@@ -45,14 +45,16 @@ def _masked(word: Run) -> Callable[[int], Run]:
 
 
 def _exact(word: Run) -> Callable[[int], Run]:
-    """Makes the meaning of an operator whose result fits whatever the width."""
+    """The meaning of an operator whose result fits whatever the width."""
     return lambda width: word
 
 
 def _signed(compare: Run) -> Callable[[int], Run]:
-    """Makes the meaning of a signed comparison: adding the sign bit turns it into an unsigned one.
+    """The meaning of a signed comparison, by `compare` of unsigned words with their sign bits
+    flipped.
 
-    The words keep their order when both have their sign bit flipped.
+    Flipping the sign bit adds half the range, which keeps the order of signed words and makes them
+    unsigned.
     """
 
     def meaning(width: int) -> Run:
@@ -64,6 +66,8 @@ def _signed(compare: Run) -> Callable[[int], Run]:
 
 def _shl(width: int) -> Run:
     mask = (1 << width) - 1
+    # SMT-LIB shifts by the width or more give 0; Python's would go on shifting, and take memory for
+    # it.
     return lambda a, b: (a << b) & mask if b < width else 0
 
 
@@ -73,11 +77,13 @@ def _lshr(width: int) -> Run:
 
 def _ashr(width: int) -> Run:
     sign, mask = 1 << (width - 1), (1 << width) - 1
+    # (a ^ sign) - sign is the signed value of the word, which Python shifts arithmetically.
     return lambda a, b: ((a ^ sign) - sign >> min(b, width - 1)) & mask
 
 
 def _udiv(width: int) -> Run:
     mask = (1 << width) - 1
+    # bvudiv by zero is all ones in SMT-LIB: Python has to agree with z3 on every input.
     return lambda a, b: a // b if b else mask
 
 
@@ -107,7 +113,9 @@ _DECLARED = (
     ),
 )
 
-OPERATORS: Mapping[str, WordOperator] = MappingProxyType({each.name: each for each in _DECLARED})
+OPERATORS: Mapping[str, WordOperator] = MappingProxyType(
+    {operator.name: operator for operator in _DECLARED}
+)
 """Every operator by name, in the order in which programs are enumerated."""
 
 BASIC: tuple[str, ...] = ("add", "sub", "and", "or", "xor", "not", "neg")

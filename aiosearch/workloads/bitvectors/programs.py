@@ -1,4 +1,7 @@
-"""Straight-line programs: read, run, normalised, and written as text or as SMT-LIB."""
+"""Straight-line programs: read, run, normalised, and written as text or as SMT-LIB.
+
+`t1 = sub x 1; t2 = and x t1` turns off the rightmost 1 of x.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ class StraightLineProgram(Struct, frozen=True):
     code: tuple[Instruction, ...]
 
     def run(self, width: int, arguments: tuple[int, ...]) -> int:
-        """Gives the result on unsigned words."""
+        """The result of the program on unsigned words of `width` bits."""
         values = [*arguments, *self.constants]
         for step in self.code:
             a, b = (values[step.operands[0]], values[step.operands[-1]])
@@ -38,7 +41,7 @@ class StraightLineProgram(Struct, frozen=True):
         )
 
     def term(self, width: int) -> str:
-        """Writes the result as an SMT-LIB term over the inputs, every instruction bound once."""
+        """The result as an SMT-LIB term over the inputs, every instruction bound once by `let`."""
         names = self._names([literal(value, width) for value in self.constants])
         bindings = []
         for name, step in zip(self._results(), self.code, strict=True):
@@ -47,7 +50,7 @@ class StraightLineProgram(Struct, frozen=True):
         return "".join(bindings) + names[-1] + ")" * len(bindings)
 
     def normalised(self) -> StraightLineProgram:
-        """Gives the same program whatever the order of its instructions and commuting operands.
+        """The same program whatever the order of its instructions and commuting operands.
 
         An instruction that the result does not depend on is dropped.
         """
@@ -63,7 +66,7 @@ class StraightLineProgram(Struct, frozen=True):
 
 
 def read_program(text: str, inputs: tuple[str, ...], width: int) -> StraightLineProgram:
-    """Reads what `Program.text` writes; the names of the results may be left out."""
+    """Reads what `StraightLineProgram.text` writes; the names of the results may be left out."""
     steps = [step.split("=")[-1].split() for step in text.split(";")]
     words = dict.fromkeys(word for step in steps for word in step[1:])
     values = {
@@ -72,16 +75,16 @@ def read_program(text: str, inputs: tuple[str, ...], width: int) -> StraightLine
         if word not in inputs and not (word[0] == "t" and word[1:].isdigit())
     }
     constants = tuple(dict.fromkeys(values.values()))
-    given = len(inputs) + len(constants)
+    leaves = len(inputs) + len(constants)
     places = {name: place for place, name in enumerate(inputs)}
     places |= {word: len(inputs) + constants.index(value) for word, value in values.items()}
-    places |= {f"t{number + 1}": given + number for number in range(len(steps))}
+    places |= {f"t{number + 1}": leaves + number for number in range(len(steps))}
     code = [Instruction(step[0], tuple(places[word] for word in step[1:])) for step in steps]
     return StraightLineProgram(inputs, constants, tuple(code))
 
 
 def constant(word: str, width: int) -> int:
-    """Gives the value of a decimal number, of `w-4` or `w/2`, or of `low`, the mask of a low half.
+    """The value of a decimal number, of `w-4` or `w/2`, or of `low`, the mask of a low half.
 
     A hexadecimal number is a pattern of bytes that is repeated over the width.
     """
@@ -102,6 +105,8 @@ class _Order:
         self._given = len(program.inputs) + len(program.constants)
         self._source = program.code
         self._places = {number: number for number in range(self._given)}
+        # Operands are compared by their whole expressions, which do not depend on the order of
+        # instructions.
         self._expressions = [str(number) for number in range(self._given)]
         for step in program.code:
             self._expressions.append(self._expression(step))

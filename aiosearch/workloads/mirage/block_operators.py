@@ -17,10 +17,11 @@ one."""
 MEMORY = 96 * 1024
 """Bytes that a block may use."""
 ELEMENT = 2
+"""Bytes of an element, which is a half float."""
 
 
 class Tensor(Struct, frozen=True):
-    """A matrix, its sizes as powers of two."""
+    """A matrix, its sizes as powers of two: `rows=4` are 16 rows."""
 
     rows: int
     columns: int
@@ -29,33 +30,36 @@ class Tensor(Struct, frozen=True):
     term: str
     """What it is, as an abstract term."""
     residue: int
+    """The term modulo a prime, see `residues`."""
     room: int = 0
     """Bytes; none for what is computed in place."""
     rows_of: str = ""
     columns_of: str = ""
-    """The dimensions that they are of; empty where there is but one row, or column."""
+    """The dimensions that rows and columns are of; empty where there is but one row, or column."""
 
 
 def tiles_of(task: MirageTask, tiling: Tiling) -> tuple[tuple[Tensor, ...], int]:
-    """What a block loads in each iteration, and how many those are, as a power of two."""
+    """What a block of `task` loads in each iteration, and how many iterations there are, as a power
+    of two.
+    """
     sizes = dict(tiling)
     loop = sizes.pop("loop")
     sizes[task.loop] -= loop
-    return tuple(whole(one, sizes) for one in task.inputs), loop
+    return tuple(whole(task_input, sizes) for task_input in task.inputs), loop
 
 
-def whole(one: TaskInput, sizes: Mapping[str, int]) -> Tensor:
-    """An input, by the sizes of dimensions."""
-    rows, columns = sizes[one.rows], sizes[one.columns]
+def whole(task_input: TaskInput, sizes: Mapping[str, int]) -> Tensor:
+    """An input as a `Tensor`, by the sizes of dimensions."""
+    rows, columns = sizes[task_input.rows], sizes[task_input.columns]
     return Tensor(
         rows,
         columns,
         False,
-        one.name,
-        residues.of_input(one.name),
+        task_input.name,
+        residues.of_input(task_input.name),
         ELEMENT << rows + columns,
-        one.rows,
-        one.columns,
+        task_input.rows,
+        task_input.columns,
     )
 
 
@@ -68,48 +72,52 @@ class BlockState:
 
     @property
     def fits(self) -> bool:
-        """Whether its inputs fit the memory."""
+        """Whether its inputs fit into `MEMORY`."""
         return _room(self.inputs) <= MEMORY
 
     def tensors(self, code: bytes) -> list[Tensor]:
-        """The inputs, then every operator's result, all anew as Mirage does it."""
+        """The inputs, then the result of every operator in `code`, all computed anew as Mirage does
+        it.
+        """
         tensors = list(self.inputs)
         for piece in pieces_of(code):
-            made = applied(self._loop, piece, tensors)
-            assert made is not None
-            tensors.append(made)
+            result = applied(self._loop, piece, tensors)
+            assert result is not None
+            tensors.append(result)
         return tensors
 
     def choices(self, code: bytes, ordered: bool) -> Iterator[bytes]:
-        """The operators that may come next: legal, and later than the last one or just new."""
+        """The operators that may come after `code`: legal, and later than the last one or just
+        new.
+        """
         tensors = self.tensors(code)
         last = rank(code[-PIECE:]) if code else (b"", 0)
         done = set(pieces_of(code))
         for piece in pieces(len(tensors)):
             if rank(piece) > last if ordered else piece not in done:
-                made = applied(self._loop, piece, tensors)
-                if made is not None and _room(tensors) + made.room <= MEMORY:
+                result = applied(self._loop, piece, tensors)
+                if result is not None and _room(tensors) + result.room <= MEMORY:
                     yield piece
 
 
 def written(code: bytes, names: Sequence[str], result: str = "t") -> str:
     """Writes `t1 = matmul X W; t2 = gather t1`, by the names of the inputs."""
-    known, steps = list(names), []
+    value_names, steps = list(names), []
     for number, piece in enumerate(pieces_of(code), 1):
         name, _, _ = OPERATORS[piece[0]]
-        words = " ".join(known[operand] for operand in operands_of(piece))
-        known.append(f"{result}{number}")
-        steps.append(f"{known[-1]} = {name} {words}")
+        words = " ".join(value_names[operand] for operand in operands_of(piece))
+        value_names.append(f"{result}{number}")
+        steps.append(f"{value_names[-1]} = {name} {words}")
     return "; ".join(steps)
 
 
 def pieces_of(code: bytes) -> list[bytes]:
-    """The operators of a program."""
+    """The operators of a program, each `PIECE` bytes of its code."""
     return [code[at : at + PIECE] for at in range(0, len(code), PIECE)]
 
 
 def operands_of(piece: bytes) -> bytes:
-    """What an operator takes, by numbers."""
+    """The numbers of what an operator takes."""
     return piece[1 : 1 + OPERATORS[piece[0]][2]]
 
 
@@ -123,14 +131,14 @@ def rank(piece: bytes) -> tuple[bytes, int]:
 
 
 def applied(loop: int, piece: bytes, tensors: Sequence[Tensor]) -> Tensor | None:
-    """The result of an operator; None where the shapes forbid it."""
+    """The result of the operator `piece` of `tensors`; None where the shapes forbid it."""
     _, rule, arity = OPERATORS[piece[0]]
     return rule(loop, *(tensors[operand] for operand in piece[1 : 1 + arity]))
 
 
 @lru_cache(maxsize=32)
 def pieces(tensors: int) -> tuple[bytes, ...]:
-    """Every operator over so many matrices, in the order."""
+    """Every operator over so many matrices, in the order of `rank`."""
     pieces = [
         bytes((number, first, second))
         for number, (_, _, arity) in enumerate(OPERATORS)
@@ -160,6 +168,7 @@ def _alone(symbol: str) -> Rule:
 
 def _pair(symbol: str) -> Rule:
     def rule(loop: int, x: Tensor, y: Tensor) -> Tensor | None:
+        # A size of 0 is a single row or column, which is repeated.
         alike = (x.rows == y.rows or not x.rows or not y.rows) and (
             x.columns == y.columns or not x.columns or not y.columns
         )
@@ -177,9 +186,12 @@ def _pair(symbol: str) -> Rule:
 
 
 def _gathered(symbol: str, rows_of: bool) -> Rule:
-    """Over all iterations, and over the columns too where only rows stay."""
+    """The rule of an accumulator: over all iterations, and over the columns too where `rows_of`
+    says that only rows stay.
+    """
 
     def rule(loop: int, x: Tensor) -> Tensor | None:
+        # What is gathered already is no tile of an iteration any more.
         if x.after:
             return None
         size = loop + (x.columns if rows_of else 0)
@@ -207,4 +219,5 @@ OPERATORS: tuple[tuple[str, Rule, int], ...] = (
     ("gather-sum", _gathered("sum", rows_of=True), 1),
     ("gather-rms", _gathered("rms", rows_of=True), 1),
 )
-"""Name, rule and operands of each; their numbers are those of Mirage's kinds, in its order."""
+"""Name, rule and number of operands of each; their numbers are those of Mirage's kinds, in its
+order."""

@@ -24,16 +24,16 @@ from .block_operators import (
 from .tasks import TASKS, MirageTask, Tiling
 
 OUTPUTS = 2
-"""What a block may give at most."""
+"""How many results a block may give at most."""
 
 
 class KernelStep(Struct, frozen=True, array_like=True):
-    """One kernel: an operator on whole matrices, or a block with a program of its own."""
+    """One kernel: an operator on whole matrices, or a block with a program in `code`."""
 
     operator: int
-    """Its number; BLOCK for a block."""
+    """Its number in `KERNELS`; `BLOCK` for a block."""
     inputs: bytes
-    """What it reads, by numbers: the inputs of the task first, then what kernels give."""
+    """The numbers of what it reads: the inputs of the task first, then what kernels give."""
     tiling: int = -1
     code: bytes = b""
 
@@ -53,16 +53,20 @@ class TiledBlock:
     block: BlockState
 
     def results(self, code: bytes) -> tuple[Tensor, ...]:
-        """What a program gives to other kernels; nothing where it cannot end so.
+        """What the program `code` gives to other kernels; nothing where it cannot end so.
 
         Whatever nobody reads is given, and every block has its own part of it.
         """
         tensors = self.block.tensors(code)
         read = {operand for piece in pieces_of(code) for operand in operands_of(piece)}
-        given = [each for number, each in enumerate(tensors) if number not in read]
-        if len(given) > OUTPUTS or not all(each.after and self._spread(each) for each in given):
+        results = [tensor for number, tensor in enumerate(tensors) if number not in read]
+        # A result that is not spread along every axis of the grid would be written by several
+        # blocks, as partial sums: such programs are left out.
+        if len(results) > OUTPUTS or not all(
+            tensor.after and self._spread(tensor) for tensor in results
+        ):
             return ()
-        return tuple(self._joined(each) for each in given)
+        return tuple(self._joined(tensor) for tensor in results)
 
     def _spread(self, tensor: Tensor) -> bool:
         names = tensor.rows_of, tensor.columns_of
@@ -93,26 +97,29 @@ BLOCK = len(KERNELS)
 
 @lru_cache(maxsize=1024)
 def tensors_of(name: str, steps: tuple[KernelStep, ...]) -> tuple[Tensor, ...]:
-    """All matrices after so many kernels of a task."""
+    """All matrices after the kernels `steps` of a task."""
     if not steps:
         task = TASKS[name]
-        return tuple(replace(whole(one, dict(task.sizes)), room=0) for one in task.inputs)
+        return tuple(
+            replace(whole(task_input, dict(task.sizes)), room=0) for task_input in task.inputs
+        )
+    # Prefixes repeat in a search, so the cache makes this one kernel's work.
     before = tensors_of(name, steps[:-1])
     return before + results_of(name, steps[-1], before)
 
 
 def results_of(name: str, step: KernelStep, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """What a kernel gives; nothing where shapes forbid it."""
+    """What the kernel `step` gives; nothing where shapes forbid it."""
     operands = tuple(tensors[number] for number in step.inputs)
     if step.operator == BLOCK:
         return cuts(name, operands)[step.tiling].results(step.code)
-    made = KERNELS[step.operator][1](0, *operands)
-    return () if made is None else (made,)
+    result = KERNELS[step.operator][1](0, *operands)
+    return () if result is None else (result,)
 
 
 @lru_cache(maxsize=64)
 def steps_over(tensors: int, sums: bool) -> tuple[KernelStep, ...]:
-    """Every operator over so many matrices, in the order; blocks apart."""
+    """Every operator over so many matrices, in the order of `KernelStep.rank`; blocks apart."""
     steps = [
         KernelStep(number, bytes(operands))
         for number, (_, _, arity) in enumerate(KERNELS[: BLOCK if sums else BLOCK - 1])
@@ -123,19 +130,19 @@ def steps_over(tensors: int, sums: bool) -> tuple[KernelStep, ...]:
 
 @lru_cache(maxsize=1024)
 def cuts(name: str, operands: tuple[Tensor, ...]) -> tuple[TiledBlock, ...]:
-    """Every tiling of what a block reads that fits its memory."""
+    """Every tiling of `operands`, which a block reads, that fits its memory."""
     task, sizes = TASKS[name], _sizes(operands)
     if sizes is None:
         return ()
-    made = (_cut(task, operands, sizes, tiling) for tiling in _tilings(task, sizes))
-    return tuple(cut for cut in made if cut.block.fits)
+    tiled_blocks = (_cut(task, operands, sizes, tiling) for tiling in _tilings(task, sizes))
+    return tuple(cut for cut in tiled_blocks if cut.block.fits)
 
 
 def _sizes(operands: Sequence[Tensor]) -> dict[str, int] | None:
     """The dimensions of matrices; None where they do not agree on one."""
     sizes: dict[str, int] = {}
-    for each in operands:
-        for name, size in ((each.rows_of, each.rows), (each.columns_of, each.columns)):
+    for tensor in operands:
+        for name, size in ((tensor.rows_of, tensor.rows), (tensor.columns_of, tensor.columns)):
             if name and sizes.setdefault(name, size) != size:
                 return None
     return sizes
@@ -162,7 +169,7 @@ def _cut(
     if loop:
         tiles[task.loop] -= loop
     return TiledBlock(
-        tiling, grid, BlockState(tuple(_tile(each, tiles) for each in operands), loop)
+        tiling, grid, BlockState(tuple(_tile(tensor, tiles) for tensor in operands), loop)
     )
 
 

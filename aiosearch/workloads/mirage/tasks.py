@@ -23,7 +23,8 @@ class TaskInput(Struct, frozen=True):
 
 class MirageTask(Struct, frozen=True):
     """A program to find, and how it may be cut into blocks and iterations. Sizes are powers of
-    two."""
+    two.
+    """
 
     inputs: tuple[TaskInput, ...]
     target: str
@@ -40,10 +41,10 @@ class MirageTask(Struct, frozen=True):
     @property
     def names(self) -> tuple[str, ...]:
         """The inputs by name."""
-        return tuple(one.name for one in self.inputs)
+        return tuple(task_input.name for task_input in self.inputs)
 
     def tilings(self) -> Iterator[Tiling]:
-        """Every tiling, neighbours with other iterations."""
+        """Every tiling; neighbours differ in `loop`."""
         ways = [self.tiles.get(name, (size,)) for name, size in self.sizes.items()]
         for chosen in product(*ways, self.loops):
             yield tuple(zip((*self.sizes, "loop"), chosen, strict=True))

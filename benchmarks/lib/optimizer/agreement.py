@@ -84,9 +84,6 @@ def _eps(dtype: np.dtype[Any]) -> float:
     return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
 
 
-pass
-
-
 class Judge:
     """Knows the truth for one set of inputs, and how far from it the program itself is."""
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import lib.optimizer.builtin_cases as layers
+import msgspec
 from corpus import CORPUS
 from lib.figures import figure, versions
 from lib.optimizer.contest import Outcome, is_kernel
@@ -36,7 +37,7 @@ def tell(one: Outcome) -> None:
         right=one.right,
         claimed=[round(each.answer.speedup, 2) for each in one.report.found],
         how=[how(each) for each in one.report.found],
-        ways=[each.answer.evidence.get("ways", {}) for each in one.report.found],
+        ways=[msgspec.to_builtins(each.answer.evidence.ways) for each in one.report.found],
         left_alone=list(one.report.left_alone),
         seconds=round(one.report.seconds, 1),
         kernels=[is_kernel(each) for each in one.report.found],

@@ -21,9 +21,9 @@ from . import notes
 
 T = TypeVar("T")
 REACH_SECONDS = 5.0
-"""How long a cluster may take to accept a connection."""
+"""Seconds that a cluster may take to accept a connection."""
 NAMESPACE = "aiosearch"
-"""Where named actors are found, whatever a user's own namespace is."""
+"""The Ray namespace in which named actors are found, whatever a user's own is."""
 
 
 class RayNode(Struct, frozen=True):
@@ -35,7 +35,7 @@ class RayNode(Struct, frozen=True):
 
 
 class Actor(Protocol):
-    """A host actor, from afar; its calls raise LostError where it is gone."""
+    """A `HostActor`, from afar; its calls raise `LostError` where it is gone."""
 
     async def collect(self) -> list[bytes]: ...
     async def deliver(self, batch: list[bytes]) -> None: ...
@@ -58,7 +58,7 @@ class Cluster:
         self._thread = ThreadPoolExecutor(1, "aiosearch-ray")
 
     async def open(self) -> None:
-        """Connects, or starts Ray on this machine; raises AiosearchError where it cannot."""
+        """Connects, or starts Ray on this machine; raises `AiosearchError` where it cannot."""
         if self._wanted is not None and ":" in self._wanted:
             await _reach(self._wanted)
         terminate = signal.getsignal(signal.SIGTERM)
@@ -72,7 +72,8 @@ class Cluster:
         return await self._call(_nodes)
 
     async def place(self, node: RayNode, cpus: int, notes: str) -> RemoteActor:
-        """Asks for a host actor on a node; it runs as soon as so many processors are free there.
+        """Asks for a `HostActor` on a node; it runs as soon as so many processors are free
+        there.
 
         `notes` is the name of the actor that keeps what the search has found.
         """
@@ -135,7 +136,7 @@ class RemoteActor:
 
 
 class RemoteNotes:
-    """The named actor, by its handle; its calls raise LostError where it is gone."""
+    """The `Notes` actor, by its handle; its calls raise `LostError` where it is gone."""
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
@@ -160,7 +161,7 @@ async def recall(name: str) -> AsyncIterator[Verdicts]:
 
 
 async def _reach(address: str) -> None:
-    """Raises AiosearchError where nobody listens; Ray itself would try for minutes."""
+    """Raises `AiosearchError` where nobody listens; Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     try:
         async with asyncio.timeout(REACH_SECONDS):
@@ -186,12 +187,12 @@ def _error_text(error: Exception) -> str:
 
 
 def _nodes() -> list[RayNode]:
-    found = [
+    nodes = [
         RayNode(node["NodeID"], node["NodeManagerHostname"], int(node["Resources"].get("CPU", 0)))
         for node in _ray().nodes()
         if node["Alive"]
     ]
-    return [node for node in found if node.cpus]
+    return [node for node in nodes if node.cpus]
 
 
 def _place(node: RayNode, cpus: int, notes: str) -> RemoteActor:
@@ -199,15 +200,15 @@ def _place(node: RayNode, cpus: int, notes: str) -> RemoteActor:
 
     ray = _ray()
     there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node.id, soft=False)
-    made = ray.remote(HostActor).options(num_cpus=cpus, scheduling_strategy=there)
-    return RemoteActor(made.remote(cpus, node.name, notes))
+    actor_class = ray.remote(HostActor).options(num_cpus=cpus, scheduling_strategy=there)
+    return RemoteActor(actor_class.remote(cpus, node.name, notes))
 
 
 def _notes(name: str, keep: bool) -> RemoteNotes:
     ray = _ray()
     node = ray.get_runtime_context().get_node_id()  # others are the first to be scaled away
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=True)
-    made = ray.remote(notes.Notes).options(
+    actor_class = ray.remote(notes.Notes).options(
         name=name,
         namespace=NAMESPACE,
         get_if_exists=True,
@@ -215,11 +216,11 @@ def _notes(name: str, keep: bool) -> RemoteNotes:
         num_cpus=0,
         scheduling_strategy=here,
     )
-    return RemoteNotes(made.remote())
+    return RemoteNotes(actor_class.remote())
 
 
 def _ray() -> Any:
-    """Takes a second to import, which only those wait for who search with it."""
+    """Imports Ray, which takes a second: only those wait for it who search with it."""
     import ray.util.scheduling_strategies
 
     return ray

@@ -13,7 +13,7 @@ from .notebook import RayNotebook
 from .placement import Placement
 
 LOOK_SECONDS = 2.0
-"""Between looks at which nodes there are."""
+"""Seconds between looks at which nodes there are."""
 
 _log = logging.getLogger("aiosearch")
 

@@ -15,12 +15,13 @@ HERE = "127.0.0.1:0"
 
 
 class SocketsTransport:
-    """TCP, with a token in a file."""
+    """TCP, with a token in a file: the `Transport` that this plugin offers."""
 
     api = API
 
     def listener(self, address: str | None, token_file: Path | None) -> TcpListener:
-        """Listens there once it is started; without an address, on a free port of this machine."""
+        """Makes a `TcpListener`, which listens once it is started; without an address, on a
+        free port of this machine."""
         return TcpListener(address or HERE, _token(token_file), token_file)
 
     async def connect(self, address: str, token_file: Path | None) -> Link:

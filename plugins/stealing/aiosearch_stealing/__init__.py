@@ -1,4 +1,4 @@
-"""Workers of one machine take work from each other through shared memory."""
+"""Workers of one machine take work from each other through shared memory; see `Stealing`."""
 
 from __future__ import annotations
 

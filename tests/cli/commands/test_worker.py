@@ -11,8 +11,8 @@ import pytest
 from testkit.hosts.console import Cli
 from testkit.hosts.in_process_links import pair
 
-from aiosearch.cli.commands.worker import WorkerService
 from aiosearch.cli.output.streams import Exit
+from aiosearch.cli.runs.worker import WorkerService
 from aiosearch.remote.links import API, Link, Listener
 
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from testkit.hosts.console import Cli
 
-from aiosearch.cli.runs import doctor_ceilings
-from aiosearch.cli.runs.doctor_probes import FindingState
+from aiosearch.cli.runs.doctor import ceilings
+from aiosearch.cli.runs.doctor.probes import FindingState
 from aiosearch.measure import Ceilings, machine_id, stored_ceilings
 from aiosearch.measure import ceilings as protocol
 
@@ -21,9 +21,9 @@ def test_doctor_shows_what_is_stored(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(protocol, "_ROWS", 256)
     monkeypatch.setattr(protocol, "_ELEMENTS", 1 << 12)
     monkeypatch.setattr(protocol, "last_cache", lambda _: 1 << 20)
-    for module in (protocol, doctor_ceilings):
+    for module in (protocol, ceilings):
         monkeypatch.setattr(module, "NOISIEST", math.inf)
-    (before,) = doctor_ceilings.stored()
+    (before,) = ceilings.stored()
     assert (before.state, before.remedy) == (FindingState.FINE, "aiosearch doctor --measure")
     outcome = cli("doctor", "--measure")
     assert outcome.code == 0
@@ -33,7 +33,7 @@ def test_doctor_shows_what_is_stored(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
     (stored,) = [each for each in stored_ceilings() if each.platform == "cpu"]
     read, triad = (stored.sweeps[name] / 1e9 for name in ("read", "triad"))
     told = f"{max(read, triad):,.1f} GB/s (read {read:,.1f}, triad {triad:,.1f})"
-    assert told in doctor_ceilings.stored()[0].detail
+    assert told in ceilings.stored()[0].detail
 
 
 async def test_figures_of_a_busy_machine_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,10 +45,10 @@ async def test_figures_of_a_busy_machine_are_not_kept(monkeypatch: pytest.Monkey
     async def measured(executor: Any) -> Ceilings:
         return figures.pop(0)
 
-    monkeypatch.setattr(doctor_ceilings, "measured", measured)
-    monkeypatch.setattr(doctor_ceilings, "PLATFORMS", ("cpu",))
-    assert await doctor_ceilings.measure() == []
-    (trouble,) = await doctor_ceilings.measure()
+    monkeypatch.setattr(ceilings, "measured", measured)
+    monkeypatch.setattr(ceilings, "PLATFORMS", ("cpu",))
+    assert await ceilings.measure() == []
+    (trouble,) = await ceilings.measure()
     assert trouble.state is FindingState.BROKEN
     assert trouble.detail == "not kept: two runs of the same seemed 144% apart"
     assert trouble.remedy == "end what else runs, then aiosearch doctor --measure"

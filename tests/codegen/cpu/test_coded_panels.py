@@ -11,13 +11,14 @@ import pytest
 from testkit.kernels.error_bounds import assert_right
 from testkit.kernels.native_run import Array, program, run, run_native
 
+from aiosearch.codegen.cpu import coding
 from aiosearch.codegen.cpu.coded_format import (
     EXCEPTION_COUNT_OFFSET,
     EXCEPTION_LIST_OFFSET,
     UNCODED_PANEL,
     CodedPanelFormat,
 )
-from aiosearch.codegen.cpu.emit.access import PREFETCHED_VECTORS
+from aiosearch.codegen.cpu.emit.access import PREFETCHED_HEAD_LINES
 from aiosearch.codegen.cpu.emit.kernel import print_module
 from aiosearch.codegen.cpu.packing import PackedLayout
 from aiosearch.codegen.cpu.panel_encoder import encode_panels
@@ -104,7 +105,7 @@ def test_sums_are_those_of_the_elements(
     module = product(rows, inner, 128)
     own = {
         "program": Schedule(
-            wishes=RegisterRequest(held, vectors, 2, inner % 2), layouts=wide(vectors)
+            registers=RegisterRequest(held, vectors, 2, inner % 2), layouts=wide(vectors)
         )
     }
     inputs = given(module, kind)
@@ -125,7 +126,7 @@ def test_a_matrix_unit_reads_them_too(
     """And what is left of its steps is read by pairs; all of it where that is no whole step."""
     module = product(rows, inner, 128)
     wishes = RegisterRequest(held, vectors, 1 + rows % 2, inner % 2, matrix=True)
-    own = {"program": Schedule(wishes=wishes, layouts=wide(vectors))}
+    own = {"program": Schedule(registers=wishes, layouts=wide(vectors))}
     assert_right(module, given(module, kind), own, MACHINES)
 
 
@@ -154,7 +155,7 @@ def test_stacks_and_columns_that_lie_in_rows(turned: bool) -> None:
     y = tensor("Y", DType.BF16, (3, 64, 70) if turned else (3, 70, 64))
     module = lower(program(x @ (apply("transpose", y, axes=(0, 2, 1)) if turned else y)))
     layout = PackedLayout(2 if turned else 1, 1 if turned else 2, 32, True, coded=True)
-    own = {"program": Schedule(wishes=RegisterRequest(8, 2), layouts={"Y": layout})}
+    own = {"program": Schedule(registers=RegisterRequest(8, 2), layouts={"Y": layout})}
     for kind in ("some are small", "of any size"):
         assert_right(module, given(module, kind), own, MACHINES)
 
@@ -169,7 +170,9 @@ def test_what_has_no_exceptions_gives_the_same_bits() -> None:
         assert 0 <= told(np.asarray(encode_panels(panels(inputs[1])))) <= 8
         ways = [{"Y": PackedLayout(0, 1, 64, True, coded=one)} for one in (False, True)]
         found = [
-            run(module, inputs, {"program": Schedule(wishes=RegisterRequest(3, 4), layouts=way)})[0]
+            run(
+                module, inputs, {"program": Schedule(registers=RegisterRequest(3, 4), layouts=way)}
+            )[0]
             for way in ways
         ]
         assert found[0].tobytes() == found[1].tobytes()
@@ -179,7 +182,7 @@ def test_what_has_no_exceptions_gives_the_same_bits() -> None:
 def test_whatever_stands_in_a_head_is_read_within_bounds() -> None:
     """As in a trial run on drawn numbers: counts, places and names of any size."""
     module = product(5, 64, 128)
-    own = {"program": Schedule(wishes=RegisterRequest(4, 4, 2, 1), layouts=wide(4))}
+    own = {"program": Schedule(registers=RegisterRequest(4, 4, 2, 1), layouts=wide(4))}
     codes = wide(4)["Y"].codes((64, 128))
     x, _ = given(module, "normal")
     printed = print_module(module, own, host())
@@ -233,7 +236,7 @@ def test_every_schedule_that_is_proposed_can_be_printed() -> None:
     coded = [
         one.schedule for one in found if any(way.coded for way in one.schedule.layouts.values())
     ]
-    kinds = {(one.wishes, one.serial, tuple(one.tiles.items())[-1]): one for one in coded}
+    kinds = {(one.registers, one.serial, tuple(one.tiles.items())[-1]): one for one in coded}
     assert kinds
     for one in [*kinds.values()][::40]:
         print_module(module, {kernel.name: one}, LARGE)
@@ -241,7 +244,10 @@ def test_every_schedule_that_is_proposed_can_be_printed() -> None:
 
 def fetching(ahead: int, nearest: bool = False) -> str:
     """The text of a product of one row that fetches from so far ahead."""
-    own = Schedule(wishes=RegisterRequest(1, 4, ahead=ahead, nearest=nearest), layouts=wide(4))
+    own = Schedule(
+        registers=RegisterRequest(1, 4, prefetch_distance=ahead, prefetch_to_l1=nearest),
+        layouts=wide(4),
+    )
     module = product(1, 64, 128)
     return print_module(module, {one.name: own for one in module.kernels}, LARGE).text
 
@@ -251,9 +257,9 @@ def test_they_are_fetched_further_ahead_where_little_is_computed_in_between(rows
     """Of 4096 bytes of panels twice as many pairs of rows, and of one row four times."""
     (kernel,) = product(rows, 4096, 4096).kernels
     for one in ranked_choices(space(kernel, masked(LARGE, "amx"), 2, ["Y"])):
-        wishes, (layout,) = one.schedule.wishes, one.schedule.layouts.values()
-        if layout.coded and wishes.ahead:
-            assert wishes.ahead == 4096 // (4 * layout.width) * (4 if rows == 1 else 2)
+        wishes, (layout,) = one.schedule.registers, one.schedule.layouts.values()
+        if layout.coded and wishes.prefetch_distance:
+            assert wishes.prefetch_distance == 4096 // (4 * layout.width) * (4 if rows == 1 else 2)
             break
     else:
         pytest.fail("nothing coded is fetched")
@@ -265,8 +271,8 @@ def test_they_are_fetched_into_the_cache_that_is_said_and_heads_into_the_second(
 ) -> None:
     lines = fetching(3, nearest).splitlines()
     found = [line[-len("3, i32 1)")] for line in lines if "call void @llvm.prefetch" in line]
-    assert set(found[:PREFETCHED_VECTORS]) == {"2"}
-    assert set(found[PREFETCHED_VECTORS:]) == {"3" if nearest else "2"}
+    assert set(found[:PREFETCHED_HEAD_LINES]) == {"2"}
+    assert set(found[PREFETCHED_HEAD_LINES:]) == {"3" if nearest else "2"}
 
 
 def test_no_more_is_fetched_before_a_panel_than_it_holds() -> None:
@@ -335,3 +341,8 @@ def test_schedules_propose_them_for_a_few_rows_of_what_fills_panels() -> None:
     assert not any(any_coded(1, 4095, machine))
     assert any(any_coded(1, 4096, masked(machine, "avx512bf16")))
     assert not any(any_coded(1, 4096, masked(machine, "avx512")))
+
+
+def test_answers_of_the_first_version_find_the_encoder() -> None:
+    """They import `encoded` from where it was."""
+    assert coding.encoded is encode_panels

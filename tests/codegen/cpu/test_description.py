@@ -27,7 +27,7 @@ def test_every_choice_has_its_line() -> None:
     schedule = Schedule(
         {"i": 4, "j": 16, "k": 32},
         "k",
-        RegisterRequest(1, 2, 4, 8, nearest=True),
+        RegisterRequest(1, 2, 4, 8, prefetch_to_l1=True),
         {"W": PackedLayout(0, 1, 16, True, coded=True)},
         ("X",),
         panels={"V": PackedLayout(0, 1, 32, False)},
@@ -54,7 +54,7 @@ def test_sums_of_a_matrix_unit() -> None:
     assert (
         line
         in describe_schedule(
-            NORM, Schedule(wishes=RegisterRequest(16, 4, 2, matrix=True))
+            NORM, Schedule(registers=RegisterRequest(16, 4, 2, matrix=True))
         ).splitlines()
     )
 
@@ -67,6 +67,8 @@ def test_what_sums_nothing_keeps_no_sums() -> None:
 
 @pytest.mark.parametrize(("ahead", "said"), [(1, "1 block"), (4, "4 blocks")])
 def test_blocks_of_registers_along_the_rows(ahead: int, said: str) -> None:
-    wishes = RegisterRequest(8, 2, ahead=ahead, nearest=True, across=True)
+    wishes = RegisterRequest(
+        8, 2, prefetch_distance=ahead, prefetch_to_l1=True, prefetch_along_lanes=True
+    )
     line = f"  fetches {said} ahead, into the first cache"
-    assert line in describe_schedule(NORM, Schedule(wishes=wishes)).splitlines()
+    assert line in describe_schedule(NORM, Schedule(registers=wishes)).splitlines()

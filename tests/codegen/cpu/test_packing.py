@@ -58,7 +58,7 @@ def test_a_panel_holds_its_rows_one_after_the_other() -> None:
 def test_columns_that_do_not_fill_a_panel(columns: int, vectors: int, machine: CpuMachine) -> None:
     """Panels are as wide as some vectors, whatever the number of columns."""
     module = product(DType.F32, 5, 7, columns)
-    own = Schedule(wishes=RegisterRequest(vectors=vectors), layouts=wide(vectors, machine))
+    own = Schedule(registers=RegisterRequest(vectors=vectors), layouts=wide(vectors, machine))
     assert_right(module, schedules={"program": own}, machines=[machine])
 
 
@@ -69,7 +69,7 @@ def test_columns_that_do_not_fill_a_panel(columns: int, vectors: int, machine: C
 def test_pairs_of_rows(inner: int, pairs: bool, rows: int, machine: CpuMachine) -> None:
     """Half types lie by pairs of rows or not, also where the number of rows is odd."""
     module = product(DType.BF16, rows, inner, 40)
-    own = Schedule(wishes=RegisterRequest(vectors=2), layouts=wide(2, machine, pairs=pairs))
+    own = Schedule(registers=RegisterRequest(vectors=2), layouts=wide(2, machine, pairs=pairs))
     assert_right(module, schedules={"program": own}, machines=[machine])
 
 
@@ -119,7 +119,7 @@ def test_tiles_of_whole_vectors(tile: int) -> None:
     """Blocks begin at any vector of a panel."""
     module = product(DType.F32, 5, 7, 100)
     j = next(one.name for one in module.kernels[0].indices if one.size == 100)
-    own = Schedule({j: tile * lanes()}, wishes=RegisterRequest(vectors=tile), layouts=wide(2))
+    own = Schedule({j: tile * lanes()}, registers=RegisterRequest(vectors=tile), layouts=wide(2))
     assert_right(module, schedules={"program": own}, machines=[host()])
 
 
@@ -172,7 +172,7 @@ def test_rows_that_lie_side_by_side(
             continue
         turned = {"X": PackedLayout(1, 0, width, pairs)}
         for tiles, serial in (({}, None), ({names[rows]: width, names[inner]: 6}, names[inner])):
-            own = Schedule(tiles, serial, RegisterRequest(width, 1, unroll=2), turned=turned)
+            own = Schedule(tiles, serial, RegisterRequest(width, 1, unroll=2), transposed=turned)
             assert_right(module, schedules={"program": own}, machines=[machine])
 
 
@@ -182,8 +182,8 @@ def test_rows_of_stacks_side_by_side() -> None:
     module, pairs = lower(program(x @ y)), host().bf16_dot
     layout = PackedLayout(1, 2, lanes(), pairs)
     own = Schedule(
-        wishes=RegisterRequest(8, 1),
-        turned={"X": PackedLayout(2, 1, 8, pairs)},
+        registers=RegisterRequest(8, 1),
+        transposed={"X": PackedLayout(2, 1, 8, pairs)},
         panels={"Y": layout},
     )
     assert_right(module, schedules={"program": own}, machines=[host()])
@@ -192,7 +192,7 @@ def test_rows_of_stacks_side_by_side() -> None:
 def test_squares_are_turned_in_registers() -> None:
     """Rows that lie apart are read vector by vector; there is no gathering."""
     module = product(DType.F32, 8, 64, 3 * lanes())
-    own = Schedule(wishes=RegisterRequest(8, 1), turned={"X": PackedLayout(1, 0, 8, False)})
+    own = Schedule(registers=RegisterRequest(8, 1), transposed={"X": PackedLayout(1, 0, 8, False)})
     text = print_module(module, {"program": own}, host()).text
     turning, _ = text.split("define void")[-2:]
     at_once = min(8, lanes())
@@ -210,7 +210,10 @@ def said(nearest: bool) -> str:
 def test_what_is_fetched_ahead_comes_into_the_cache_that_is_said(nearest: bool) -> None:
     module = product(DType.F32, 8, 64, 3 * lanes())
     layout = PackedLayout(0, 1, lanes(), False)
-    own = Schedule(wishes=RegisterRequest(4, 1, ahead=3, nearest=nearest), layouts={"Y": layout})
+    own = Schedule(
+        registers=RegisterRequest(4, 1, prefetch_distance=3, prefetch_to_l1=nearest),
+        layouts={"Y": layout},
+    )
     text = print_module(module, {"program": own}, host()).text
     near = [line for line in text.splitlines() if "call void @llvm.prefetch" in line]
     assert near

@@ -14,8 +14,8 @@ from aiosearch.codegen.native.object_cache import ObjectCache, default_objects_p
 TWO = """
 import sys
 from pathlib import Path
-from aiosearch.codegen.native.object_cache import Objects
-kept, (folder, letter) = Objects(Path(sys.argv[1])), sys.argv[1:]
+from aiosearch.codegen.native.object_cache import ObjectCache
+kept, (folder, letter) = ObjectCache(Path(sys.argv[1])), sys.argv[1:]
 for number in range(300):
     code = kept.get(str(number), lambda: letter.encode() * 5000)
     assert code in (b"a" * 5000, b"b" * 5000), code[:9]

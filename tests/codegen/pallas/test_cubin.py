@@ -6,15 +6,21 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-import jax
 import pytest
 from testkit.hosts.in_process_machines import until
 
 from aiosearch.codegen.lower.lowering import lower
-from aiosearch.codegen.pallas import choices, cubin, plans, write
+from aiosearch.codegen.pallas import Tiling, choices, cubin, plans, write
 from aiosearch.codegen.pallas.cost.block_demand import block_demand
 from aiosearch.codegen.pallas.cost.kernel_cost import TilingPrediction
-from aiosearch.codegen.pallas.cubin import Argument, CannotCompile, compile_cubin, missing_compiler
+from aiosearch.codegen.pallas.cubin import (
+    Argument,
+    CannotCompile,
+    CompiledKernel,
+    Cubin,
+    compile_cubin,
+    missing_compiler,
+)
 from aiosearch.codegen.pallas.layout import TileLayout
 from aiosearch.codegen.pallas.nodes import TileNodes
 from aiosearch.codegen.passes.kernel_fusion import fuse_kernels
@@ -45,8 +51,31 @@ async def test_the_best_plan_of_every_built_in_becomes_machine_code_without_spil
     given = [Argument(one.dtype, one.shape) for one in best.module.inputs]
     made = await compile_cubin(write(best.module, best.schedules), name, given, H200)
     assert [one.name for one in made.kernels] == [one.name for one in best.module.kernels]
-    known = jax.__version_info__ < (0, 11)
-    assert {one.spilled_bytes for one in made.kernels} == ({0} if known else {None})
+    assert {one.spilled_bytes for one in made.kernels} == {0}
+
+
+@wheels
+async def test_what_a_thread_cannot_hold_is_known_to_be_spilled() -> None:
+    """One warp gets a tile that four would need."""
+    module = fuse_kernels(lower(builtin("rms_norm", DType.BF16, row=64)))
+    (kernel,) = module.kernels
+    tiling = Tiling({"i": 64, "j": 256, "j1": 64}, warps=1, stages=2)
+    given = [Argument(one.dtype, one.shape) for one in module.inputs]
+    made = await compile_cubin(write(module, {kernel.name: tiling}), module.name, given, H200)
+    assert (made.kernels[0].spilled_bytes or 0) > 1000
+
+
+def test_spills_are_read_of_the_log_where_nothing_else_tells_them() -> None:
+    said = (
+        "I1127 17:22:00.1 11122 subprocess_compilation.cc:349] ptxas warning : Registers are"
+        " spilled to local memory in function 'norm', 184 bytes spill stores, 187 bytes spill loads"
+    )
+    kernels = tuple(
+        CompiledKernel(name, None, stored, 0, 1, 32)
+        for name, stored in (("norm", None), ("fits", None), ("seen", 8))
+    )
+    found = cubin._with_spills(Cubin(kernels, b"", None), said)
+    assert [one.spilled_bytes for one in found.kernels] == [184, 0, 8]
 
 
 async def test_what_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

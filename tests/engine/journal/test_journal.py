@@ -442,15 +442,18 @@ async def test_resuming_lets_the_loop_turn(tmp_path: Path, monkeypatch: pytest.M
 SEARCH = """
 import asyncio, os, sys
 from pathlib import Path
-from aiosearch.engine import journal as module
+from aiosearch.engine.journal import journal as module
 from aiosearch.engine.journal.journal import Journal
-from aiosearch.engine.journal.records import Header, Open, Record
+from aiosearch.engine.journal.records import JournalHeader, JournalRecord, OpenSubtree
 
-header = Header("0.1.2", "zoo:Problem", b"p", "Problem(p=1)", "dfs", "queue", 7, "tuple[int, ...]")
+header = JournalHeader(
+    "0.1.2", "zoo:Problem", b"p", "Problem(p=1)", "dfs", "queue", 7, "tuple[int, ...]"
+)
 path = Path(sys.argv[1])
 
 def step(n):
-    return Record((n - 1,), (Open(n, 0, 0.5, 3, bytes(1000), 2, 0.25),), {"nodes": 1})
+    opened = (OpenSubtree(n, 0, 0.5, 3, bytes(1000), 2, 0.25),)
+    return JournalRecord((n - 1,), opened, {"nodes": 1})
 """
 
 CRASH = (
@@ -492,7 +495,8 @@ async def main():
             await asyncio.sleep(0)
         journal.write(step(501))
     else:  # one bundle too large for the room there is
-        journal.write(Record(opened=(Open(10**6, 0, 0.5, 3, bytes(300_000), 2, 0.25),)))
+        large = OpenSubtree(10**6, 0, 0.5, 3, bytes(300_000), 2, 0.25)
+        journal.write(JournalRecord(opened=(large,)))
     await journal.close()
     print(json.dumps([warnings, end, journal.statistics().trusted]))
 

@@ -10,10 +10,10 @@ from aiosearch_stealing.layout import ROOM, SLOTS
 
 from aiosearch.checks.verdict import Status
 from aiosearch.engine.explore.bundles import Bundle
-from aiosearch.engine.worker.work_sharing import WorkSharing, load_board
+from aiosearch.engine.worker.work_sharing import ExchangeChanges, WorkSharing, load_board
 from aiosearch.errors import StrategyError
 
-NOTHING: dict[str, tuple[object, ...]] = {"offered": (), "gone": (), "took": ()}
+NOTHING = ExchangeChanges()
 
 
 class Pair:
@@ -44,7 +44,7 @@ def bundle(name: str, size: int = 1) -> Bundle:
 def laid_out(sharing: WorkSharing, *bundles: Bundle) -> None:
     """Offers them, as with a report that the host has entered."""
     assert sharing.enter(list(bundles)) == []
-    sharing.told(1)
+    sharing.changes(1)
     sharing.lay_out(1)
 
 
@@ -52,7 +52,7 @@ def test_nobody_sees_an_offer_before_the_host_has_the_report_that_tells_of_it(pa
     first = bundle("first")
     pair.here.enter([first])
     assert pair.there.take() == []
-    assert pair.here.told(7) == NOTHING | {"offered": ((1, first),)}
+    assert pair.here.changes(7) == ExchangeChanges(offered=((1, first),))
     assert pair.here.subtrees == 1
     assert pair.there.take() == []
     pair.here.lay_out(7)
@@ -66,11 +66,11 @@ def test_what_is_on_its_way_to_the_host_can_be_regained_and_is_not_laid_out_late
 ) -> None:
     first, second = bundle("first"), bundle("second")
     pair.here.enter([first])
-    pair.here.told(7)
+    pair.here.changes(7)
     assert pair.here.regain() == [first]
-    assert pair.here.told(8) == NOTHING | {"gone": ((1, 1),)}
+    assert pair.here.changes(8) == ExchangeChanges(gone=((1, 1),))
     pair.here.enter([second])
-    pair.here.told(9)
+    pair.here.changes(9)
     pair.here.lay_out(7)
     assert pair.there.take() == []
     pair.here.lay_out(9)
@@ -80,7 +80,7 @@ def test_what_is_on_its_way_to_the_host_can_be_regained_and_is_not_laid_out_late
 def test_nothing_more_is_offered_while_something_is_on_its_way(pair: Pair) -> None:
     assert pair.here.lacking(calm=True) > 0
     pair.here.enter([bundle("first")])
-    pair.here.told(7)
+    pair.here.changes(7)
     assert pair.here.lacking(calm=True) == 0
     pair.here.regain()
     assert pair.here.lacking(calm=True) > 0
@@ -89,11 +89,11 @@ def test_nothing_more_is_offered_while_something_is_on_its_way(pair: Pair) -> No
 def test_both_say_who_has_it_once(pair: Pair) -> None:
     laid_out(pair.here, bundle("first"))
     pair.there.take()
-    assert pair.there.told(2) == NOTHING | {"took": ((1, 1),)}
-    assert pair.there.told(2) == NOTHING
+    assert pair.there.changes(2) == ExchangeChanges(took=((1, 1),))
+    assert pair.there.changes(2) == NOTHING
     pair.here.look()
-    assert pair.here.told(2) == NOTHING | {"gone": ((1, 2),)}
-    assert pair.here.told(2) == NOTHING
+    assert pair.here.changes(2) == ExchangeChanges(gone=((1, 2),))
+    assert pair.here.changes(2) == NOTHING
 
 
 def test_what_nobody_took_comes_back_and_is_told_of(pair: Pair) -> None:
@@ -101,14 +101,14 @@ def test_what_nobody_took_comes_back_and_is_told_of(pair: Pair) -> None:
     laid_out(pair.here, one, two)
     pair.there.take()
     assert pair.here.regain() == [two]
-    assert pair.here.told(2) == NOTHING | {"gone": ((1, 2), (2, 1))}
+    assert pair.here.changes(2) == ExchangeChanges(gone=((1, 2), (2, 1)))
     assert pair.here.regain() == []
 
 
 def test_no_number_is_used_again(pair: Pair) -> None:
     for number in range(1, 30):
         pair.here.enter([bundle("again")])
-        assert [one for one, _ in pair.here.told(2)["offered"]] == [number]
+        assert [one for one, _ in pair.here.changes(2).offered] == [number]
         pair.here.lay_out(2)
         pair.here.regain()
 
@@ -117,7 +117,7 @@ def test_what_is_too_large_or_too_much_is_given_back_at_once(pair: Pair) -> None
     large = Bundle(bytes(ROOM), 1, 0, 0.0)
     small = [bundle(str(number)) for number in range(SLOTS + 2)]
     assert pair.here.enter([large, *small]) == [large, *small[SLOTS:]]
-    assert len(pair.here.told(2)["offered"]) == SLOTS
+    assert len(pair.here.changes(2).offered) == SLOTS
     pair.here.lay_out(2)
     assert pair.here.enter([bundle("more")]) == [bundle("more")]
 

@@ -20,8 +20,7 @@ from aiosearch.equivalence.rounding.noise import (
     stored,
     stored_inputs,
 )
-from aiosearch.tensor import DType, Floats, Program, Term, apply, literal, referee, tensor
-from aiosearch.tensor.evaluation import evaluate
+from aiosearch.tensor import DType, Floats, Program, Term, apply, evaluate, literal, referee, tensor
 from aiosearch.tensor.floats import Array
 
 

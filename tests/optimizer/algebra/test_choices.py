@@ -98,6 +98,6 @@ def test_more_axes_come_about_only_where_they_are_known() -> None:
     """Values are repeated against each other in the shapes that the program has."""
     v, w = KnownValue((M,), amounts(a=1)), KnownValue((N,), amounts(b=1))
     (add,) = (OperatorCall("add"),)
-    assert list(StepChoices((add,), CHOICES.wanted, frozenset()).after((), [v, w])) == []
-    found = StepChoices((add,), CHOICES.wanted, frozenset({("m", "n")})).after((), [v, w])
+    assert list(StepChoices((add,), CHOICES.limit, frozenset()).after((), [v, w])) == []
+    found = StepChoices((add,), CHOICES.limit, frozenset({("m", "n")})).after((), [v, w])
     assert list(found) == [OperatorStep(0, (0, 1))]

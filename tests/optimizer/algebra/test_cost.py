@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aiosearch.optimizer.algebra import cost as estimate
+from aiosearch.optimizer.algebra import estimate
 from aiosearch.tensor import Program, Term, apply, tensor
 
 A, B = tensor("a", "f32", (512, 512)), tensor("b", "f32", (512, 512))

@@ -10,7 +10,7 @@ from testkit.programs.naive_functions import Cases
 from aiosearch.capture import capture
 from aiosearch.equivalence import verify
 from aiosearch.limits import Limits
-from aiosearch.optimizer.algebra import cost
+from aiosearch.optimizer.algebra import estimate
 from aiosearch.optimizer.algebra.enumeration import EnumerationSearch, Recomputation
 from aiosearch.optimizer.algebra.rules import registry
 from aiosearch.optimizer.algebra.rules.simplification import Tidier
@@ -127,7 +127,7 @@ def test_the_expected_form_is_found_without_any_rule_and_all_are_verified_equal(
     result = searched(program)
     assert result.best is not None
     found = Tidier().program(from_json(result.best.program))
-    assert cost(found) < cost(program)
+    assert estimate(found) < estimate(program)
     assert CASES[name].body in emit(found)
     for one in result.solutions:
         verdict = verify(program, from_json(one.program), floats=False)

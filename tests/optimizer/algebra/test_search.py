@@ -9,7 +9,7 @@ from testkit.programs.naive_functions import Cases
 
 from aiosearch.capture import capture
 from aiosearch.equivalence import verify
-from aiosearch.optimizer.algebra import RewriteSearch, cost, improve
+from aiosearch.optimizer.algebra import RewriteSearch, estimate, improve
 from aiosearch.optimizer.candidates.jax_source import emit
 from aiosearch.search import Search
 from aiosearch.tensor import Block, Program, apply, tensor
@@ -151,7 +151,7 @@ def test_the_expected_form_is_found_and_all_are_verified_equal(name: str) -> Non
     """What one would write by hand is among the best; no rule is wrong beside others."""
     program = captured(name)
     found = improve(program, seconds=10, nodes=150)
-    assert cost(found[0]) < cost(program)
+    assert estimate(found[0]) < estimate(program)
     assert any(CASES[name].body in emit(one) for one in found)
     for one in found:
         verdict = verify(program, one, floats=False)

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from testkit.programs.random_programs import random_program
 
-from aiosearch.optimizer.algebra import cost as estimate
-from aiosearch.optimizer.algebra import searchable
+from aiosearch.optimizer.algebra import estimate, searchable
 from aiosearch.optimizer.algebra.enumeration import MOST_LEAVES, ProgramValues, RecomputationTarget
 from aiosearch.optimizer.algebra.fingerprints import Fingerprints
 from aiosearch.tensor import Program, apply, literal, tensor

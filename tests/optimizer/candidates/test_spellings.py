@@ -35,7 +35,7 @@ def test_a_transposed_factor_may_be_turned() -> None:
     a, b = tensor("a", "f32", (8, 8)), tensor("b", "f32", (8, 8))
     turned = Program("f", (a, b), (a @ b,))
     assert list(spellings(turned)) == [Spelling()]
-    one = Spelling(frozenset({(0, ProductSpelling.TURNED)}))
+    one = Spelling(frozenset({(0, ProductSpelling.TRANSPOSED)}))
     assert emit(turned, one) == "def f(a, b):\n    return (b.mT @ a.mT).mT\n"
     assert str(one) == "turned 0"
     assert str(Spelling()) == "as it is"

@@ -9,7 +9,8 @@ import pytest
 from answers import answer
 
 from aiosearch.optimizer.outcomes.answer import Timings
-from aiosearch.optimizer.outcomes.report import Found, Report, Tried, WholeFunctionResult
+from aiosearch.optimizer.outcomes.evidence import Tried
+from aiosearch.optimizer.outcomes.report import Found, Report, WholeFunctionResult
 
 TRIED = (Tried("as it is", 9e-4, 1.0, low=8e-4, high=9.9e-4), Tried("other", None, None, "fails"))
 PARTS = tuple(

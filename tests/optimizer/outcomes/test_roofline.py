@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import msgspec
 import pytest
 from answers import answer
@@ -13,6 +10,7 @@ from aiosearch.measure import Ceilings, machine_id, store_ceilings
 from aiosearch.measure.ceilings import PROTOCOL
 from aiosearch.measure.processor import cpu_kind
 from aiosearch.optimizer.outcomes.answer import Answer
+from aiosearch.optimizer.outcomes.evidence import Evidence
 from aiosearch.optimizer.outcomes.plot import plot
 from aiosearch.optimizer.outcomes.report import Found, Report
 from aiosearch.optimizer.outcomes.roofline import ceilings_of, roofline_fraction, work
@@ -29,12 +27,12 @@ def measured(platform: str, device: str, bandwidth: float) -> None:
     )
 
 
-def answered(device: str, evidence: Mapping[str, Any]) -> Answer:
-    one = answer(evidence=dict(evidence))
+def answered(device: str, evidence: Evidence) -> Answer:
+    one = answer(evidence=evidence)
     return msgspec.structs.replace(one, key=msgspec.structs.replace(one.key, device=device))
 
 
-def facts(dtype: str) -> dict[str, Any]:
+def facts(dtype: str) -> Evidence:
     x = tensor("x", dtype, (64, 64))
     return work(Program("doubled", (x,), (x * 2,)))
 
@@ -45,14 +43,14 @@ def test_an_answer_is_held_to_its_own_device(known: str) -> None:
     measured("cuda", "NVIDIA T4", 3e11)
     measured("cuda", "NVIDIA H200", 4e12)
     measured("cpu", "cpu", 2e10)
-    found = ceilings_of(answered(f"cuda: {known}", {}))
+    found = ceilings_of(answered(f"cuda: {known}", Evidence()))
     assert found is not None
     assert found.bytes_per_second == 4e12
-    here = ceilings_of(answered(cpu_kind(), {}))
+    here = ceilings_of(answered(cpu_kind(), Evidence()))
     assert here is not None
     assert here.bytes_per_second == 2e10
     for other in ("cuda: NVIDIA H20, 550.1", "cpu: another, 64 cores"):
-        assert ceilings_of(answered(other, {})) is None
+        assert ceilings_of(answered(other, Evidence())) is None
 
 
 def test_of_what_is_not_measured_nothing_is_said() -> None:

@@ -178,3 +178,24 @@ async def test_what_has_effects_is_not_called_for_a_trial(store: Results) -> Non
     assert fast.spliced.replacements
     jax.effects_barrier()
     assert not heard
+
+
+@pytest.mark.parametrize(
+    ("between", "queued", "on_gpu", "faster"),
+    [
+        ((0.98, 1.05), 1.02, False, False),
+        ((0.98, 1.05), 1.02, True, True),
+        ((0.90, 0.98), 1.02, True, False),
+        ((0.98, 1.05), 0.95, True, False),
+    ],
+)
+def test_on_a_gpu_only_what_is_slower_as_called_has_lost(
+    between: tuple[float, float], queued: float, on_gpu: bool, faster: bool
+) -> None:
+    """There the way to the device hides what it gains; on a processor it is all there is."""
+    waited, row = Ratio(sum(between) / 2, *between, 0.95), Ratio(queued, queued, queued, 0.95)
+    assert AsCalledTimes(1e-4, 1e-4, waited, row, on_gpu).faster is faster
+
+
+def test_where_a_call_gives_its_result_is_seen() -> None:
+    assert not AsCalledRace(traced, (A, B), {}, (A, B))._on_gpu(traced)

@@ -55,7 +55,7 @@ class Shop:
         near = (one for one in (at - 1, at + 1) if self.first <= one < 6)
         return [SchedulePoint(0, ((one,),), (1e-3,), place.form) for one in near]
 
-    async def made(self, place: SchedulePoint) -> CandidateSource:
+    async def contender(self, place: SchedulePoint) -> CandidateSource:
         ((at,),) = place.points
         self.wanted.append(at)
         if at == self.missing:
@@ -156,8 +156,8 @@ async def test_kernels_that_only_lack_numbers_are_watched_and_go_on() -> None:
         return (found,)
 
     class Real(Shop):
-        async def made(self, place: SchedulePoint) -> CandidateSource:
-            return real(await super().made(place))
+        async def contender(self, place: SchedulePoint) -> CandidateSource:
+            return real(await super().contender(place))
 
     def real(one: CandidateSource) -> CandidateSource:
         return replace(one, source="def soft(x):\n    return x\n", function="soft")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ import numpy as np
 import pytest
 from testkit.programs.biased_executor import Favouring
 
+from aiosearch.codegen.lower.lowering import lower
+from aiosearch.codegen.pallas import write
+from aiosearch.codegen.pallas.dialect import CUSTOM_CALLS
+from aiosearch.codegen.passes.kernel_fusion import fuse_kernels
 from aiosearch.measure import (
     Act,
     Cause,
@@ -35,6 +40,7 @@ from aiosearch.optimizer.outcomes.results import Results
 from aiosearch.optimizer.race.selection import CONFIRMATION_SEED_OFFSET
 from aiosearch.optimizer.race.whole_function import WholeRace, stored_arrangement
 from aiosearch.optimizer.trace import Spliced, cut
+from aiosearch.tensor.programs import builtin
 
 A = jnp.linspace(-1.0, 2.0, 64).reshape(8, 8)
 B = jnp.cos(A)
@@ -237,6 +243,27 @@ async def test_an_exported_function_gives_what_the_function_gives() -> None:
     scope: dict[str, Any] = {}
     exec(text.source, scope)
     np.testing.assert_allclose(scope["whole"](A, B)[0], looped(A, B), rtol=1e-6)
+
+
+async def test_an_exported_function_may_have_kernels_for_a_gpu() -> None:
+    """jax refuses to export calls of Triton's kernels unless it is told who reads them."""
+    program = builtin("rms_norm", "bf16", row=8, feature=64, column=64)
+    module = fuse_kernels(lower(program))
+    scope: dict[str, Any] = {}
+    exec(write(module, {}), scope)
+
+    def normalised(x: jax.Array, w: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, 2, lambda _, y: scope[module.name](y, w), x)
+
+    x, w = jnp.ones((8, 64), jnp.bfloat16), jnp.ones((64, 64), jnp.bfloat16)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # jax deprecates Pallas' Triton back end
+        text = exported(Spliced(cut(normalised, x, w)), current_settings(), platforms=["cuda"])
+    assert not isinstance(text, Failure), text
+    loaded: dict[str, Any] = {}
+    exec(text.source, loaded)
+    again = jax.jit(loaded["whole"]).trace(x, w).lower(lowering_platforms=("cuda",))
+    assert CUSTOM_CALLS[0] in again.as_text()
 
 
 KEYS = {

@@ -12,7 +12,7 @@ from testkit.random_mugraphs.algebraic_moves import moved
 from testkit.random_mugraphs.mistakes import mistaken
 
 from aiosearch.devices import device
-from aiosearch.superoptimizer import Space, superoptimization
+from aiosearch.superoptimizer import Space, superoptimize
 from aiosearch.superoptimizer.algebra.normal_form import WHOLE
 from aiosearch.superoptimizer.algebra.program_reader import (
     LabelledTensor,
@@ -157,7 +157,7 @@ def test_what_would_have_another_type_stays() -> None:
 async def test_one_kernel_is_found_and_verified_against_the_program_as_it_is() -> None:
     program = Program("norm", (X, W), (normed(X) @ W,))
     space = Space(kernels=1, custom_kernels=1)
-    findings = await superoptimization(program, device("A100"), space=space, top=1)
+    findings = await superoptimize(program, device("A100"), space=space, top=1)
     (answer,) = findings.answers
     assert answer.verdict.status.accepted
     assert [term.operator.name for term in answer.program.terms()].count("result") == 1

@@ -90,11 +90,14 @@ def test_an_input_that_is_read_elsewhere_in_it_is_read() -> None:
     product = x @ apply("transpose", w, axes=(1, 0))
     problem = fusion(Program("turned", (x, w), (product,)), SMALL)
     whole = 2 * (4 * 8 + 8 * 6 + 4 * 6)
+    single = 0
     for found in leaves(problem):
         if len(found.kernels) == 1:
+            single += 1
             assert problem.least.moved(found.kernels) == whole
             seconds = problem.least.seconds(found.kernels, (), 0, A100)
             assert seconds == whole / A100.bytes_per_second + A100.launch_seconds
+    assert single
 
 
 def test_a_type_counts_with_its_own_width() -> None:

@@ -45,5 +45,5 @@ def test_no_block_graph_does_with_less(name: str) -> None:
 def test_inputs_need_no_kernel_and_outputs_one_at_least(name: str) -> None:
     """All of these programs can be one kernel."""
     problem, found = needs(name)
-    assert {found.kernels[one] for one in problem.tables.given} == {0}
+    assert {found.kernels[one] for one in problem.tables.available} == {0}
     assert [found.kernels[one] for one in problem.tables.targets if one is not None] == [1]

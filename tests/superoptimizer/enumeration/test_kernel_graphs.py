@@ -36,14 +36,14 @@ def test_kernels_compute_what_is_needed_from_what_is_there(name: str) -> None:
     problem, found = searched(name)
     targets = set(problem.tables.targets)
     for one in found:
-        there = set(problem.tables.given)
+        there = set(problem.tables.available)
         for kernel in one.kernels:
             assert set(kernel.loads) <= there
             assert not set(kernel.tensors) & there
             there |= set(kernel.tensors)
         used = {load for kernel in one.kernels for load in kernel.loads}
         assert targets <= there
-        assert there - problem.tables.given <= used | targets
+        assert there - problem.tables.available <= used | targets
         assert len(one.kernels) <= problem.space.kernels
         assert all(problem.tables.classes[tensor].zone is Scope.DEVICE for tensor in there)
 

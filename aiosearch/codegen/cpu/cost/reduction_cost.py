@@ -1,4 +1,25 @@
-"""Predicted cycles of a reduction's register tiles, by where their operands are."""
+"""Predicted cycles of a reduction's register tiles, by where their operands are.
+
+The problem: a register tile of r rows by v vectors runs an innermost loop in which each step loads
+v vectors and r broadcasts and issues r * v multiply-adds. How long a step takes depends on which of
+these is the bottleneck, and on where the operands are: packed or strided, in L1, L2 or DRAM, f32 or
+16-bit floats that have to be interleaved or widened first.
+
+Example: f32, 8 rows by 2 vectors of 16 lanes, packed, 512 products per piece. A step issues 16
+multiply-adds at 2 per cycle, 8 cycles; its 8 + 2 loads take 5 cycles, hidden. Starting the tile
+costs 16 + 6 cycles and DRAM latency 200, of which 512/4096 count, as the other pieces of a sum
+continue the same stream: 47 cycles over 512 steps. So a step takes 8.09 cycles, and `X[8, 4096] @
+W[4096, 4096]`, 134 million products at 256 per step, 4.24 million cycles. With 1 row by 2 vectors
+in registers a step takes the FMA latency of 4 cycles for an eighth of the products, and each of the
+8 rows loads W again: 21.6 million cycles.
+
+Invariants: a step never takes less than the FMA latency, and no cost makes it shorter. A prediction
+takes constant time.
+
+All constants are cycles of a 4 GHz core. Where nothing else is said, they were fitted to
+`benchmarks/hand.py` and `benchmarks/kernels.py` on a Zen 4; those of AMX and of slow dot
+instructions were measured on an Emerald Rapids (`benchmarks/dots.py`, `docs/figures.md`).
+"""
 
 from __future__ import annotations
 
@@ -7,169 +28,230 @@ from dataclasses import dataclass
 from ..reduce.amx_unit import AMX_DEPTH, AMX_LANES, AMX_ROWS
 
 CLOCK_HERTZ = 4e9
+"""Clock rate that turns cycles into seconds. Rankings depend on its ratio to bandwidths only."""
 L2_BYTES_PER_SECOND = 100e9
-"""Bytes a second that one thread reads of the second cache."""
+"""L2 bandwidth of one thread."""
+_FMA_PER_CYCLE, _LOADS_PER_CYCLE = 2, 2
+"""Multiply-adds, and loads, that are issued per cycle."""
+FMA_LATENCY_CYCLES = 4.0
+"""Cycles until an accumulator can take the next product: the least that a step takes."""
 _REGISTER_TILE_START_CYCLES = 6.0
-"""Cycles that a block of registers costs before it begins."""
+"""Cycles to start and leave the loop of a register tile, beside one per accumulator."""
 DRAM_LATENCY_CYCLES = 200.0
-"""Cycles until what a block of registers reads of memory comes, which then goes on to come."""
+"""Latency of the first line of a stream from DRAM; later lines are prefetched."""
 _L1_ROW_WAYS, _L1_CONFLICT_CYCLES = 8, 0.2
-"""Rows that a first cache keeps a line of each of, and cycles for an element of every other one."""
-_CACHED_REREAD_BYTES_PER_CYCLE = 128.0
-"""Bytes that cost a cycle where several blocks of rows read them, although they are in a cache."""
-_UNPACKED_VECTOR_CYCLES = 0.5
-"""Cycles for a vector that is in no panel: its rows lie apart, and on pages of their own."""
-_MATRIX_ROW_STREAMS, _VECTOR_ROW_STREAMS, _MOST_ROW_STREAMS = 16, 8, 128
-"""So many rows of memory can be read side by side, each going on where it was: by a matrix unit, by
-vectors, which read them again from the first cache; of so many, none."""
-ROW_JUMP_CYCLES = 50.0
-"""Cycles until lines of a row come that is not gone on with, where they come from memory."""
-_INTERLEAVE_INSTRUCTIONS = 3.0
-"""Instructions that put pairs of rows beside each other, for each vector that was not laid out."""
-_SLOW_DOT_FACTOR = 4.0
-"""How many times as long as a product a product of pairs takes, where that is slow.
-
-This and what follows was measured on an Emerald Rapids.
+"""Rows a power of two apart of which L1 keeps a line each, and cycles for an element of every
+further row. L1 has 8 ways on Zen 4; with more rows, a line is evicted before its next element is
+read.
 """
+_CACHED_REREAD_BYTES_PER_CYCLE = 128.0
+"""Bytes per cycle of the vectorised operand, read again by further register tiles of rows although
+it is in a cache."""
+_UNPACKED_VECTOR_CYCLES = 0.5
+"""Cycles for a vector that is not in a panel: each row is on a page of its own, which costs address
+translation."""
+_MATRIX_ROW_STREAMS, _VECTOR_ROW_STREAMS, _MOST_ROW_STREAMS = 16, 8, 128
+"""Row streams that the hardware prefetcher follows: 16 where AMX loads each line once, 8 where
+vector loads read it again from L1, and none of 128 and more. Fitted to `benchmarks/hand.py
+--lying`.
+"""
+ROW_JUMP_CYCLES = 50.0
+"""Latency of the first lines of a row that the prefetcher does not follow, from DRAM. Fitted to
+`benchmarks/hand.py --lying`."""
+_INTERLEAVE_INSTRUCTIONS = 3.0
+"""Instructions to interleave a pair of rows for the dot instruction, per unpacked vector."""
+_SLOW_DOT_FACTOR = 4.0
+"""Multiply-adds in whose time a slow dot instruction runs: an Emerald Rapids takes twice as long
+for a pair of products as for two multiply-adds of f32 (`benchmarks/dots.py`)."""
 _AMX_PRODUCT_CYCLES, _AMX_LOAD_CYCLES = 16.0, 8.0
-"""Cycles of a matrix unit for a product of tiles, and for reading one."""
+"""Cycles of AMX for a product of tiles (`tdpbf16ps`), and to load a tile. Measured on an Emerald
+Rapids."""
 _DECODE_CYCLES = 2.5
-"""Cycles until a vector is decoded."""
+"""Cycles to decode a vector of a coded panel. Measured on an Emerald Rapids."""
 _INTERLEAVE_CYCLES, _INTERLEAVE_WAIT_JUMPS = 6.0, 16.0
-"""Cycles until a vector is woven of two rows that were not laid out, and how many times a jump's
-cycles a step waits for all of its rows."""
+"""Cycles to interleave a vector of two unpacked rows into an AMX tile, and how many times
+`ROW_JUMP_CYCLES` a step waits until all of its 32 rows are there. Measured on an Emerald Rapids."""
 _AMX_STORE_CYCLES = 48.0
-"""Cycles until a tile of sums is where vectors can read it, and they have."""
+"""Cycles to store an AMX tile of sums and load it into vector registers. Measured on an Emerald
+Rapids."""
 
 
 @dataclass(frozen=True)
 class ReductionWork:
-    """What a stage adds up."""
+    """The products that a stage adds up."""
 
     total: int
-    """Products."""
+    """Products of all sums together."""
     inner: int
-    """Of one sum."""
+    """Products of one sum."""
     dots: bool
-    """Whether an instruction adds up two of them."""
+    """Whether a dot instruction adds two products at once."""
     slow: bool
-    """Whether that takes long."""
+    """Whether the dot instruction is slower than two multiply-adds of f32."""
     matrix: bool
-    """Whether there is a unit for it that takes products of matrices."""
+    """Whether AMX can take the products."""
 
 
 @dataclass(frozen=True)
 class OperandPlacement:
-    """How a stage finds what it reads."""
+    """Where a reduction's operands are."""
 
     packed: bool
+    """Whether the vectorised operand is in panels."""
     coded: bool
-    missed: bool
-    """Whether rows that columns share lie too far apart for a cache."""
-    streams: bool
-    """Whether it comes from memory, rather than from what a block has laid out."""
-    goes_on: bool
-    """Whether a piece of a sum finds what it reads behind what the piece before has read."""
-    across: float
-    """Panels that a block reads of a row in memory, where the next row lies elsewhere; or 0."""
+    """Whether those panels are coded, as `coded_format` describes."""
+    l1_conflicts: bool
+    """Whether the rows of the broadcast operand evict each other from L1."""
+    from_dram: bool
+    """Whether the operand comes from DRAM rather than from a tile that the block has packed."""
+    contiguous_pieces: bool
+    """Whether a serial tile continues where the one before it ended in memory."""
+    panels_per_row: float
+    """Register tiles side by side in each strided row of DRAM that a block reads; 0 where rows are
+    not strided."""
     widening: int = 0
-    """Instructions until a vector of halves is one of floats,"""
+    """Instructions that widen a vector of 16-bit floats to f32."""
     spreading: int = 0
-    """and until a half is, that all lanes share."""
+    """Instructions that widen a broadcast 16-bit float, beyond the broadcast itself."""
 
 
 @dataclass(frozen=True)
 class _InnerStepCost:
-    """Of the innermost loop of a sum whose rows share what the lanes read."""
+    """One step of the innermost loop of a register tile."""
 
     depth: int
-    """How many products each sum takes up."""
+    """Products that each accumulator adds in a step."""
     cycles: float
+    """Cycles of a step, with all operands in L1."""
     bytes: int
-    """That the lanes read."""
-    begun: float
-    """Cycles that a block costs before its first step and behind its last."""
+    """Bytes of the vectorised operand that a step loads."""
+    overhead_cycles: float
+    """Cycles before the first step and after the last."""
 
 
 class ReductionCost:
-    """On one machine."""
+    """Cycles of reductions on a machine with an L1 of so many bytes."""
 
     def __init__(self, l1: int) -> None:
         self._l1 = l1
 
     def cycles(
         self,
-        one: ReductionWork,
+        reduction: ReductionWork,
         tile: int,
         depth: int,
         most: int,
         vectors: int,
         lanes: int,
         matrix: bool,
-        lying: OperandPlacement,
+        placement: OperandPlacement,
     ) -> float:
-        """Of all, where a tile has so many rows, and most of them are in registers at once."""
+        """Cycles of a whole reduction in tiles of `tile` rows, up to `most` of which are in
+        registers at once.
+
+        `depth` is the products per serial tile, `matrix` asks for AMX. A remainder of rows runs as
+        a smaller register tile: 20 rows by 8 are two tiles of 8 and one of 4.
+        """
         rows, cycles = min(most, tile), 0.0
-        for count, some in ((tile // rows, rows), (1, tile % rows)):
-            if not some:
+        # Full register tiles first, then one for the remaining rows.
+        for count, tile_rows in ((tile // rows, rows), (1, tile % rows)):
+            if not tile_rows:
                 continue
-            side_by_side = _MATRIX_ROW_STREAMS if one.matrix and matrix else _VECTOR_ROW_STREAMS
-            jumps = _jumps(depth, lying.across, side_by_side) * some / tile
-            if one.matrix and matrix:
-                step = _matrix_step(some, vectors, lying)
+            side_by_side = (
+                _MATRIX_ROW_STREAMS if reduction.matrix and matrix else _VECTOR_ROW_STREAMS
+            )
+            jumps = _jumps(depth, placement.panels_per_row, side_by_side) * tile_rows / tile
+            if reduction.matrix and matrix:
+                step = _matrix_step(tile_rows, vectors, placement)
                 jumps *= _INTERLEAVE_WAIT_JUMPS
             else:
-                step = _step(one, some, vectors, vectors * lanes * 4, lying, some < tile)
-            found = DRAM_LATENCY_CYCLES * some / tile if lying.streams and not lying.across else 0.0
-            if lying.goes_on:
-                found *= depth / max(one.inner, 1)
-            cycles += count * self._block(step, depth, some < tile, found, jumps)
-        return one.total / (tile * vectors * lanes) * cycles
+                step = _step(
+                    reduction, tile_rows, vectors, vectors * lanes * 4, placement, tile_rows < tile
+                )
+            # Later register tiles of the same columns find the lines in a cache, so the latency is
+            # spread over the rows.
+            latency = (
+                DRAM_LATENCY_CYCLES * tile_rows / tile
+                if placement.from_dram and not placement.panels_per_row
+                else 0.0
+            )
+            if placement.contiguous_pieces:
+                latency *= depth / max(reduction.inner, 1)
+            cycles += count * self._block(step, depth, tile_rows < tile, latency, jumps)
+        return reduction.total / (tile * vectors * lanes) * cycles
 
     def _block(
-        self, step: _InnerStepCost, depth: int, again: bool, found: float, jumps: float
+        self, step: _InnerStepCost, depth: int, again: bool, latency: float, jumps: float
     ) -> float:
-        """Of so many sums, for each product; again, if other rows read what these lanes read.
+        """Cycles per product of one register tile.
 
-        Before the first, and at each step, so many cycles pass until memory comes.
+        `again` says that other register tiles read the same vectors, `latency` are cycles before
+        the first step, and `jumps` cycles per step in which rows arrive from DRAM.
         """
         cycles, steps = step.cycles + jumps, max(depth / step.depth, 1)
+        # Half of L1, as the other operand and the accumulators need the other half: beyond it, each
+        # reread comes from L2 and its bandwidth bounds the step.
         if again and step.bytes * steps > self._l1 / 2:
             cycles = max(cycles, step.bytes * CLOCK_HERTZ / L2_BYTES_PER_SECOND)
-        return (cycles + (step.begun + found) / steps) / step.depth
+        return (cycles + (step.overhead_cycles + latency) / steps) / step.depth
 
 
 def _step(
-    one: ReductionWork, rows: int, vectors: int, width: int, lying: OperandPlacement, again: bool
+    reduction: ReductionWork,
+    rows: int,
+    vectors: int,
+    width: int,
+    placement: OperandPlacement,
+    again: bool,
 ) -> _InnerStepCost:
-    """By vector registers; the vectors have so many bytes together."""
-    mixing = _INTERLEAVE_INSTRUCTIONS * vectors if one.dots and not lying.packed else 0.0
-    mixing += vectors * lying.widening + rows * lying.spreading
-    taken = rows * vectors * (_SLOW_DOT_FACTOR if one.slow else 1)
-    cycles = max((taken + mixing) / 2, (rows + vectors + mixing) / 2, 4.0)
-    cycles = max(cycles, taken / 2 + vectors * _DECODE_CYCLES if lying.coded else 0)
-    cycles += _L1_CONFLICT_CYCLES * max(rows - _L1_ROW_WAYS, 0) if lying.missed else 0
+    """A step in vector registers; `width` are the bytes of its vectors, `again` whether other rows
+    read them too."""
+    mixing = _INTERLEAVE_INSTRUCTIONS * vectors if reduction.dots and not placement.packed else 0.0
+    mixing += vectors * placement.widening + rows * placement.spreading
+    multiply_adds = rows * vectors * (_SLOW_DOT_FACTOR if reduction.slow else 1)
+    cycles = max(
+        (multiply_adds + mixing) / _FMA_PER_CYCLE,
+        (rows + vectors + mixing) / _LOADS_PER_CYCLE,
+        FMA_LATENCY_CYCLES,
+    )
+    cycles = max(
+        cycles, multiply_adds / _FMA_PER_CYCLE + vectors * _DECODE_CYCLES if placement.coded else 0
+    )
+    # Only broadcasts conflict: the vectorised operand is read in order and prefetched.
+    cycles += _L1_CONFLICT_CYCLES * max(rows - _L1_ROW_WAYS, 0) if placement.l1_conflicts else 0
     cycles += width / _CACHED_REREAD_BYTES_PER_CYCLE if again else 0
-    cycles += 0 if lying.packed else _UNPACKED_VECTOR_CYCLES * vectors
+    cycles += 0 if placement.packed else _UNPACKED_VECTOR_CYCLES * vectors
     return _InnerStepCost(
-        2 if one.dots else 1, cycles, width, rows * vectors + _REGISTER_TILE_START_CYCLES
+        2 if reduction.dots else 1, cycles, width, rows * vectors + _REGISTER_TILE_START_CYCLES
     )
 
 
 def _jumps(depth: int, across: float, few: int) -> float:
-    """Cycles of a step, where rows lie apart: down a few rows they go on where they were."""
+    """Cycles per step for rows that are strided in DRAM, of which a serial tile reads `depth`.
+
+    Up to `few` rows, the prefetcher follows each of them; with more rows it loses an increasing
+    share, up to all.
+    """
     if not across:
         return 0.0
+    # Linear between "follows all" and "follows none": the prefetcher replaces its oldest stream, so
+    # with more rows the chance that a row is still followed falls. A row that is followed costs one
+    # jump per row of the block, spread over its panels.
     lost = min(max(depth - few, 0) / (_MOST_ROW_STREAMS - few), 1.0)
     return ROW_JUMP_CYCLES * (lost + (1 - lost) / across)
 
 
-def _matrix_step(rows: int, vectors: int, lying: OperandPlacement) -> _InnerStepCost:
-    """By a matrix unit."""
+def _matrix_step(rows: int, vectors: int, placement: OperandPlacement) -> _InnerStepCost:
+    """A step in AMX tiles."""
+    # Loads and products of tiles overlap; interleaving and decoding delay the loads.
     down = -(-rows // AMX_ROWS)
-    each = _DECODE_CYCLES if lying.coded else 0.0 if lying.packed else _INTERLEAVE_CYCLES
-    made = vectors * AMX_DEPTH / 2 * each
-    cycles = max(_AMX_PRODUCT_CYCLES * down * vectors, _AMX_LOAD_CYCLES * (down + vectors) + made)
+    vector_cycles = (
+        _DECODE_CYCLES if placement.coded else 0.0 if placement.packed else _INTERLEAVE_CYCLES
+    )
+    preparation = vectors * AMX_DEPTH / 2 * vector_cycles
+    cycles = max(
+        _AMX_PRODUCT_CYCLES * down * vectors, _AMX_LOAD_CYCLES * (down + vectors) + preparation
+    )
     return _InnerStepCost(
         AMX_DEPTH, cycles, vectors * AMX_DEPTH * AMX_LANES * 2, _AMX_STORE_CYCLES * down * vectors
     )

@@ -1,7 +1,11 @@
-"""Prefetch of the next tile's rows while a block computes this one.
+"""Prefetch of the next serial tile's rows while a block computes this one.
 
-Its rows lie apart, so that nothing else would know of them. Each block of registers fetches its
-share, because whoever asks for much at once waits for it.
+Rows of an unpacked matrix are far apart, so a hardware prefetcher does not find the next tile. Each
+register tile prefetches its share: whoever asks for many lines at once has to wait for a free line
+fill buffer.
+
+Example: tiles of 128 rows, 16 register tiles of rows per serial tile: each prefetches 8 rows, as
+wide as its own columns.
 """
 
 from __future__ import annotations
@@ -19,48 +23,52 @@ from .tile import RegisterTile
 
 @dataclass(frozen=True)
 class NextTilePrefetch:
-    """Of inputs that a block copies tile by tile."""
+    """Prefetches of the inputs that a block packs tile by tile."""
 
     serial: LoopIndex
+    """The serial index."""
     step: int
-    """By how much it goes along."""
+    """The length of a serial tile."""
     copied: Mapping[Buffer, BufferLoad]
-    """What is read of them, by their copies."""
+    """The load that each copy makes, by the copy."""
 
     def fetch(self, block: RegisterTile) -> None:
-        """The share of a block of registers, if it reads copies down its rows.
+        """Prints the prefetches of a register tile, if it reads copies row by row.
 
-        Rows that are left over fetch nothing. It comes no nearer than the second cache: it is read
-        once, when it is copied.
+        Register tiles of remaining rows prefetch nothing. Lines go to L2 only: they are read once,
+        when they are copied.
         """
         shape, tile, inner = block.tile.shape, block.tile, block.tile.shape.inner
-        wanted = [*self._wanted(block)]
-        if not wanted or shape.row is None or inner is None or block.rows != shape.rows:
+        loads = [*self._copied_loads(block)]
+        if not loads or shape.row is None or inner is None or block.rows != shape.rows:
             return
-        own, turns = tile.ranges[shape.row], tile.ranges[inner]
-        number, _ = (block.places[shape.row] - own.base).over(block.rows, tile.writer)
-        share = -(-turns.largest // max(1, own.largest // block.rows))
+        rows, turns = tile.ranges[shape.row], tile.ranges[inner]
+        # The register tile's number along the rows says which share of the next tile is its own.
+        number, _ = (block.places[shape.row] - rows.base).divmod(block.rows, tile.writer)
+        # Rounded up, so that all register tiles together cover the tile.
+        share = -(-turns.largest // max(1, rows.largest // block.rows))
 
         def turn(at: LlvmInteger) -> None:
             places = {**block.places, inner: turns.base + number * share + linear(at)}
-            for load in wanted:
+            for load in loads:
                 for spot in self._spots(block, load, places):
-                    tile.access.fetch(load, spot, nearest=False)
+                    tile.access.fetch(load, spot, to_l1=False)
 
         tile.writer.repeat(0, share, turn)
 
-    def _wanted(self, block: RegisterTile) -> Iterator[BufferLoad]:
+    def _copied_loads(self, block: RegisterTile) -> Iterator[BufferLoad]:
+        """Yields the loads of the inputs whose copies the register tile reads."""
         shape = block.tile.shape
-        own, here = {shape.along, shape.inner, self.serial}, {*block.places, shape.inner}
-        for one in block.tile.stage.loads:
-            found = self.copied.get(one.buffer)
-            if found is not None and own <= set(used_indices(found)) <= here:
-                yield found
+        required, here = {shape.along, shape.inner, self.serial}, {*block.places, shape.inner}
+        for load in block.tile.stage.loads:
+            source = self.copied.get(load.buffer)
+            if source is not None and required <= set(used_indices(source)) <= here:
+                yield source
 
     def _spots(
         self, block: RegisterTile, load: BufferLoad, places: IndexPlaces
     ) -> Iterator[LaneAddress]:
-        """One for each line of the row."""
+        """Yields an address in each cache line of the row."""
         tile, along = block.tile, block.tile.shape.along
         assert along is not None
         every = vectors_per_cache_line(tile.lanes, load.buffer.dtype)

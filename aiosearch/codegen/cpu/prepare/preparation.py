@@ -1,5 +1,14 @@
-"""Changes of a kernel that its schedule asks for: copies of tiles, private tiles, 32-bit
-accumulators."""
+"""A kernel as its blocks run it: copies of tiles, private tiles, 32-bit accumulators and fused
+epilogues, as a `Schedule` asks.
+
+Each change is a function from `TileKernel` to `TileKernel`, in the order of `prepare_kernel`: the
+later ones see the buffers that the earlier ones made. Values do not change.
+
+Example: `out[i, j] = sum over k of X[i, k] * W[k, j]` into bf16, serial index k with tile 512, X
+copied. There are three stages then: `X.tile0[i, k] = X[i, k]`; `out.sum[i, j] = sum over k of
+X.tile0[i, k] * W[k, j]`, f32 accumulators that live across the tiles of k; and `out[i, j] =
+out.sum[i, j]`, which rounds once at the end.
+"""
 
 from __future__ import annotations
 
@@ -26,60 +35,72 @@ from .serial_passes import tiles_read_later
 
 @dataclass(frozen=True)
 class PreparedKernel:
-    """A kernel as its blocks run it."""
+    """A kernel with everything that its schedule adds to it."""
 
     kernel: TileKernel
     parallel: tuple[LoopIndex, ...]
-    """What is cut into blocks."""
+    """The indices that are cut into blocks."""
     serial: LoopIndex | None
-    """What a block goes along tile by tile."""
+    """The index along which a block loops tile by tile."""
     panels: Mapping[Buffer, PackedLayout]
-    """How tiles are laid out that are not as the rest."""
+    """The packed layouts of tiles that a block packs."""
     endings: Mapping[Buffer, Epilogue]
-    """What else is done to folds before they are stored, by where that is."""
+    """The epilogue of each reduction that has one, by the buffer that it stores."""
     lasting: frozenset[Buffer]
-    """Scratch that is there along the whole serial index, and not only for a tile of it."""
+    """Scratch that holds the whole serial index rather than one tile of it."""
     sums: frozenset[Buffer]
-    """What holds sums of floats, or what was made of some."""
+    """The result of `buffers_of_float_sums`."""
 
 
 def prepare_kernel(kernel: TileKernel, schedule: Schedule) -> PreparedKernel:
-    """The kernel with everything that a schedule says of what it keeps and copies."""
+    """The kernel as `schedule` says: widened, copied, accumulated, private, with epilogues, in this
+    order."""
     way = tiled_serial_index(kernel, schedule)
     copying, panels = with_input_copies(
         with_widened_tiles(kernel) if schedule.wide else kernel, schedule
     )
     summing = with_wide_accumulators(copying, way)
     parallel = blocked(summing)
-    own = with_private_tiles(summing, parallel)
-    laid = {one: schedule.layouts[one.name] for one in own.inputs if one.name in schedule.layouts}
-    whole, endings = with_epilogues(own, way, {**laid, **panels})
+    # Private tiles come after accumulators, as an accumulated output is scratch by then; epilogues
+    # last, as they remove stages that others would read.
+    tiled = with_private_tiles(summing, parallel)
+    laid = {
+        buffer: schedule.layouts[buffer.name]
+        for buffer in tiled.inputs
+        if buffer.name in schedule.layouts
+    }
+    whole, endings = with_epilogues(tiled, way, {**laid, **panels})
+    # Outputs are whole in memory already.
     lasts = (
         tiles_read_later(whole, way) - {*whole.outputs} if schedule.keeps else frozenset[Buffer]()
     )
     assert lasts.isdisjoint(panels), "panels are of one tile"
-    return PreparedKernel(whole, parallel, way, panels, endings, lasts, buffers_of_float_sums(own))
+    return PreparedKernel(
+        whole, parallel, way, panels, endings, lasts, buffers_of_float_sums(tiled)
+    )
 
 
 def tiled_serial_index(kernel: TileKernel, schedule: Schedule) -> LoopIndex | None:
-    """The index that a block goes along, where one tile is not all of it."""
-    named = (one for one in serial(kernel) if one.name == schedule.serial)
-    return next((one for one in named if schedule.tile(one) < one.size), None)
+    """The serial index of the schedule; `None` if the schedule names none or one tile covers it."""
+    named = (loop_index for loop_index in serial(kernel) if loop_index.name == schedule.serial)
+    return next(
+        (loop_index for loop_index in named if schedule.tile(loop_index) < loop_index.size), None
+    )
 
 
 def with_input_copies(
     kernel: TileKernel, schedule: Schedule
 ) -> tuple[TileKernel, dict[Buffer, PackedLayout]]:
-    """With a stage that copies what is read of each input that is to be copied.
-
-    And how those copies are laid out that are not as they were.
-    """
+    """The kernel with a stage that copies each input that `schedule` stages or packs, and the
+    packed layouts of these copies."""
     stages: list[KernelStage] = []
     copies: dict[BufferLoad, Buffer] = {}
     panels: dict[Buffer, PackedLayout] = {}
     for stage in kernel.stages:
+        # An elementwise stage reads each element once: a copy would only add a store and a load.
         for load in stage.loads if stage.folded else ():
             name = load.buffer.name
+            # Equal loads of two stages share one copy.
             if load in copies or name not in (*schedule.staged, *schedule.panels):
                 continue
             copy = _copy(load, len(copies), schedule.wide)
@@ -93,84 +114,100 @@ def with_input_copies(
 
 
 def with_separate_outputs(module: Module) -> Module:
-    """With each output filled once, by a kernel: copies of inputs, and of what is given twice."""
-    made = {one for kernel in module.kernels for one in kernel.outputs}
+    """The module with every output computed by exactly one kernel: an input that is returned, and
+    an output that is returned twice, are copied."""
+    computed = {buffer for kernel in module.kernels for buffer in kernel.outputs}
     outputs: list[Buffer] = []
     copies: list[TileKernel] = []
-    for number, one in enumerate(module.outputs):
-        if (one in made or one not in module.inputs) and one not in outputs:
-            outputs.append(one)
+    for number, output in enumerate(module.outputs):
+        if (output in computed or output not in module.inputs) and output not in outputs:
+            outputs.append(output)
             continue
-        copy = replace(one, name=f"{one.name}.copy{number}")
-        at = tuple(index(LoopIndex(f"i{axis}", size)) for axis, size in enumerate(one.shape))
-        stage = KernelStage(copy, at, BufferLoad(one, at))
-        copies.append(TileKernel(copy.name, (one,), (copy,), (stage,)))
+        copy = replace(output, name=f"{output.name}.copy{number}")
+        at = tuple(index(LoopIndex(f"i{axis}", size)) for axis, size in enumerate(output.shape))
+        stage = KernelStage(copy, at, BufferLoad(output, at))
+        copies.append(TileKernel(copy.name, (output,), (copy,), (stage,)))
         outputs.append(copy)
     return replace(module, outputs=tuple(outputs), kernels=(*module.kernels, *copies))
 
 
 def with_wide_accumulators(kernel: TileKernel, serial: LoopIndex | None) -> TileKernel:
-    """What is folded over the serial index is kept in scratch, in a type that is wide enough."""
+    """The kernel with each sum over the serial index kept in scratch, in the type in which it
+    accumulates.
+
+    A bf16 output would round at every tile, so it gets f32 accumulators and a stage that rounds at
+    the end.
+    """
     if serial is None:
         return kernel
     stages: list[KernelStage] = []
     for stage in kernel.stages:
+        # Scratch of the accumulating type can hold the sum as it is.
         wide = stage.accumulated is stage.target.dtype
         if serial not in stage.folded or (wide and stage.target not in kernel.outputs):
             stages.append(stage)
             continue
         free = stage.free
-        sizes = tuple(one.size for one in free)
+        sizes = tuple(loop_index.size for loop_index in free)
         total = Buffer(f"{stage.target.name}.sum", stage.accumulated, sizes)
         places = tuple(map(index, free))
         stages.append(replace(stage, target=total, at=places))
+        # The output is stored once, after all serial tiles, and rounded there.
         stages.append(KernelStage(stage.target, stage.at, BufferLoad(total, places)))
     return replace(kernel, stages=tuple(stages))
 
 
 def with_private_tiles(kernel: TileKernel, parallel: Iterable[LoopIndex]) -> TileKernel:
-    """With tiles of its own for each block, of outputs that one block fills and others read."""
+    """The kernel with outputs that other stages read computed into scratch first, where several
+    blocks would write the output alike.
+
+    Only one block stores the output itself, so no block reads what another may be writing.
+    """
     read = {load.buffer for stage in kernel.stages for load in stage.loads}
-    own: dict[Buffer, Buffer] = {}
+    private: dict[Buffer, Buffer] = {}
     stages: list[KernelStage] = []
     for stage in kernel.stages:
         value = map_loads(
-            stage.value, lambda load: replace(load, buffer=own.get(load.buffer, load.buffer))
+            stage.value, lambda load: replace(load, buffer=private.get(load.buffer, load.buffer))
         )
         target = stage.target
+        # If each block writes its own part of the output, it may read that part back: no copy is
+        # needed.
         if target in kernel.outputs and target in read and not set(parallel) <= set(stage.free):
-            own[target] = replace(target, name=f"{target.name}.own")
-        stages.append(replace(stage, target=own.get(target, target), value=value))
-        if target in own:
-            stages.append(KernelStage(target, stage.at, BufferLoad(own[target], stage.at)))
+            private[target] = replace(target, name=f"{target.name}.own")
+        stages.append(replace(stage, target=private.get(target, target), value=value))
+        if target in private:
+            stages.append(KernelStage(target, stage.at, BufferLoad(private[target], stage.at)))
     return replace(kernel, stages=tuple(stages))
 
 
 def copyable_indices(load: BufferLoad) -> list[LoopIndex] | None:
-    """The indices of which a tile can be copied; nothing where places are not indices alone."""
-    found = [single_index(load.at[axis]) for axis in load.moving]
-    free = [one for one in found if one is not None]
-    return None if len(free) < len(found) or len(set(free)) < len(free) else free
+    """The indices that span a copy of what is loaded; `None` if positions are not single, distinct
+    indices."""
+    positions = [single_index(load.at[axis]) for axis in load.moving]
+    free = [position for position in positions if position is not None]
+    return None if len(free) < len(positions) or len(set(free)) < len(free) else free
 
 
 def _copy(load: BufferLoad, number: int, wide: bool) -> KernelStage | None:
-    """A tile with an axis for each index, where it can be copied."""
+    """The stage that copies a load into a tile of its own, with an axis for each index; `None`
+    where that is not possible."""
     free = copyable_indices(load)
     if free is None:
         return None
-    shape = tuple(one.size for one in free)
+    shape = tuple(loop_index.size for loop_index in free)
     target = Buffer(f"{load.buffer.name}.tile{number}", load.buffer.dtype, shape)
     return KernelStage(widened_buffer(target) if wide else target, tuple(map(index, free)), load)
 
 
 def _copy_layout(layout: PackedLayout, load: BufferLoad) -> PackedLayout:
-    """The layout of a copy, which lacks the axes of which one place alone is read."""
-    kept = load.moving.index
-    return replace(layout, row=kept(layout.row), column=kept(layout.column))
+    """The layout of a copy, which lacks the axes along which the load has a fixed position."""
+    new_axis = load.moving.index
+    return replace(layout, row=new_axis(layout.row), column=new_axis(layout.column))
 
 
 def _reading_copies(stage: KernelStage, copies: Mapping[BufferLoad, Buffer]) -> KernelStage:
-    """The stage with loads of the copies."""
+    """The stage with its loads replaced by loads of the copies."""
 
     def change(load: BufferLoad) -> BufferLoad:
         if load not in copies:

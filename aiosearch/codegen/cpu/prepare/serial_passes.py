@@ -1,8 +1,18 @@
-"""Passes of a block along its serial index, and the stages that each runs.
+"""Passes of a block along its serial index, and the stages that each pass runs.
 
-What folds the serial index has its value after a pass along it. A stage that needs that value, and
-runs along the same index, does so in another pass, in which what it reads of earlier stages' tiles
-is computed again, or was kept.
+The problem: a reduction over the serial index has its value only after all tiles. A stage that
+needs that value and runs along the same index has to run in another pass, for which the tiles of
+earlier stages are computed again, or were kept.
+
+Example: softmax of scores over the serial index l: `s[l]`, `m = max over l of s[l]`, `e[l] =
+exp(s[l] - m)`, `z = sum over l of e[l]`, `out[l] = e[l] / z`. Pass 0 runs s and m tile by tile.
+Pass 1 needs m: it runs s again, then e and z. Pass 2 needs z: s, e and out. With `keeps`, pass 1
+runs e and z only, and pass 2 only out, as s and e were kept for the whole of l.
+
+Invariant: stages stay in the order of the kernel within a pass, so operands come first. The level
+of a stage is the number of the pass in which it first runs: the maximum over its operands of their
+level, plus one for each operand that reduces the serial index. Cost: linear in the loads of the
+kernel, times the passes.
 """
 
 from __future__ import annotations
@@ -14,90 +24,106 @@ from ...ir import Buffer, KernelStage, LoopIndex, ReductionKind, TileKernel
 
 @dataclass
 class SerialPass:
+    """One pass of a block."""
+
     before: list[KernelStage] = field(default_factory=list)
-    """Run once, before the pass."""
+    """Stages that run once, before the loop of the pass."""
     along: list[KernelStage] = field(default_factory=list)
-    """Run for each tile of the serial index."""
+    """Stages that run for each tile of the serial index."""
 
     def sums(self, serial: LoopIndex | None) -> list[KernelStage]:
+        """The stages of the loop that reduce the serial index, whose accumulators have to be
+        initialised before it."""
         return [stage for stage in self.along if serial in stage.folded]
 
 
 def serial_passes(
     kernel: TileKernel, serial: LoopIndex | None, *, keeps: bool = False
 ) -> list[SerialPass]:
-    """All stages, operands first; the last pass may have nothing along.
+    """The passes that run all stages of a kernel; the last pass may have nothing in its loop.
 
-    Where a block keeps what later passes read, none computes it again.
+    With `keeps`, tiles that later passes read are kept and none is computed twice.
     """
-    made = {stage.target: stage for stage in kernel.stages}
+    producers = {stage.target: stage for stage in kernel.stages}
     levels = _levels(kernel, serial)
-    found = [SerialPass() for _ in range(max(levels.values(), default=0) + 1)]
+    passes = [SerialPass() for _ in range(max(levels.values(), default=0) + 1)]
     for stage in kernel.stages:
         level = levels[stage.target]
         if serial is None or serial not in stage.indices:
-            found[level].before.append(stage)
+            passes[level].before.append(stage)
         else:
-            found[level].along.append(stage)
-    for number, one in enumerate(found):
+            passes[level].along.append(stage)
+    for number, serial_pass in enumerate(passes):
         if not keeps:
-            one.along = _with_recomputed_stages(one.along, made, serial, number, levels)
-    return found
+            serial_pass.along = _with_recomputed_stages(
+                serial_pass.along, producers, serial, number, levels
+            )
+    return passes
 
 
 def tiles_read_later(kernel: TileKernel, serial: LoopIndex | None) -> frozenset[Buffer]:
-    """What is made tile by tile in one pass and read in another."""
+    """Buffers that one pass computes tile by tile and a later pass reads: what `Schedule.keeps` has
+    to keep whole."""
     levels = _levels(kernel, serial)
-    made = {stage.target: stage for stage in kernel.stages}
+    producers = {stage.target: stage for stage in kernel.stages}
     return frozenset(
         load.buffer
         for stage in kernel.stages
         for load in stage.loads
-        if load.buffer in made
-        and serial in made[load.buffer].free
+        if load.buffer in producers
+        and serial in producers[load.buffer].free
         and levels[load.buffer] < levels[stage.target]
     )
 
 
 def _levels(kernel: TileKernel, serial: LoopIndex | None) -> dict[Buffer, int]:
-    """In which pass each stage runs first; copies of inputs where they are wanted first."""
-    made = {stage.target: stage for stage in kernel.stages}
+    """The pass in which each stage first runs.
+
+    Copies of inputs run in the first pass that reads them, not in the first of all.
+    """
+    producers = {stage.target: stage for stage in kernel.stages}
     levels: dict[Buffer, int] = {}
-    wanted: dict[Buffer, int] = {}
+    first_reads: dict[Buffer, int] = {}
     for stage in kernel.stages:
-        own = [load.buffer for load in stage.loads if load.buffer in levels]
-        level = max((levels[one] + (serial in made[one].folded) for one in own), default=0)
+        sources = [load.buffer for load in stage.loads if load.buffer in levels]
+        level = max(
+            (levels[source] + (serial in producers[source].folded) for source in sources), default=0
+        )
         levels[stage.target] = level
-        for one in own:
-            wanted[one] = min(level, wanted.get(one, level))
+        for source in sources:
+            first_reads[source] = min(level, first_reads.get(source, level))
     for stage in kernel.stages:
+        # A copy depends on no stage, so its level would be 0, where it may fill the caches for
+        # nothing.
         copies = stage.fold is ReductionKind.NONE and not any(
-            one.buffer in made for one in stage.loads
+            load.buffer in producers for load in stage.loads
         )
         if copies and stage.target not in kernel.outputs:
-            levels[stage.target] = wanted.get(stage.target, 0)
+            levels[stage.target] = first_reads.get(stage.target, 0)
     return levels
 
 
 def _with_recomputed_stages(
     stages: list[KernelStage],
-    made: dict[Buffer, KernelStage],
+    producers: dict[Buffer, KernelStage],
     serial: LoopIndex | None,
     level: int,
     levels: dict[Buffer, int],
 ) -> list[KernelStage]:
-    """With those of earlier passes whose tiles they read, operands first."""
-    found: dict[Buffer, KernelStage] = {}
+    """The stages of a pass, preceded by those of earlier passes whose tiles they read."""
+    ordered: dict[Buffer, KernelStage] = {}
 
     def visit(stage: KernelStage) -> None:
         for load in stage.loads:
-            source = made.get(load.buffer)
-            if source is None or source.target in found or serial not in source.free:
+            source = producers.get(load.buffer)
+            if source is None or source.target in ordered or serial not in source.free:
                 continue
             if levels[source.target] < level:
                 visit(source)
-        found.setdefault(stage.target, stage)
+        # A dictionary keeps insertion order: operands are visited, and so inserted, before their
+        # reader.
+        ordered.setdefault(stage.target, stage)
 
     for stage in stages:
         visit(stage)
-    return list(found.values())
+    return list(ordered.values())

@@ -1,4 +1,8 @@
-"""Initial values of accumulators, kept in a thread's scratch memory."""
+"""Initial values of accumulators, kept in a thread's stack memory while they are added up.
+
+Exceptions of a coded panel arrive in any order and at any column, where a vector register cannot be
+indexed.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,12 @@ from dataclasses import dataclass
 from ...llvm.builder import FunctionBuilder, LlvmInteger, LlvmValue, i64
 
 _FLOAT_BYTES = 4
+"""Bytes of an f32."""
 
 
 @dataclass(frozen=True)
 class AccumulatorInit:
-    """Row by row, as wide as a block of registers."""
+    """Initial sums of a register tile of `rows` rows by `width` columns, row-major."""
 
     writer: FunctionBuilder
     rows: int
@@ -25,32 +30,37 @@ class AccumulatorInit:
         return self.width * _FLOAT_BYTES
 
     def clear(self) -> None:
+        """Prints zeros into all sums."""
         for row, column in self._vectors:
             pointer = self.at(row, column)
-            self.writer.say(f"store <{self.lanes} x float> zeroinitializer, ptr {pointer.text}")
+            self.writer.emit(f"store <{self.lanes} x float> zeroinitializer, ptr {pointer.text}")
 
     def add(self, row: int, column: LlvmInteger, factors: Sequence[LlvmValue]) -> None:
-        """To one element, a product."""
+        """Adds a product to one sum."""
         pointer = self.at(row, column)
         old = self.writer.new(f"load float, ptr {pointer.text}, align {_FLOAT_BYTES}", "float")
-        values = [str(one) for one in (*factors, old)]
+        values = [str(operand) for operand in (*factors, old)]
+        # Rounded once, like the products of the loop that continues this sum.
         new = self.writer.call("llvm.fma.f32", "float", 1, values)
-        self.writer.say(f"store {new}, ptr {pointer.text}, align {_FLOAT_BYTES}")
+        self.writer.emit(f"store {new}, ptr {pointer.text}, align {_FLOAT_BYTES}")
 
     @property
     def values(self) -> list[LlvmValue]:
-        """One for each register."""
+        """The sums as vectors, one per register."""
+        # Rows are whole vectors, and the area is aligned to a cache line.
         loads = [
-            f"load <{self.lanes} x float>, ptr {self.at(*one).text}, align 64"
-            for one in self._vectors
+            f"load <{self.lanes} x float>, ptr {self.at(*corner).text}, align 64"
+            for corner in self._vectors
         ]
-        return [self.writer.new(one, "float", self.lanes) for one in loads]
+        return [self.writer.new(load, "float", self.lanes) for load in loads]
 
     def at(self, row: int, column: LlvmInteger) -> LlvmValue:
-        room = self.writer.room("starts", self.rows * self.stride)
+        """The address of a sum."""
+        room = self.writer.stack_memory("starts", self.rows * self.stride)
         place = self.writer.add(self.writer.multiply(column, _FLOAT_BYTES), row * self.stride)
         return self.writer.pure(f"getelementptr i8, {room}, {i64(place)}", "ptr")
 
     @property
     def _vectors(self) -> list[tuple[int, int]]:
+        """Row and column of the first lane of each register."""
         return [(row, at) for row in range(self.rows) for at in range(0, self.width, self.lanes)]

@@ -1,6 +1,21 @@
-"""Reductions by AMX, and how the tiles of the vectorised factor are made.
+"""Reductions by AMX, and how tiles of the varying operand get into its registers.
 
-A fold down the rows by a matrix unit, and what is left of whole steps by products of pairs.
+The problem: AMX adds a product of tiles, 16 rows by 32 of one operand times 32 by 16 columns of the
+other, to 16 x 16 sums. Rows of the first operand are loaded as they are. The second needs rows
+interleaved in pairs, 16 pairs of 64 bytes: they are in packed panels already (`_PackedTiles`), or
+are decoded from coded panels (`_DecodedTiles`), or are interleaved from unpacked rows
+(`_InterleavedTiles`), both through a small buffer that stays in L1.
+
+Example: bf16 `X[32, 4096] @ W[4096, 4096]`, 32 rows by 2 vectors. Of the 8 tile registers, 4 hold
+sums (2 parts of 16 rows by 2 vectors), 2 a part of X each, and 2 a vector of W each. A step of 32
+products loads 4 tiles and issues 4 `tdpbf16ps`; 128 steps make a sum of 4,096 products. With 4,100
+products, the last 4 are added by dot instructions.
+
+Invariants: sums stay in tile registers over the whole loop; the buffer has two halves, and a step
+writes one while the tiles of the other are loaded; the same tile configuration is used by all full
+register tiles, as loading one is slow.
+
+Cost: 16 cycles per `tdpbf16ps` and 8 per tile load, on an Emerald Rapids (`cost.reduction_cost`).
 """
 
 from __future__ import annotations
@@ -34,25 +49,27 @@ from .loops import unrolled_loop
 from .vector import ReductionStep, RowReduction
 
 _TILE_BYTES = AMX_DEPTH // 2 * AMX_ROW_BYTES
-_VECTORS_AT_ONCE = 4
-"""Pairs of rows that are made ready in a turn: more is longer code, and no faster."""
+"""Bytes of one tile of the varying operand: 16 pairs of rows."""
+_PAIRS_PER_ITERATION = 4
+"""Pairs of rows that are decoded per iteration; more makes code longer but not faster, on an
+Emerald Rapids."""
 
 
 class MovingOperandTiles(Protocol):
-    """One for each vector of a block, anew at each step."""
+    """Supplies the tiles of the varying operand, one per vector of a register tile and step."""
 
     def begin(self, places: IndexPlaces) -> None:
-        """Before the first step."""
+        """Prints what is needed before the first step."""
 
     def prepare(self, places: IndexPlaces) -> None:
-        """What a step needs, and what later ones do."""
+        """Prints what the step at `places` needs, and what later ones prefetch."""
 
     def at(self, places: IndexPlaces, vector: int) -> tuple[LlvmValue, int]:
-        """Where a tile begins that is ready, and how many bytes its rows are apart."""
+        """Where the tile of a vector begins, and how many bytes its rows are apart."""
 
 
 def moving_operand_tiles(block: RegisterTile, dot: DotInstruction) -> MovingOperandTiles:
-    """As they are in panels, or made of what is coded, or of rows that lie one behind the other."""
+    """The supplier for the storage of `dot.moving`."""
     storage = block.tile.access.storages[dot.moving.buffer]
     if isinstance(storage, CodedBuffer):
         return _DecodedTiles(block, dot, storage)
@@ -65,33 +82,36 @@ def moving_operand_tiles(block: RegisterTile, dot: DotInstruction) -> MovingOper
 
 @dataclass(frozen=True)
 class _OperandTiles:
-    """What all of them know."""
+    """What all suppliers share."""
 
     block: RegisterTile
     dot: DotInstruction
 
     @property
     def access(self) -> BufferAccess:
+        """Loads and stores of the stage."""
         return self.block.tile.access
 
     @property
     def writer(self) -> FunctionBuilder:
+        """The builder of the function."""
         return self.block.tile.writer
 
     def spot(self, places: IndexPlaces, vector: int) -> LaneAddress:
-        """Of the lanes of a vector."""
+        """The lane address of a vector of the register tile."""
         along = self.block.tile.shape.along
         assert along is not None, "lanes lie along it"
-        own = {**places, along: places[along] + vector * AMX_LANES}
-        return LaneAddress(own, along, AMX_LANES, self.block.mask)
+        moved = {**places, along: places[along] + vector * AMX_LANES}
+        return LaneAddress(moved, along, AMX_LANES, self.block.mask)
 
     def below(self, places: IndexPlaces, rows: Linear | int) -> IndexPlaces:
+        """The position so many rows further down."""
         return {**places, self.dot.inner: places[self.dot.inner] + rows}
 
 
 @dataclass(frozen=True)
 class _PackedTiles(_OperandTiles):
-    """Nothing is to be done but to fetch later ones."""
+    """Tiles of packed pairs, which are loaded as they are."""
 
     storage: PackedBuffer
 
@@ -104,31 +124,36 @@ class _PackedTiles(_OperandTiles):
 
     def at(self, places: IndexPlaces, vector: int) -> tuple[LlvmValue, int]:
         flat, pair = self.storage.flat, 2 * self.storage.layout.width
+        # A tile's rows are pairs of a panel's rows, so they are a whole panel's width apart.
         offset, _ = self.access.in_panels(self.storage, self.dot.moving, self.spot(places, vector))
         return self.access.memory.address(flat, offset), pair * STORED[flat.dtype][1]
 
 
 @dataclass(frozen=True)
 class _StagedTiles(_OperandTiles):
-    """In a room for two steps, each of which uses one half."""
+    """Tiles written to a buffer for two steps, one half each."""
 
     def which(self, places: IndexPlaces) -> LlvmInteger:
-        """The number of a step, even or odd."""
+        """The half for the step at `places`: the step's number modulo two."""
         inner, writer = self.dot.inner, self.writer
-        number, _ = (places[inner] - self.block.tile.ranges[inner].base).over(AMX_DEPTH, writer)
-        return number.over(2, writer)[1].whole(writer)
+        # The position is a multiple of the step's depth, so the division is exact.
+        number, _ = (places[inner] - self.block.tile.ranges[inner].base).divmod(AMX_DEPTH, writer)
+        return number.divmod(2, writer)[1].evaluate(writer)
 
     def at(self, places: IndexPlaces, vector: int) -> tuple[LlvmValue, int]:
-        return self.room(self.which(places), vector), AMX_ROW_BYTES
+        return self.slot_address(self.which(places), vector), AMX_ROW_BYTES
 
     def put(self, which: LlvmInteger, vector: int, pair: Linear, value: LlvmValue) -> None:
-        """One row of a tile: two of the factor, interleaved."""
-        where = self.room(which, vector, pair)
-        self.writer.say(f"store {value}, ptr {where.text}, align {AMX_ROW_BYTES}")
+        """Stores one row of a tile: two rows of the operand, interleaved."""
+        where = self.slot_address(which, vector, pair)
+        self.writer.emit(f"store {value}, ptr {where.text}, align {AMX_ROW_BYTES}")
 
-    def room(self, which: LlvmInteger, vector: int, pair: Linear | None = None) -> LlvmValue:
+    def slot_address(
+        self, which: LlvmInteger, vector: int, pair: Linear | None = None
+    ) -> LlvmValue:
+        """The address of a tile, or of one of its rows, in the buffer."""
         vectors = self.block.vectors
-        room = self.writer.room("moving", 2 * vectors * _TILE_BYTES)
+        room = self.writer.stack_memory("moving", 2 * vectors * _TILE_BYTES)
         begin = linear(which) * (vectors * _TILE_BYTES) + vector * _TILE_BYTES
         begin += (pair or Linear()) * AMX_ROW_BYTES
         return self.access.memory.address(as_bytes(room), begin)
@@ -136,183 +161,209 @@ class _StagedTiles(_OperandTiles):
 
 @dataclass(frozen=True)
 class _DecodedTiles(_StagedTiles):
-    """One step before tiles are loaded: they are in memory by then.
+    """Tiles decoded from coded panels, one step ahead, so that stores have reached L1 when tiles
+    are loaded.
 
-    Behind the last step that is read which follows a panel's codes, and never loaded. A panel has
-    room for its elements as they are, which is enough for one step more.
+    The step behind the last one is decoded as well and never loaded. It reads what follows the
+    panel's codes: a panel has room for its elements uncoded, which is more than one step.
     """
 
     storage: CodedBuffer
 
     def begin(self, places: IndexPlaces) -> None:
-        own = self.block.tile.ranges[self.dot.inner]
-        first = partial(self._decode, {**places, self.dot.inner: own.base}, 0)
-        self.writer.only_when(self.writer.below(AMX_DEPTH - 1, own.extent), first)
+        inner_range = self.block.tile.ranges[self.dot.inner]
+        # A reduction shorter than a step has none to decode.
+        first = partial(self._decode, {**places, self.dot.inner: inner_range.base}, 0)
+        self.writer.only_when(self.writer.below(AMX_DEPTH - 1, inner_range.extent), first)
         self.access.forget()
 
     def prepare(self, places: IndexPlaces) -> None:
-        other = self.writer.subtract(1, self.which(places))
-        self._decode(self.below(places, AMX_DEPTH), other)
+        next_half = self.writer.subtract(1, self.which(places))
+        self._decode(self.below(places, AMX_DEPTH), next_half)
 
     def _decode(self, places: IndexPlaces, which: LlvmInteger) -> None:
+        """Prints the decoding of one step into a half of the buffer."""
+        # `matrix_product` refuses reductions shorter than a step.
         rows = self.storage.sizes[self.storage.layout.row]
         assert rows >= AMX_DEPTH, "else there is no step"
         for vector in range(0, self.block.vectors, 2):
-            two = partial(self._two, places, which, vector)
-            self.writer.repeat(0, AMX_DEPTH // 2 // _VECTORS_AT_ONCE, two)
+            two = partial(self._decode_pair, places, which, vector)
+            self.writer.repeat(0, AMX_DEPTH // 2 // _PAIRS_PER_ITERATION, two)
         self.access.forget()
 
-    def _two(self, places: IndexPlaces, which: LlvmInteger, vector: int, turn: LlvmInteger) -> None:
-        """Some rows of the tiles of two vectors."""
+    def _decode_pair(
+        self, places: IndexPlaces, which: LlvmInteger, vector: int, turn: LlvmInteger
+    ) -> None:
+        """Decodes some rows of the tiles of two vectors, which `decode_vectors` decodes
+        together."""
         self.access.forget()
-        for number in range(_VECTORS_AT_ONCE):
-            pair = linear(turn) * _VECTORS_AT_ONCE + number
+        for number in range(_PAIRS_PER_ITERATION):
+            pair = linear(turn) * _PAIRS_PER_ITERATION + number
             row = self.below(places, pair * 2)
             if vector == 0:
                 ReductionStep(self.block).fetch(row)
-            for one in (vector, vector + 1):
-                value = self.access.pairs(self.storage, self.dot.moving, self.spot(row, one))
-                self.put(which, one, pair, value)
+            for column in (vector, vector + 1):
+                value = self.access.pairs(self.storage, self.dot.moving, self.spot(row, column))
+                self.put(which, column, pair, value)
 
 
 @dataclass(frozen=True)
 class _InterleavedTiles(_StagedTiles):
-    """Of rows of memory, right before tiles are loaded: what is stored stays in the first cache."""
+    """Tiles interleaved from unpacked rows, right before they are loaded."""
 
     def begin(self, places: IndexPlaces) -> None:
         pass
 
     def prepare(self, places: IndexPlaces) -> None:
+        # Interleaved rows are used by the next instruction, so no second half would be needed; the
+        # halves keep its stores apart from loads that still run.
         which, fetch = self.which(places), ReductionStep(self.block).fetch
         for pair in range(AMX_DEPTH // 2):
             self.access.forget()
             rows = [self.below(places, 2 * pair + odd) for odd in range(2)]
             fetch(rows[0], pairs=True)
             for vector in range(0, self.block.vectors, 2):
-                for at, value in enumerate(self._woven(rows, vector), vector):
+                for at, value in enumerate(self._interleaved_rows(rows, vector), vector):
                     self.put(which, at, linear(pair), value)
         self.access.forget()
 
-    def _woven(self, rows: Sequence[IndexPlaces], vector: int) -> Sequence[LlvmValue]:
-        """Two rows of two vectors, which are a line of memory each, or of the last one."""
-        vectors, spots = self.access.vectors, [self.spot(one, vector) for one in rows]
+    def _interleaved_rows(self, rows: Sequence[IndexPlaces], vector: int) -> Sequence[LlvmValue]:
+        """Two rows of two neighbouring vectors, interleaved: a cache line of each row, or half of
+        one for the last vector."""
+        vectors, spots = self.access.vectors, [self.spot(row, vector) for row in rows]
+        # The last vector of an odd number has no neighbour to share its cache line with.
         if vector + 1 == self.block.vectors:
-            return (vectors.interleaved(*(self._read(one) for one in spots)),)
-        whole = (replace(one, lanes=2 * AMX_LANES) for one in spots)
-        return vectors.by_turns(*(self._read(one) for one in whole))
+            return (vectors.interleaved(*(self._read(spot) for spot in spots)),)
+        whole = (replace(spot, lanes=2 * AMX_LANES) for spot in spots)
+        return vectors.interleaved_pair(*(self._read(spot) for spot in whole))
 
     def _read(self, spot: LaneAddress) -> LlvmValue:
+        """A vector of one row."""
         offset = self.access.offset(self._storage, self.dot.moving.at, spot)
         return self.access.once(self._storage, offset, spot.lanes, spot.mask)
 
     @cached_property
     def _storage(self) -> Storage:
-        found = self.access.storages[self.dot.moving.buffer]
-        assert isinstance(found, Storage), "it is as it lies"
-        return found
-
-
-pass
+        """The row-major storage of the operand."""
+        storage = self.access.storages[self.dot.moving.buffer]
+        assert isinstance(storage, Storage), "it is as it lies"
+        return storage
 
 
 def matrix_product(tile: StageTile, machine: CpuMachine) -> DotInstruction | None:
-    """What a matrix unit is to do for a stage; nothing where it is none of its products."""
+    """The product that AMX computes of a stage; `None` if the stage is none, or its operands are
+    not where AMX needs them."""
     shape = tile.shape
     if (
         not machine.bf16_matrix
         or tile.lanes != AMX_LANES
-        or tile.lane_folded
+        or tile.lane_reduction
         or shape.inner is None
     ):
         return None
-    own = tile.ranges[shape.inner]
+    inner_range = tile.ranges[shape.inner]
     dot = dot_product_of(tile.stage, shape.inner, shape.along, tile.elements)
-    if dot is None or own.largest < AMX_DEPTH or not own.base.divisible(2):
+    if dot is None or inner_range.largest < AMX_DEPTH or not inner_range.base.divisible(2):
         return None
     if isinstance(tile.access.storages[dot.shared.buffer], PackedBuffer):
         return None
     _, apart = _broadcast_rows(dot, tile)
+    # An operand in packed panels has its rows interleaved, so AMX could not load them as rows.
     fits = amx_tiles_needed(shape.rows, shape.vectors) <= AMX_TILES
     return dot if fits and apart is not None else None
 
 
 def _broadcast_rows(dot: DotInstruction, tile: StageTile) -> tuple[Storage, int | None]:
-    """The shared factor, and how many elements behind one row the next one is, if that is even."""
+    """The storage of the operand whose rows are loaded as they are, and the stride of its rows,
+    `None` if that is not constant."""
     storage = tile.access.storages[dot.shared.buffer]
     assert isinstance(storage, Storage), "pairs are taken from rows"
     return storage, tile.access.stride(storage, dot.shared.at, tile.shape.row)
 
 
 class MatrixReduction:
-    """Sums that are in tiles."""
+    """A reduction whose sums are in tile registers."""
 
     def __init__(self, block: RegisterTile, dot: DotInstruction, unit: AmxUnit) -> None:
-        self._block, self._dot, self._unit = block, dot, unit
+        self._register_tile, self._dot, self._unit = block, dot, unit
         self._tile = block.tile
         self._setting = AmxTileAssignment(block.rows, block.tile.shape.vectors)
         self._moving = moving_operand_tiles(block, dot)
-        self._rest = self._left()
+        self._rest = self._remainder_reduction()
 
-    def begun(self, starts: AccumulatorInit | None = None) -> list[LlvmValue]:
+    def initial_values(self, starts: AccumulatorInit | None = None) -> list[LlvmValue]:
+        """Prints the configuration and initial sums; the values are those of the remainder's
+        accumulators."""
         self._unit.begin(self._setting, starts)
-        return self._rest.begun() if self._rest else []
+        return self._rest.initial_values() if self._rest else []
 
-    def along(self, places: IndexPlaces, values: list[LlvmValue]) -> list[LlvmValue]:
+    def accumulate(self, places: IndexPlaces, values: list[LlvmValue]) -> list[LlvmValue]:
+        """Prints the loop over steps of `AMX_DEPTH`, and the remainder by dot instructions."""
         self._moving.begin(places)
-        unrolled_loop(self._tile, self._dot.inner, AMX_DEPTH, places, [], self._taken)
-        return self._rest.along(places, values) if self._rest else values
+        unrolled_loop(self._tile, self._dot.inner, AMX_DEPTH, places, [], self._step)
+        return self._rest.accumulate(places, values) if self._rest else values
 
-    def ended(self, values: list[LlvmValue], take: ElementSink) -> None:
-        """By a loop over the rows: there are more sums than registers."""
-        unit, setting, vectors = self._unit, self._setting, range(self._block.vectors)
+    def finish(self, values: list[LlvmValue], take: ElementSink) -> None:
+        """Stores the tiles and hands on their rows, in a loop: there are more sums than vector
+        registers."""
+        unit, setting, vectors = self._unit, self._setting, range(self._register_tile.vectors)
         for part in range(len(setting.heights)):
             for vector in vectors:
                 unit.store(setting.sums(part, vector))
         unit.end(setting)
+        # The remainder's accumulators are vectors, unrolled anyway, so its rows are added one by
+        # one.
         if values:
-            others = iter(values)
-            found = (
-                self._tile.joined(
-                    [unit.row(setting.sums(row // AMX_ROWS, at), row % AMX_ROWS)], [other]
+            remainders = iter(values)
+            totals = (
+                self._tile.combined(
+                    [unit.row(setting.sums(row // AMX_ROWS, at), row % AMX_ROWS)], [remainder]
                 )[0]
-                for row in range(self._block.rows)
-                for at, other in zip(vectors, others, strict=False)
+                for row in range(self._register_tile.rows)
+                for at, remainder in zip(vectors, remainders, strict=False)
             )
-            self._block.hand_on(found, take)
+            self._register_tile.hand_on(totals, take)
             return
         for part, height in enumerate(setting.heights):
             self._tile.writer.repeat(0, height, partial(self._row, part, take))
         self._tile.access.forget()
 
     def _row(self, part: int, take: ElementSink, number: LlvmInteger) -> None:
-        """Of one part; what is read in a turn of the loop is not there in another one."""
+        """Hands on one row of a part."""
         self._tile.access.forget()
-        places, row = self._block.places, self._tile.shape.row
+        places, row = self._register_tile.places, self._tile.shape.row
         if row is not None:
             places = {**places, row: places[row] + linear(number) + part * AMX_ROWS}
-        for vector, spot in enumerate(self._block.row(places)):
+        for vector, spot in enumerate(self._register_tile.row(places)):
             take(spot, self._unit.row(self._setting.sums(part, vector), number))
 
-    def _left(self) -> RowReduction | None:
-        """What does the last products of an index that is no multiple of what the unit takes."""
+    def _remainder_reduction(self) -> RowReduction | None:
+        """The reduction of what is left of whole steps; `None` if nothing ever is."""
         tile, inner = self._tile, self._dot.inner
-        own, writer = tile.ranges[inner], tile.writer
-        if not own.rests(AMX_DEPTH):
+        inner_range, writer = tile.ranges[inner], tile.writer
+        if not inner_range.remainders(AMX_DEPTH):
             return None
-        done = linear(writer.divide(own.extent, AMX_DEPTH)) * AMX_DEPTH
-        extents = sorted({extent % AMX_DEPTH for extent in own.extents}, reverse=True)
-        rest = TileRange(own.base + done, writer.remainder(own.extent, AMX_DEPTH), tuple(extents))
+        # Steps of AMX cover whole multiples of 32; what remains runs from there to the end.
+        done = linear(writer.divide(inner_range.extent, AMX_DEPTH)) * AMX_DEPTH
+        extents = sorted({extent % AMX_DEPTH for extent in inner_range.extents}, reverse=True)
+        remainder = TileRange(
+            inner_range.base + done, writer.remainder(inner_range.extent, AMX_DEPTH), tuple(extents)
+        )
         return RowReduction(
-            replace(self._block, tile=replace(tile, ranges={**tile.ranges, inner: rest}))
+            replace(
+                self._register_tile, tile=replace(tile, ranges={**tile.ranges, inner: remainder})
+            )
         )
 
-    def _taken(self, places: IndexPlaces, values: list[LlvmValue]) -> list[LlvmValue]:
-        """One step: each part of rows with each vector."""
+    def _step(self, places: IndexPlaces, values: list[LlvmValue]) -> list[LlvmValue]:
+        """Prints one step: the tiles of both operands are loaded and multiplied."""
         unit, setting = self._unit, self._setting
         self._moving.prepare(places)
         for part in range(len(setting.heights)):
             unit.load(setting.shared(part), *self._shared(places, part))
-        for vector in range(self._block.vectors):
+        for vector in range(self._register_tile.vectors):
+            # Vector by vector, so that two tiles of the varying operand suffice: one is loaded
+            # while the other is multiplied.
             unit.load(setting.moving(vector), *self._moving.at(places, vector))
             for part in range(len(setting.heights)):
                 sums = setting.sums(part, vector)
@@ -320,7 +371,7 @@ class MatrixReduction:
         return values
 
     def _shared(self, places: IndexPlaces, part: int) -> tuple[LlvmValue, int]:
-        """Where a part of rows begins, and how many bytes they are apart."""
+        """Where a part of the rows begins, and how many bytes they are apart."""
         access, shared, row = self._tile.access, self._dot.shared, self._tile.shape.row
         storage, apart = _broadcast_rows(self._dot, self._tile)
         assert apart is not None, "it was asked before"

@@ -1,5 +1,12 @@
-"""Consumer fusion: elementwise stages applied to a reduction's results while they are in
-registers."""
+"""Epilogue fusion: elementwise stages applied to a reduction's results while they are in registers.
+
+Example: `t0[i, j] = sum over k of Q[i, k] * K[k, j]`, `t1[i, j] = exp(t0[i, j])`. If t1 alone reads
+t0, the reduction stores `exp` of each result into t1, and t0 never exists.
+
+It is legal if the reader is the only one, runs once per result at the same indices, computes in the
+same type, and can run at the same time: it must not wait for other stages of the kernel, and lanes
+of a result have to be lanes of the reader.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +29,22 @@ from ..packing import PackedLayout
 
 @dataclass(frozen=True)
 class Epilogue:
-    """Of one fold; what it is stored as is this value."""
+    """The elementwise function of a reduction's result."""
 
     fold: BufferLoad
-    """The element, in the value."""
+    """The load, within `value`, that stands for the result."""
     value: Expression
+    """The expression that is stored."""
 
 
 def with_epilogues(
     kernel: TileKernel, serial: LoopIndex | None, panels: Mapping[Buffer, PackedLayout]
 ) -> tuple[TileKernel, dict[Buffer, Epilogue]]:
-    """The kernel with folds that are stored where their one reader goes, as that makes them.
+    """The kernel with reductions that store their reader's value, and the epilogue of each by the
+    buffer it stores.
 
-    From then on a stage's loads are only those of its fold: what else the ending loads is not
-    among them.
+    The loads of such a stage are those of its reduction only; what the epilogue loads is not among
+    them.
     """
     endings: dict[Buffer, Epilogue] = {}
     stages = list(kernel.stages)
@@ -45,42 +54,43 @@ def with_epilogues(
         if reader is not None and reader in stages and _keeps_lanes(fold, panels):
             endings[reader.target] = Epilogue(BufferLoad(fold.target, fold.at), reader.value)
             whole = replace(fold, target=reader.target, at=reader.at)
-            stages = [whole if one == reader else one for one in stages if one != fold]
+            stages = [whole if stage == reader else stage for stage in stages if stage != fold]
     return replace(kernel, stages=tuple(stages)), endings
 
 
 def fused_epilogues(kernel: TileKernel) -> set[Buffer]:
-    """Folds that are stored as their one reader makes them, if lanes lie so: one of each reader."""
-    found: dict[KernelStage, Buffer] = {}
+    """Buffers that do not exist if every reduction with a possible epilogue gets it, one for each
+    reader."""
+    fused: dict[KernelStage, Buffer] = {}
     for fold in kernel.stages:
         reader = _epilogue_of(fold, kernel, None)
         if reader is not None:
-            found.setdefault(reader, fold.target)
-    return {*found.values()}
+            fused.setdefault(reader, fold.target)
+    return {*fused.values()}
 
 
 def _epilogue_of(
     fold: KernelStage, kernel: TileKernel, serial: LoopIndex | None
 ) -> KernelStage | None:
-    """What alone reads a fold, and may be done at once."""
-    readers = [one for one in kernel.stages if _reads(one, fold)]
+    """The stage that alone reads a reduction and can be its epilogue; `None` if there is none."""
+    readers = [stage for stage in kernel.stages if _reads(stage, fold)]
     if len(readers) != 1 or not _is_epilogue(readers[0], fold, kernel, serial):
         return None
     return readers[0]
 
 
-def _reads(stage: KernelStage, other: KernelStage) -> bool:
-    return any(load.buffer == other.target for load in stage.loads)
+def _reads(stage: KernelStage, source: KernelStage) -> bool:
+    """Whether a stage loads the target of another."""
+    return any(load.buffer == source.target for load in stage.loads)
 
 
 def _is_epilogue(
     reader: KernelStage, fold: KernelStage, kernel: TileKernel, serial: LoopIndex | None
 ) -> bool:
-    """Whether a stage only changes the elements of a fold, each by itself, and may do so at once.
+    """Whether a stage is a legal epilogue of a reduction.
 
-    It is in a register as its working type, so both have to work in the same. In which pass along
-    the serial index a stage runs is seen from its loads, so there an ending may read nothing that
-    the kernel makes.
+    A result is in a register in its working type, so both stages need the same. The pass in which a
+    stage runs follows from its loads, so along a serial index an epilogue may load inputs only.
     """
     if (
         fold.fold is ReductionKind.NONE
@@ -88,30 +98,37 @@ def _is_epilogue(
         or fold.target in kernel.outputs
     ):
         return False
-    others = [one for one in reader.loads if one.buffer != fold.target]
-    if serial is not None and (serial in fold.folded or not _are_inputs(others, kernel)):
+    operands = [load for load in reader.loads if load.buffer != fold.target]
+    # The value of a reduction over the serial index is complete only after the loop.
+    if serial is not None and (serial in fold.folded or not _are_inputs(operands, kernel)):
         return False
-    elsewhere = any(one.at != fold.at for one in reader.loads if one.buffer == fold.target)
+    # A reader of `t0[i - 1]` needs the result of another register tile.
+    elsewhere = any(load.at != fold.at for load in reader.loads if load.buffer == fold.target)
     same = set(reader.free) == set(fold.free) and working_type(reader) == working_type(fold)
+    # Both stages have to hold values in the same accumulating type, or the fused store would round
+    # differently.
     alike = reader.accumulated == fold.accumulated
     return same and alike and not elsewhere
 
 
 def _keeps_lanes(fold: KernelStage, panels: Mapping[Buffer, PackedLayout]) -> bool:
-    """Whether neighbours of the result are neighbours in a factor, so that lanes lie along them.
+    """Whether some operand is contiguous along a free index, so that the reduction vectorises that
+    one.
 
-    Where lanes lie along what is folded, one element at a time would be changed.
+    A reduction vectorised over its reduced index has scalar results, and an epilogue on scalars
+    would be slower than a stage of its own.
     """
+    # Only the position along the contiguous axis decides which index is vectorised.
     free = set(fold.free)
     rows = [load.at[_lanes(panels.get(load.buffer))] for load in fold.loads if load.at]
     return any(free & set(indices(position)) for position in rows)
 
 
 def _lanes(layout: PackedLayout | None) -> int:
-    """The axis along which neighbours lie."""
+    """The axis along which a buffer is contiguous."""
     return -1 if layout is None else layout.column
 
 
 def _are_inputs(loads: Iterable[BufferLoad], kernel: TileKernel) -> bool:
-    """Whether they are there from the beginning, and not made by the kernel."""
-    return all(one.buffer in kernel.inputs for one in loads)
+    """Whether all loads are of the kernel's inputs."""
+    return all(load.buffer in kernel.inputs for load in loads)

@@ -87,13 +87,15 @@ def definition(
     return symbol(name, lanes, dtype), text
 
 
-def library(wanted: Iterable[FunctionRequest], *, fused: bool = True, scaling: bool = False) -> str:
+def library(
+    requests: Iterable[FunctionRequest], *, fused: bool = True, scaling: bool = False
+) -> str:
     """The texts of functions, each once, after what they call. It does not depend on the order."""
     declarations: set[str] = set()
     helpers: dict[str, str] = {}
     texts = {}
-    for one in wanted:
-        texts[symbol(*one)], body = _written(*one, fused, scaling)
+    for request in requests:
+        texts[symbol(*request)], body = _written(*request, fused, scaling)
         declarations |= body.declarations
         helpers |= body.helpers
     functions = [text for _, text in [*sorted(helpers.items()), *sorted(texts.items())]]
@@ -105,9 +107,12 @@ def _written(
 ) -> tuple[str, VectorFunctionBody]:
     body = VectorFunctionBody(lanes, fused, scaling)
     function, element = _definition_of(name, dtype)
-    operands = [OperatorValue(body, element, f"%{one}") for one in signature(function).parameters]
+    operands = [
+        OperatorValue(body, element, f"%{parameter}")
+        for parameter in signature(function).parameters
+    ]
     result = function(*operands)
-    listed = ", ".join(f"{one.kind} {one.text}" for one in operands)
+    listed = ", ".join(f"{operand.kind} {operand.text}" for operand in operands)
     head = f"define internal {result.kind} {symbol(name, lanes, dtype)}({listed}) alwaysinline {{"
     lines = [head, "entry:", *body.lines, f"  ret {result.kind} {result.text}", "}", ""]
     return "\n".join(lines), body

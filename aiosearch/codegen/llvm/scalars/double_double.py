@@ -12,11 +12,11 @@ DoubleDouble: TypeAlias = tuple[OperatorValue, OperatorValue]
 SPLITTER = {"float": 2.0**12 + 1, "double": 2.0**27 + 1}
 
 
-def two_sum(one: OperatorValue, other: OperatorValue) -> DoubleDouble:
+def two_sum(left: OperatorValue, right: OperatorValue) -> DoubleDouble:
     """Of any two."""
-    total = one + other
-    taken = total - one
-    return total, (one - (total - taken)) + (other - taken)
+    total = left + right
+    right_rounded = total - left
+    return total, (left - (total - right_rounded)) + (right - right_rounded)
 
 
 def fast_two_sum(large: OperatorValue, small: OperatorValue) -> DoubleDouble:
@@ -25,15 +25,15 @@ def fast_two_sum(large: OperatorValue, small: OperatorValue) -> DoubleDouble:
     return total, small - (total - large)
 
 
-def two_product(one: OperatorValue, other: Operand) -> DoubleDouble:
-    body = one.body
-    second = body.operand(other, one.element)
-    near = one * second
+def two_product(left: OperatorValue, right: Operand) -> DoubleDouble:
+    body = left.body
+    second = body.operand(right, left.element)
+    near = left * second
     if body.fused:
-        return near, body.fma(one, second, -near)
-    (high, low), (above, below) = _split_halves(one), _split_halves(second)
-    rest = (high * above - near) + high * below + low * above
-    return near, rest + low * below
+        return near, body.fma(left, second, -near)
+    (high, low), (above, below) = _split_halves(left), _split_halves(second)
+    error = (high * above - near) + high * below + low * above
+    return near, error + low * below
 
 
 def _split_halves(value: OperatorValue) -> DoubleDouble:
@@ -43,7 +43,7 @@ def _split_halves(value: OperatorValue) -> DoubleDouble:
     return high, value - high
 
 
-def multiply_pairs(one: DoubleDouble, other: DoubleDouble) -> DoubleDouble:
+def multiply_pairs(left: DoubleDouble, right: DoubleDouble) -> DoubleDouble:
     """All but the product of what both lack."""
-    near, rest = two_product(one[0], other[0])
-    return fast_two_sum(near, rest + (one[0] * other[1] + one[1] * other[0]))
+    near, error = two_product(left[0], right[0])
+    return fast_two_sum(near, error + (left[0] * right[1] + left[1] * right[0]))

@@ -76,9 +76,9 @@ def _beyond(size: OperatorValue) -> OperatorValue:
 def _exp_minus_square_normal(x: OperatorValue) -> OperatorValue:
     """e^-x², for numbers of which it is not small enough to be denormal."""
     body, form = x.body, format_of(x)
-    near, _, rest = reduced(-(x * x), form.bias)
-    tail = body.polynomial(rest, EXP[x.element])
-    value = body.fma(body.fma(tail, rest, 1.0), rest, 1.0)
+    near, _, remainder = reduced(-(x * x), form.bias)
+    tail = body.polynomial(remainder, EXP[x.element])
+    value = body.fma(body.fma(tail, remainder, 1.0), remainder, 1.0)
     return value * (near.bits << form.mantissa).cast("bitcast", x.element)
 
 
@@ -121,7 +121,7 @@ def _exp_minus_square_times(x: OperatorValue, factor: OperatorValue) -> Operator
     """e^-x² times a factor. What rounding takes from x² would be as much of the result."""
     body, form = x.body, format_of(x)
     squared, lost = two_product(x, x)
-    near, times, rest = reduced(-squared, 2 * form.bias)
-    rest = rest - lost
-    grown = body.fma(rest * body.polynomial(rest, EXP[x.element]), rest, rest)
+    near, times, remainder = reduced(-squared, 2 * form.bias)
+    remainder = remainder - lost
+    grown = body.fma(remainder * body.polynomial(remainder, EXP[x.element]), remainder, remainder)
     return scaled(body.fma(grown, factor, factor), near, times)

@@ -57,9 +57,9 @@ LOWEST = {"float": -18.0, "double": -38.0}
 def exp(x: OperatorValue) -> OperatorValue:
     """Denormal results are rounded once more; what is too large is infinite, too small is zero."""
     x = at_least(at_most(x, LIMITS[x.element][1]), LIMITS[x.element][0])
-    near, times, rest = reduced(x, 2 * format_of(x).bias)
-    tail = x.body.polynomial(rest, EXP[x.element])
-    value = x.body.fma(x.body.fma(tail, rest, 1.0), rest, 1.0)
+    near, times, remainder = reduced(x, 2 * format_of(x).bias)
+    tail = x.body.polynomial(remainder, EXP[x.element])
+    value = x.body.fma(x.body.fma(tail, remainder, 1.0), remainder, 1.0)
     return scaled(value, near, times)
 
 
@@ -77,14 +77,14 @@ def _power_of_two(power: OperatorValue, coefficients: tuple[float, ...]) -> Oper
     """From the whole number that is nearest, and what is left, which is exact."""
     body, offset = power.body, format_of(power).magic + 2 * format_of(power).bias
     if body.scales(power):
-        rest = body.rest(power)
-        near = times = power - rest
+        remainder = body.fraction(power)
+        near = times = power - remainder
     else:
         power = at_least(at_most(power, POWERS[1]), POWERS[0])
         near = power + offset
         times = near - offset
-        rest = power - times
-    return scaled(body.fma(body.polynomial(rest, coefficients), rest, 1.0), near, times)
+        remainder = power - times
+    return scaled(body.fma(body.polynomial(remainder, coefficients), remainder, 1.0), near, times)
 
 
 def reduced(x: OperatorValue, offset: int) -> tuple[OperatorValue, OperatorValue, OperatorValue]:
@@ -118,25 +118,25 @@ def expm1(x: OperatorValue) -> OperatorValue:
     """
     body, form = x.body, format_of(x)
     within = at_least(at_most(x, LIMITS[x.element][1]), LOWEST[x.element])
-    near, _, rest = reduced(within, form.bias - 1)
+    near, _, remainder = reduced(within, form.bias - 1)
     half = (near.bits << form.mantissa).cast("bitcast", x.element)
     less = half - 0.5
     lost = half - (less + 0.5)
-    less = body.fma(half, _grown(rest), lost) + less
+    less = body.fma(half, _grown(remainder), lost) + less
     return body.select(absolute(x) < 2.0 * form.least_normal, x, less + less)
 
 
 def tanh(x: OperatorValue) -> OperatorValue:
     """From e²ˣ - 1, which loses nothing near zero."""
-    body, one = x.body, format_of(x)
+    body, form = x.body, format_of(x)
     twice = at_most(absolute(x), FLAT[x.element]) * 2.0
-    near, _, rest = reduced(twice, one.bias)
-    power = (near.bits << one.mantissa).cast("bitcast", x.element)
-    less = body.fma(power, _grown(rest), power - 1.0)
+    near, _, remainder = reduced(twice, form.bias)
+    power = (near.bits << form.mantissa).cast("bitcast", x.element)
+    less = body.fma(power, _grown(remainder), power - 1.0)
     return signed_like(less / (less + 2.0), x)
 
 
-def _grown(rest: OperatorValue) -> OperatorValue:
+def _grown(remainder: OperatorValue) -> OperatorValue:
     """eʳ - 1."""
-    tail = rest.body.polynomial(rest, EXP[rest.element])
-    return rest.body.fma(tail * rest, rest, rest)
+    tail = remainder.body.polynomial(remainder, EXP[remainder.element])
+    return remainder.body.fma(tail * remainder, remainder, remainder)

@@ -42,8 +42,8 @@ def absolute(value: OperatorValue) -> OperatorValue:
 
 def signed_like(value: OperatorValue, sign: OperatorValue) -> OperatorValue:
     """A value that is not negative, with the sign of another one; of zeros, too."""
-    taken = sign.bits & format_of(value).sign
-    return (value.bits | taken).cast("bitcast", value.element)
+    sign_bit = sign.bits & format_of(value).sign
+    return (value.bits | sign_bit).cast("bitcast", value.element)
 
 
 def at_most(value: OperatorValue, most: float) -> OperatorValue:

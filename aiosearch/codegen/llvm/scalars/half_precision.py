@@ -27,8 +27,8 @@ def from_bf16(x: OperatorValue) -> OperatorValue:
 def to_bf16(x: OperatorValue) -> OperatorValue:
     bits = x.bits
     near = bits + ((bits >> 16) & 1) + 0x7FFF
-    kept = x.body.select(x.is_nan, bits | 0x400000, near)
-    return (kept >> 16).cast("trunc", "i16")
+    with_nans = x.body.select(x.is_nan, bits | 0x400000, near)
+    return (with_nans >> 16).cast("trunc", "i16")
 
 
 def from_f16(x: OperatorValue) -> OperatorValue:
@@ -39,8 +39,8 @@ def from_f16(x: OperatorValue) -> OperatorValue:
     exponent = size & (0x7C00 << 13)
     moved = size + OFFSET
     moved = body.select(exponent.equals(0x7C00 << 13), size | INFINITE, moved)
-    one = (moved + (1 << 23)).cast("bitcast", "float")  # a denormal, and a bit before it
-    moved = body.select(exponent.equals(0), (one - LEAST_NORMAL).bits, moved)
+    denormal = (moved + (1 << 23)).cast("bitcast", "float")  # a denormal, and a bit before it
+    moved = body.select(exponent.equals(0), (denormal - LEAST_NORMAL).bits, moved)
     return (moved | ((bits & 0x8000) << 16)).cast("bitcast", "float")
 
 

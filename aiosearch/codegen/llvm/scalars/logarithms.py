@@ -35,9 +35,9 @@ def log1p(x: OperatorValue) -> OperatorValue:
 
     What rounding took from the sum, divided by it, is what its logarithm lacks.
     """
-    body, more = x.body, x + 1.0
-    lost = body.select(x < 1.0, x - (more - 1.0), 1.0 - (more - x))
-    value = special(more, _natural(more, lost / more))
+    body, total = x.body, x + 1.0
+    lost = body.select(x < 1.0, x - (total - 1.0), 1.0 - (total - x))
+    value = special(total, _natural(total, lost / total))
     return body.select(x.equals(0.0), x, value)
 
 
@@ -47,21 +47,21 @@ def _natural(x: OperatorValue, lacking: OperatorValue | None = None) -> Operator
     power, f = split(x)
     s = f / (f + 2.0)
     z, half = s * s, f * f * 0.5
-    rest = z * body.polynomial(z, LOG[x.element])
+    tail = z * body.polynomial(z, LOG[x.element])
     high, low = LN2[x.element]
     beside = power * low if lacking is None else body.fma(power, low, lacking)
-    small = body.fma(s, half + rest, beside)
+    small = body.fma(s, half + tail, beside)
     return body.fma(power, high, f - (half - small))
 
 
 def split(x: OperatorValue) -> tuple[OperatorValue, OperatorValue]:
     """The power of two, and the factor less one, which is exact."""
     body, form = x.body, format_of(x)
-    root, one = ROOT[x.element]
+    root, unit = ROOT[x.element]
     tiny = x < form.least_normal
     bits = body.select(tiny, x * 2.0**form.mantissa, x).bits
-    stored = (bits + (one - root)) >> form.mantissa
-    factor = (bits - (stored << form.mantissa) + one).cast("bitcast", x.element)
+    stored = (bits + (unit - root)) >> form.mantissa
+    factor = (bits - (stored << form.mantissa) + unit).cast("bitcast", x.element)
     return _number(stored, x, tiny) - form.magic, factor - 1.0
 
 

@@ -55,13 +55,13 @@ def _size(x: OperatorValue, y: OperatorValue) -> OperatorValue:
     body = x.body
     tiny, units = _in_units(x)
     x = body.select(tiny, units, x)
-    near, rest = _logarithm(x, body.select(tiny, log2(_unit(x)), body.number(0.0, x.element)))
+    near, low_part = _logarithm(x, body.select(tiny, log2(_unit(x)), body.number(0.0, x.element)))
     near, lost = two_product(special(x, near), y)
     low, high = LIMITS[x.element]
     inside = absolute(near) < -low
-    rest = body.select(inside, body.fma(rest, y, lost), body.number(0.0, x.element))
+    low_part = body.select(inside, body.fma(low_part, y, lost), body.number(0.0, x.element))
     power, times, left = reduced(at_least(at_most(near, high), low), 2 * format_of(x).bias)
-    left = left + rest
+    left = left + low_part
     tail = body.polynomial(left, EXP[x.element])
     return scaled(body.fma(body.fma(tail, left, 1.0), left, 1.0), power, times)
 
@@ -76,18 +76,18 @@ def _logarithm(x: OperatorValue, power: OperatorValue) -> DoubleDouble:
     cube = multiply_pairs(multiply_pairs(s, square), _pair(x, THIRDS))
     fifth = s[0] * square[0] * square[0] * body.polynomial(square[0], ARTANH)
     high, low = LN2[x.element]
-    near, rest = two_sum(times * high, s[0] * 2.0)
-    near, more = two_sum(near, cube[0])
-    rest = rest + more + (body.fma(times, low, s[1] * 2.0 + cube[1]) + fifth)
-    return fast_two_sum(near, rest)
+    near, low_part = two_sum(times * high, s[0] * 2.0)
+    near, error = two_sum(near, cube[0])
+    low_part = low_part + error + (body.fma(times, low, s[1] * 2.0 + cube[1]) + fifth)
+    return fast_two_sum(near, low_part)
 
 
 def _quotient(f: OperatorValue) -> DoubleDouble:
     """f / (2 + f)."""
     below, lost = fast_two_sum(f.body.number(2.0, f.element), f)
     near = f / below
-    back, more = two_product(near, below)
-    return near, ((f - back) - more - near * lost) / below
+    back, error = two_product(near, below)
+    return near, ((f - back) - error - near * lost) / below
 
 
 def _pair(like: OperatorValue, numbers: tuple[float, float]) -> DoubleDouble:

@@ -59,11 +59,13 @@ def scalar_function_text(fused: bool) -> tuple[str, set[str]]:
 
 
 def _function(body: VectorFunctionBody, results: tuple[OperatorValue, ...]) -> str:
-    kind = f"{{ {', '.join(one.kind for one in results)} }}"
+    kind = f"{{ {', '.join(output.kind for output in results)} }}"
     lines = [f"define internal {kind} {SCALAR_FUNCTION}(double %x) noinline cold {{", *body.lines]
     whole = "poison"
-    for number, one in enumerate(results):
-        lines.append(f"  %r{number} = insertvalue {kind} {whole}, {one.kind} {one.text}, {number}")
+    for number, output in enumerate(results):
+        lines.append(
+            f"  %r{number} = insertvalue {kind} {whole}, {output.kind} {output.text}, {number}"
+        )
         whole = f"%r{number}"
     return "\n".join([*lines, f"  ret {kind} {whole}", "}", ""])
 
@@ -73,8 +75,8 @@ def _product(mantissa: OperatorValue, start: OperatorValue) -> OperatorValue:
     body = start.body
     words = [_two_over_pi_word(start, k) for k in range(4)]
     highest, middle, lowest = (
-        body.intrinsic("fshl", one, other, start & 63).cast("zext", "i128")
-        for one, other in pairwise(words)
+        body.intrinsic("fshl", word, next_word, start & 63).cast("zext", "i128")
+        for word, next_word in pairwise(words)
     )
     return (highest * mantissa << 64) + middle * mantissa + (lowest * mantissa >> 64)
 
@@ -112,9 +114,6 @@ def _half_pi(body: VectorFunctionBody) -> DoubleDouble:
     return body.number(high, "double"), body.number(low, "double")
 
 
-pass
-
-
 FAR_ANGLE = 2.0**20
 """Up to here angles are left as they are."""
 
@@ -139,23 +138,26 @@ def _where_needed(
     """Calls what is slow where any angle is far, and takes what it gives for those."""
     body = x.body
     near = x, body.number(0.0, "double"), body.number(0, "i64")
-    body.lines += [f"  br i1 {body.some(far).text}, label %far, label %near", "far:"]
+    body.lines += [f"  br i1 {body.any_lane(far).text}, label %far, label %near", "far:"]
     kind = _kind(body)
-    found = body.line("double", f"call {kind} {called}({x.kind} {x.text})").text
+    reduced = body.line("double", f"call {kind} {called}({x.kind} {x.text})").text
     parts = [
-        body.select(far, body.line(one.element, f"extractvalue {kind} {found}, {number}"), one)
-        for number, one in enumerate(near)
+        body.select(
+            far, body.line(unchanged.element, f"extractvalue {kind} {reduced}, {number}"), unchanged
+        )
+        for number, unchanged in enumerate(near)
     ]
     body.lines += ["  br label %near", "near:"]
     angle, tail, turns = (
-        body.merged(one, "entry", part, "far") for one, part in zip(near, parts, strict=True)
+        body.merged(unchanged, "entry", part, "far")
+        for unchanged, part in zip(near, parts, strict=True)
     )
     return angle, tail, turns
 
 
 def _vector_function(body: VectorFunctionBody, name: str) -> str:
     """The text of the function of a vector: one angle after the other."""
-    wide, one = _kind(body), _kind(VectorFunctionBody(1, body.fused))
+    wide, scalar = _kind(body), _kind(VectorFunctionBody(1, body.fused))
     kinds = [(number, part, body.kind(part)) for number, part in enumerate(REDUCTION_RESULT_TYPES)]
     return "\n".join([
         f"define internal {wide} {name}({body.kind('double')} %x) noinline cold {{",
@@ -165,8 +167,8 @@ def _vector_function(body: VectorFunctionBody, name: str) -> str:
         "  %i = phi i32 [ 0, %entry ], [ %j, %next ]",
         *(f"  %v{k} = phi {kind} [ poison, %entry ], [ %w{k}, %next ]" for k, _, kind in kinds),
         f"  %angle = extractelement {body.kind('double')} %x, i32 %i",
-        f"  %turned = call {one} {SCALAR_FUNCTION}(double %angle)",
-        *(f"  %p{k} = extractvalue {one} %turned, {k}" for k, _, _ in kinds),
+        f"  %turned = call {scalar} {SCALAR_FUNCTION}(double %angle)",
+        *(f"  %p{k} = extractvalue {scalar} %turned, {k}" for k, _, _ in kinds),
         *(f"  %w{k} = insertelement {kind} %v{k}, {part} %p{k}, i32 %i" for k, part, kind in kinds),
         "  %j = add i32 %i, 1",
         f"  %more = icmp ult i32 %j, {body.lanes}",

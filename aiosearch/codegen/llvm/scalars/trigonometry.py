@@ -73,8 +73,8 @@ def _reduced(x: OperatorValue) -> tuple[OperatorValue, DoubleDouble]:
     first, second, third, fourth = QUARTERS
     angle = body.fma(times, -first, angle)
     angle, lost = two_sum(angle, times * -second)
-    angle, more = two_sum(angle, times * -third)
-    lost = body.fma(times, -fourth, lost + more) + tail
+    angle, error = two_sum(angle, times * -third)
+    lost = body.fma(times, -fourth, lost + error) + tail
     return near + before, two_sum(angle, lost)
 
 
@@ -87,11 +87,11 @@ def _turns(angle: OperatorValue) -> tuple[OperatorValue, OperatorValue]:
 
 def _sine(x: OperatorValue, tail: OperatorValue) -> OperatorValue:
     body = x.body
-    first, *others = SIN[x.element]
+    first, *higher = SIN[x.element]
     z = x * x
     cube = z * x
-    rest = body.polynomial(z, tuple(others))
-    bent = z * (tail * 0.5 - cube * rest) - tail
+    tail_terms = body.polynomial(z, tuple(higher))
+    bent = z * (tail * 0.5 - cube * tail_terms) - tail
     return x - (bent - cube * first)
 
 

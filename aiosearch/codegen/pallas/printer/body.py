@@ -20,7 +20,7 @@ _INDENT = "    "
 
 @dataclass(frozen=True)
 class FunctionText:
-    """A function's text, and what it is called with."""
+    """The text of a function, and what it is called with."""
 
     lines: tuple[str, ...]
     inputs: tuple[ir.Buffer, ...]
@@ -29,7 +29,7 @@ class FunctionText:
 
 
 def body(layout: TileLayout, name: str) -> FunctionText:
-    """The function of this name that computes one block of a kernel."""
+    """The function `name` that computes one block of a kernel."""
     nodes = layout.nodes
     inputs, outputs = nodes.loaded, [node.stage.target for node in nodes.outputs]
     names = NameAllocator()
@@ -50,6 +50,8 @@ class _BodyPrinter:
         refs: dict[ir.Buffer, str],
     ) -> None:
         self._layout, self._blocks, self._names, self._refs = layout, blocks, names, refs
+        # The order of lines follows `Loops`: what is computed between two loops, then the stores
+        # that need no loop, then the next loop.
         self._loops = Loops(layout.nodes, layout.loop)
         self._scope = TextScope(names)
         self._tiles = TilePrinter(layout, blocks, self._scope, refs)
@@ -63,9 +65,9 @@ class _BodyPrinter:
                 if self._loops.done(node) == level and not self._loops.repeats(node):
                     self._tiles.store(node)
             inner = [
-                one
-                for one in stored
-                if self._loops.repeats(one) and self._loops.level(one) == level
+                output
+                for output in stored
+                if self._loops.repeats(output) and self._loops.level(output) == level
             ]
             totals = self._loops.totals(level)
             if inner or totals:
@@ -73,7 +75,7 @@ class _BodyPrinter:
         return self._scope.lines
 
     def _bind(self, tiles: TilePrinter, node: TileNode) -> None:
-        """Computes a node, rounded to what its buffer holds, and gives it a name."""
+        """Computes `node`, rounded to what its buffer holds, and gives it a name."""
         value = self._folded(tiles, node) if node.folded else tiles.value(node.value, node)
         tiles.scope.bind(node, node.stage.target.name, self._kept(value, node))
 
@@ -84,7 +86,7 @@ class _BodyPrinter:
         )
 
     def _loop(self, totals: Sequence[TileNode], stored: Sequence[TileNode]) -> None:
-        """Runs along the loop's index, adding to the accumulators and storing what it may."""
+        """Runs along the loop's index, adding to `totals` and storing the outputs in `stored`."""
         inner = TextScope(self._names, self._scope)
         tiles = TilePrinter(self._layout, self._blocks, inner, self._refs)
         names = {node: self._names.fresh(node.stage.target.name) for node in totals}
@@ -93,6 +95,8 @@ class _BodyPrinter:
         for node in self._loops.needed(totals, stored):
             if node in names:
                 parts[node] = self._part(tiles, node)
+                # Maxima come before the sums that are scaled with them, as nodes stand operands
+                # first.
                 running.add(node, parts[node])
             else:
                 self._bind(tiles, node)
@@ -103,7 +107,7 @@ class _BodyPrinter:
             self._known(node, running.settled(node, parts[node]), name)
 
     def _part(self, tiles: TilePrinter, node: TileNode) -> TileText:
-        """What one iteration adds to an accumulator, in the type that it is added up in."""
+        """What one iteration adds to the accumulator `node`, in the type that it is added up in."""
         part, axes = self._folded(tiles, node), self._layout.axes(node.indices)
         return TileText(broadcast_text(part, axes), part.dtype, axes)
 
@@ -117,6 +121,9 @@ class _BodyPrinter:
         parts: dict[TileNode, TileText],
         added: Sequence[str],
     ) -> None:
+        """Writes a `lax.fori_loop` around the lines of the loop's body, with the accumulators as
+        carry.
+        """
         assert self._layout.loop is not None
         names = list(named.values())
         carry, loop = self._names.fresh("carry"), self._names.fresh("loop")
@@ -135,8 +142,8 @@ class _BodyPrinter:
         ]
 
     def _known(self, node: TileNode, total: TileText, name: str) -> None:
-        kept = self._kept(total, node)
-        if kept.text == name:
-            self._scope.let(node, kept)
+        stored = self._kept(total, node)
+        if stored.text == name:
+            self._scope.let(node, stored)
         else:
-            self._scope.bind(node, node.stage.target.name, kept)
+            self._scope.bind(node, node.stage.target.name, stored)

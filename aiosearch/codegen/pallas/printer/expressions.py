@@ -1,6 +1,7 @@
 """Expressions over elements, printed as jax expressions over tiles.
 
-Expressions over elements, printed as expressions over tiles.
+`multiply(X[i, k], s[i])` becomes `(X_tile * s_tile[:, None])`: `TilePrinter` loads each tile once,
+aligns the axes of operands, and widens half types.
 """
 
 from __future__ import annotations
@@ -77,10 +78,10 @@ _KEEP_ZERO = {
     ir.Operation.LOG1P,
     ir.Operation.TANH,
 }
-"""What is zero where all operands are."""
+"""Operations whose result is zero where all operands are."""
 
 _SINGLE = frozenset({ir.Operation.ERF, ir.Operation.ERFC})
-"""What helpers compute, and no better than floats need it."""
+"""Operations that helpers compute in single precision alone."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,9 @@ class OperationCall:
 def operation_call(
     operation: ir.Operation, dtypes: Sequence[DType], arguments: Sequence[ir.Expression]
 ) -> OperationCall:
-    """Whole numbers stay whole where the function and all literals are."""
+    """The call of `operation` on operands of these types; whole numbers stay whole where the
+    function and all literals are.
+    """
     whole = operation in TRUTH_OPERATIONS | INTEGER_OPERATIONS and all(
         map(_is_integer_expression, arguments)
     )
@@ -110,19 +113,22 @@ def operation_call(
 
 
 def zero_preserving_indices(
-    operation: ir.Operation, given: Sequence[TileText]
+    operation: ir.Operation, operands: Sequence[TileText]
 ) -> frozenset[ir.LoopIndex]:
-    """The indices beyond whose sizes a function gives zero, because all that it takes is zero."""
+    """The indices beyond whose sizes `operation` gives zero, because all `operands` are zero
+    there.
+    """
     if operation not in _KEEP_ZERO:
         return frozenset()
-    tiles = [one for one in given if one.dtype is not DType.WEAK]
-    if (len(tiles) < len(given) and operation is not ir.Operation.MULTIPLY) or not tiles:
+    tiles = [tile for tile in operands if tile.dtype is not DType.WEAK]
+    # 0 + 1 is no zero, but 0 times a finite literal is: then no mask is needed before a sum.
+    if (len(tiles) < len(operands) and operation is not ir.Operation.MULTIPLY) or not tiles:
         return frozenset()
-    return frozenset.intersection(*(one.zeros for one in tiles))
+    return frozenset.intersection(*(tile.zeros for tile in tiles))
 
 
 def _is_integer_expression(argument: ir.Expression) -> bool:
-    """Whether it may be; of literals, those that are one of the whole numbers that there are."""
+    """Whether an operand may be whole; of literals, those that are whole numbers of 32 bits."""
     return not isinstance(argument, ir.Constant) or is_made_of_integer_literals(argument)
 
 
@@ -132,9 +138,6 @@ def _text(operation: ir.Operation, texts: Sequence[str], calls: Mapping[ir.Opera
     if operation is ir.Operation.NEGATIVE:
         return f"(-{texts[0]})"
     return f"{calls[operation]}({', '.join(texts)})"
-
-
-pass
 
 
 class TilePrinter:
@@ -151,7 +154,7 @@ class TilePrinter:
         self.positions = PositionPrinter(layout, scope)
 
     def value(self, value: ir.Expression, node: TileNode) -> TileText:
-        """The tile of an expression of a node."""
+        """The tile of an expression of `node`."""
         match value:
             case ir.Constant():
                 return literal(value.value)
@@ -161,10 +164,10 @@ class TilePrinter:
                 return self.known(node.reads[value])
             case ir.BufferLoad():
                 return self.load(value)
-            case ir.Round(ir.Apply() | ir.BoundedValue() as made, DType.I32) if (
-                is_made_of_integer_literals(made)
+            case ir.Round(ir.Apply() | ir.BoundedValue() as inner, DType.I32) if (
+                is_made_of_integer_literals(inner)
             ):
-                return self.value(as_integer_literals(made), node)
+                return self.value(as_integer_literals(inner), node)
             case ir.Round():
                 return cast(self.value(value.value, node), value.dtype)
             case ir.BoundedValue():
@@ -176,31 +179,31 @@ class TilePrinter:
                 return self._apply(value, node)
 
     def known(self, node: TileNode) -> TileText:
-        """The tile that a node's value was given a name as."""
-        found = self.scope.known(node)
-        assert found is not None, f"{node.stage} is not computed yet"
-        return found
+        """The tile that the value of `node` was given a name as."""
+        tile = self.scope.known(node)
+        assert tile is not None, f"{node.stage} is not computed yet"
+        return tile
 
     def _apply(self, value: ir.Apply, node: TileNode) -> TileText:
-        given = [self.value(argument, node) for argument in value.arguments]
-        axes = self.layout.axes(one for value in given for one in value.axes)
-        own = operation_call(value.operation, [one.dtype for one in given], value.arguments)
-        if all(one.dtype is DType.WEAK for one in given):
-            given[0] = cast(given[0], own.operand)
-        texts = [broadcast_text(widened_operand(one, own.operand), axes) for one in given]
+        operands = [self.value(argument, node) for argument in value.arguments]
+        axes = self.layout.axes(part for value in operands for part in value.axes)
+        call = operation_call(value.operation, [part.dtype for part in operands], value.arguments)
+        if all(part.dtype is DType.WEAK for part in operands):
+            operands[0] = cast(operands[0], call.operand)
+        texts = [broadcast_text(widened_operand(part, call.operand), axes) for part in operands]
         return TileText(
-            own.text(texts), own.dtype, axes, zero_preserving_indices(value.operation, given)
+            call.text(texts), call.dtype, axes, zero_preserving_indices(value.operation, operands)
         )
 
-    def where(self, where: TileText, inner: TileText, other: TileText) -> TileText:
-        """One value where it is true, elsewhere the other one."""
-        dtype = branch_dtype(inner, other)
-        if inner.dtype is other.dtype:
+    def where(self, where: TileText, inner: TileText, outer: TileText) -> TileText:
+        """`inner` where `where` is true, elsewhere `outer`."""
+        dtype = branch_dtype(inner, outer)
+        if inner.dtype is outer.dtype:
             inner = cast(inner, dtype)
-        axes = self.layout.axes((*where.axes, *inner.axes, *other.axes))
+        axes = self.layout.axes((*where.axes, *inner.axes, *outer.axes))
         texts = [
             broadcast_text(where, axes),
-            *(broadcast_text(widened_operand(one, dtype), axes) for one in (inner, other)),
+            *(broadcast_text(widened_operand(branch, dtype), axes) for branch in (inner, outer)),
         ]
         return TileText(f"jnp.where({', '.join(texts)})", dtype, axes)
 
@@ -216,12 +219,13 @@ class TilePrinter:
         return self.where(where, inner, self.value(value.otherwise, node))
 
     def load(self, load: ir.BufferLoad, order: tuple[ir.LoopIndex, ...] | None = None) -> TileText:
-        """The tile of a buffer's elements, with its axes in an order; zeros outside."""
-        indices = {one for at in load.at for one in ir.indices(at)}
+        """The tile of a buffer's elements, with its axes in `order`; zeros outside."""
+        indices = {part for at in load.at for part in ir.indices(at)}
         axes = self.layout.axes(indices) if order is None else order
-        known = self.scope.known((load, axes))
-        if known is not None:
-            return known
+        bound = self.scope.known((load, axes))
+        if bound is not None:
+            return bound
+        # What does not move with the loop is loaded once, before it.
         if self.scope.outer is not None and self.layout.loop not in indices:
             return TilePrinter(self.layout, self.blocks, self.scope.outer, self.refs).load(
                 load, axes
@@ -230,34 +234,34 @@ class TilePrinter:
         text = dialect.load(self.refs[load.buffer], self._places(load, axes, mask), mask)
         sized = zip(load.at, load.buffer.shape, strict=True)
         zeros = frozenset(
-            one for at, size in sized if (one := ir.single_index(at)) and one.size == size
+            part for at, size in sized if (part := ir.single_index(at)) and part.size == size
         )
         if load.buffer.dtype is DType.BOOL:
             text = f"({text} != 0)"  # without a GPU jax has them as whole numbers
-        found = TileText(text, load.buffer.dtype, axes, zeros)
-        return self.scope.bind((load, axes), f"{load.buffer.name}_tile", found)
+        tile = TileText(text, load.buffer.dtype, axes, zeros)
+        return self.scope.bind((load, axes), f"{load.buffer.name}_tile", tile)
 
     def _places(self, load: ir.BufferLoad, axes: tuple[ir.LoopIndex, ...], mask: str) -> str:
         """Where a tile is in what a program is handed of a buffer."""
         left = self.blocks.left(load.buffer)
-        places = tuple(ir.single_index(load.at[one.axis]) for one in left)
-        sizes = tuple(one.size for one in left)
+        places = tuple(ir.single_index(load.at[part.axis]) for part in left)
+        sizes = tuple(part.size for part in left)
         if not mask and axes and places == axes and sizes == self.layout.shape(axes):
             return "..."
-        found = [
-            self.positions.value(load.at[one.axis])
-            if one.cut is None
-            else self.positions.inside(one.cut)
-            for one in left
+        places_text = [
+            self.positions.value(load.at[part.axis])
+            if part.cut is None
+            else self.positions.inside(part.cut)
+            for part in left
         ]
-        return ", ".join(broadcast_text(one, axes) for one in found) or "0"
+        return ", ".join(broadcast_text(part, axes) for part in places_text) or "0"
 
     def store(self, node: TileNode) -> None:
-        """Writes an output's tile, without what lies beyond its indices."""
+        """Writes the tile of the output `node`, without what lies beyond its indices."""
         buffer, at = node.stage.target, node.stage.at
-        axes, found = self.layout.axes(node.stage.free), self.known(node)
-        text = broadcast_text(found, axes)
-        if found.axes != axes:
+        axes, tile = self.layout.axes(node.stage.free), self.known(node)
+        text = broadcast_text(tile, axes)
+        if tile.axes != axes:
             text = f"jnp.broadcast_to({text}, {self.layout.shape(axes)})"
         mask = self.positions.mask(self.positions.below(node.stage.free), axes)
         places = self._places(ir.BufferLoad(buffer, at), axes, mask)
@@ -266,9 +270,11 @@ class TilePrinter:
         self.scope.lines.append(dialect.store(self.refs[buffer], places, text, mask))
 
     def _apart(self, stage: ir.KernelStage, axes: tuple[ir.LoopIndex, ...], mask: str) -> str:
-        """Places of which none beyond the indices is one of another element.
+        """Positions of which none beyond the indices is that of another element.
 
-        A mask is enough on a GPU; without one, what is masked is written back as it was.
+        A mask is enough on a GPU; without a GPU, what is masked is written back as it was.
         """
-        first, *others = (broadcast_text(self.positions.value(one), axes) for one in stage.at)
-        return ", ".join([f"jnp.where({mask}, {first}, {stage.target.shape[0]})", *others])
+        first, *following = (
+            broadcast_text(self.positions.value(position), axes) for position in stage.at
+        )
+        return ", ".join([f"jnp.where({mask}, {first}, {stage.target.shape[0]})", *following])

@@ -14,15 +14,17 @@ from .text import RESERVED_NAMES, NameAllocator
 
 
 def name_of(module: ir.Module) -> str:
-    """What the function is called: after the module, where nothing in the text is called so."""
+    """What the function of a printed module is called: `module.name`, unless something in the text
+    has that name.
+    """
     return NameAllocator().fresh(module.name)
 
 
 def write(module: ir.Module, tilings: Mapping[str, Tiling] = {}) -> str:
-    """The text of a Python module with one function, over the module's inputs.
+    """The text of a Python module with one function, over the inputs of `module`.
 
     The function gives one array where the module has one output, else a tuple; with `interpret` it
-    runs without a GPU. A kernel that has no tiling here is one block over everything.
+    runs without a GPU. A kernel that has no tiling in `tilings` is one block over everything.
     """
     return _ModulePrinter(module, tilings).text()
 
@@ -32,6 +34,7 @@ class _ModulePrinter:
         self._module, self._tilings = module, tilings
         self._globals = NameAllocator()
         self._function = self._globals.fresh(name_of(module))
+        # Locals must not hide the function or what the text imports.
         self._locals = NameAllocator(RESERVED_NAMES | {self._function})
         self._arrays: dict[str, str] = {}
         self._bodies: list[str] = []
@@ -40,6 +43,7 @@ class _ModulePrinter:
     def text(self) -> str:
         inputs = [self._array(buffer) for buffer in self._module.inputs]
         for buffer in dict.fromkeys(self._module.outputs):
+            # An output without elements needs no launch.
             if 0 in buffer.shape and buffer not in self._module.inputs:
                 self._calls.append(f"{self._array(buffer)} = {_empty(buffer)}")
         for kernel in self._module.kernels:
@@ -76,9 +80,9 @@ class _ModulePrinter:
         self._call(name, text, layout)
 
     def _call(self, name: str, text: FunctionText, layout: TileLayout) -> None:
-        grid = tuple(layout.steps(one) for one in layout.grid)
+        grid = tuple(layout.steps(axis) for axis in layout.grid)
         shapes = [_struct(buffer) for buffer in text.outputs]
-        given = [_flat(self._array(buffer), buffer) for buffer in text.inputs]
+        arguments = [_flat(self._array(buffer), buffer) for buffer in text.inputs]
         results = [self._array(buffer) for buffer in text.outputs]
         tiling = layout.tiling
         self._calls += [
@@ -90,7 +94,7 @@ class _ModulePrinter:
             f"    compiler_params={dialect.parameters(tiling.warps, tiling.stages)},",
             "    interpret=interpret,",
             f'    name="{name.lstrip("_")}",',
-            f")({', '.join(given)})",
+            f")({', '.join(arguments)})",
         ]
         self._calls += [
             f"{self._array(buffer)} = {self._array(buffer)}.reshape(())"
@@ -101,12 +105,12 @@ class _ModulePrinter:
 
 def _specs(text: FunctionText) -> list[str]:
     """Lines that say what part of each array a program of the grid is handed."""
-    found: list[str] = []
-    wanted = {"in_specs": text.inputs, "out_specs": text.outputs} if text.blocks.cut else {}
-    for name, buffers in wanted.items():
-        specs = [f"        {text.blocks.spec(one)}," for one in buffers]
-        found += [f"    {name}=[", *specs, "    ],"]
-    return found
+    lines: list[str] = []
+    arrays = {"in_specs": text.inputs, "out_specs": text.outputs} if text.blocks.cut else {}
+    for name, buffers in arrays.items():
+        specs = [f"        {text.blocks.spec(buffer)}," for buffer in buffers]
+        lines += [f"    {name}=[", *specs, "    ],"]
+    return lines
 
 
 def _struct(buffer: ir.Buffer) -> str:
@@ -114,6 +118,7 @@ def _struct(buffer: ir.Buffer) -> str:
 
 
 def _flat(name: str, buffer: ir.Buffer) -> str:
+    """Pallas has no references without axes: a scalar is passed as an array of one element."""
     return name if buffer.shape else f"{name}.reshape(1)"
 
 

@@ -1,6 +1,7 @@
 """Reductions of tiles: sums, maxima, dots, and running maxima with rescaled sums.
 
-Maxima of what a loop has seen so far, and sums that are scaled as these grow.
+`reduce_tile` prints one tile's part; `OnlineReduction` combines the parts of a loop's iterations,
+where sums are scaled as the maximum of what was seen grows (see `rescaling`).
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from .text import TileText, broadcast_text, cast, literal, widened_operand, work
 
 
 def reduce_tile(tiles: TilePrinter, node: TileNode, *, heeded: bool) -> TileText:
-    """What a node's tile comes to over its folded axes, this iteration's part of the loop's.
+    """What the tile of `node` comes to over its reduced axes, this iteration's part of the loop's.
 
-    Where it is heeded, a maximum is no number if an element is none.
+    Where it is `heeded`, a maximum is NaN if an element is NaN.
     """
     layout = tiles.layout
-    found = layout.dot(node)
-    if found is not None:
-        return _dot(tiles, node, found)
+    product = layout.dot(node)
+    if product is not None:
+        return _dot(tiles, node, product)
     value = tiles.value(node.value, node)
     if node.stage.accumulated is DType.I32:
         value = cast(value, DType.I32)
@@ -35,24 +36,25 @@ def reduce_tile(tiles: TilePrinter, node: TileNode, *, heeded: bool) -> TileText
     over = layout.axes(node.folded)
     if not over:
         return value if value.dtype is not DType.WEAK else cast(value, DType.F32)
+    # A value that does not depend on a reduced index still counts once for each of its values.
     value = _with_reduced_axes(tiles, value, over)
-    rest = "0" if node.fold is ir.ReductionKind.SUM else lowest_value(value.dtype)
-    value = _masked_to_neutral(tiles, value, over, rest, node.fold is ir.ReductionKind.SUM)
-    places = tuple(value.axes.index(one) for one in over)
+    neutral = "0" if node.fold is ir.ReductionKind.SUM else lowest_value(value.dtype)
+    value = _masked_to_neutral(tiles, value, over, neutral, node.fold is ir.ReductionKind.SUM)
+    places = tuple(value.axes.index(axis) for axis in over)
     axis = str(places[0]) if len(places) == 1 else str(places)
-    left = tuple(one for one in value.axes if one not in over)
-    kept = (
+    left = tuple(axis for axis in value.axes if axis not in over)
+    dtype_argument = (
         ", dtype=jnp.int32"
         if value.dtype is DType.I32 and node.fold is ir.ReductionKind.SUM
         else ""
     )
     heeded = heeded and node.fold is ir.ReductionKind.MAX and value.dtype is not DType.I32
     name = "_largest" if heeded else f"jnp.{node.fold}"
-    return TileText(f"{name}({value.text}, axis={axis}{kept})", value.dtype, left)
+    return TileText(f"{name}({value.text}, axis={axis}{dtype_argument})", value.dtype, left)
 
 
 def combine_parts(node: TileNode, total: str, part: TileText, *, heeded: bool) -> str:
-    """What two parts come to."""
+    """What `total` and `part` come to: their sum, or the larger one."""
     if node.fold is ir.ReductionKind.SUM:
         return f"{total} + {part.text}"
     name = "_maximum" if heeded and part.dtype is not DType.I32 else "jnp.maximum"
@@ -60,21 +62,21 @@ def combine_parts(node: TileNode, total: str, part: TileText, *, heeded: bool) -
 
 
 def neutral_value(fold: ir.ReductionKind, dtype: DType, shape: tuple[int, ...]) -> str:
-    """What nothing comes to."""
+    """The value of a reduction `fold` over nothing, with which accumulators begin."""
     if fold is ir.ReductionKind.SUM:
         return f"jnp.zeros({shape}, {JAX_NAMES[dtype]})"
     return f"jnp.full({shape}, {lowest_value(dtype)}, {JAX_NAMES[dtype]})"
 
 
 def lowest_value(dtype: DType) -> str:
-    """What no maximum is below."""
+    """What no maximum of `dtype` is below."""
     return literal(-math.inf).text if dtype in (DType.F32, DType.F64) else str(-(2**31))
 
 
 def _with_reduced_axes(
     tiles: TilePrinter, value: TileText, over: tuple[ir.LoopIndex, ...]
 ) -> TileText:
-    """A tile with all the axes that are folded, though its elements may not depend on them."""
+    """A tile with all the axes in `over`, though its elements may not depend on them."""
     axes = tiles.layout.axes((*value.axes, *over))
     if axes == value.axes:
         return value
@@ -84,32 +86,38 @@ def _with_reduced_axes(
 
 
 def _masked_to_neutral(
-    tiles: TilePrinter, value: TileText, over: Iterable[ir.LoopIndex], rest: str, zeros: bool
+    tiles: TilePrinter, value: TileText, over: Iterable[ir.LoopIndex], neutral: str, zeros: bool
 ) -> TileText:
-    """Puts what changes no fold beyond the sizes of indices, where it is not there already."""
-    left = [one for one in over if not (zeros and one in value.zeros)]
+    """Puts `neutral` beyond the sizes of the indices in `over`, where it is not there already."""
+    left = [axis for axis in over if not (zeros and axis in value.zeros)]
     mask = tiles.positions.mask(tiles.positions.below(left), value.axes)
     if not mask:
         return value
-    return replace(value, text=f"jnp.where({mask}, {value.text}, {rest})")
+    return replace(value, text=f"jnp.where({mask}, {value.text}, {neutral})")
 
 
-def _dot(tiles: TilePrinter, node: TileNode, found: Contraction) -> TileText:
+def _dot(tiles: TilePrinter, node: TileNode, product: Contraction) -> TileText:
     """The product of two matrices."""
     layout = tiles.layout
-    left, right = found.left, found.right
-    rows, columns, summed = (layout.axes(one) for one in (left.own, right.own, left.summed))
-    one = _operand(tiles, node, left, (*rows, *summed))
-    other = _operand(tiles, node, right, (*summed, *columns))
-    dtype = working_dtype([one.dtype, other.dtype])
-    if one.dtype is not other.dtype:
-        one, other = cast(one, dtype), cast(other, dtype)
-    texts = [_matrix(tiles, one, rows, summed), _matrix(tiles, other, summed, columns)]
+    left, right = product.left, product.right
+    rows, columns, summed = (
+        layout.axes(left_operand) for left_operand in (left.own, right.own, left.summed)
+    )
+    left_operand = _operand(tiles, node, left, (*rows, *summed))
+    right_operand = _operand(tiles, node, right, (*summed, *columns))
+    dtype = working_dtype([left_operand.dtype, right_operand.dtype])
+    if left_operand.dtype is not right_operand.dtype:
+        left_operand, right_operand = cast(left_operand, dtype), cast(right_operand, dtype)
+    texts = [
+        _matrix(tiles, left_operand, rows, summed),
+        _matrix(tiles, right_operand, summed, columns),
+    ]
     text = f"lax.dot({', '.join(texts)}, preferred_element_type={JAX_NAMES[dtype]})"
+    # A dot has two axes, so several rows or columns were flattened for it and are unfolded again.
     if len(rows) + len(columns) > 2:
         text = f"{text}.reshape{layout.shape((*rows, *columns))}"
     value = TileText(text, dtype, (*rows, *columns))
-    for factor in found.scale:
+    for factor in product.scale:
         value = _scaled(tiles, value, tiles.value(factor, node))
     return value
 
@@ -123,7 +131,9 @@ def _scaled(tiles: TilePrinter, value: TileText, factor: TileText) -> TileText:
 def _operand(
     tiles: TilePrinter, node: TileNode, side: ContractionSide, order: tuple[ir.LoopIndex, ...]
 ) -> TileText:
-    """One side, in a half type where it is of one; zeros beyond what is summed."""
+    """One `side` of a dot with its axes in `order`, in a half type where all of it is; zeros beyond
+    what is summed.
+    """
     product = reduce(lambda x, y: ir.Apply(ir.Operation.MULTIPLY, (x, y)), side.factors)
     if isinstance(product, ir.BufferLoad) and product not in node.reads:
         value = tiles.load(product, order)
@@ -146,36 +156,35 @@ def _matrix(
     return f"{text}.reshape({rows}, {columns})"
 
 
-pass
-
-
 class OnlineReduction:
     """The accumulators of one loop, by their names; prints into the loop's scope."""
 
     def __init__(self, tiles: TilePrinter, loops: Loops, names: Mapping[TileNode, str]) -> None:
         self._tiles, self._loops, self._names = tiles, loops, names
         self._pace = {node: loops.running(node) for node in names}
-        self._followed = {most for own in self._pace.values() for most in own}
+        self._followed = {most for maxima in self._pace.values() for most in maxima}
         self._next: dict[TileNode, TileText] = {}
 
     def add(self, node: TileNode, part: TileText) -> None:
-        """Has an iteration's maximum known to what runs along with it.
+        """Makes an iteration's maximum known to what runs along with it.
 
         While nothing but minus infinity was seen, numerators are exp(-inf) rather than exp(nan).
         """
         if node in self._followed:
             scope, name = self._tiles.scope, self._names[node]
-            found = replace(part, text=self._combined(node, name, part))
-            most = self._next[node] = scope.bind((node, "most"), f"{name}_next", found)
+            combined = replace(part, text=self._combined(node, name, part))
+            most = self._next[node] = scope.bind((node, "most"), f"{name}_next", combined)
             finite = replace(most, text=f"jnp.where({most.text} == -jnp.inf, 0.0, {most.text})")
             scope.bind(node, f"{name}_shift", finite)
 
     def total(self, node: TileNode, part: TileText) -> str:
-        """What an accumulator is after an iteration."""
+        """What the accumulator `node` is after an iteration that adds `part`."""
         if node in self._next:
             return self._next[node].text
         name = self._names[node]
         for most, weight in self._pace[node].items():
+            # The total so far counts from the old maximum: it is scaled to the new one before the
+            # part is added.
             name = f"{name} * {broadcast_text(self._scale(most, weight), part.axes)}"
         return self._combined(node, name, part)
 
@@ -183,21 +192,25 @@ class OnlineReduction:
         return combine_parts(node, total, part, heeded=self._loops.heeds(node))
 
     def _scale(self, most: TileNode, weight: float) -> TileText:
-        """What a sum over smaller places is multiplied by, now that the maximum has grown."""
+        """What a sum over smaller places is multiplied by, now that the maximum `most` has
+        grown.
+        """
         scope, name = self._tiles.scope, self._names[most]
-        known = scope.known((most, weight))
-        if known is not None:
-            return known
+        bound_scale = scope.known((most, weight))
+        if bound_scale is not None:
+            return bound_scale
         shift = self._tiles.known(most)
         grown = f"{name} - {shift.text}"
         text = f"jnp.exp({grown})" if weight == -1 else f"jnp.exp(({grown}) * {-weight})"
         return scope.bind((most, weight), f"{name}_scale", replace(shift, text=text))
 
     def settled(self, node: TileNode, part: TileText) -> TileText:
-        """An accumulator behind the loop; no number where its maximum is minus infinity."""
-        found = replace(part, text=self._names[node])
+        """An accumulator behind the loop; NaN where its maximum is minus infinity."""
+        total = replace(part, text=self._names[node])
         for most in self._pace[node]:
             shift = replace(self._next[most], text=self._names[most])
+            # The shift was 0 there in place of minus infinity, so that the sum is a number; the
+            # original has NaN.
             lost = f"{broadcast_text(shift, part.axes)} == -jnp.inf"
-            found = replace(found, text=f"jnp.where({lost}, jnp.nan, {found.text})")
-        return found
+            total = replace(total, text=f"jnp.where({lost}, jnp.nan, {total.text})")
+        return total

@@ -1,8 +1,8 @@
 """Names, scopes and tile expressions of the printed text.
 
-Pieces of text that stand for tiles, and how tiles of different axes meet.
-
-The lines of a body and what they have names for: the body's own scope, and its loops' within.
+`TileText` is a piece of text with the axes and the type of the tile that it stands for;
+`broadcast_text` aligns the axes of two. `TextScope` has the lines of a body, or of a loop in it,
+and what they have names for.
 """
 
 from __future__ import annotations
@@ -18,35 +18,37 @@ from ... import ir
 from ..dialect import ALIAS, HELPERS
 
 STEP = "step"
-"""What a loop counts in."""
+"""The counter of a loop."""
 RESERVED_NAMES = frozenset({STEP, "jax", "jnp", "lax", "pl", ALIAS, "interpret", "float", *HELPERS})
+"""Names that the printed text uses itself."""
 
 
 class NameAllocator:
     """Hands out names, none of them twice."""
 
-    def __init__(self, taken: frozenset[str] = RESERVED_NAMES) -> None:
-        self._taken = set(taken)
+    def __init__(self, reserved: frozenset[str] = RESERVED_NAMES) -> None:
+        self._taken = set(reserved)
 
-    def fresh(self, wanted: str) -> str:
-        name = re.sub(r"\W", "_", wanted, flags=re.ASCII) or "_"
+    def fresh(self, base: str) -> str:
+        """A name like `base` that is no keyword and not in use."""
+        name = re.sub(r"\W", "_", base, flags=re.ASCII) or "_"
         if name[0].isdigit():
             name = f"_{name}"
-        found, number = name, 1
-        while found in self._taken or keyword.iskeyword(found):
+        candidate, number = name, 1
+        while candidate in self._taken or keyword.iskeyword(candidate):
             number += 1
-            found = f"{name}_{number}"
-        self._taken.add(found)
-        return found
+            candidate = f"{name}_{number}"
+        self._taken.add(candidate)
+        return candidate
 
 
 def tupled(texts: Sequence[str]) -> str:
-    """A tuple of these, as text."""
+    """A tuple of `texts`, as text."""
     return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
 
 
 _COMPUTED = dict.fromkeys(HALVES, DType.F32) | dict.fromkeys(NARROW, DType.I32)
-"""In what is computed with types that are stored alone."""
+"""The type in which values of a type are computed that is only stored."""
 _RANKS = [DType.WEAK, DType.BOOL, DType.I32, DType.F32, DType.F64]
 
 
@@ -62,20 +64,20 @@ class TileText:
 
 
 def broadcast_text(value: TileText, axes: tuple[ir.LoopIndex, ...]) -> str:
-    """The text of a tile that has these axes; ones that the value lacks have size one."""
+    """The text of a tile that has these `axes`; those that `value` lacks have size one."""
     if value.axes == axes or not value.axes:
         return value.text
-    wanted = tuple(one for one in axes if one in value.axes)
+    order = tuple(axis for axis in axes if axis in value.axes)
     text = value.text
-    if wanted != value.axes:
-        text = f"{text}.transpose({', '.join(str(value.axes.index(one)) for one in wanted)})"
-    if wanted == axes:
+    if order != value.axes:
+        text = f"{text}.transpose({', '.join(str(value.axes.index(axis)) for axis in order)})"
+    if order == axes:
         return text
-    return f"{text}[{', '.join(':' if one in wanted else 'None' for one in axes)}]"
+    return f"{text}[{', '.join(':' if axis in order else 'None' for axis in axes)}]"
 
 
 def cast(value: TileText, dtype: DType) -> TileText:
-    """The value in another element type.
+    """`value` in another element type.
 
     A literal becomes part of the program: a scalar that jax folds to a constant is one that
     Triton's lowering may not take.
@@ -85,8 +87,8 @@ def cast(value: TileText, dtype: DType) -> TileText:
     if value.dtype is DType.WEAK and dtype is DType.BOOL:
         return cast(cast(value, DType.I32), dtype)
     if value.dtype is DType.WEAK:
-        kept = f"dtype={JAX_NAMES[dtype]}" if dtype is DType.I32 else ""
-        text = f"jnp.full((1,), {value.text}, {JAX_NAMES[dtype]}).sum({kept})"
+        dtype_argument = f"dtype={JAX_NAMES[dtype]}" if dtype is DType.I32 else ""
+        text = f"jnp.full((1,), {value.text}, {JAX_NAMES[dtype]}).sum({dtype_argument})"
         return replace(value, text=text, dtype=dtype)
     if dtype is DType.BOOL:
         return replace(value, text=f"({value.text} != 0)", dtype=dtype)
@@ -94,24 +96,25 @@ def cast(value: TileText, dtype: DType) -> TileText:
 
 
 def working_dtype(dtypes: Iterable[DType], least: DType = DType.WEAK) -> DType:
-    """The type that values of these are computed with, at least one."""
-    found = [_COMPUTED.get(one, one) for one in dtypes]
-    return max((least, *found), key=_RANKS.index)
+    """The type that values of `dtypes` are computed with, at least `least`."""
+    computed = [_COMPUTED.get(dtype, dtype) for dtype in dtypes]
+    return max((least, *computed), key=_RANKS.index)
 
 
-def branch_dtype(one: TileText, other: TileText) -> DType:
-    """The type of what is one of two: whole numbers where both are, and one not only as a literal.
+def branch_dtype(left: TileText, right: TileText) -> DType:
+    """The type of a choice between `left` and `right`: whole numbers where both are, and one not
+    only as a literal.
 
-    Two literals may be a float's, whatever they are.
+    Two literals may be floats, whatever they are.
     """
-    found = working_dtype((one.dtype, other.dtype), DType.I32)
-    literals = [each for each in (one, other) if each.dtype is DType.WEAK]
+    dtype = working_dtype((left.dtype, right.dtype), DType.I32)
+    literals = [value for value in (left, right) if value.dtype is DType.WEAK]
     whole = len(literals) < 2 and all(map(_is_integer_value, literals))
-    return found if whole else working_dtype((found,), DType.F32)
+    return dtype if whole else working_dtype((dtype,), DType.F32)
 
 
 def widened_operand(value: TileText, dtype: DType) -> TileText:
-    """The value as an operand of arithmetic of a type. A literal takes it from what it meets."""
+    """`value` as an operand of arithmetic of a type. A literal takes the type of what it meets."""
     if value.dtype is not DType.WEAK:
         return cast(value, dtype)
     whole = dtype is DType.I32 and "jnp" not in value.text
@@ -119,7 +122,7 @@ def widened_operand(value: TileText, dtype: DType) -> TileText:
 
 
 def _is_integer_value(literal: TileText) -> bool:
-    """Whether it is one of the whole numbers that there are."""
+    """Whether `literal` is a whole number of 32 bits."""
     if "jnp" in literal.text:
         return False
     number = float(literal.text)
@@ -127,15 +130,11 @@ def _is_integer_value(literal: TileText) -> bool:
 
 
 def literal(number: float) -> TileText:
-    """A number that takes the type of what it meets."""
+    """`number` as text that takes the type of what it meets."""
     if math.isfinite(number):
         return TileText(repr(float(number)), DType.WEAK)
     names = {math.inf: "jnp.inf", -math.inf: "-jnp.inf"}
     return TileText(names.get(number, "jnp.nan"), DType.WEAK)
-
-
-pass
-pass
 
 
 class TextScope:
@@ -147,15 +146,17 @@ class TextScope:
         self._known: dict[Hashable, TileText] = {}
 
     def known(self, key: Hashable) -> TileText | None:
-        found = self._known.get(key)
-        return found if found or self.outer is None else self.outer.known(key)
+        """The tile that `key` was bound to, here or in an outer scope."""
+        bound = self._known.get(key)
+        return bound if bound or self.outer is None else self.outer.known(key)
 
-    def bind(self, key: Hashable, wanted: str, value: TileText) -> TileText:
-        """Gives a value a name, by which it is known from here on."""
-        name = self.names.fresh(wanted)
+    def bind(self, key: Hashable, base: str, value: TileText) -> TileText:
+        """Writes a line that names `value`, by which `key` is known from here on."""
+        name = self.names.fresh(base)
         self.lines.append(f"{name} = {value.text}")
         return self.let(key, replace(value, text=name))
 
     def let(self, key: Hashable, value: TileText) -> TileText:
+        """Makes `key` known as `value`, without a line."""
         self._known[key] = value
         return value

@@ -1,4 +1,8 @@
-"""Rewrite rules for exponentials, logarithms, and functions of repeated elements."""
+"""Rewrite rules for exponentials, logarithms, and functions of repeated elements.
+
+What overflows or loses digits in another way than the original is verified before it is timed, as
+all rewrites are.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +34,15 @@ def exp_of_scaled_log(term: Term) -> Iterator[Term]:
     x = term.arguments[0]
     if not named(x, "mul"):
         return
-    for one, other in (x.arguments, x.arguments[::-1]):
-        number = value(one)
-        if number is not None and named(other, "log"):
-            yield apply("power", other.arguments[0], exponent=float(number))
+    for factor, logarithm in (x.arguments, x.arguments[::-1]):
+        number = value(factor)
+        if number is not None and named(logarithm, "log"):
+            yield apply("power", logarithm.arguments[0], exponent=float(number))
 
 
 @rule("mul", "div")
 def joined_exponentials(term: Term) -> Iterator[Term]:
+    """exp(a) · exp(b) is exp(a + b), and exp(a) / exp(b) is exp(a - b)."""
     x, y = term.arguments
     if named(x, "exp") and named(y, "exp"):
         joined = "add" if named(term, "mul") else "sub"
@@ -46,6 +51,7 @@ def joined_exponentials(term: Term) -> Iterator[Term]:
 
 @rule("add", "sub")
 def joined_logarithms(term: Term) -> Iterator[Term]:
+    """log a + log b is log(ab), and log a - log b is log(a / b)."""
     x, y = term.arguments
     if named(x, "log") and named(y, "log"):
         joined = "mul" if named(term, "add") else "div"
@@ -54,7 +60,8 @@ def joined_logarithms(term: Term) -> Iterator[Term]:
 
 @rule("log")
 def log_of_quotient(term: Term) -> Iterator[Term]:
-    """The logarithm of a softmax needs no softmax."""
+    """log(a / b) is log a - log b, so that the logarithm of a softmax needs no softmax; log x² is 2
+    log x."""
     x = term.arguments[0]
     if named(x, "div", "mul"):
         a, b = x.arguments
@@ -78,31 +85,33 @@ def log_of_complement(term: Term) -> Iterator[Term]:
 
 @rule("log")
 def log_of_one_more(term: Term) -> Iterator[Term]:
+    """log(1 + x) is log1p(x), which keeps the digits of a small x."""
     x = term.arguments[0]
     if named(x, "add"):
-        for one, other in (x.arguments, x.arguments[::-1]):
-            if value(one) == 1:
-                yield apply("log1p", other)
+        for unit, summand in (x.arguments, x.arguments[::-1]):
+            if value(unit) == 1:
+                yield apply("log1p", summand)
 
 
 @rule("div")
 def sigmoid(term: Term) -> Iterator[Term]:
-    """1 / (1 + exp(-x)), and exp(x) / (1 + exp(x))."""
+    """1 / (1 + exp(-x)) and exp(x) / (1 + exp(x)) are `sigmoid(x)`."""
     above, below = term.arguments
     if not named(below, "add"):
         return
-    for one, other in (below.arguments, below.arguments[::-1]):
-        if value(one) != 1 or not named(other, "exp"):
+    for unit, exponential in (below.arguments, below.arguments[::-1]):
+        if value(unit) != 1 or not named(exponential, "exp"):
             continue
         if value(above) == 1:
-            yield apply("sigmoid", apply("neg", other.arguments[0]))
-        if above is other:
-            yield apply("sigmoid", other.arguments[0])
+            yield apply("sigmoid", apply("neg", exponential.arguments[0]))
+        if above is exponential:
+            yield apply("sigmoid", exponential.arguments[0])
 
 
 @rule("sum", "mean", "max", "min")
 def reduced_function(term: Term) -> Iterator[Term]:
-    """The largest of what rises is that of the largest."""
+    """max(f(x)) is f(max(x)) for an f that rises: one function in place of as many as there are
+    elements."""
     inner = term.arguments[0]
     if named(term, "max", "min") and named(inner, "exp", "log", "sqrt", "sigmoid", "tanh", "relu"):
         yield apply(inner.operator, again(term, inner.arguments[0]))
@@ -117,20 +126,20 @@ def _unrepeated(term: Term) -> Term:
       "reciprocal", "cast", "add", "sub", "mul", "div", "maximum", "minimum", "pow", "select",
       "less", "less_equal", "equal", "not_equal", "clamp", "floor", "round")  # fmt: skip
 def function_of_repeated(term: Term) -> Iterator[Term]:
-    """A function of what is repeated is computed once, then repeated."""
+    """f(broadcast(x)) is broadcast(f(x)): a function of what is repeated is computed once."""
     operands = [_unrepeated(argument) for argument in term.arguments]
     if operands == list(term.arguments):
         return
-    found = again(term, *operands)
-    if prod(sizes(found)) < prod(sizes(term)):
-        yield apply("broadcast", found, shape=term.shape)
-    elif found.shape == term.shape:
-        yield found
+    computed = again(term, *operands)
+    if prod(sizes(computed)) < prod(sizes(term)):
+        yield apply("broadcast", computed, shape=term.shape)
+    elif computed.shape == term.shape:
+        yield computed
 
 
 @rule("sum", "mean", "max", "min")
 def reduction_of_repeated(term: Term) -> Iterator[Term]:
-    """What is repeated is counted."""
+    """sum(broadcast(x)) is x times the count of repetitions; a mean or a maximum of them is x."""
     inner, axes = term.arguments[0], term.parameter("axes")
     if not named(inner, "broadcast"):
         return
@@ -138,9 +147,9 @@ def reduction_of_repeated(term: Term) -> Iterator[Term]:
     if not source.shape:
         source = apply("reshape", source, shape=(1,) * len(inner.shape))
     repeated = [a for a in axes if source.shape[a] == 1 and inner.shape[a] != 1]
-    found = again(term, source, keep=True)
+    reduction = again(term, source, keep=True)
     if named(term, "sum") and repeated:
-        found = found * prod(sizes(inner)[axis] for axis in repeated)
+        reduction = reduction * prod(sizes(inner)[axis] for axis in repeated)
     shape = [1 if axis in axes else size for axis, size in enumerate(inner.shape)]
-    found = apply("broadcast", found, shape=tuple(shape))
-    yield found if term.parameter("keep") else apply("reshape", found, shape=term.shape)
+    reduction = apply("broadcast", reduction, shape=tuple(shape))
+    yield reduction if term.parameter("keep") else apply("reshape", reduction, shape=term.shape)

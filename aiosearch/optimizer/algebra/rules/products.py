@@ -1,4 +1,8 @@
-"""Rewrite rules for matrix products, and for sums that are such products."""
+"""Rewrite rules for matrix products, and for sums that are such products.
+
+A product of [m, k] and [k, n] takes 2 m k n operations: these rules change in which order products
+are taken, and turn sums of products into products and back.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from .registry import rule
 
 @rule("matmul")
 def reassociated(term: Term) -> Iterator[Term]:
-    """(AB)C and A(BC)."""
+    """(AB)C is A(BC): with a column for C, two products with columns replace one of matrices."""
     left, right = term.arguments
     if named(left, "matmul"):
         yield left.arguments[0] @ (left.arguments[1] @ right)
@@ -24,7 +28,7 @@ def reassociated(term: Term) -> Iterator[Term]:
 
 @rule("matmul")
 def turned(term: Term) -> Iterator[Term]:
-    """AᵀB is (BᵀA)ᵀ: another operand stands in its order."""
+    """AᵀB is (BᵀA)ᵀ: the other operand stands in its own order."""
     left, right = term.arguments
     if rank_swap(left) is not None or rank_swap(right) is not None:
         yield swapped(swapped(right) @ swapped(left))
@@ -32,7 +36,7 @@ def turned(term: Term) -> Iterator[Term]:
 
 @rule("transpose")
 def transpose_of_product(term: Term) -> Iterator[Term]:
-    """(AB)ᵀ is BᵀAᵀ."""
+    """(AB)ᵀ is BᵀAᵀ, which products absorb."""
     product = rank_swap(term)
     if product is not None and named(product, "matmul"):
         left, right = product.arguments
@@ -41,7 +45,7 @@ def transpose_of_product(term: Term) -> Iterator[Term]:
 
 @rule("sum", "mean")
 def sum_of_product(term: Term) -> Iterator[Term]:
-    """Rows or columns of a product are added up before it is taken."""
+    """A sum of the rows of AB is (sum of the rows of A) B; a sum of its columns likewise."""
     product, axes = term.arguments[0], term.parameter("axes")
     if not named(product, "matmul"):
         return
@@ -51,18 +55,18 @@ def sum_of_product(term: Term) -> Iterator[Term]:
         left = again(term, left, axes=(rank - 2,), keep=True)
     if rank - 1 in axes:
         right = again(term, right, axes=(rank - 1,), keep=True)
-    rest = tuple(axis for axis in axes if axis < rank - 2)
-    if len(rest) == len(axes):
+    batch_axes = tuple(axis for axis in axes if axis < rank - 2)
+    if len(batch_axes) == len(axes):
         return
-    found = left @ right
-    if rest:
-        found = again(term, found, axes=rest, keep=True)
-    yield reshaped(found, term.shape)
+    contracted = left @ right
+    if batch_axes:
+        contracted = again(term, contracted, axes=batch_axes, keep=True)
+    yield reshaped(contracted, term.shape)
 
 
 @rule("diagonal")
 def diagonal_of_product(term: Term) -> Iterator[Term]:
-    """Only the rows that meet their own columns."""
+    """The diagonal of AB is the sum of A · Bᵀ along rows: only rows that meet their own columns."""
     product = term.arguments[0]
     if named(product, "matmul"):
         left, right = product.arguments
@@ -71,13 +75,14 @@ def diagonal_of_product(term: Term) -> Iterator[Term]:
 
 @rule("sum")
 def sum_as_product(term: Term) -> Iterator[Term]:
-    """A sum of products over an axis of both is a product of matrices."""
+    """sum(x · y) over an axis of both is a product of matrices."""
     factors = _factors(term.arguments[0])
     if factors is not None:
         yield from _contracted(term, *factors)
 
 
 def _factors(term: Term) -> tuple[Term, Term] | None:
+    """The two factors of `term`, if it is a product of two arrays, or a square."""
     if named(term, "square"):
         return term.arguments[0], term.arguments[0]
     if named(term, "mul") and all(argument.shape for argument in term.arguments):
@@ -87,96 +92,112 @@ def _factors(term: Term) -> tuple[Term, Term] | None:
 
 
 def _contracted(term: Term, x: Term, y: Term) -> Iterator[Term]:
+    """sum(x · y) as matrix products, one for each order of the factors.
+
+    Axes are a batch (of both, and kept), rows (of x alone), columns (of y alone) or summed (of
+    both).
+    """
     axes = term.parameter("axes")
-    one, two, rank = sizes(x), sizes(y), len(x.shape)
-    full = [axis for axis in range(rank) if max(one[axis], two[axis]) > 1]
-    both = [axis for axis in full if min(one[axis], two[axis]) > 1]
+    x_sizes, y_sizes, rank = sizes(x), sizes(y), len(x.shape)
+    full = [axis for axis in range(rank) if max(x_sizes[axis], y_sizes[axis]) > 1]
+    both = [axis for axis in full if min(x_sizes[axis], y_sizes[axis]) > 1]
     summed = [axis for axis in axes if axis in full]
     batch = [axis for axis in both if axis not in axes]
-    left = [axis for axis in full if axis not in axes and two[axis] == 1]
-    right = [axis for axis in full if axis not in axes and one[axis] == 1]
+    left = [axis for axis in full if axis not in axes and y_sizes[axis] == 1]
+    right = [axis for axis in full if axis not in axes and x_sizes[axis] == 1]
+    # An axis that only one factor has is summed in that factor first: that is `sum_inside`.
     if not summed or not set(summed) <= set(both) or not (left or right or not batch):
         return
-    shape = [max(pair) for pair in zip(one, two, strict=True)]
+    shape = [max(pair) for pair in zip(x_sizes, y_sizes, strict=True)]
     for order, product in (
-        ([*batch, *left, *right], _laid_product(x, y, batch, left, summed, right)),
-        ([*batch, *right, *left], _laid_product(y, x, batch, right, summed, left)),
+        ([*batch, *left, *right], _matrix_product(x, y, batch, left, summed, right)),
+        ([*batch, *right, *left], _matrix_product(y, x, batch, right, summed, left)),
     ):
-        found = reshaped(product, [shape[axis] for axis in order])
-        back = transposed(found, [order.index(axis) for axis in sorted(order)])
+        matrix = reshaped(product, [shape[axis] for axis in order])
+        back = transposed(matrix, [order.index(axis) for axis in sorted(order)])
         yield reshaped(back, term.shape)
 
 
-def _laid_product(
+def _matrix_product(
     x: Term, y: Term, batch: list[int], rows: list[int], summed: list[int], columns: list[int]
 ) -> Term:
-    return _laid(x, [batch, rows, summed]) @ _laid(y, [batch, summed, columns])
+    """x as [batch, rows, summed] times y as [batch, summed, columns]."""
+    return _as_matrix(x, [batch, rows, summed]) @ _as_matrix(y, [batch, summed, columns])
 
 
-def _laid(x: Term, groups: Iterable[list[int]]) -> Term:
-    """The axes of each group as one, in this order; the first only where it has any."""
+def _as_matrix(x: Term, groups: Iterable[list[int]]) -> Term:
+    """The axes of each group merged into one, in this order; without a batch axis where the batch
+    group is empty."""
     shape = sizes(x)
-    batch, *others = groups
-    order = [*batch, *others[0], *others[1]]
+    batch, *matrix_axes = groups
+    order = [*batch, *matrix_axes[0], *matrix_axes[1]]
     ones = [axis for axis in range(len(shape)) if axis not in order]
     lead = [prod(shape[axis] for axis in batch)] if batch else []
-    merged = [*lead, *(prod(shape[axis] for axis in group) for group in others)]
+    merged = [*lead, *(prod(shape[axis] for axis in group) for group in matrix_axes)]
     return reshaped(transposed(x, [*order, *ones]), merged)
 
 
 @rule("sum", "mean")
 def sum_inside(term: Term) -> Iterator[Term]:
-    """What is the same along the axes is taken out of the sum."""
+    """sum(a · b) is a · sum(b) where a is the same along the axes."""
     inner, axes = term.arguments[0], term.parameter("axes")
     if not named(inner, "mul", "div") or term.parameter("axes") == ():
         return
     x, y = inner.arguments
-    for one, other in ((x, y), (y, x)) if named(inner, "mul") else ((x, y),):
-        if one.shape and (not other.shape or all(other.shape[axis] == 1 for axis in axes)):
-            if one.shape != inner.shape and any(one.shape[a] != inner.shape[a] for a in axes):
+    for factor, invariant in ((x, y), (y, x)) if named(inner, "mul") else ((x, y),):
+        if factor.shape and (
+            not invariant.shape or all(invariant.shape[axis] == 1 for axis in axes)
+        ):
+            if factor.shape != inner.shape and any(factor.shape[a] != inner.shape[a] for a in axes):
                 continue
-            summed = again(term, one, keep=True)
-            pair = (summed, other) if one is x else (other, summed)
+            summed = again(term, factor, keep=True)
+            pair = (summed, invariant) if factor is x else (invariant, summed)
             yield reshaped(apply(inner.operator, *pair), term.shape)
 
 
 @rule("sum", "mean")
 def sum_of_sum(term: Term) -> Iterator[Term]:
-    """Added up apart; what is the same along the axes is multiplied by their length."""
+    """sum(a + b) is sum(a) + sum(b); a summand that is the same along the axes is multiplied by
+    their length."""
     inner = term.arguments[0]
     if named(inner, "add", "sub"):
-        parts = [_summed(term, one, sizes(inner)) for one in inner.arguments]
+        parts = [_summed(term, summand, sizes(inner)) for summand in inner.arguments]
         yield reshaped(apply(inner.operator, *parts), term.shape)
 
 
 def _summed(term: Term, x: Term, shape: tuple[int, ...]) -> Term:
+    """The sum of a summand over the axes of `term`, which it may be repeated along."""
     axes = term.parameter("axes")
-    own = sizes(x)
-    here = [axis for axis in axes if own and own[axis] == shape[axis]]
+    x_shape = sizes(x)
+    here = [axis for axis in axes if x_shape and x_shape[axis] == shape[axis]]
     missing = prod(shape[axis] for axis in axes if axis not in here)
-    found = again(term, x, axes=tuple(here), keep=True) if here else x
-    return found if named(term, "mean") or missing == 1 else found * missing
+    summed = again(term, x, axes=tuple(here), keep=True) if here else x
+    return summed if named(term, "mean") or missing == 1 else summed * missing
 
 
 @rule("sum", "mean")
 def sum_of_square(term: Term) -> Iterator[Term]:
-    """(x - y)² written out, whose middle term is a product."""
+    """sum((x - y)²) is sum(x²) - 2 sum(x y) + sum(y²), whose middle term is a product.
+
+    It is the rule for pairwise distances, and may lose digits: `search.CANCELLING` has it.
+    """
     inner = term.arguments[0]
     if not named(inner, "square") or not named(inner.arguments[0], "add", "sub"):
         return
     both = inner.arguments[0]
     x, y = both.arguments
+    # Only where x and y are repeated against each other does the product save anything.
     if not x.shape or not y.shape or both.shape in (x.shape, y.shape):
         return
     shape = kept_shape(term)
-    ends = [_summed(term, apply("square", one), sizes(both)) for one in (x, y)]
+    ends = [_summed(term, apply("square", operand), sizes(both)) for operand in (x, y)]
     middle = reshaped(again(term, x * y, keep=True), shape) * 2
     yield reshaped(apply(both.operator, ends[0] + ends[1], middle), term.shape)
 
 
 @rule("matmul")
 def sum_from_product(term: Term) -> Iterator[Term]:
-    """A product with an inner axis of one is no sum."""
+    """A product with an inner axis of one is an outer product: no sum."""
     left, right = term.arguments
     if left.shape[-1] == 1:
         yield left * right
@@ -184,37 +205,39 @@ def sum_from_product(term: Term) -> Iterator[Term]:
 
 @rule("matmul")
 def product_with_constant(term: Term) -> Iterator[Term]:
-    """A product with one number everywhere is a sum."""
+    """A product with a matrix of one number is a sum, times that number."""
     left, right = term.arguments
-    for side, other, axis in ((left, right, -2), (right, left, -1)):
+    for side, matrix, axis in ((left, right, -2), (right, left, -1)):
         number = side
         while named(number, "broadcast", "reshape", "cast"):
             number = number.arguments[0]
         if number.operator.name == "literal":
-            summed = total(other, [len(term.shape) + axis]) * number
+            summed = total(matrix, [len(term.shape) + axis]) * number
             yield apply("broadcast", summed, shape=term.shape)
 
 
 @rule("matmul")
 def product_of_sum(term: Term) -> Iterator[Term]:
-    """A(B + C) is AB + AC, where either may be cheaper than their sum."""
+    """A(B + C) is AB + AC, where AB may be there already, or cheap."""
     left, right = term.arguments
-    if named(right, "add", "sub") and all(one.shape == right.shape for one in right.arguments):
-        yield again(right, *(left @ one for one in right.arguments))
-    if named(left, "add", "sub") and all(one.shape == left.shape for one in left.arguments):
-        yield again(left, *(one @ right for one in left.arguments))
+    if named(right, "add", "sub") and all(
+        summand.shape == right.shape for summand in right.arguments
+    ):
+        yield again(right, *(left @ summand for summand in right.arguments))
+    if named(left, "add", "sub") and all(summand.shape == left.shape for summand in left.arguments):
+        yield again(left, *(summand @ right for summand in left.arguments))
 
 
 @rule("matmul")
 def product_with_stack(term: Term) -> Iterator[Term]:
-    """Columns that are put together for a product with a vector are added up instead."""
+    """A matrix of stacked columns times a vector is the sum of columns, each times its weight."""
     left, right = term.arguments
     if len(term.shape) != 2 or right.shape[-1] != 1:
         return
     if named(left, "stack") and left.parameter("axis") == 1:
-        columns = [reshaped(one, (*one.shape, 1)) for one in left.arguments]
+        columns = [reshaped(column, (*column.shape, 1)) for column in left.arguments]
         weights = [
             apply("slice", right, axis=0, start=at, stop=at + 1) for at in range(len(columns))
         ]
-        parts = [one * weight for one, weight in zip(columns, weights, strict=True)]
+        parts = [column * weight for column, weight in zip(columns, weights, strict=True)]
         yield reduce(add, parts)

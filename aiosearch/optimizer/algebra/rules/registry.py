@@ -1,4 +1,11 @@
-"""`Rule` and the registry of rules: a rewrite from a term to equal ones, by operator."""
+"""`RewriteRule` and the registry of rules: a rewrite from a term to equal ones, by operator.
+
+    @rule("exp")
+    def exp_of_difference(term):           # exp(a - log b) is exp(a) / b
+    ...
+
+declares a function as a rule for terms of `exp`; `rewritten` tries it on each of them.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +16,25 @@ from typing import TypeAlias
 from ....tensor import DType, ShapeError, Term
 
 Rewrite: TypeAlias = Callable[[Term], Iterable[Term]]
+"""Gives terms that are equal to one, or should be."""
 
 
 @dataclass(frozen=True)
 class RewriteRule:
-    """Rules may be optimistic: whatever comes of them is verified."""
+    """A function that rewrites terms of some operators.
+
+    It may be optimistic, as about overflow: whatever comes of it is verified.
+    """
 
     name: str
+    """The function's name, which is shown as the way to a program."""
     operators: tuple[str, ...]
     """The operators at whose terms it is tried."""
     rewrite: Rewrite
 
 
 RULES: dict[str, list[RewriteRule]] = {}
-"""By operator."""
+"""The rules by operator, in the order in which they were declared."""
 
 
 def rule(*operators: str) -> Callable[[Rewrite], Rewrite]:
@@ -38,16 +50,20 @@ def rule(*operators: str) -> Callable[[Rewrite], Rewrite]:
 
 
 def rewritten(term: Term) -> Iterator[tuple[str, Term]]:
-    """Every equal term that a rule gives, and the rule's name."""
-    for one in RULES.get(term.operator.name, ()):
+    """Every term that a rule gives for `term` and that may stand in its place, with the rule's
+    name."""
+    for candidate in RULES.get(term.operator.name, ()):
         try:
-            for found in one.rewrite(term):
-                if found is not term and found.dtype is not DType.WEAK and fits(found, term):
-                    yield one.name, found
+            for equal in candidate.rewrite(term):
+                # A weak result would take the type of what it meets, which need not be the type of
+                # the term.
+                if equal is not term and equal.dtype is not DType.WEAK and fits(equal, term):
+                    yield candidate.name, equal
+        # A rule need not check sizes: what cannot be built is no rewrite.
         except ShapeError:
             continue
 
 
-def fits(found: Term, term: Term) -> bool:
-    """Whether one may stand where the other does."""
-    return found.shape == term.shape and found.dtype is term.dtype
+def fits(replacement: Term, term: Term) -> bool:
+    """Whether `replacement` has the shape and the element type of `term`."""
+    return replacement.shape == term.shape and replacement.dtype is term.dtype

@@ -1,4 +1,8 @@
-"""Rewrite rules for factors: in and out of matrix products, common ones, and their order."""
+"""Rewrite rules for factors: in and out of matrix products, common ones, and their order.
+
+A factor costs as much as what it is multiplied with has elements: most rules here move it to a
+smaller array.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +15,24 @@ from ..terms import constant, named, sizes, swapped, value
 from .registry import rule
 
 _MANY = 8
-"""Longer sums are not looked at pair by pair."""
+"""Longer sums are not looked at pair by pair, which is quadratic."""
 
 
 @rule("matmul")
 def scale_out_of_product(term: Term) -> Iterator[Term]:
-    """Factors of whole rows of the left, or columns of the right, are applied to the product."""
+    """(s · A) B is s · (AB) for a factor of whole rows of A; for whole columns of B likewise."""
     for side, along in ((0, -1), (1, -2)):
         scaled = term.arguments[side]
-        for operator, one, scale in _scaled(scaled):
+        for operator, unscaled, scale in _scaled(scaled):
             if scale.shape and scale.shape[along] != 1:
                 continue
             inner = [term.arguments[0], term.arguments[1]]
-            inner[side] = one
+            inner[side] = unscaled
             yield apply(operator, inner[0] @ inner[1], scale)
 
 
 def _scaled(term: Term) -> Iterator[tuple[str, Term, Term]]:
-    """What is multiplied or divided by what."""
+    """The ways to see `term` as a term times or over a factor: operator, term, factor."""
     if named(term, "neg"):
         yield "mul", term.arguments[0], literal(-1)
     if named(term, "mul", "div"):
@@ -41,24 +45,24 @@ def _scaled(term: Term) -> Iterator[tuple[str, Term, Term]]:
 
 @rule("matmul")
 def scale_across_product(term: Term) -> Iterator[Term]:
-    """A factor of the inner axis may stand on either side."""
+    """(A · s) B is A (sᵀ · B): a factor of the inner axis may stand on either side."""
     left, right = term.arguments
-    for operator, one, scale in _scaled(left):
+    for operator, unscaled, scale in _scaled(left):
         if scale.shape and scale.shape[-2] == 1:
-            yield one @ apply(operator, right, swapped(scale))
-    for operator, one, scale in _scaled(right):
+            yield unscaled @ apply(operator, right, swapped(scale))
+    for operator, unscaled, scale in _scaled(right):
         if scale.shape and scale.shape[-1] == 1:
-            yield apply(operator, left, swapped(scale)) @ one
+            yield apply(operator, left, swapped(scale)) @ unscaled
 
 
 @rule("mul", "div")
 def scale_into_product(term: Term) -> Iterator[Term]:
-    """A number is multiplied with the smaller factor of a product of matrices."""
+    """c · (AB) is (cA) B for a number c, on the side with fewer elements."""
     x, y = term.arguments
-    for one, scale in ((x, y), (y, x)) if named(term, "mul") else ((x, y),):
-        if not named(one, "matmul") or scale.shape:
+    for product, scale in ((x, y), (y, x)) if named(term, "mul") else ((x, y),):
+        if not named(product, "matmul") or scale.shape:
             continue
-        left, right = one.arguments
+        left, right = product.arguments
         if prod(sizes(left)) <= prod(sizes(right)):
             yield apply(term.operator, left, scale) @ right
         else:
@@ -69,10 +73,10 @@ def scale_into_product(term: Term) -> Iterator[Term]:
 def common_factor(term: Term) -> Iterator[Term]:
     """ab + ac is a(b + c), for numbers, arrays and matrices."""
     x, y = term.arguments
-    for one, rest in _split(x):
-        for other, left in _split(y):
-            if one is other:
-                yield apply("mul", one, apply(term.operator, rest, left))
+    for factor, cofactor in _split(x):
+        for y_factor, left in _split(y):
+            if factor is y_factor:
+                yield apply("mul", factor, apply(term.operator, cofactor, left))
     if named(x, "div") and named(y, "div") and x.arguments[1] is y.arguments[1]:
         above = apply(term.operator, x.arguments[0], y.arguments[0])
         yield apply("div", above, x.arguments[1])
@@ -84,13 +88,17 @@ def common_factor(term: Term) -> Iterator[Term]:
 
 
 def _split(term: Term) -> Iterator[tuple[Term, Term]]:
-    """Each factor of a term, and what is left without it."""
+    """Each factor of a term, and what is left without it: of ab, (a, b) and (b, a); of x³, (x, x²)
+    and (x², x)."""
     yield term, literal(1)
     if named(term, "mul"):
         x, y = term.arguments
-        for one, other in ((x, y), (y, x)):
-            for factor, rest in _split(one):
-                yield factor, other if rest is literal(1) else apply("mul", rest, other)
+        for operand, outside in ((x, y), (y, x)):
+            for factor, remainder in _split(operand):
+                yield (
+                    factor,
+                    outside if remainder is literal(1) else apply("mul", remainder, outside),
+                )
     elif named(term, "square"):
         yield term.arguments[0], term.arguments[0]
     elif named(term, "power"):
@@ -102,75 +110,81 @@ def _split(term: Term) -> Iterator[tuple[Term, Term]]:
 
 
 def _power(x: Term, exponent: float) -> Term:
+    """x to a whole power; a square has an operator of its own."""
     return apply("square", x) if exponent == 2 else apply("power", x, exponent=exponent)
 
 
 def _products(x: Term, y: Term) -> Iterator[tuple[Term, Term, Term, Term]]:
+    """The factors of two matrix products, as left, left, right, right."""
     if named(x, "matmul") and named(y, "matmul"):
         yield (x.arguments[0], y.arguments[0], x.arguments[1], y.arguments[1])
 
 
 @rule("add", "sub")
 def common_factor_of_many(term: Term) -> Iterator[Term]:
-    """Any two of several summands that share a factor come together."""
+    """Any two summands of a sum that share a factor are taken together, however far apart they
+    stand."""
     parts = list(_summands(term))
     if not 2 < len(parts) <= _MANY:
         return
-    for (at, (plus, x)), (other, (also, y)) in combinations(enumerate(parts), 2):
+    for (at, (plus, x)), (partner, (also, y)) in combinations(enumerate(parts), 2):
         joined = apply("add" if plus == also else "sub", x, y)
-        rest = [part for index, part in enumerate(parts) if index not in (at, other)]
-        for found in common_factor(joined):
-            yield _sum([(plus, found), *rest])
+        remaining = [part for index, part in enumerate(parts) if index not in (at, partner)]
+        for factored in common_factor(joined):
+            yield _sum([(plus, factored), *remaining])
         if x is y and plus != also:
-            yield _sum(rest)
+            yield _sum(remaining)
 
 
 def _summands(term: Term) -> Iterator[tuple[bool, Term]]:
-    """Each with whether it is added."""
+    """The terms that a tree of additions and subtractions has, each with whether it is added."""
     if not named(term, "add", "sub"):
         yield True, term
         return
     x, y = term.arguments
     yield from _summands(x)
-    for plus, one in _summands(y):
-        yield plus == named(term, "add"), one
+    for plus, summand in _summands(y):
+        yield plus == named(term, "add"), summand
 
 
 def _sum(parts: list[tuple[bool, Term]]) -> Term:
-    """Those that are added come first."""
-    first, *others = sorted(parts, key=lambda part: not part[0])
-    found = first[1] if first[0] else apply("neg", first[1])
-    for plus, one in others:
-        found = apply("add" if plus else "sub", found, one)
-    return found
+    """The sum of signed terms; those that are added come first, so that no negation is needed if
+    there is one."""
+    first, *tail = sorted(parts, key=lambda part: not part[0])
+    total = first[1] if first[0] else apply("neg", first[1])
+    for plus, summand in tail:
+        total = apply("add" if plus else "sub", total, summand)
+    return total
 
 
 @rule("mul")
 def regrouped_factors(term: Term) -> Iterator[Term]:
-    """(ab)c is a(bc): the smaller ones are multiplied first."""
+    """(ab)c is a(bc) where bc has fewer elements than the whole: smaller arrays are multiplied
+    first."""
     x, y = term.arguments
-    for one, other in ((x, y), (y, x)):
-        if named(one, "mul"):
-            a, b = one.arguments
-            for kept, moved in ((a, b), (b, a)):
-                inner = apply("mul", moved, other)
+    for product, factor in ((x, y), (y, x)):
+        if named(product, "mul"):
+            a, b = product.arguments
+            for outer, moved in ((a, b), (b, a)):
+                inner = apply("mul", moved, factor)
                 if prod(sizes(inner)) < prod(sizes(term)):
-                    yield apply("mul", kept, inner)
+                    yield apply("mul", outer, inner)
 
 
 @rule("mul")
 def distributed(term: Term) -> Iterator[Term]:
-    """a(b + c) is ab + ac."""
+    """a(b + c) is ab + ac, on the way to another common factor."""
     x, y = term.arguments
-    for one, other in ((x, y), (y, x)):
-        if named(other, "add", "sub"):
-            b, c = other.arguments
-            yield apply(other.operator, apply("mul", one, b), apply("mul", one, c))
+    for factor, bracket in ((x, y), (y, x)):
+        if named(bracket, "add", "sub"):
+            b, c = bracket.arguments
+            yield apply(bracket.operator, apply("mul", factor, b), apply("mul", factor, c))
 
 
 @rule("div")
 def reciprocal_first(term: Term) -> Iterator[Term]:
-    """What is divided by fewer numbers is multiplied by their inverses."""
+    """x / y is x · (1 / y) where y has fewer elements; by a number it is a product with the
+    inverse."""
     x, y = term.arguments
     number = value(y)
     if number:
@@ -184,31 +198,32 @@ def reciprocal_first(term: Term) -> Iterator[Term]:
 
 @rule("power")
 def power_by_root(term: Term) -> Iterator[Term]:
-    """Half powers by a root, whole ones by squares."""
+    """x to 1.5 is x · sqrt x, and x to -2 is 1 / x²: roots and squares are faster than powers."""
     x, exponent = term.arguments[0], float(term.parameter("exponent"))
     if 2 * exponent != int(2 * exponent) or not 1 < abs(exponent) <= 8:
         return
     whole, half = divmod(abs(exponent), 1)
-    found = x if whole == 1 else _power(x, whole)
+    product = x if whole == 1 else _power(x, whole)
     if half:
-        found = apply("mul", found, apply("sqrt", x))
+        product = apply("mul", product, apply("sqrt", x))
     if exponent < 0:
-        yield apply("div", literal(1), found)
+        yield apply("div", literal(1), product)
     elif half:
-        yield found
+        yield product
 
 
 @rule("rsqrt")
 def inverse_root(term: Term) -> Iterator[Term]:
+    """rsqrt x is 1 / sqrt x, which other rules for quotients take up."""
     yield apply("div", literal(1), apply("sqrt", term.arguments[0]))
 
 
 @rule("mul")
 def over_root(term: Term) -> Iterator[Term]:
-    """What is multiplied by an inverse root is divided by the root."""
+    """a · rsqrt x is a / sqrt x: XLA divides as fast as it multiplies where memory decides."""
     x, y = term.arguments
-    for one, other in ((x, y), (y, x)):
-        if named(other, "rsqrt"):
-            yield apply("div", one, apply("sqrt", other.arguments[0]))
-        if named(other, "div") and value(other.arguments[0]) == 1:
-            yield apply("div", one, other.arguments[1])
+    for numerator, root in ((x, y), (y, x)):
+        if named(root, "rsqrt"):
+            yield apply("div", numerator, apply("sqrt", root.arguments[0]))
+        if named(root, "div") and value(root.arguments[0]) == 1:
+            yield apply("div", numerator, root.arguments[1])

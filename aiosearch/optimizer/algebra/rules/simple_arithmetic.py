@@ -1,4 +1,8 @@
-"""Simplifications of arithmetic and of functions."""
+"""Simplifications of arithmetic and of functions, for `simplification`: each gives a simpler term,
+or `None`.
+
+Literals are computed exactly, as fractions.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from ..terms import constant, filled, named, value
 
 
 def neg(term: Term) -> Term | None:
+    """-(-x) is x, and -(a - b) is b - a."""
     x = term.arguments[0]
     if named(x, "neg"):
         return x.arguments[0]
@@ -21,6 +26,7 @@ def neg(term: Term) -> Term | None:
 
 
 def add(term: Term) -> Term | None:
+    """x + 0 is x, x + x is 2x, x + (-y) is x - y, and (a - y) + y is a."""
     x, y = term.arguments
     a, b = value(x), value(y)
     if a is not None and b is not None:
@@ -29,15 +35,16 @@ def add(term: Term) -> Term | None:
         return y if a == 0 else x
     if x is y:
         return apply("mul", literal(2), x)
-    for one, other in ((x, y), (y, x)):
-        if named(other, "neg"):
-            return apply("sub", one, other.arguments[0])
-        if named(one, "sub") and one.arguments[1] is other:
-            return one.arguments[0]
+    for first, second in ((x, y), (y, x)):
+        if named(second, "neg"):
+            return apply("sub", first, second.arguments[0])
+        if named(first, "sub") and first.arguments[1] is second:
+            return first.arguments[0]
     return None
 
 
 def sub(term: Term) -> Term | None:
+    """x - x is 0, x - 0 is x, and (x + y) - y is x."""
     x, y = term.arguments
     a, b = value(x), value(y)
     if a is not None and b is not None:
@@ -58,6 +65,7 @@ def sub(term: Term) -> Term | None:
 
 
 def mul(term: Term) -> Term | None:
+    """x · 1 is x, x · 0 is 0, x · x is x², and (a / y) · y is a."""
     x, y = term.arguments
     a, b = value(x), value(y)
     if a is not None and b is not None:
@@ -68,30 +76,32 @@ def mul(term: Term) -> Term | None:
         return filled(term, 0)
     if x is y:
         return apply("square", x)
-    for one, other in ((x, y), (y, x)):
-        if named(one, "div") and one.arguments[1] is other:
-            return one.arguments[0]
-        if value(one) == -1:
-            return apply("neg", other)
-        joined = _joined_scales(one, other)
+    for first, second in ((x, y), (y, x)):
+        if named(first, "div") and first.arguments[1] is second:
+            return first.arguments[0]
+        if value(first) == -1:
+            return apply("neg", second)
+        joined = _joined_scales(first, second)
         if joined is not None:
             return joined
     return None
 
 
-def _joined_scales(one: Term, other: Term) -> Term | None:
-    """Numbers that multiply one after the other are one."""
-    number = value(one)
-    if number is None or not named(other, "mul"):
+def _joined_scales(scale: Term, product: Term) -> Term | None:
+    """c · (d · x) is (cd) · x for numbers c and d."""
+    number = value(scale)
+    if number is None or not named(product, "mul"):
         return None
-    for inner, rest in (other.arguments, other.arguments[::-1]):
-        own = value(inner)
-        if own is not None:
-            return apply("mul", constant(number * own), rest)
+    for inner, factor in (product.arguments, product.arguments[::-1]):
+        inner_scale = value(inner)
+        if inner_scale is not None:
+            return apply("mul", constant(number * inner_scale), factor)
     return None
 
 
 def div(term: Term) -> Term | None:
+    """x / 1 is x, x / x is 1, xy / y is x, and a quotient of exponentials is the exponential of a
+    difference."""
     x, y = term.arguments
     a, b = value(x), value(y)
     if b == 0:
@@ -100,6 +110,7 @@ def div(term: Term) -> Term | None:
         return constant(a / b)
     if b == 1:
         return x
+    # Only where the inverse is a float exactly: else the product would be rounded in another way.
     if b is not None and Fraction(float(1 / b)) * b == 1:
         return apply("mul", x, constant(1 / b))
     if x is y:
@@ -114,6 +125,7 @@ def div(term: Term) -> Term | None:
 
 
 def power(term: Term) -> Term | None:
+    """A power with an operator of its own: x² is `square`, x to -0.5 is `rsqrt`."""
     exponent = float(term.parameter("exponent"))
     x = term.arguments[0]
     by_name = {-1.0: "reciprocal", -0.5: "rsqrt", 0.5: "sqrt", 2.0: "square"}
@@ -125,6 +137,7 @@ def power(term: Term) -> Term | None:
 
 
 def to_power(term: Term) -> Term | None:
+    """`pow` with a literal exponent is `power`, which more rules know."""
     number = value(term.arguments[1])
     if number is None:
         return None
@@ -132,6 +145,8 @@ def to_power(term: Term) -> Term | None:
 
 
 def undone(inner: str) -> Callable[[Term], Term | None]:
+    """f(inner(x)) is x, for f that undoes `inner`: exp and log, square and sqrt."""
+
     def step(term: Term) -> Term | None:
         x = term.arguments[0]
         return x.arguments[0] if named(x, inner) else None
@@ -140,21 +155,24 @@ def undone(inner: str) -> Callable[[Term], Term | None]:
 
 
 def sqrt(term: Term) -> Term | None:
+    """sqrt(x²) is the absolute value of x."""
     x = term.arguments[0]
     return apply("abs", x.arguments[0]) if named(x, "square") else None
 
 
 def once(term: Term) -> Term | None:
+    """f(f(x)) is f(x), for an absolute value or a relu."""
     x = term.arguments[0]
     return x if x.operator is term.operator else None
 
 
 def largest(term: Term) -> Term | None:
+    """max(x, x) is x, and so is max(x, -infinity)."""
     x, y = term.arguments
     if x is y:
         return x
     neutral = -math.inf if named(term, "maximum") else math.inf
-    for one, other in ((x, y), (y, x)):
-        if one is literal(neutral):
-            return other
+    for first, second in ((x, y), (y, x)):
+        if first is literal(neutral):
+            return second
     return None

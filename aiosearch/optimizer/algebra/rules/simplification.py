@@ -1,4 +1,9 @@
-"""Simplification of terms, which is always right and comes before any search."""
+"""Simplification of terms, which is always right and comes before any search.
+
+`Tidier` brings each program into a simplest form, so that `RewriteSearch` meets equal programs once
+and needs no rules such as x · 1 = x. The steps are in `simple_arithmetic` and `simple_moves`, each
+from a term to a simpler one or `None`.
+"""
 
 from __future__ import annotations
 
@@ -13,42 +18,46 @@ from .registry import fits
 
 
 class Tidier:
-    """Simplifies terms, each once."""
+    """Simplifies terms, each once: programs of a search share most of their terms."""
 
     def __init__(self) -> None:
         self._tidied: dict[Term, Term] = {}
 
     def program(self, program: Program) -> Program:
+        """The program with every output in its simplest form."""
         return Program(program.name, program.inputs, tuple(map(self.term, program.outputs)))
 
     def term(self, root: Term) -> Term:
+        """The simplest form of a term, operands first."""
         for term in walk([root]):
             if term not in self._tidied:
                 self._tidied[term] = self._simplest(term)
         return self._tidied[root]
 
     def _simplest(self, term: Term) -> Term:
+        """Simplifies until no step applies; the operands are in their simplest form already."""
         if term.operator is INPUT or term.operator is LITERAL:
             return term
         arguments = [self._tidied[argument] for argument in term.arguments]
         if arguments != list(term.arguments):
             term = rebuilt_term(term.operator, arguments, dict(term.parameters))
-        found = simplified(term)
-        return term if found is None else self.term(found)
+        simpler = simplified(term)
+        return term if simpler is None else self.term(simpler)
 
 
 def simplified(term: Term) -> Term | None:
-    """A simpler term, if there is one step to it."""
+    """A simpler term that one step leads to; `None` where there is no step."""
     step = _STEPS.get(term.operator.name)
     try:
-        found = (step(term) if step is not None else None) or moves.reshaped_after(term)
+        simpler = (step(term) if step is not None else None) or moves.reshaped_after(term)
     except ShapeError:
         return None
-    if found is None or (found.dtype is not term.dtype and found.operator is not LITERAL):
+    # Literals are weak: they may stand where their value is meant, whatever the type there.
+    if simpler is None or (simpler.dtype is not term.dtype and simpler.operator is not LITERAL):
         return None
-    if found.operator is LITERAL and not term.shape and term.dtype is found.dtype:
-        return found
-    return found if found is not term and fits(found, term) else None
+    if simpler.operator is LITERAL and not term.shape and term.dtype is simpler.dtype:
+        return simpler
+    return simpler if simpler is not term and fits(simpler, term) else None
 
 
 _STEPS: dict[str, Callable[[Term], Term | None]] = {
@@ -79,3 +88,4 @@ _STEPS: dict[str, Callable[[Term], Term | None]] = {
     "sum": moves.sums,
     "transpose": moves.transpose,
 }
+"""The simplification of each operator's terms."""

@@ -15,7 +15,7 @@ from aiosearch.codegen.lower.lowering import lower
 from aiosearch.codegen.native.machine import host
 from aiosearch.tensor import DType, tensor
 
-BLOCKS = Schedule({"j": 512}, wishes=RegisterRequest(6, 4))
+BLOCKS = Schedule({"j": 512}, registers=RegisterRequest(6, 4))
 
 
 def seconds(own: Schedule, threads: int = 2, rows: int = 48, dtype: DType = DType.F32) -> float:
@@ -35,7 +35,7 @@ def test_more_threads_take_less_time() -> None:
 
 def test_more_sums_in_registers_take_less_time() -> None:
     """What is loaded serves more of them."""
-    assert seconds(BLOCKS) < seconds(replace(BLOCKS, wishes=RegisterRequest(1, 1)))
+    assert seconds(BLOCKS) < seconds(replace(BLOCKS, registers=RegisterRequest(1, 1)))
 
 
 def test_packed_half_types_take_less_time() -> None:
@@ -88,7 +88,7 @@ def test_what_streams_by_does_not_drive_out_what_is_read_again() -> None:
         predictor.seconds(
             Schedule(
                 {"j": tile},
-                wishes=RegisterRequest(8, 2),
+                registers=RegisterRequest(8, 2),
                 layouts={"W": PackedLayout(0, 1, width, pairs=False)},
             )
         )
@@ -98,7 +98,7 @@ def test_what_streams_by_does_not_drive_out_what_is_read_again() -> None:
 
 
 def as_it_lies(
-    columns: int, length: int, own: RegisterRequest = BLOCKS.wishes, laid: bool = False
+    columns: int, length: int, own: RegisterRequest = BLOCKS.registers, laid: bool = False
 ) -> float:
     """Of eight rows and a tile of so many columns and rows of W, which a block may lay out."""
     x, w = tensor("X", DType.F32, (8, 1024)), tensor("W", DType.F32, (1024, host().l2 // 256))

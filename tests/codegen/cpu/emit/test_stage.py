@@ -86,8 +86,12 @@ def test_turned_operands(turned: tuple[bool, bool], dtype: DType, machine: str) 
 def test_blocks_of_any_shape(rows: int, vectors: int) -> None:
     """However many rows and vectors are in registers at once, the product is the same."""
     x, w = tensor("X", DType.F32, (11, 13)), tensor("W", DType.F32, (13, 83))
-    wishes = RegisterRequest(rows, vectors, unroll=1 + rows % 4, ahead=3 * (vectors % 2))
-    assert_right(module(x @ w), schedules={"program": Schedule(wishes=wishes)}, machines=[host()])
+    wishes = RegisterRequest(
+        rows, vectors, unroll=1 + rows % 4, prefetch_distance=3 * (vectors % 2)
+    )
+    assert_right(
+        module(x @ w), schedules={"program": Schedule(registers=wishes)}, machines=[host()]
+    )
 
 
 def test_several_batch_axes() -> None:
@@ -146,7 +150,7 @@ def test_what_all_lanes_share_is_read_before_the_loop() -> None:
 def test_two_blocks_of_rows_follow_each_other_without_a_loop(rows: int, loops: bool) -> None:
     """A processor then knows where the loops inside end; of more, the text would be long."""
     x, w = tensor("X", DType.F32, (rows, 64)), tensor("W", DType.F32, (64, 2 * host().width))
-    own = Schedule(wishes=RegisterRequest(4, 2))
+    own = Schedule(registers=RegisterRequest(4, 2))
     text = print_module(module(x @ w), {"program": own}, host()).text
     assert text.count("getelementptr")  # it is no empty function
     around = 3  # blocks, columns, and what is folded, of each block of rows

@@ -55,8 +55,8 @@ def ways(module: Module, machine: CpuMachine) -> Iterator[Schedule]:
         own = Schedule(cut, serial, RegisterRequest(4, 2), wide=True)
         yield replace(own, staged=("X",))
         yield replace(own, panels={"Y": columns})
-        yield replace(own, turned={"X": rows})
-        yield replace(own, turned={"X": rows}, panels={"Y": columns})
+        yield replace(own, transposed={"X": rows})
+        yield replace(own, transposed={"X": rows}, panels={"Y": columns})
         yield replace(own, staged=("X",), layouts={"Y": columns})
 
 
@@ -111,7 +111,7 @@ def test_pairs_meet_floats(inner: int, wide: bool, machine: CpuMachine) -> None:
     module = fuse_kernels(lower(program(x @ (y if wide else apply("cast", y, dtype=DType.F32)))))
     layout = PackedLayout(0, 1, 2 * (machine.width // 4), True)
     own = Schedule(
-        wishes=RegisterRequest(4, 2),
+        registers=RegisterRequest(4, 2),
         layouts={"Y": layout},
         staged=("X",) if wide else (),
         wide=wide,
@@ -124,7 +124,7 @@ def test_pairs_of_what_is_no_number(machine: CpuMachine) -> None:
     """Each half keeps its bits: infinities, NaN, zeros with a sign, the smallest numbers."""
     module = product(DType.BF16, 4, 2, 2 * (machine.width // 4))
     own = Schedule(
-        wishes=RegisterRequest(4, 2),
+        registers=RegisterRequest(4, 2),
         layouts={"Y": PackedLayout(0, 1, 2 * (machine.width // 4), True)},
         staged=("X",),
         wide=True,
@@ -144,9 +144,9 @@ def test_a_vector_of_pairs_is_two_of_floats_by_one_instruction_each() -> None:
     """And the factor that lanes share is spread by the product itself."""
     module = product(DType.BF16, 16, 64, 48)
     own = Schedule(
-        wishes=RegisterRequest(16, 1, 1),
+        registers=RegisterRequest(16, 1, 1),
         layouts={"Y": PackedLayout(0, 1, 16, True)},
-        turned={"X": PackedLayout(1, 0, 16, False)},
+        transposed={"X": PackedLayout(1, 0, 16, False)},
         wide=True,
     )
     text = assembly(print_module(module, {"program": own}, SLOW), SLOW)
@@ -178,7 +178,7 @@ def test_products_that_nobody_widened_are_as_slow_as_they_were() -> None:
 def test_what_is_no_half_is_turned_once_for_those_that_widen_and_others() -> None:
     x = tensor("X", DType.F32, (8, 64))
     module = lower(program(*(x @ tensor(name, DType.F32, (64, 48)) for name in "WV")))
-    own = Schedule(wishes=RegisterRequest(8, 1), turned={"X": PackedLayout(1, 0, 8, False)})
+    own = Schedule(registers=RegisterRequest(8, 1), transposed={"X": PackedLayout(1, 0, 8, False)})
     first, second = (one.name for one in module.kernels)
     found, _ = with_transposes(module, {first: own, second: replace(own, wide=True)})
     assert len(found.kernels) == 3

@@ -32,8 +32,8 @@ def turning(module: Module, *names: str, rows: int = 8) -> dict[str, Schedule]:
     """Of each kernel that reads some of these buffers."""
     return {
         kernel.name: Schedule(
-            wishes=RegisterRequest(rows, 1),
-            turned={
+            registers=RegisterRequest(rows, 1),
+            transposed={
                 one.name: PackedLayout(1, 0, rows, False)
                 for one in kernel.inputs
                 if one.name in names
@@ -51,7 +51,7 @@ def test_an_input_is_turned_once_for_all_its_products() -> None:
     readers = [one for one in found.kernels if any("turned" in each.name for each in one.inputs)]
     assert len(readers) == 2
     assert not any(each.name == "X" for one in readers for each in one.inputs)
-    assert not any(one.turned for one in schedules.values())
+    assert not any(one.transposed for one in schedules.values())
     assert_right(module, schedules=turning(module, "X"), machines=[host()])
 
 
@@ -100,7 +100,7 @@ def test_ways_that_differ_in_pairs_or_columns_are_two() -> None:
     pairs = [host().bf16_dot, False]
     for kernel, one in zip(module.kernels, pairs, strict=True):
         turned = {"X": PackedLayout(1, 0, 8, one)}
-        own[kernel.name] = replace(own[kernel.name], turned=turned)
+        own[kernel.name] = replace(own[kernel.name], transposed=turned)
     found, _ = with_transposes(module, own)
     assert len(found.kernels) == 3 + host().bf16_dot
     assert_right(module, schedules=own, machines=[host()])
@@ -125,13 +125,13 @@ def test_all_that_is_proposed_is_right(machine: CpuMachine, constant: tuple[str,
     )
     (kernel,) = module.kernels
     own = space(kernel, machine, 2, constant)
-    first = [one for one in ranked_choices(own) if one.schedule.turned][:60:20]
+    first = [one for one in ranked_choices(own) if one.schedule.transposed][:60:20]
     assert first
     near = [
         each
         for one in first
         for each in neighbouring_choices(own, one.point)
-        if each.schedule.turned
+        if each.schedule.transposed
     ]
     for one in (*first, *near[::12]):
         assert_right(module, schedules={kernel.name: one.schedule}, machines=[machine])
@@ -142,9 +142,9 @@ def test_what_lies_otherwise_already_is_not_turned() -> None:
     w, x = tensor("W", DType.F32, (64, 512)), tensor("X", DType.F32, (512, 48))
     (kernel,) = lower(program(w @ x)).kernels
     found = choices(kernel, host(), 2, ["W"])
-    assert any(one.turned for one in found)
+    assert any(one.transposed for one in found)
     assert any(one.layouts for one in found)
-    assert not any(one.turned.keys() & {*one.layouts, *one.panels} for one in found)
+    assert not any(one.transposed.keys() & {*one.layouts, *one.panels} for one in found)
 
 
 def test_what_another_stage_packs_is_cut_into_whole_vectors() -> None:
@@ -215,4 +215,4 @@ def test_it_is_proposed_where_it_can_be(result: Term, turns: bool) -> None:
     module = lower(program(result))
     kernel = module.kernels[-1]
     found = choices(kernel, host(), 2)
-    assert any(one.turned for one in found) == turns
+    assert any(one.transposed for one in found) == turns

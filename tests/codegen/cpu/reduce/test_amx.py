@@ -45,7 +45,7 @@ def matrix(rows: int, vectors: int, unroll: int = 2, ahead: int = 0) -> Register
 
 
 def by_matrix(one: ScheduleChoice[Schedule]) -> bool:
-    return one.schedule.wishes.matrix
+    return one.schedule.registers.matrix
 
 
 @runs
@@ -58,7 +58,7 @@ def test_what_does_not_fill_tiles_is_computed_as_well(
 ) -> None:
     """Rows, columns and products that are left over."""
     module = product(rows, inner, columns)
-    own = Schedule(wishes=matrix(held, vectors, 1 + rows % 4, inner % 2), layouts=wide(vectors))
+    own = Schedule(registers=matrix(held, vectors, 1 + rows % 4, inner % 2), layouts=wide(vectors))
     assert_right(module, schedules={"program": own}, machines=[host()])
 
 
@@ -71,8 +71,8 @@ def test_rows_that_were_not_laid_out_are_woven(
     rows: int, inner: int, columns: int, held: int, vectors: int
 ) -> None:
     """Two vectors of two rows at a time, the last one of an odd number alone."""
-    wishes = replace(matrix(held, vectors, 1 + rows % 4, rows % 3), nearest=columns == 17)
-    own = {"program": Schedule(wishes=wishes)}
+    wishes = replace(matrix(held, vectors, 1 + rows % 4, rows % 3), prefetch_to_l1=columns == 17)
+    own = {"program": Schedule(registers=wishes)}
     assert_right(product(rows, inner, columns), schedules=own, machines=[host()])
 
 
@@ -97,7 +97,7 @@ def test_panels_of_a_block_and_stacks(turned: bool, panels: dict[str, PackedLayo
     x, y = tensor("X", DType.BF16, (3, 19, 70)), tensor("Y", DType.BF16, (3, 70, 45))
     x = apply("transpose", tensor("X", DType.BF16, (19, 3, 70)), axes=(1, 0, 2)) if turned else x
     module = lower(program(x @ y))
-    own = Schedule(wishes=matrix(16, 1), panels=panels)
+    own = Schedule(registers=matrix(16, 1), panels=panels)
     assert_right(module, schedules={"program": own}, machines=[host()])
 
 
@@ -107,14 +107,14 @@ def test_what_is_made_of_sums_is_made_on_the_way() -> None:
     x, y = tensor("X", DType.BF16, (18, 64)), tensor("Y", DType.BF16, (64, 40))
     z = tensor("Z", DType.BF16, (18, 40))
     module = lower(program(apply("exp", apply("tanh", x @ y)) + z, apply("sum", z, axes=(1,))))
-    own = {one.name: Schedule(wishes=matrix(16, 2), layouts=wide(2)) for one in module.kernels}
+    own = {one.name: Schedule(registers=matrix(16, 2), layouts=wide(2)) for one in module.kernels}
     assert_right(module, schedules=own, machines=[host()])
 
 
 def test_it_is_used_where_there_is_one() -> None:
     """A machine without it gets other instructions by the same schedule."""
     module = product(32, 256, 64)
-    own = {"program": Schedule(wishes=matrix(32, 2), layouts=wide(2))}
+    own = {"program": Schedule(registers=matrix(32, 2), layouts=wide(2))}
     text = assembly(print_module(module, own, LARGE), LARGE)
     assert "tdpbf16ps" in text
     assert "tilerelease" in text
@@ -141,7 +141,7 @@ def test_schedules_are_for_it() -> None:
     """Its rows and vectors are proposed, and predicted to be fastest, for many rows."""
     (kernel,) = product(64, 1024, 1024).kernels
     found = ranked_choices(space(kernel, LARGE, 2, ["Y"]))
-    assert found[0].schedule.wishes.matrix
+    assert found[0].schedule.registers.matrix
     own = [one.schedule for one in found if by_matrix(one)]
     assert {bool(one.layouts) for one in own} == {bool(one.panels) for one in own} == {True, False}
     assert any(not one.layouts and not one.panels for one in own)
@@ -152,7 +152,7 @@ def test_few_rows_of_large_matrices_are_woven() -> None:
     """What is read once is not laid out for that, neither in panels nor beforehand."""
     (kernel,) = product(8, 4096, 4096).kernels
     best = ranked_choices(space(kernel, LARGE, 2))[0].schedule
-    assert best.wishes.matrix
+    assert best.registers.matrix
     assert not best.panels
 
 
@@ -174,6 +174,6 @@ def test_what_lanes_read_in_columns_is_laid_out_for_it() -> None:
 def test_a_process_that_may_not_use_it_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before anything is loaded, and only where the program needs it."""
     monkeypatch.setattr(compiler, "request_amx_permission", lambda: False)
-    own = {"program": Schedule(wishes=matrix(32, 2), layouts=wide(2))}
+    own = {"program": Schedule(registers=matrix(32, 2), layouts=wide(2))}
     with pytest.raises(NativeError, match="does not let this process use AMX, as program does"):
         compiler.load(print_module(product(32, 64, 64), own, LARGE), b"", b"")

@@ -29,7 +29,7 @@ def test_a_word_that_meets_one_vector_is_spread_by_the_product(name: str) -> Non
     module = lower(program(inputs[0] @ inputs[1]))
     schedules = {
         "program": Schedule(
-            wishes=RegisterRequest(ROWS, 1, 1), layouts={"Y": PackedLayout(0, 1, 16, True)}
+            registers=RegisterRequest(ROWS, 1, 1), layouts={"Y": PackedLayout(0, 1, 16, True)}
         )
     }
     machine = CpuMachine("x86_64-unknown-linux-gnu", name, FEATURES)

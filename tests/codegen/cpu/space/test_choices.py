@@ -75,7 +75,7 @@ def test_of_constant_weights_in_rows_few_rows_share_what_was_laid_out(
     module = lower(program(x @ apply("transpose", w, axes=(1, 0))))
     first = of(module, machine, "W")[0]
     assert first.layouts
-    assert (first.wishes.rows > 1) == (rows > 1)
+    assert (first.registers.rows > 1) == (rows > 1)
     assert_right(module, schedules={module.kernels[0].name: first}, machines=[machine])
 
 
@@ -94,7 +94,7 @@ def test_of_a_stack_that_is_constant_no_copy_is_made_to_read_one_of_it() -> None
 def test_sums_fit_the_registers(machine: CpuMachine) -> None:
     """Rows times vectors of sums, and what they are made of."""
     for own in of(product(64, 512, 512), machine):
-        rows, vectors = own.wishes.rows, own.wishes.vectors
+        rows, vectors = own.registers.rows, own.registers.vectors
         assert 0 < rows * vectors + vectors + 1 <= machine.registers
 
 
@@ -107,7 +107,7 @@ def test_panels_are_as_wide_as_the_vectors_that_read_them(machine: CpuMachine) -
     for own in packed:
         layout = own.layouts["W"]
         assert isinstance(layout, PackedLayout)
-        assert layout.width == own.wishes.vectors * machine.width // 4
+        assert layout.width == own.registers.vectors * machine.width // 4
         assert own.tiles["j"] % (machine.width // 4) == 0
 
 
@@ -204,7 +204,7 @@ def test_what_is_fine_changes_no_result(machine: CpuMachine) -> None:
         if any(one.point[at] != first[at] for at in fine)
     ]
     assert {one.schedule.fastest for one in near} > {None}
-    assert {one.schedule.wishes.ahead for one in near} > {0}
+    assert {one.schedule.registers.prefetch_distance for one in near} > {0}
     narrower = {machine.width // 2} if machine.width > 16 else set()
     assert {one.schedule.width for one in near} == {0, *narrower}
     for one in near:
@@ -218,17 +218,21 @@ def test_what_is_fetched_ahead_may_come_nearer() -> None:
     fetched, nearer = set(), []
     for one in ranked_choices(own):
         found = [
-            each for each in neighbouring_choices(own, one.point) if each.schedule.wishes.nearest
+            each
+            for each in neighbouring_choices(own, one.point)
+            if each.schedule.registers.prefetch_to_l1
         ]
-        assert bool(found) == (one.schedule.wishes.ahead > 0)
+        assert bool(found) == (one.schedule.registers.prefetch_distance > 0)
         fetched.add(bool(found))
         nearer += found
     assert fetched == {False, True}
     around = [
-        each.schedule.wishes for one in nearer[:3] for each in neighbouring_choices(own, one.point)
+        each.schedule.registers
+        for one in nearer[:3]
+        for each in neighbouring_choices(own, one.point)
     ]
-    assert any(each.nearest for each in around)
-    assert all(each.ahead for each in around if each.nearest)
+    assert any(each.prefetch_to_l1 for each in around)
+    assert all(each.prefetch_distance for each in around if each.prefetch_to_l1)
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.F64])
@@ -244,7 +248,7 @@ def test_narrower_vectors_change_no_result(packed: bool, dtype: DType) -> None:
     first = next(
         one
         for one in ranked_choices(own)
-        if bool(one.schedule.layouts) == packed and not one.schedule.wishes.matrix
+        if bool(one.schedule.layouts) == packed and not one.schedule.registers.matrix
     )
     (narrow,) = (one for one in neighbouring_choices(own, first.point) if one.schedule.width)
     assert narrow.schedule.width == machine.width // 2
@@ -269,7 +273,7 @@ def test_kernels_of_several_stages_in_narrower_vectors(made: object) -> None:
 
 def _by_vectors(kernel: TileKernel) -> Schedule:
     """The best predicted that is for no matrix unit."""
-    return next(one for one in choices(kernel, host(), 2) if not one.wishes.matrix)
+    return next(one for one in choices(kernel, host(), 2) if not one.registers.matrix)
 
 
 def test_tiles_that_the_second_cache_does_not_hold_break_a_constraint() -> None:
@@ -311,13 +315,13 @@ def test_what_no_cache_holds_is_fetched_ahead_as_it_lies() -> None:
     """What fits a cache is not, nor what a block lays out for itself."""
     machine = host()
     small, large = (of(product(48, 256, machine.l2 // size), machine) for size in (4096, 512))
-    assert not any(one.wishes.ahead for one in small)
+    assert not any(one.registers.prefetch_distance for one in small)
     for one in large:
-        assert bool(one.wishes.ahead) == (not one.panels)
+        assert bool(one.registers.prefetch_distance) == (not one.panels)
 
 
 def test_sums_of_squares_are_not_fetched_ahead() -> None:
     """Rows that lanes lie along follow themselves."""
     x = tensor("X", DType.BF16, (8, 4096))
     (kernel,) = lower(program(apply("sum", x * x, axes=(1,)))).kernels
-    assert not any(one.wishes.ahead for one in choices(kernel, host(), 2))
+    assert not any(one.registers.prefetch_distance for one in choices(kernel, host(), 2))

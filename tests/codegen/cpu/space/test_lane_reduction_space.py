@@ -39,7 +39,7 @@ def in_rows(rows: int, inner: int, columns: int, dtype: DType = DType.F32) -> Mo
 
 
 def along(found: list[ScheduleChoice[Schedule]]) -> list[ScheduleChoice[Schedule]]:
-    return [one for one in found if one.schedule.wishes.lanes is not None]
+    return [one for one in found if one.schedule.registers.lanes is not None]
 
 
 @BOTH
@@ -49,7 +49,7 @@ def test_any_number_of_sums_gives_the_same(
     lanes: tuple[int, int], chains: int, machine: CpuMachine
 ) -> None:
     """Also of rows, columns and lanes that are no multiple of it."""
-    own = Schedule(wishes=RegisterRequest(lanes=lanes, chains=chains))
+    own = Schedule(registers=RegisterRequest(lanes=lanes, chains=chains))
     assert_right(in_rows(7, 83, 11), schedules={"program": own}, machines=[machine])
 
 
@@ -61,15 +61,15 @@ def test_rows_columns_and_chains_are_choices(rows: int) -> None:
     own = space(kernel, machine, 2)
     first = along(ranked_choices(own))[0]
     near = along(neighbouring_choices(own, first.point))
-    kinds = {one.schedule.wishes.lanes: one.schedule.wishes for one in near}
+    kinds = {one.schedule.registers.lanes: one.schedule.registers for one in near}
     assert len(kinds) > 3
-    many = {one.schedule.wishes.chains for one in near}
+    many = {one.schedule.registers.chains for one in near}
     assert (len(many) > 1) == (rows == 1), "of sixteen sums, registers hold no second chain"
     for high, wide in filter(None, kinds):
         assert high * wide + wide + 1 <= machine.registers
         assert wide <= rows
     (changed,) = {one for one in kinds.values() if one.lanes == (2, 1)}
-    schedule = replace(first.schedule, wishes=changed)
+    schedule = replace(first.schedule, registers=changed)
     assert_right(in_rows(rows, 512, 64), schedules={kernel.name: schedule}, machines=[machine])
 
 

@@ -59,7 +59,9 @@ def test_along_the_rows_each_line_is_fetched_and_behind_their_end_the_next_ones(
     module = product(rows, depth, columns, dtype)
     (kernel,) = module.kernels
     along = next(one.name for one in kernel.indices if one.size == columns)
-    wishes = RegisterRequest(4, 2, ahead=ahead, nearest=True, across=True)
+    wishes = RegisterRequest(
+        4, 2, prefetch_distance=ahead, prefetch_to_l1=True, prefetch_along_lanes=True
+    )
     own = Schedule({along: width, down(kernel): step}, down(kernel), wishes)
     lines = {address // LINE for address in fetched(module, own)}
 
@@ -82,7 +84,9 @@ def test_results_are_the_same_wherever_it_is_fetched() -> None:
     module = product(11, 70, 300)
     (kernel,) = module.kernels
     for rows, vectors, ahead in ((8, 2, 4), (6, 1, 1), (16, 1, 50)):
-        wishes = RegisterRequest(rows, vectors, ahead=ahead, nearest=True, across=True)
+        wishes = RegisterRequest(
+            rows, vectors, prefetch_distance=ahead, prefetch_to_l1=True, prefetch_along_lanes=True
+        )
         own = Schedule({"j": 128, down(kernel): 16}, down(kernel), wishes)
         assert_right(module, schedules={kernel.name: own}, machines=list(MACHINES.values()))
 
@@ -91,20 +95,32 @@ def test_a_block_that_goes_down_a_large_matrix_fetches_along_its_rows() -> None:
     """Or from further down, if trials say so; what is there already, or elsewhere, never does."""
     (kernel,) = product(16, 2048, host().l2 // 4096).kernels
     own = space(kernel, host(), 2)
+    down_rows = 0
     for one in ranked_choices(own):
-        schedule, wishes = one.schedule, one.schedule.wishes
+        schedule, wishes = one.schedule, one.schedule.registers
         goes = schedule.serial == down(kernel) and not schedule.panels and not wishes.matrix
-        assert wishes.across == goes
-        assert wishes.nearest == goes
-        others = [each.schedule.wishes for each in neighbouring_choices(own, one.point)]
-        below = [each for each in others if not each.across and each.ahead]
-        assert not goes or any(each.ahead == schedule.tiles[down(kernel)] // 2 for each in below)
+        assert wishes.prefetch_along_lanes == goes
+        assert wishes.prefetch_to_l1 == goes
+        others = [each.schedule.registers for each in neighbouring_choices(own, one.point)]
+        below = [
+            each for each in others if not each.prefetch_along_lanes and each.prefetch_distance
+        ]
+        if goes:
+            down_rows += 1
+            assert any(
+                each.prefetch_distance == schedule.tiles[down(kernel)] // 2 for each in below
+            )
         assert schedule.tiles.get(down(kernel)) != 8 or goes
+    assert down_rows
     small = product(16, 2048, 128).kernels[0]
     found = choices(small, host(), 2)
-    assert not any(one.wishes.across for one in found)
+    assert not any(one.registers.prefetch_along_lanes for one in found)
     assert all(one.tiles.get(down(small), 16) >= 16 for one in found)
-    assert not any(one.wishes.across for one in choices(kernel, host(), 2, ["W"]) if one.layouts)
+    assert not any(
+        one.registers.prefetch_along_lanes
+        for one in choices(kernel, host(), 2, ["W"])
+        if one.layouts
+    )
 
 
 def test_no_schedule_lies_beside_another_twice() -> None:

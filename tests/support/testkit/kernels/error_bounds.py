@@ -26,8 +26,7 @@ from aiosearch.codegen.ir import (
 from aiosearch.codegen.ir.interpreter import interpret
 from aiosearch.codegen.ir.semantics import NUMPY_OPERATIONS
 from aiosearch.codegen.native.machine import CpuMachine
-from aiosearch.tensor import Floats, Program
-from aiosearch.tensor.evaluation import evaluate
+from aiosearch.tensor import Floats, Program, evaluate
 from aiosearch.tensor.types import DType
 
 UNITS = {DType.F64: 2.0**-53, DType.F32: 2.0**-24, DType.F16: 2.0**-11, DType.BF16: 2.0**-8}
@@ -71,6 +70,7 @@ def assert_right(
 ) -> None:
     """Demands that machine code for each machine computes what the module says."""
     referee = _referee(module) if inputs is None else Referee(module, inputs)
+    assert referee.judges, f"nothing can be said of results on these inputs\n{module}"
     for machine in machines:
         error = referee.wrong(run(module, referee.inputs, schedules, machine))
         assert not error, f"{error}\n{module}\n{schedules}\n{machine}"

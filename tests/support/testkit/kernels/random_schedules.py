@@ -43,13 +43,13 @@ def _schedule(module: Module, kernel: TileKernel, random: Random, machine: CpuMa
         tiles=tiles,
         serial=along.name if along else None,
         keeps=random.random() < 0.5,
-        wishes=RegisterRequest(
+        registers=RegisterRequest(
             rows,
             vectors,
             random.choice([1, 2, 4]),
             random.choice([0, 0, 3]),
             matrix,
-            nearest=random.random() < 0.5,
+            prefetch_to_l1=random.random() < 0.5,
             lanes=random.choice([None, (1, 1), (2, 3), (8, 1)]),
             chains=random.choice([0, 1, 3]),
         ),
@@ -75,7 +75,7 @@ def _turned(own: Schedule, kernel: TileKernel, random: Random, machine: CpuMachi
             width = random.choice([2, 4, lanes, 2 * lanes])
         pairs = one.dtype is DType.BF16 and machine.bf16_dot
         found[one.name] = PackedLayout(row, column, width, pairs)
-    return replace(own, turned=found)
+    return replace(own, transposed=found)
 
 
 def _packed(
@@ -105,7 +105,7 @@ def _packed(
         step = layout.width if coded else layout.width // vectors
         tiles[column.name] += -tiles[column.name] % step
     staged = tuple(one for one in own.staged if one != name)
-    wishes = replace(own.wishes, vectors=vectors)
-    found = replace(own, tiles=tiles, wishes=wishes, staged=staged)
+    wishes = replace(own.registers, vectors=vectors)
+    found = replace(own, tiles=tiles, registers=wishes, staged=staged)
     laid = {name: replace(layout, coded=coded)}
     return replace(found, panels=laid) if draw < 0.3 else replace(found, layouts=laid)

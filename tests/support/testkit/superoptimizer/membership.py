@@ -117,11 +117,11 @@ class Members:
 
     def _needed(self, made: Mapping[int, Made], outputs: Sequence[int]) -> list[int]:
         """All tensors that have to be computed, in the order of their classes."""
-        stack, found = [*outputs], set(self.fusion.tables.given)
+        stack, found = [*outputs], set(self.fusion.tables.available)
         while stack:
             tensor = stack.pop()
             if tensor not in found:
                 found.add(tensor)
                 step, graph = made[tensor].step, made[tensor].graph
                 stack += step.operands if graph is None else graph.loads
-        return sorted(found - self.fusion.tables.given)
+        return sorted(found - self.fusion.tables.available)

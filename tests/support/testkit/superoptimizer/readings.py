@@ -58,7 +58,7 @@ class Reading:
         step = self._lookup.step(recipe, operands)
         (found,) = self._lookup.after(step)
         self._classes[term] = found
-        if found not in self._tables.given:
+        if found not in self._tables.available:
             self.made.setdefault(found, Made(step))
 
     def _kernel(self, recipe: Recipe) -> None:
@@ -69,5 +69,5 @@ class Reading:
             step = Derivation("store", (tile,))
             (found,) = self._lookup.after(step)
             self._classes[term] = found
-            if found not in self._tables.given:
+            if found not in self._tables.available:
                 self.made.setdefault(found, Made(step, graph))

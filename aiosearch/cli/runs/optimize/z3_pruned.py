@@ -6,26 +6,29 @@ and what z3 does not prove to be a part of the reference is dropped.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ...result import Result
-from ...search import Search
-from ...superoptimizer.progress import cpu_seconds
-from ...workloads.blocks import LONGEST, BlockProgram, Blocks
-from ...workloads.mirage.tasks import TASKS
-from ..commands.search import fastest_loop
-from ..output.logs import logs_to_stderr
-from ..output.screen import LiveScreen, NoScreen, PlainScreen, ProgressPrinter, Screen
-from ..output.streams import Exit, UsageError, give, give_json, reserved_stdout, tell
-from ..output.table import table
-from ..output.units import of
-from ..signals import Interrupts
+from ....result import Result
+from ....search import Search
+from ....superoptimizer.progress import cpu_seconds
+from ....workloads.blocks import LONGEST, BlockProgram, Blocks
+from ....workloads.mirage.tasks import TASKS
+from ...output.logs import logs_to_stderr
+from ...output.screen import LiveScreen, NoScreen, PlainScreen, ProgressPrinter, Screen
+from ...output.streams import Exit, UsageError, give, give_json, reserved_stdout, tell
+from ...output.table import table
+from ...output.units import of
+from ...signals import Interrupts
+from ..search import fastest_loop
 from .fused_run import seconds_text
+
+if TYPE_CHECKING:
+    from ...commands.optimize import OptimizeArguments
+
 
 LENGTH = 4
 """Operators beside the inputs, where nothing is said; each one more takes many times as long."""
@@ -44,7 +47,7 @@ _OTHER_WAY = (
 )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: OptimizeArguments) -> int:
     """Searches, tells the counts, and gives the exit code."""
     problem = _problem(arguments)
     start_up = cpu_seconds()
@@ -61,11 +64,11 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.INTERRUPTED if result.reason == INTERRUPTED else Exit.FINE
 
 
-def _problem(arguments: argparse.Namespace) -> Blocks:
+def _problem(arguments: OptimizeArguments) -> Blocks:
     name = arguments.function.replace("_", "-")
     if name not in TASKS:
-        known = ", ".join(task.replace("-", "_") for task in TASKS)
-        raise UsageError(f"--prune z3 knows {known}, each at one shape, not {arguments.function}")
+        tasks = ", ".join(task.replace("-", "_") for task in TASKS)
+        raise UsageError(f"--prune z3 knows {tasks}, each at one shape, not {arguments.function}")
     for option in _OTHER_WAY:
         if getattr(arguments, option):
             raise UsageError(f"--{option.replace('_', '-')} is not for --prune z3")
@@ -80,7 +83,7 @@ def _problem(arguments: argparse.Namespace) -> Blocks:
 class _Z3PrunedRun:
     """One search on the running loop; made and used once."""
 
-    def __init__(self, problem: Blocks, arguments: argparse.Namespace) -> None:
+    def __init__(self, problem: Blocks, arguments: OptimizeArguments) -> None:
         self._quiet = arguments.quiet
         self._screen = self._opened()
         self._search: Search[Any, BlockProgram] = Search(
@@ -135,8 +138,8 @@ def _text(problem: Blocks, result: Result[BlockProgram], seconds: dict[str, floa
     if result.best is not None:
         parts.append(f"the first: {result.best.text}")
     elif facts["status"] == "complete":
-        more = len(TASKS[problem.task].inputs) + problem.length + 1
-        parts.append(f"nothing has so few operators: raise --block-operators to {more} or more")
+        longer = len(TASKS[problem.task].inputs) + problem.length + 1
+        parts.append(f"nothing has so few operators: raise --block-operators to {longer} or more")
     return "\n\n".join([*parts, seconds_text(seconds)])
 
 

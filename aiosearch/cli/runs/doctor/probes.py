@@ -19,10 +19,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...errors import AiosearchError
-from ...folders import nearest_above
-from ...pool import usable_cores
-from ..output.units import duration, of, size
+from ....errors import AiosearchError
+from ....folders import nearest_above
+from ....pool import usable_cores
+from ...output.units import duration, of, size
 
 
 class FindingState(enum.StrEnum):
@@ -53,8 +53,6 @@ def missing(name: str, detail: str, remedy: str, *, essential: bool = False) -> 
     return Finding(name, detail, FindingState.MISSING, remedy, essential)
 
 
-pass
-
 SECONDS = 30.0
 """How long a probe that starts a process may take."""
 _SLOW = "look for what keeps this machine busy, and try again"
@@ -82,7 +80,7 @@ def distributions() -> list[Finding]:
         remedy = "pip install aiosearch"
         return [missing("aiosearch", "it runs from a folder, and is not installed", remedy)]
     always = [text for text in requirements if not re.search(r";.*\bextra\b", text)]
-    needed = [found[0] for text in always if (found := re.match(r"[\w.-]+", text))]
+    needed = [match[0] for text in always if (match := re.match(r"[\w.-]+", text))]
     return [distribution(name) for name in ("aiosearch", *needed, *_OPTIONAL)]
 
 
@@ -110,7 +108,7 @@ def kernel() -> list[Finding]:
 
 def strategies() -> list[Finding]:
     """Loads every installed strategy."""
-    from ...strategies.registry import list_strategies
+    from ....strategies.registry import list_strategies
 
     return [
         broken(f"strategy {info.name}", info.error, "install versions that match, or remove it")
@@ -122,8 +120,8 @@ def strategies() -> list[Finding]:
 
 def cache() -> Finding:
     """Reads the file of verdicts."""
-    from ...checks import cache_stats
-    from ..commands.cache import cache_path
+    from ....checks import cache_stats
+    from ..cache import cache_path
 
     try:
         path = cache_path()
@@ -150,38 +148,44 @@ def _obstacle(path: Path) -> str:
 
 def settings() -> Finding:
     """Reads the settings of this folder."""
-    from ..inputs.settings import settle
+    from ...inputs.settings import settle
 
     try:
         chosen = settle({})
     except AiosearchError as error:
         return broken("settings", str(error), "correct it, and look with --show-settings")
-    made = [f"{name} by {each.origin}" for name, each in chosen.items() if each.origin != "default"]
-    return Finding("settings", "; ".join(made) or "all are the defaults")
+    changed = [
+        f"{name} by {setting.origin}"
+        for name, setting in chosen.items()
+        if setting.origin != "default"
+    ]
+    return Finding("settings", "; ".join(changed) or "all are the defaults")
 
 
 async def worker() -> Finding:
     """Runs a tiny search on a worker process."""
-    from ...search import Search
-    from ...workloads.queens import Queens
+    from ....search import Search
+    from ....workloads.queens import Queens
 
     started = time.monotonic()
     try:
         async with asyncio.timeout(SECONDS), Search(Queens(4), workers=1, cache=None) as search:
-            found = await search.wait()
+            result = await search.wait()
     except TimeoutError:
         return broken("worker", f"no answer in {SECONDS:g}s", _SLOW, essential=True)
     except Exception as error:
         return broken("worker", str(error), "see the lines above it", essential=True)
     took = duration(time.monotonic() - started)
-    detail = f"a search on a process of its own took {took}, {of(len(found.solutions), 'solution')}"
+    detail = (
+        f"a search on a process of its own took {took}, {of(len(result.solutions), 'solution')}"
+    )
     return Finding("worker", detail, essential=True)
 
 
 async def z3() -> Finding:
     """Has one question answered by a z3 process."""
-    from ...checks import Status, Verifier
-    from ...problem import Obligation
+    from ....checks import Status, Verifier
+    from ....problem import Obligation
 
     question = Obligation("(declare-const x Int) (assert (< x x))")
     remedy = "pip install --force-reinstall z3-solver"
@@ -234,8 +238,8 @@ def _memory() -> str:
         facts = Path("/proc/meminfo").read_text()
     except OSError:
         return whole
-    found = re.search(r"MemAvailable:\s+(\d+) kB", facts)
-    return f"{whole}, {size(int(found[1]) * 1024)} available" if found else whole
+    match = re.search(r"MemAvailable:\s+(\d+) kB", facts)
+    return f"{whole}, {size(int(match[1]) * 1024)} available" if match else whole
 
 
 def _has_pidfd() -> bool:

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...devices import Device, DeviceError, device, this_machine
-from ...superoptimizer.algebra.program_reader import (
+from ....devices import Device, DeviceError, device, this_machine
+from ....superoptimizer.algebra.program_reader import (
     NormalFormProgram,
     UnsearchableError,
     read,
     uncast,
 )
-from ...superoptimizer.space import Space
-from ...tensor import Program
-from ..commands.search import fastest_loop
-from ..inputs import programs
-from ..inputs.functions import bound
-from ..output.drawings import draw_all, require_folder
-from ..output.logs import logs_to_stderr
-from ..output.streams import Exit, UsageError, complain, give, give_json, reserved_stdout, tell
+from ....superoptimizer.space import Space
+from ....tensor import Program
+from ...inputs import programs
+from ...inputs.functions import bound
+from ...output.drawings import draw_all, require_folder
+from ...output.logs import logs_to_stderr
+from ...output.streams import Exit, UsageError, complain, give, give_json, reserved_stdout, tell
+from ..resume_hint import resume_command
+from ..search import fastest_loop
 from . import fused_run
 from .fused_run import FusedOutcome, FusedRequest, FusedRun
-from .resume_hint import resume_command
+
+if TYPE_CHECKING:
+    from ...commands.optimize import OptimizeArguments
+
 
 PASSED_ON = ("workers", "strategy", "journal", "resume", "floats", "bound")
 UNMEASURED = "A100"
 """Predicted for where this machine was not measured."""
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: OptimizeArguments) -> int:
     """Searches, tells the best, and gives the exit code."""
     if arguments.prune == "z3":
         if arguments.space:
@@ -40,13 +43,13 @@ def run(arguments: argparse.Namespace) -> int:
         return run_pruned(arguments)
     program = _program(arguments)
     reference = _read(program)
-    wanted = _request(program, arguments)
+    request = _request(program, arguments)
     if arguments.space:
-        _show_space(reference, wanted, arguments.json)
+        _show_space(reference, request, arguments.json)
         return Exit.FINE
     require_folder(arguments.svg)
     with reserved_stdout(), logs_to_stderr(False):
-        following = FusedRun(wanted)
+        following = FusedRun(request)
         outcome = _searched(following)
     if outcome is None:
         tell(f"interrupted, with nothing to tell yet, while {following.at}")
@@ -69,7 +72,7 @@ def _read(program: Program) -> NormalFormProgram:
         raise UsageError(f"{program.name} cannot be searched: {error}") from None
 
 
-def _request(program: Program, arguments: argparse.Namespace) -> FusedRequest:
+def _request(program: Program, arguments: OptimizeArguments) -> FusedRequest:
     options: dict[str, Any] = {name: getattr(arguments, name) for name in PASSED_ON}
     return FusedRequest(
         program,
@@ -82,11 +85,11 @@ def _request(program: Program, arguments: argparse.Namespace) -> FusedRequest:
     )
 
 
-def _program(arguments: argparse.Namespace) -> Program:
-    name, (given, named) = arguments.function, programs.named_types(arguments.arg)
+def _program(arguments: OptimizeArguments) -> Program:
+    name, (positional, named) = arguments.function, programs.named_types(arguments.arg)
     if programs.is_function(name):
         programs.require_no_dtype(name, arguments.dtype)
-        types, named = bound(name, programs.function(name), given, named)
+        types, named = bound(name, programs.function(name), positional, named)
         if named:
             raise UsageError(
                 f"--search-only gives arguments by place, and {name} takes {', '.join(named)} by"
@@ -94,7 +97,7 @@ def _program(arguments: argparse.Namespace) -> Program:
             )
         return programs.read_function(name, types)
     program = programs.typed_program(name, programs.sizes(arguments.shape), arguments.dtype)
-    if given or named:
+    if positional or named:
         raise UsageError(f"--arg is for functions; {name} is a program, whose sizes --shape sets")
     return program
 
@@ -111,7 +114,7 @@ def _device(name: str | None) -> Device:
         return device(UNMEASURED)
 
 
-def _space(arguments: argparse.Namespace) -> Space:
+def _space(arguments: OptimizeArguments) -> Space:
     limits = {
         name: getattr(arguments, name)
         for name in ("block_operators", "kernels", "custom_kernels")
@@ -120,11 +123,11 @@ def _space(arguments: argparse.Namespace) -> Space:
     return Space(**limits)
 
 
-def _show_space(reference: NormalFormProgram, wanted: FusedRequest, json: bool) -> None:
+def _show_space(reference: NormalFormProgram, request: FusedRequest, json: bool) -> None:
     if json:
-        give_json(fused_run.space_facts(reference, wanted))
+        give_json(fused_run.space_facts(reference, request))
     else:
-        give(fused_run.space_text(reference, wanted))
+        give(fused_run.space_text(reference, request))
 
 
 def _searched(following: FusedRun) -> FusedOutcome | None:
@@ -135,8 +138,8 @@ def _searched(following: FusedRun) -> FusedOutcome | None:
             return None
 
 
-def _give(outcome: FusedOutcome, arguments: argparse.Namespace) -> None:
-    drawn = draw_all(arguments.svg, [one.program for one in outcome.findings.answers])
+def _give(outcome: FusedOutcome, arguments: OptimizeArguments) -> None:
+    drawn = draw_all(arguments.svg, [answer.program for answer in outcome.findings.answers])
     if arguments.json:
         give_json(fused_run.facts(outcome, drawn))
     else:
