@@ -8,7 +8,7 @@ They are compared on several kinds of inputs, each of which some mistake cannot 
 far apart, edges that stick out where a mask is missing, zeros, infinities and NaN that must stay in
 their rows. Before each run arrays of the outputs' sizes are filled with NaN and freed, and inputs
 alternate: so what was never written, or is left of an earlier run, is not right by accident. The
-first inputs come again at the end, twice, which shows races and inputs that were overwritten.
+first inputs come again at the end, four times, which shows races and inputs that were overwritten.
 
 How far is too far. The reference errs as well: by its distance from itself computed in float64 or,
 where its own casts forbid that, by how far its outputs move when each input moves by a unit in
@@ -39,6 +39,8 @@ HALF_SLACK = 4.0
 """Half types are rounded once, at the end, by every right kernel alike."""
 UNITS = 4.0
 """Units in the last place that are always allowed."""
+REPEATS = 4
+"""A race that is lost in half of the runs passes one of five hundred times."""
 LARGE_INPUTS = 64 << 20
 """Bytes of inputs above which only two kinds are tried."""
 
@@ -145,10 +147,10 @@ class NumbersGate:
         return await self._attempt(compiled, self._trials[0])
 
     async def admit(self, compiled: Compiled) -> Rejection | None:
-        """Tries every kind of inputs, and the first again, twice."""
+        """Tries every kind of inputs, and the first again, some times."""
         # The first inputs again, right after others: an output that was left as it lay is now that
-        # of other inputs; and twice, as a race that was won once is lost some other time.
-        for trial in (*self._trials, self._trials[0], self._trials[0]):
+        # of other inputs; and some times, as a race that was won once is lost some other time.
+        for trial in (*self._trials, *[self._trials[0]] * REPEATS):
             rejection = await self._attempt(compiled, trial)
             if rejection is not None:
                 return rejection
