@@ -250,6 +250,7 @@ async def _passes(mutant: Kernel) -> bool:
 def agreement(quick: bool) -> None:
     """Cold tunes of recorded kernels under noise, through the whole pipeline."""
     entries = differing = apart = 0
+    by_kernel: dict[str, int] = {}
     for path in sorted(RECORDED.glob("*.json")):
         recorded = RecordedSpace.load(path)
         for noise in (0.01, 0.05):
@@ -261,6 +262,7 @@ def agreement(quick: bool) -> None:
             for record in winners:
                 if record.decisions != usual.decisions:
                     differing += 1
+                    by_kernel[path.stem] = by_kernel.get(path.stem, 0) + 1
                     ratio = _recorded_ratio(recorded, record.decisions, usual.decisions)
                     apart += ratio > 1 + LOOSE
     figure(
@@ -269,6 +271,7 @@ def agreement(quick: bool) -> None:
         "of entries",
         entries=entries,
         no_ties=apart,
+        by_kernel=by_kernel,
         target=0.05,
     )
 
@@ -293,7 +296,7 @@ async def _tuned(recorded: RecordedSpace, name: str, noise: float, seed: int) ->
         }
         acts |= {"reference": reference, "precise": reference}
         async with MockExecutor(acts, noise=noise, seed=seed) as executor:
-            trials = max(32, len(recorded.points) // 4)
+            trials = len(recorded.points) + 1  # as the usual minute allows for some hundred
             return await tune(kernel, *call.arguments, executor=executor, trials=trials, seed=seed)
 
 

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from ..measure import Compiled, Race, Ratio
 from .errors import TunerError
+from .search.proposals import Measurement
 from .space.traces import Trace
+
+FINALISTS = 8
 
 TIE = 0.03
 """What is within so much of the fastest cannot be told from it on another day."""
@@ -41,6 +44,20 @@ class Decision:
     """How many others cannot be told from the winner."""
     order: tuple[int, ...]
     """Those that have times: the winner, then from the fastest on."""
+
+
+def finalists(timed: Sequence[Measurement]) -> list[Measurement]:
+    """Who is in the last race, of points from the fastest on.
+
+    The two fastest, and of those that may tie with them the first in the space's order: whichever
+    of a dozen that are alike was lucky, the same ones come in.
+    """
+    if not timed:
+        return []
+    bound = (1 + LOOSE) * (timed[0].seconds or 0.0)
+    near = [entry for entry in timed[2:] if (entry.seconds or 0.0) <= bound]
+    ordered = sorted(near, key=lambda entry: entry.trace.ranks)
+    return [*timed[:2], *ordered[: FINALISTS - 2]]
 
 
 def decide(race: Race, contenders: Sequence[Contender]) -> Decision:

@@ -34,7 +34,7 @@ from ..measure import (
     Way,
 )
 from .errors import RequirementFailed, SpaceError, TunerError
-from .final_race import TIE, Baseline, Contender, Decision, decide
+from .final_race import TIE, Baseline, Contender, Decision, decide, finalists
 from .gates import NumbersGate, Rejection, TuningGate, reference_of, rejection_of
 from .journals import MeasurementJournal, journal_path
 from .kernels import Call, candidate, placeholders
@@ -51,7 +51,8 @@ from .types import Configuration, Function, Options, Pytree
 
 BATCH = 8
 SECONDS = 60.0
-FINALISTS = 6
+MOST_TIMED = 256
+"""Of more that were timed, the slower ones have no part in the last race anyway."""
 ROUNDS = 3
 """In which a point is timed during the search; the last race has more."""
 FINAL_ROUNDS = 21
@@ -571,9 +572,8 @@ class TuningSession:
         default = self._baseline.trace
         # The race runs its first contender twice: what differs between the two is noise.
         contenders = [Contender(default, self._baseline.compiled)]
-        for entry in self._state.fastest(FINALISTS + 1):
-            is_default = default is not None and entry.trace.key == default.key
-            if not is_default and len(contenders) <= FINALISTS:
+        for entry in finalists(self._state.fastest(MOST_TIMED)):
+            if default is None or entry.trace.key != default.key:
                 build = await self._verified_build(entry)
                 if build is not None:
                     contenders.append(Contender(entry.trace, build))
@@ -589,11 +589,11 @@ class TuningSession:
         decision = decide(race, contenders)
         record = self._record(contenders[decision.winner].trace, race, decision)
         record = await self._judged(record)
-        finalists = [
+        times = [
             (self._named(contenders[at].trace), race.laps[at].samples[race.deciding].median())
             for at in decision.order
         ]
-        return self._report(record, finalists)
+        return self._report(record, times)
 
     async def _verified_build(self, entry: Measurement) -> Compiled | None:
         """A point compiled and through the whole numbers gate; nothing where it does not pass."""

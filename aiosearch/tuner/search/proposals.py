@@ -29,6 +29,8 @@ ENUMERABLE = 4096
 """A space of at most so many points is listed, and all of them are ranked."""
 BEGINNING = 8
 """So many points are spread over the space before any is looked for beside another."""
+CLOSING = 0.7
+"""From this share of the budget on, what lies beside the fastest comes first."""
 EXPLORED = 0.1
 """The share of a batch that is drawn at random, whatever the model thinks."""
 GROUP = "aiosearch.proposers"
@@ -148,7 +150,12 @@ class EvolutionProposer:
         scores = view.model.predict(candidates)
         order = sorted(range(len(candidates)), key=scores.__getitem__)
         ranked = [candidates[at] for at in order]
-        chosen = diverse(ranked, count - explored)
+        chosen = _beside_best(view)[:count] if view.progress >= CLOSING else []
+        if len(chosen) == count:
+            return chosen
+        keys = {trace.key for trace in chosen}
+        ranked = [trace for trace in ranked if trace.key not in keys]
+        chosen += diverse(ranked, max(0, count - explored - len(chosen)))
         chosen_keys = {trace.key for trace in chosen}
         chosen += [trace for trace in _fresh(view, explored) if trace.key not in chosen_keys]
         return chosen
@@ -188,6 +195,31 @@ class EvolutionProposer:
         else:
             moved = space.mutate(trace, random)
         return trace if moved is None else moved
+
+
+def _beside_best(view: SearchView) -> list[Trace]:
+    """New points that differ from the fastest at one site, in the space's order.
+
+    Two searches that come to the same hill end on the same top only if each looks at all of it.
+    """
+    best = view.fastest(1)
+    if not best:
+        return []
+    centre = best[0].trace
+    if view.pool is not None:
+        near = [trace for trace in view.pool if trace.distance(centre) == 1]
+    else:
+        near = list(_neighbours(view.space, centre))
+    return sorted(filter(view.is_new, near), key=lambda trace: trace.ranks)
+
+
+def _neighbours(space: SearchSpace, centre: Trace) -> Iterator[Trace]:
+    """Points that differ at one site; of a large site sixteen values are looked at."""
+    for site in centre.sites:
+        for value in islice(site.members(), 16):
+            decisions = {**centre.decisions, site.name: value}
+            if value != centre.decisions[site.name] and space.contains(decisions):
+                yield space.replay(decisions)
 
 
 def first_points(view: SearchView, count: int) -> list[Trace]:
