@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .search import Search, solve
     from .statistics import Statistics, WorkerStatistics
     from .trace import ChromeTrace
+    from .tuner.pipeline import tune, tune_sync
+    from .tuner.tunables import tunable
 
 __version__ = "0.1.0"
 
@@ -53,6 +55,9 @@ __all__ = [
     "optimize_sync",
     "optimized",
     "solve",
+    "tunable",
+    "tune",
+    "tune_sync",
     "verify",
 ]
 
@@ -88,5 +93,8 @@ __getattr__ = lazily(
         "Statistics": ".statistics",
         "WorkerStatistics": ".statistics",
         "ChromeTrace": ".trace",
+        "tune": ".tuner.pipeline",
+        "tune_sync": ".tuner.pipeline",
+        "tunable": ".tuner.tunables",
     },
 )

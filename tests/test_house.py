@@ -51,6 +51,10 @@ ALLOWED = {
     },
     "mapper": {"_lazy", "arguments", "errors", "folders", "limits", "pool", "search"},
     "recording": {"_lazy", "lab"},
+    "tuner": {
+        "_blocking", "_lazy", "arguments", "capture", "equivalence", "errors", "folders",
+        "measure", "pool",
+    },
     "measure": {"_lazy", "errors", "folders", "memory", "pool", "processes"},
     "lab": {
         "_blocking", "_lazy", "charts", "checks", "engine", "errors", "limits", "orders", "pool",
@@ -79,6 +83,7 @@ ALLOWED = {
         "aiosearch.optimizer",
         "aiosearch.superoptimizer",
         "aiosearch.mapper",
+        "aiosearch.tuner",
     ],
 )
 def test_all_is_sorted_and_true(name: str) -> None:

@@ -28,6 +28,7 @@ COMMANDS = {
     "optimize": "find a faster function that computes the same",
     "place": "find how a function runs fastest on all cores of this machine",
     "cluster": "describe this machine as a cluster, or measure it",
+    "tune": "find the fastest configuration of a kernel",
     "explain": "show a program or an answer on its way to machine code",
     "verify": "say whether two tensor programs compute the same",
     "programs": "list the built-in tensor programs, or show one",
