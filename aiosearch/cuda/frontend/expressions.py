@@ -347,13 +347,10 @@ class Expressions:
         condition: Operand,
         then: Callable[[], None],
         otherwise: Callable[[], None],
-        *,
-        exports: bool = False,
     ) -> None:
         """Writes a branch: what its arms assign leaves it as results.
 
-        Arms that only compute a little are done both, and the condition selects. With `exports`,
-        variables that an arm declares are there behind it, too; where it is not taken they are 0.
+        Arms that only compute a little are done both, and the condition selects.
         """
         if isinstance(condition, Constant):
             (then if condition.value else otherwise)()
@@ -367,8 +364,7 @@ class Expressions:
         other, self.environment = self.environment, before
         merged = [
             (key, place, a, b)
-            for key in sorted(one.keys() | other.keys())
-            if exports or key in before
+            for key in sorted(before)
             for place, (a, b) in enumerate(_paired(one.get(key), other.get(key)))
         ]
         changed = [each for each in merged if each[2] != each[3]]

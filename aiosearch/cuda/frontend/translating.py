@@ -6,9 +6,8 @@ which is a value like any other, and what stands behind it is in a branch on tha
     if (i >= n) return;        %p = ge %i, %n
     a[i] = 0;                  if (not %p) { store ... }
 
-A `__syncthreads()` behind such a `return` stays outside of the branch, for a thread that has
-returned is not waited for; a `break` in front of one makes the loop's condition, which has to be
-the same in all threads anyway.
+A `__syncthreads()` behind such a `return` is in the branch, too, and is right there: a thread that
+has returned is not waited for. Where a kernel has barriers, a call of `exit` says who has returned.
 """
 
 from __future__ import annotations
@@ -73,12 +72,12 @@ class Translator(Expressions):
         self.is_kernel = is_kernel
         self._frames: list[_Frame] = []
         self._loops: list[_Loop] = []
-        self._barriers = scanning.Barriers()
+        self._waits = False
+        """Whether there is a barrier, before which a thread that has returned has to be reported."""
         self._addressed: set[int] = set()
         self._symbols: dict[int, Symbol] = {}
         self._shared: dict[int, Place] = {}
         self._dynamic: Value | None = None
-        self._sinks = False
         self._kept: dict[Value, Operand] = {}
         """Loop-carried values that turned out to be what they began as."""
 
@@ -89,6 +88,7 @@ class Translator(Expressions):
         body = clang.body(cursor)
         at = clang.location(cursor)
         self._addressed |= scanning.addressed(body)
+        self._waits = scanning.Barriers().inside(body)
         parameters: list[Parameter] = []
         for parameter in clang.parameters(cursor):
             parameters += self._parameter(parameter)
@@ -390,9 +390,6 @@ class Translator(Expressions):
 
     def statements(self, cursors: Sequence[Any]) -> None:
         """Translates statements in order; what stands behind a jump goes into a branch."""
-        if self._sinks and any(self._barriers.inside(each) for each in cursors):
-            self._sunk(cursors)
-            return
         for place, cursor in enumerate(cursors):
             self.statement(cursor)
             behind = cursors[place + 1 :]
@@ -402,17 +399,8 @@ class Translator(Expressions):
             if stopped == _TRUE:
                 return
             if stopped != _FALSE:
-                self._guarded(stopped, behind)
+                self.branch(self.builder.negated(stopped), self._present(behind), _nothing)
                 return
-
-    def _guarded(self, stopped: Operand, behind: Sequence[Any]) -> None:
-        waits = any(self._barriers.inside(each) for each in behind)
-        if waits and self._only_returned():
-            outer, self._sinks = self._sinks, True
-            self._sunk(behind)
-            self._sinks = outer
-            return
-        self.branch(self.builder.negated(stopped), self._present(behind), _nothing)
 
     def _present(self, cursors: Sequence[Any]) -> Callable[[], None]:
         """Statements for threads that have not jumped: inside, their flags are known to be down."""
@@ -432,26 +420,6 @@ class Translator(Expressions):
             keys += [self._loops[-1].broke, self._loops[-1].continued]
         return [key for key in keys if key in self.environment]
 
-    def _sunk(self, cursors: Sequence[Any]) -> None:
-        """Statements of which some wait: those between them are done by who has not returned."""
-        group: list[Any] = []
-        for cursor in cursors:
-            if not self._barriers.inside(cursor):
-                group.append(cursor)
-                continue
-            self._run_by_present(group)
-            group = []
-            self.statement(cursor)
-        self._run_by_present(group)
-
-    def _run_by_present(self, group: list[Any]) -> None:
-        if not group:
-            return
-        outer, self._sinks = self._sinks, False
-        present = self.builder.negated(self._stopped())
-        self.branch(present, self._present(group), _nothing, exports=True)
-        self._sinks = outer
-
     def _stopped(self) -> Operand:
         """Whether the thread has left the statements that are being translated."""
         stopped: Operand = _FALSE
@@ -459,15 +427,6 @@ class Translator(Expressions):
             (flag,) = self.environment[key]
             stopped = self.builder.compute("or", Scalar.BOOL, stopped, flag)
         return stopped
-
-    def _only_returned(self) -> bool:
-        if not self._loops:
-            return True
-        loop = self._loops[-1]
-        return all(
-            self.environment.get(key, (_FALSE,)) == (_FALSE,)
-            for key in (loop.broke, loop.continued)
-        )
 
     def statement(self, cursor: Any) -> None:
         self.builder.at = clang.location(cursor)
@@ -534,9 +493,7 @@ class Translator(Expressions):
         condition = self.condition(inner[0])
         self.builder.at = clang.location(cursor)
         arms = [self._arm(each) for each in inner[1:]]
-        self.branch(
-            condition, arms[0], arms[1] if len(arms) > 1 else _nothing, exports=self._sinks
-        )
+        self.branch(condition, arms[0], arms[1] if len(arms) > 1 else _nothing)
 
     def _arm(self, cursor: Any) -> Callable[[], None]:
         return lambda: self.statements([cursor])
@@ -548,6 +505,8 @@ class Translator(Expressions):
         elif inner:
             frame.reference = self.place(inner[0])
         self.environment[frame.returned] = (_TRUE,)
+        if self._waits and len(self._frames) == 1:
+            self.builder.write(Call("exit", (), at=clang.location(cursor)))
 
     def break_statement(self, cursor: Any) -> None:
         self.environment[self._loops[-1].broke] = (_TRUE,)
@@ -583,8 +542,7 @@ class Translator(Expressions):
             if first == _FALSE:
                 return
         returned = self._frames[-1].returned
-        sinks = self._sinks and self._barriers.inside(body)
-        if self.environment[returned] != (_FALSE,) and not sinks:
+        if self.environment[returned] != (_FALSE,):
             first = self.builder.compute(
                 "and", Scalar.BOOL, first, self.builder.negated(self.environment[returned][0])
             )
@@ -601,11 +559,8 @@ class Translator(Expressions):
         self._loops.append(loop)
         self.statements([body])
         self.environment[loop.continued] = (_FALSE,)
-        keys = [loop.broke]
-        if not (self._sinks and self._barriers.inside(body)):
-            keys.append(self._frames[-1].returned)
         stopped: Operand = _FALSE
-        for key in keys:
+        for key in (loop.broke, self._frames[-1].returned):
             stopped = self.builder.compute(
                 "or", Scalar.BOOL, stopped, self.environment[key][0]
             )

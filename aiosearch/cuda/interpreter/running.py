@@ -124,6 +124,7 @@ class _Lanes:
             if isinstance(each, Value)
         }
         self._own: list[Buffer] = []
+        self._exited = np.zeros(self._lanes, np.bool_)
 
     def _numbered(self, blocks: range) -> dict[str, Array]:
         grid, block = self._run.grid, self._run.block
@@ -412,12 +413,14 @@ class _Lanes:
         if operation.level == "warp":
             self._warps[np.unique(self._warp_of[mask])] += 1
             return
-        rows = mask.reshape(self._blocks, self._threads)
-        reached, complete = rows.any(1), rows.all(1)
+        shape = (self._blocks, self._threads)
+        rows, reached = mask.reshape(shape), mask.reshape(shape).any(1)
+        expected = mask | ~self._exited
+        complete = (rows == expected.reshape(shape)).all(1)
         divergent = np.flatnonzero(reached & ~complete)
         if divergent.size:
             row = rows[divergent[0]]
-            missing = int(np.flatnonzero(~row)[0])
+            missing = int(np.flatnonzero(~row & expected.reshape(shape)[divergent[0]])[0])
             self._fault(
                 Kind.DIVERGENT_BARRIER,
                 operation.at,
@@ -480,6 +483,9 @@ class _Lanes:
                 self._fault(
                     Kind.ASSERTION, operation.at, f"the assertion fails in {which}", int(failed.sum())
                 )
+            return
+        if operation.name == "exit":
+            self._exited |= mask
             return
         if operation.name == "clock" and operation.result is not None:
             self._values[operation.result] = np.zeros((), np.int64)

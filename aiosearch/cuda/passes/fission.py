@@ -15,6 +15,10 @@ What crosses from one piece to another:
 - what a loop around a barrier carries, and what leaves it or a branch, has a cell of its own, which
   is written where the piece before ends. Cells are read before any is written, so that values may
   change places;
+- threads that have returned are not waited for, so in a kernel that has barriers behind a `return`
+  conditions around them are only the same in the threads that are left. There each loop over threads
+  inside of such a branch or loop is under a mask, a cell that says which threads take part, and the
+  block goes on while any does;
 - memory of one thread that several pieces use is laid out for all threads of the block, elements of
   one index side by side, so that neighbouring threads find theirs in neighbouring places.
 """
@@ -105,6 +109,11 @@ class _Fission:
         self._expanded: dict[Value, Value] = {}
         self._recomputed: set[Value] = set()
         self._lines: dict[Value, Operation] = {}
+        self._exits = any(
+            isinstance(each, Call) and each.name == "exit" for each in walk(function.body)
+        )
+        self._present: Value | None = None
+        """The cells that say which threads take part, where not all do."""
         self._shares: dict[Value, Value] = {}
         """What leaves a loop is in the cell of what the loop carries."""
 
@@ -323,7 +332,9 @@ class _Fission:
         inside = [
             each
             for each in operations
-            if not self._hoists(each) and not isinstance(each, Alloc)
+            if not self._hoists(each)
+            and not isinstance(each, Alloc)
+            and not (isinstance(each, Call) and each.name == "exit")
         ]
         writer = _Writer(self, inside)
         body = writer.body(yields)
@@ -348,6 +359,8 @@ class _Fission:
     def _around(self, operation: Operation) -> list[Operation]:
         lines: list[Operation] = []
         match operation:
+            case If() if self._parts(operation.condition):
+                lines += self._branch_apart(operation)
             case If():
                 condition = self._first(operation.condition, lines)
                 arms = []
@@ -362,7 +375,107 @@ class _Fission:
                 lines += self._loop(operation)
         return lines
 
+    # --- where threads have returned
+
+    def _parts(self, condition: Operand) -> bool:
+        """Whether a condition may differ between threads that have returned and those left."""
+        return self._exits and not self._is_uniform(condition)
+
+    def _mask(self, condition: Operand, *, negated: bool = False) -> tuple[Value, list[Operation]]:
+        """Cells that say for which of the present threads a condition holds, and who writes them."""
+        truth = self._fresh(Scalar.BOOL, "present")
+        cell = self._cell(truth)
+        lines: list[Operation] = []
+        if self._present is not None:
+            clear = _Writer(self, [], masked=False)
+            no = Constant(False, Scalar.BOOL)
+            lines.append(Threads(clear.body([(truth, no)], {truth: cell})))
+        result: Operand = condition
+        inside: list[Operation] = []
+        if negated:
+            opposite = self._fresh(Scalar.BOOL)
+            inside.append(Compute(opposite, "not", (condition,)))
+            result = opposite
+        writer = _Writer(self, inside)
+        lines.append(Threads(writer.body([(truth, result)], {truth: cell})))
+        return cell, lines
+
+    def _any(self, cell: Value, lines: list[Operation]) -> Value:
+        """Whether any cell of the block is true."""
+        counter, found = self._fresh(Scalar.I64, "t"), self._fresh(Scalar.BOOL)
+        one, after, result = (self._fresh(Scalar.BOOL) for _ in range(3))
+        body = Block(
+            (Load(one, Address(cell, counter, 1)), Compute(after, "or", (found, one))), (after,)
+        )
+        low, high = Constant(0, Scalar.I64), Constant(self._threads, Scalar.I64)
+        start = (Constant(False, Scalar.BOOL),)
+        lines.append(For(counter, low, high, 1, (found,), start, body, (result,)))
+        return result
+
+    def _branch_apart(self, operation: If) -> list[Operation]:
+        """Both arms one after the other, each for the threads that take it.
+
+        What is uniform leaves with the threads of the first arm, if there are any: the others have
+        returned, and nothing of theirs is used again.
+        """
+        outer = self._present
+        lines: list[Operation] = []
+        uniform = [each for each in operation.results if each in self._uniform]
+        masks = []
+        for negated in (False, True):
+            cell, writes = self._mask(operation.condition, negated=negated)
+            lines += writes
+            masks.append((cell, self._any(cell, lines)))
+        merged: list[list[Operand]] = []
+        for arm, (cell, some) in zip(
+            (operation.otherwise, operation.then), reversed(masks), strict=True
+        ):
+            self._present = cell
+            pairs = list(zip(operation.results, arm.yields, strict=True))
+            body = self._block(arm, [each for each in pairs if each[0] in self._cells])
+            kept = tuple(last for one, last in pairs if one in self._uniform)
+            before = merged[-1] if merged else [Constant(0, each.type) for each in kept]
+            last = not merged
+            results = tuple(
+                self._fresh(each.type) if last else one
+                for each, one in zip(kept, uniform, strict=True)
+            )
+            lines.append(If(some, Block(tuple(body), kept), Block((), tuple(before)), results))
+            merged.append(list(results))
+        self._present = outer
+        return lines
+
+    def _loop_apart(self, operation: While) -> list[Operation]:
+        """A loop that goes on while any thread is left in it."""
+        outer = self._present
+        lines: list[Operation] = []
+        pairs = list(zip(operation.carried, operation.initial, strict=True))
+        celled = [(one, start) for one, start in pairs if one not in self._uniform]
+        lines.append(Threads(_Writer(self, []).body(celled), operation.at))
+        going = operation.carried[0]
+        cell, writes = self._mask(going)
+        lines += writes
+        start = self._any(cell, lines)
+        self._present = cell
+        ends = zip(operation.carried, operation.body.yields, strict=True)
+        body = self._block(operation.body, [each for each in ends if each[0] not in self._uniform])
+        again = _Writer(self, [])
+        body.append(
+            Threads(again.body([(going, going)], {going: cell}, brings={going: self._cells[going]}))
+        )
+        end = self._any(cell, body)
+        self._present = outer
+        uniform = [place for place, (one, _) in enumerate(pairs) if one in self._uniform]
+        carried = (self._fresh(Scalar.BOOL), *(operation.carried[place] for place in uniform))
+        initial = (start, *(operation.initial[place] for place in uniform))
+        last = (end, *(operation.body.yields[place] for place in uniform))
+        after = (self._fresh(Scalar.BOOL), *(operation.results[place] for place in uniform))
+        lines.append(While(carried, initial, Block(tuple(body), last), after, operation.at))
+        return lines
+
     def _loop(self, operation: For | While) -> list[Operation]:
+        if isinstance(operation, While) and self._parts(operation.carried[0]):
+            return self._loop_apart(operation)
         lines: list[Operation] = []
         pairs = list(zip(operation.carried, operation.initial, strict=True))
         celled = [(one, start) for one, start in pairs if one not in self._uniform]
@@ -417,8 +530,11 @@ class _Fission:
 class _Writer:
     """Writes the body of one loop over threads: reads cells, computes again, writes cells."""
 
-    def __init__(self, fission: _Fission, operations: Sequence[Operation]) -> None:
+    def __init__(
+        self, fission: _Fission, operations: Sequence[Operation], *, masked: bool = True
+    ) -> None:
         self._fission = fission
+        self._present = fission._present if masked else None
         self._operations = operations
         self._own = _own(operations)
         self._head: list[Operation] = []
@@ -429,9 +545,15 @@ class _Writer:
         self,
         yields: Sequence[tuple[Value, Operand]],
         extra: dict[Value, Value] | None = None,
+        brings: dict[Value, Value] | None = None,
     ) -> Block:
+        """`extra` has cells to write to in place of those that values have; `brings`, to read."""
         fission = self._fission
         cells = {**fission._cells, **(extra or {})}
+        for value, cell in (brings or {}).items():
+            result = fission._fresh(value.type, value.hint)
+            self._head.append(Load(result, self._own_cell(cell, value.type)))
+            self._values[value] = result
         for value in sorted(
             used(Block(tuple(self._operations), tuple(last for _, last in yields))),
             key=lambda each: each.number,
@@ -447,7 +569,20 @@ class _Writer:
         whole = Block((*middle, *tail))
         whole = substituted(whole, self._values)
         whole = self._expanded(whole)
-        return Block((*self._head, *whole.operations))
+        return self._under_mask(Block((*self._head, *whole.operations)))
+
+    def _under_mask(self, whole: Block) -> Block:
+        """All of it, for the threads that are present."""
+        if self._present is None:
+            return whole
+        thread, there = self._fission._fresh(Scalar.I64, "t"), self._fission._fresh(Scalar.BOOL)
+        return Block(
+            (
+                Compute(thread, "thread.linear", ()),
+                Load(there, Address(self._present, thread, 1)),
+                If(there, whole, Block()),
+            )
+        )
 
     def _stored(self, cell_of: Value, value: Operand, cell: Value) -> Store:
         return Store(self._own_cell(cell, cell_of.type), value, cell_of.type)

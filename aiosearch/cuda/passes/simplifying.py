@@ -92,24 +92,36 @@ class _Folding:
             case While(initial=(Constant(value=False), *_)):
                 self._values.update(zip(operation.results, operation.initial, strict=True))
             case For() | While():
-                lines.append(_loop(with_regions(operation, self._inner(operation, known))))
+                body = self.block(operation.body, known)
+                lines.append(self._loop(with_regions(operation, (body,))))
             case _:
                 blocks = tuple(self.block(each, known) for each in regions(operation))
                 lines.append(with_regions(operation, blocks))
 
-    def _inner(self, operation: For | While, known: Mapping[object, Value]) -> tuple[Block]:
-        """A loop's body, in which what is carried and never changes is what it begins as."""
-        for carried, initial, result, last in zip(
-            operation.carried,
-            operation.initial,
-            operation.results,
-            operation.body.yields,
-            strict=True,
+    def _loop(self, operation: Operation) -> Operation:
+        """A loop without what it carries and never changes; a `while` keeps its condition."""
+        assert isinstance(operation, For | While)
+        first = 1 if isinstance(operation, While) else 0
+        places, constant = [], {}
+        for place, (one, last) in enumerate(
+            zip(operation.carried, operation.body.yields, strict=True)
         ):
-            if last == carried:
-                self._values[carried] = initial
-                self._values[result] = initial
-        return (self.block(operation.body, known),)
+            if place < first or one != last:
+                places.append(place)
+            else:
+                constant[one] = operation.initial[place]
+                self._values[operation.results[place]] = operation.initial[place]
+        body = Block(
+            operation.body.operations, tuple(operation.body.yields[place] for place in places)
+        )
+        self._values.update(constant)
+        return replace(
+            operation,
+            carried=tuple(operation.carried[place] for place in places),
+            initial=tuple(operation.initial[place] for place in places),
+            results=tuple(operation.results[place] for place in places),
+            body=substituted(body, constant),
+        )
 
     def _compute(
         self, operation: Compute, known: dict[object, Value], lines: list[Operation]
@@ -144,24 +156,6 @@ class _Folding:
         if remaining or then.operations or otherwise.operations:
             kept = tuple(each[0] for each in remaining)
             lines.append(replace(operation, then=then, otherwise=otherwise, results=kept))
-
-
-def _loop(operation: Operation) -> Operation:
-    """A loop without what it carries and never changes; a `while` keeps its condition."""
-    assert isinstance(operation, For | While)
-    first = 1 if isinstance(operation, While) else 0
-    pairs = zip(operation.carried, operation.body.yields, strict=True)
-    places = [place for place, (one, last) in enumerate(pairs) if place < first or one != last]
-    body = Block(
-        operation.body.operations, tuple(operation.body.yields[place] for place in places)
-    )
-    return replace(
-        operation,
-        carried=tuple(operation.carried[place] for place in places),
-        initial=tuple(operation.initial[place] for place in places),
-        results=tuple(operation.results[place] for place in places),
-        body=body,
-    )
 
 
 def _alive(block: Block, needed: set[Value]) -> Block:
